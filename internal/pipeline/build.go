@@ -116,6 +116,9 @@ func (a *Attempt) header() (http.Header, error) {
 			return nil, err
 		}
 	}
+	for name, values := range a.request.claims {
+		upstream.Replace(h, name, values)
+	}
 	a.noteLostBetas(h)
 	return h, nil
 }

@@ -111,7 +111,7 @@ func (h *cacheHandler) cacheKey(r *Request, leaf *Leaf) respcache.Key {
 	return k.sum()
 }
 
-// headers adds the client's headers that reach the provider.
+// headers adds the headers of the client and of its claims that reach the provider.
 func (h *cacheHandler) headers(k *keyHash, r *Request) {
 	if r.Operation != api.Proxy {
 		k.text(r.Header["Content-Type"]...)
@@ -128,6 +128,10 @@ func (h *cacheHandler) headers(k *keyHash, r *Request) {
 		for _, name := range slices.Sorted(maps.Keys(passed)) {
 			k.values(name, passed[name])
 		}
+	}
+	k.length(len(r.claims))
+	for _, name := range slices.Sorted(maps.Keys(r.claims)) {
+		k.values(name, r.claims[name])
 	}
 	for _, name := range h.forward {
 		k.values(name, r.Header[http.CanonicalHeaderKey(strings.TrimSpace(name))])

@@ -322,7 +322,7 @@ func (run *requestRun) apply(r *Request, leaf int) *Request {
 	}
 	out.Header = guardrail.WithoutFields(r.Header, run.fields)
 	if len(run.header) > 0 {
-		out.Header = maps.Clone(out.Header)
+		out.Header, out.claims = maps.Clone(out.Header), run.header
 		maps.Copy(out.Header, run.header)
 	}
 	if run.body == nil {

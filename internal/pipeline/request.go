@@ -160,6 +160,8 @@ type Checking struct {
 	rows *rowUpload
 	// configured is true if Body has the parameters that the leaf's config sets.
 	configured bool
+	// claims are headers for the provider that hooks set, on unified routes too.
+	claims http.Header
 }
 
 // Leaf holds the settings of one leaf of a config for one request.
