@@ -185,9 +185,13 @@ func (tx *Tx) SetUserLimits(ctx context.Context, organisation string, u User) er
 // RemoveUser removes a user from an organisation and its workspaces and revokes their
 // keys, sessions and links there. Objects they created stay.
 func (tx *Tx) RemoveUser(ctx context.Context, organisation, user string, now time.Time) error {
-	for _, text := range [...]string{`
+	const places = `
 		DELETE FROM workspace_members
-		WHERE user_id = $2 AND workspace_id IN (SELECT id FROM workspaces WHERE organisation_id = $1)`, `
+		WHERE user_id = $2 AND workspace_id IN (SELECT id FROM workspaces WHERE organisation_id = $1)`
+	if _, err := tx.change.Exec(ctx, journal.WorkspaceMembers, places, organisation, user); err != nil {
+		return err
+	}
+	for _, text := range [...]string{`
 		DELETE FROM sessions
 		WHERE organisation_id = $1 AND user_id = $2`, `
 		DELETE FROM password_links
