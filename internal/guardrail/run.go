@@ -184,7 +184,7 @@ func (in *Input) isLong() bool {
 func (c *Check) try(ctx context.Context, in *Input) (v Verdict, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			v, err = Verdict{}, fmt.Errorf("the check panicked: %T", p) // the value could hold text of the input
+			v, err = Verdict{}, NewIncomplete("the check panicked: %T", p) // the value could hold text of the input, which may be why
 		}
 	}()
 	return c.compiled.Run(ctx, in)
