@@ -134,6 +134,8 @@ func (c *Check) run(ctx context.Context, in *Input, of Rank) (CheckResult, Verdi
 	switch {
 	case in.Unreadable != nil && !c.definition.Facts && !c.definition.Unread:
 		err = in.Unreadable
+	case in.Aside && c.definition.Facts:
+		v = Verdict{Passed: true, Data: &Data{Verdict: true, Explanation: "the check does not read texts"}}
 	case !c.definition.Facts && len(selected.Parts) == 0 && (in.Aside || in.hasTexts()):
 		v = Verdict{Passed: true, Data: &Data{Verdict: true, Explanation: "the check does not read texts of these kinds"}}
 	case c.compiled.Remote || selected.isLong():

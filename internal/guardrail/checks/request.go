@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -91,7 +92,7 @@ func checkModelName(name string) error {
 	return nil
 }
 
-var errNoModel = guardrail.NewIncomplete("the request names no model; name one")
+var errNoModel = errors.New("the request names no model")
 
 func compileModelWhitelist(p *guardrail.Params) (guardrail.Compiled, error) {
 	models, inverted := globs(p.Strings("models")), p.Bool("not")
