@@ -72,7 +72,7 @@ func TestKeysShareThePartOfTheirOrganisation(t *testing.T) {
 	if held, err := fill(t, pool, pool.Key("third"), 64*kb); held != 8*mb || !errors.Is(err, bytepool.ErrBudget) {
 		t.Errorf("small bodies of a third organisation hold %d MB, then %v; want 8 and ErrBudget", held/mb, err)
 	}
-	if pool.Organisation("o") != pool.Organisation("o") {
+	if first, second := pool.Organisation("o"), pool.Organisation("o"); first != second {
 		t.Error("an organisation has two shares")
 	}
 }
@@ -140,7 +140,7 @@ func TestWorkBehindRequestsLeavesTheReserve(t *testing.T) {
 	if held := pool.Used(); held != 28*mb || !errors.Is(err, bytepool.ErrKey) {
 		t.Errorf("%d KB are held, then %v; want 28 MB and ErrKey", held/kb, err)
 	}
-	if release, err = key.Hold(mb); !errors.Is(err, bytepool.ErrKey) {
+	if _, err = key.Hold(mb); !errors.Is(err, bytepool.ErrKey) {
 		t.Errorf("holding as much as a large body: %v, want ErrKey", err)
 	}
 	if release, err = key.Hold(kb); err != nil {

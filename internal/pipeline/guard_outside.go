@@ -58,7 +58,7 @@ func isPathName(segment string) bool {
 // isIdentifier reports whether a text is a word with a digit.
 func isIdentifier(text string) bool {
 	return strings.ContainsAny(text, "0123456789") && !strings.ContainsFunc(text, func(c rune) bool {
-		return c >= utf8.RuneSelf || !isWordByte(byte(c)) && strings.IndexRune("-.:@", c) < 0
+		return c >= utf8.RuneSelf || !isWordByte(byte(c)) && !strings.ContainsRune("-.:@", c)
 	})
 }
 
