@@ -70,7 +70,9 @@ func (x *exchange) books() books {
 		}
 	}
 	b.Served, b.Finish = r.model, r.finish[0]
-	b.Usage = r.usage(x.API != "embeddings")
+	if b.Usage = r.usage(x.API != "embeddings"); x.API == "embeddings" && b.Usage != nil && *b.Usage == (usage{}) {
+		b.Usage = nil // no embedding takes no tokens: such usage is estimated
+	}
 	b.Cost = b.Usage.cost()
 	if r.tier == "provisioned" || r.tier == "flex" { // the others of the recordings are the standard one
 		b.Tier = r.tier
