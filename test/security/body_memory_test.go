@@ -100,7 +100,7 @@ func TestSmallHalfSentBodiesLeaveMemoryToOthers(t *testing.T) {
 			for range 300 {
 				g.halfSent(t, tt.path, tt.header, 63<<10, 60<<10)
 			}
-			waittest.Until(t, "half-sent bodies are held", func() bool { return g.heldMemory(t) > 4*mb })
+			waittest.Until(t, "half-sent bodies are held", func() bool { return g.heldMemory(t) > 512<<10 })
 			if held := g.heldMemory(t); held > tt.most+256<<10 {
 				t.Errorf("they hold %d KB of 16 MB, want at most %d KB", held>>10, tt.most>>10)
 			}
