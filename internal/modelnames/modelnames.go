@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/urlpath"
@@ -36,16 +37,13 @@ func JSON(document []byte) ([]string, error) {
 	return w.names, w.err
 }
 
-// Document returns the models that a document names outside of its tools, as JSON does.
-// It takes little time for a document that names none.
-func Document(doc *jsonedit.Doc) ([]string, error) {
-	var w walker
+// Document returns the models that a document names outside of its tools, as JSON does,
+// without the two known ones, which may be empty. It does not allocate if there are no
+// others.
+func Document(doc *jsonedit.Doc, known1, known2 string) ([]string, error) {
+	w := walker{known: [2]string{known1, known2}}
 	for key, v := range doc.Members() {
-		name := key.String()
-		if k := normal(name); k == "tools" || k == "functions" || k == "toolconfig" {
-			continue
-		}
-		w.member(name, v, scope{depth: 1, top: true})
+		w.member(key, v, scope{depth: 1, top: true, noTools: true})
 	}
 	return w.names, w.err
 }
@@ -55,7 +53,9 @@ const maxNesting = 16
 
 // walker collects models. It stops at the first error.
 type walker struct {
+	known [2]string // are not collected
 	names []string
+	found int // number of models, with the known ones
 	err   error
 }
 
@@ -65,6 +65,7 @@ type scope struct {
 	top   bool // the document itself, or its element if it is an array
 	tools bool // inside a list of tools
 
+	noTools bool // tools are not searched
 	schemas bool // the member parameters is the schema of a function
 }
 
@@ -85,7 +86,7 @@ func (w *walker) value(v jsonedit.Value, s scope) {
 	}
 	s.schemas = s.tools && isFunction(v)
 	for key, field := range v.Fields() {
-		w.member(key.String(), field, s)
+		w.member(key, field, s)
 	}
 }
 
@@ -102,10 +103,14 @@ func isFunction(v jsonedit.Value) bool {
 	return true
 }
 
-func (w *walker) member(name string, v jsonedit.Value, s scope) {
-	key := normal(name)
-	inner := scope{depth: s.depth, tools: s.tools || key == "tools" || key == "functions" || key == "toolconfig"}
+func (w *walker) member(name jsonedit.Key, v jsonedit.Value, s scope) {
+	var buf [32]byte
+	text, _ := jsonedit.Value(name).TextBytes()
+	key := string(appendNormal(buf[:0], text)) // on the stack
+	tools := key == "tools" || key == "functions" || key == "toolconfig"
+	inner := scope{depth: s.depth, tools: s.tools || tools}
 	switch {
+	case tools && s.noTools:
 	case isModel(key), s.top && choosers[key]:
 		w.model(key, v, inner)
 	case s.top && elsewhere[key] != "" && v.Kind() != jsonedit.Null:
@@ -126,8 +131,8 @@ func (w *walker) model(key string, v jsonedit.Value, s scope) {
 			w.model(key, element, s)
 		}
 	case jsonedit.Object:
-		before := len(w.names)
-		if w.value(v, s); len(w.names) == before && w.err == nil {
+		before := w.found
+		if w.value(v, s); w.found == before && w.err == nil {
 			w.err = readError("the member " + key + " is an object that names no model")
 		}
 	case jsonedit.Null:
@@ -139,15 +144,38 @@ func (w *walker) model(key string, v jsonedit.Value, s scope) {
 }
 
 func (w *walker) add(v jsonedit.Value) {
-	if text, _ := v.Text(); text != "" {
-		w.names = append(w.names, text)
+	text, _ := v.TextBytes()
+	if len(text) == 0 {
+		return
+	}
+	if w.found++; string(text) != w.known[0] && string(text) != w.known[1] {
+		w.names = append(w.names, string(text))
 	}
 }
 
 // normal returns a name in the form in which lenient parsers compare it:
 // without case (as in [strings.EqualFold]), dashes, underscores, spaces and
 // control characters.
-func normal(name string) string {
+func normal(name string) string { return string(appendNormal(nil, []byte(name))) }
+
+// appendNormal appends the normal form of a name to dst.
+func appendNormal(dst, name []byte) []byte {
+	start := len(dst)
+	for _, c := range name {
+		switch {
+		case c >= utf8.RuneSelf:
+			return append(dst[:start], normalUnicode(string(name))...)
+		case c == '_', c == '-', c <= ' ', c == 0x7f:
+		case 'A' <= c && c <= 'Z':
+			dst = append(dst, c+'a'-'A')
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+func normalUnicode(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '_', r == '-', r <= ' ', r == 0x7f:

@@ -51,7 +51,7 @@ func TestDocumentFindsModelsOutsideOfTools(t *testing.T) {
 			if err := doc.Scan([]byte(body)); err != nil {
 				t.Fatal(err)
 			}
-			check(t, want)(modelnames.Document(&doc))
+			check(t, want)(modelnames.Document(&doc, "", ""))
 		})
 	}
 }
@@ -248,4 +248,29 @@ func FuzzForm(f *testing.F) {
 			t.Fatalf("%q: %q", text, got)
 		}
 	})
+}
+
+// The known model of a usual body costs no allocation.
+func TestDocumentWithAKnownModelDoesNotAllocate(t *testing.T) {
+	var doc jsonedit.Doc
+	body := `{"model":"m","messages":[{"role":"user","content":"Hi"}],"max_tokens":5,"Parallel-Tool_Calls":true,"stream":false,"tools":[{"type":"image","model":"x"}]}`
+	if err := doc.Scan([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	allocs := testing.AllocsPerRun(100, func() {
+		if names, err := modelnames.Document(&doc, "other", "m"); len(names) > 0 || err != nil {
+			t.Errorf("names %q, error %v, want none", names, err)
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations, want 0", allocs)
+	}
+	var fallbacks jsonedit.Doc
+	if err := fallbacks.Scan([]byte(`{"model":"m","fallbacks":[{"model":"m"},"b"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	check(t, "b")(modelnames.Document(&fallbacks, "m", ""))
+	if names, err := modelnames.Document(&doc, "other", ""); len(names) != 1 || names[0] != "m" || err != nil {
+		t.Errorf("names %q, error %v, want m", names, err)
+	}
 }

@@ -63,7 +63,7 @@ func (a *Attempt) findModels(doc *jsonedit.Doc) error {
 	if a.wire.translates() { // translated requests name one
 		return nil
 	}
-	models, err := modelnames.Document(doc)
+	models, err := modelnames.Document(doc, a.Model, a.request.Model)
 	if err != nil && a.dependsOnModels() {
 		return unknownToPolicies(err)
 	}
