@@ -11,14 +11,16 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// captureMemory is the limit of memory for captured bodies of open exchanges,
-// apart from the memory that serves requests. Beyond it captures are cut.
+// captureMemory is the limit of memory for captured bodies of open exchanges, apart from
+// the memory that serves requests. Beyond it, and beyond the share of an organisation in
+// it, captures are cut.
 const captureMemory = 256 << 20
 
 // capture stores the beginning of a body as it passes. It is not safe for
 // concurrent use. A nil capture stores nothing.
 type capture struct {
 	pool     *bytepool.Pool
+	share    *bytepool.Share // of the organisation in pool
 	most     int
 	media    string
 	sizeOnly bool // not text: only the size is recorded
@@ -33,7 +35,7 @@ func (c *capture) add(p []byte) {
 	}
 	var err error
 	if c.buf == nil {
-		if c.buf, err = c.pool.Get(min(len(p), c.most)); err != nil {
+		if c.buf, err = c.pool.GetShare(min(len(p), c.most), c.share); err != nil {
 			c.full = true
 			return
 		}
@@ -100,7 +102,11 @@ func (p *Plane) startCapture(r *http.Request, x *exchange) {
 	if x.entry.Level != reqlog.LevelFull {
 		return
 	}
-	c := capture{pool: p.capturePool, most: x.snap.Logs.MaxBody()}
+	share := p.capturePool.Keyless()
+	if x.Identity != nil {
+		share = p.capturePool.Organisation(x.Identity.Organisation)
+	}
+	c := capture{pool: p.capturePool, share: share, most: x.snap.Logs.MaxBody()}
 	x.bodies = &bodies{c, c}
 	x.bodies.request.setMediaType(r.Header)
 }

@@ -43,3 +43,35 @@ func TestKeepingNothingTakesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// An organisation whose bodies fill its share leaves room for those of others.
+func TestCapturesOfOneOrganisationLeaveRoomToOthers(t *testing.T) {
+	t.Parallel()
+	pool := bytepool.New(64 << 20)
+	part := bytes.Repeat([]byte("a"), 1<<20)
+	var all []*capture
+	add := func(organisation string) *capture {
+		c := &capture{pool: pool, share: pool.Organisation(organisation), most: 1 << 20}
+		c.add(part)
+		all = append(all, c)
+		return c
+	}
+	kept := 0
+	for range 100 {
+		if add("large").buf != nil {
+			kept++
+		}
+	}
+	if kept == 100 || kept == 0 {
+		t.Errorf("%d of 100 bodies of one organisation are kept, want some", kept)
+	}
+	if add("small").buf == nil {
+		t.Error("the body of another organisation finds no room")
+	}
+	for _, c := range all {
+		c.body(1<<20, nil)
+	}
+	if used := pool.Used(); used != 0 {
+		t.Errorf("%d bytes are still lent", used)
+	}
+}

@@ -71,7 +71,7 @@ func mustKnow(t *testing.T, dir string, known map[string]reqlog.Spend) {
 			name := fmt.Sprint(r.Intent.ID, r.Intent.Attempt)
 			if _, ok := known[name]; !ok {
 				var s reqlog.Spend // an estimate by the size of the request
-				tokens := r.Intent.RequestBytes / 4
+				tokens := (r.Intent.RequestBytes + 2) / 3
 				s.AddSettlement(&reqlog.Settlement{Outcome: reqlog.Estimated, Usage: llm.Usage{Known: true, Estimated: true, Input: tokens}})
 				known[name] = s
 			}

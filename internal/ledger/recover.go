@@ -11,6 +11,7 @@ import (
 
 	"modelgate/internal/llm"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/tokens"
 )
 
 // recover takes over the segments that no process holds any more, begins a new segment,
@@ -185,11 +186,11 @@ func (l *Ledger) complete(found *recovery) error {
 }
 
 // estimate returns the settlement of an attempt whose end is unknown, with its input
-// estimated from the size of the request.
+// estimated from the size of the request, so that it is at least a third of its tokens.
 func estimate(i *reqlog.Intent) reqlog.Settlement {
 	s := reqlog.Settlement{ID: i.ID, Attempt: i.Attempt, Time: time.Now(), Outcome: reqlog.Estimated}
 	if i.RequestBytes > 0 {
-		s.Usage = llm.Usage{Known: true, Estimated: true, Input: (i.RequestBytes + 3) / 4}
+		s.Usage = llm.Usage{Known: true, Estimated: true, Input: tokens.SizeText(i.RequestBytes)}
 	}
 	return s
 }

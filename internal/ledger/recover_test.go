@@ -156,9 +156,9 @@ func TestInterruptedExchangeHasItsAttemptsInTheirOrder(t *testing.T) {
 }
 
 // TestStartEstimatesAttemptsWithoutAnEnd starts with requests of several sizes: a
-// token stands for 4 bytes.
+// token stands for 3 bytes.
 func TestStartEstimatesAttemptsWithoutAnEnd(t *testing.T) {
-	want := map[int64]int64{-1: 0, 0: 0, 1: 1, 4: 1, 5: 2, 8: 2, 4000: 1000, 4001: 1001}
+	want := map[int64]int64{-1: 0, 0: 0, 1: 1, 3: 1, 4: 2, 6: 2, 3000: 1000, 3001: 1001}
 	sizes := map[reqlog.ID]int64{}
 	var list []ledger.Record
 	for size := range want {

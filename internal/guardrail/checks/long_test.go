@@ -63,6 +63,22 @@ func TestReplacingInLongTextsIsLinearAndBounded(t *testing.T) {
 	}
 }
 
+// What is redacted is bounded like what an expression replaces: each of many short matches
+// would become a longer placeholder.
+func TestManyMatchesAreNotRedacted(t *testing.T) {
+	many := text(before, strings.Repeat("1.1.1.1 ", 500_000))
+	for redact, want := range map[string]bool{"true": true, "false": false} {
+		r, _ := run(t, checks.Services{}, many, "default.pii", `{"categories":["IP_ADDRESS"],"redact":`+redact+`,"timeout":60000}`)
+		if r.Incomplete != want || r.Verdict || want && !strings.Contains(r.Error.Message, "100000 matches") {
+			t.Errorf("redact %s: passed %t, incomplete %t (%v), want incomplete %t", redact, r.Verdict, r.Incomplete, r.Error, want)
+		}
+	}
+	few := text(before, strings.Repeat("1.1.1.1 ", 5_000))
+	if r, out := run(t, checks.Services{}, few, "default.pii", `{"categories":["IP_ADDRESS"],"redact":true}`); r.Error != nil || strings.Contains(out.Parts[0].Text, "1.1.1.1") {
+		t.Errorf("few matches are not redacted: %v", r.Error)
+	}
+}
+
 func TestDeepJSONFailsItsChecks(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat(`{"a":[`, n) + strings.Repeat(`]}`, n) }
 	for id, params := range map[string]string{"default.jsonKeys": `{"keys":["a"],"operator":"all"}`, "default.jsonSchema": `{"schema":{"type":"object"}}`} {

@@ -138,6 +138,14 @@ func compileFinders(p *guardrail.Params, all []finder, reach int, hold func(stri
 				spans = append(spans, s)
 				counts[s.Type]++
 			}
+			if len(spans) > maxMatches {
+				break
+			}
+		}
+		if redacting {
+			if err := holdReplaced(ctx, in, spans, maxPlaceholder); err != nil {
+				return guardrail.Verdict{}, err
+			}
 		}
 		found := len(spans) > 0
 		v := verdict(!found || redacting, inverted && !redacting, "", "categories were looked for", map[string]any{"detectedCategories": counts})
@@ -162,12 +170,12 @@ const (
 )
 
 // findAll returns what finders find, in order and without overlaps: of two that
-// overlap, both places become one. The longest match has reach bytes. It returns an error
-// once ctx has ended.
+// overlap, both places become one. The longest match has reach bytes. It ends when it has
+// found more than [maxMatches], and returns an error once ctx has ended.
 func findAll(ctx context.Context, finders []finder, s string, reach int) ([]guardrail.Span, error) {
 	var spans []guardrail.Span
 	reach = max(reach, overlap)
-	for at := 0; at < len(s); at += window {
+	for at := 0; at < len(s) && len(spans) <= maxMatches; at += window {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -191,6 +199,9 @@ func findAll(ctx context.Context, finders []finder, s string, reach int) ([]guar
 	}
 	return out, nil
 }
+
+// maxPlaceholder is the number of bytes that a placeholder takes, with what is known of it.
+const maxPlaceholder = 256
 
 // placeholders returns a func that names what it replaces: equal values have
 // equal numbers. In a window of a stream there are no numbers.

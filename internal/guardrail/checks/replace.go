@@ -65,7 +65,6 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 			return guardrail.Verdict{}, errNoText
 		}
 		var spans []guardrail.Span
-		size := 0 // of the text after the replacements
 		for i, part := range in.Parts {
 			if ctx.Err() != nil {
 				return guardrail.Verdict{}, ctx.Err()
@@ -80,19 +79,15 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 			if first {
 				n = 1
 			}
-			size += len(part.Text)
 			for _, at := range re.re.FindAllStringIndex(part.Text, n) {
 				spans = append(spans, guardrail.Span{Part: i, From: at[0], To: at[1]})
-				size += len(replacement) - (at[1] - at[0])
 			}
-			if len(spans) > maxMatches || size > maxReplaced {
-				return guardrail.Verdict{}, guardrail.NewIncomplete("the text has more than %d matches, or more than %d bytes after they are replaced; send less text", maxMatches, maxReplaced)
+			if len(spans) > maxMatches {
+				break
 			}
 		}
-		if len(spans) > 0 && size > countedText {
-			if err := in.HoldMore(ctx, size); err != nil {
-				return guardrail.Verdict{}, guardrail.NewIncomplete("there is no memory for the text after replacements: %v", err)
-			}
+		if err := holdReplaced(ctx, in, spans, len(replacement)); err != nil {
+			return guardrail.Verdict{}, err
 		}
 		v := verdict(len(spans) == 0 || !failing, false, "", "matches were replaced", map[string]any{"matches": len(spans)})
 		v.Texts = replaceSpans(in.Parts, spans, func(guardrail.Span) string { return replacement })
@@ -110,6 +105,29 @@ const (
 	maxReplaced   = 32 << 20 // bytes after the replacements
 	countedText   = 64 << 10 // bytes after the replacements from which they count as memory
 )
+
+// holdReplaced counts the memory of the texts of in after spans are replaced by at most n
+// bytes each, before it is used. It returns an error if there are too many spans, too many
+// bytes or no memory.
+func holdReplaced(ctx context.Context, in *guardrail.Input, spans []guardrail.Span, n int) error {
+	size := len(spans) * n
+	for _, p := range in.Parts {
+		size += len(p.Text)
+	}
+	for _, s := range spans {
+		size -= s.To - s.From
+	}
+	switch {
+	case len(spans) > maxMatches, size > maxReplaced:
+		return guardrail.NewIncomplete("the text has more than %d matches, or more than %d bytes after they are replaced; send less text", maxMatches, maxReplaced)
+	case len(spans) == 0, size <= countedText:
+		return nil
+	}
+	if err := in.HoldMore(ctx, size); err != nil {
+		return guardrail.NewIncomplete("there is no memory for the text after replacements: %v", err)
+	}
+	return nil
+}
 
 // replaceSpans returns the text of parts with their spans replaced, nil if there
 // are none. The spans of a part are in order and do not overlap.
