@@ -43,6 +43,7 @@ type Data struct {
 	ID           string `json:"id"`
 	Name         string `json:"name,omitempty"`
 	ValueKey     string `json:"value_key,omitempty"` // of the counter of a policy
+	Groups       int    `json:"groups,omitempty"`    // of the policy in this period, if the alert is about several
 
 	Measure   string     `json:"measure,omitempty"` // cost, tokens, requests or seconds; empty if no budget is concerned
 	Used      float64    `json:"used,omitempty"`
@@ -119,6 +120,9 @@ func (a *Alert) text() string {
 	line("Name", quoted(d.Name))
 	line("Id", d.ID)
 	line("Counter", quoted(d.ValueKey))
+	if d.Groups > 0 {
+		line("Groups", strconv.Itoa(d.Groups))
+	}
 	line("Workspace", d.Workspace)
 	line("Organisation", d.Organisation)
 	if d.Measure != "" {

@@ -32,6 +32,7 @@ type compiled struct {
 	clientValues bool   // clients choose values of group_by
 	kind         string // of the limits' holder
 	values       atomic.Pointer[values]
+	groups       atomic.Pointer[groups] // if clients choose values
 }
 
 // Compile returns the set of a list of policies, which it keeps. Policies of before
@@ -49,7 +50,10 @@ func Compile(list []Policy, before *Set) *Set {
 			c = before.byID[p.ID]
 		}
 		if c == nil || c.policy.Version != p.Version {
-			c = compile(p)
+			old := c
+			if c = compile(p); old != nil {
+				c.groups.Store(old.groups.Load())
+			}
 		}
 		s.byID[p.ID] = c
 		if !p.Time {

@@ -18,11 +18,6 @@ const (
 	maxValueKey = 200
 	keptOfKey   = 120 // bytes of a value key that is hashed
 
-	// maxValues is how many new value keys a policy may have in an hour, on one
-	// gateway, if clients choose the values. Others share one of overflows counters.
-	maxValues = 10_000
-	overflows = 16
-
 	// rotation is how long value keys are remembered after their last use, at least.
 	rotation = time.Hour
 )
@@ -72,7 +67,8 @@ type values struct {
 	label       string // of the period
 	resets      time.Time
 	shards      [8]valueShard
-	count       atomic.Int64
+	period      string                 // of [groups]: the label, or the window of a rate limit
+	began       atomic.Int64           // groups that are new in this hour
 	before      atomic.Pointer[values] // of the previous hour; nil for none
 }
 
@@ -123,7 +119,6 @@ func (v *values) add(key []byte, l *valueLimit) *valueLimit {
 		s.limits = make(map[string]*valueLimit)
 	}
 	s.limits[string(key)] = l
-	v.count.Add(1)
 	return l
 }
 
@@ -150,8 +145,10 @@ func (c *compiled) current(now time.Time) *values {
 	}
 	next := &values{from: now.Truncate(rotation)}
 	next.until = next.from.Add(rotation)
+	next.period = now.Truncate(max(rotation, c.policy.Window)).UTC().Format(time.RFC3339)
 	if c.policy.Window == 0 {
 		next.label, next.resets = c.policy.Period.At(now)
+		next.period = next.label
 	}
 	if v != nil && v.label == next.label && v.until.Equal(next.from) {
 		next.before.Store(v)
@@ -167,16 +164,15 @@ func (c *compiled) limit(key []byte, now time.Time) *valueLimit {
 	if l := v.find(key); l != nil {
 		return l
 	}
-	if before := v.before.Load(); before != nil && v.count.Load() < 2*maxValues {
-		if l := before.find(key); l != nil {
-			return v.add(key, l)
-		}
-	}
-	if c.clientValues && v.count.Load() >= maxValues {
-		sum := sha256.Sum256(key)
-		key = strconv.AppendInt([]byte("overflow:"), int64(sum[0]%overflows), 10)
+	if c.clientValues && !c.groupsAt(v).admit(key, v) {
+		key = []byte(OverflowKey)
 		if l := v.find(key); l != nil {
 			return l
+		}
+	}
+	if before := v.before.Load(); before != nil {
+		if l := before.find(key); l != nil {
+			return v.add(key, l)
 		}
 	}
 	return v.add(key, c.newLimit(string(key), v))

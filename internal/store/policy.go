@@ -253,57 +253,6 @@ func (db *DB) deleteReset(ctx context.Context, id string) error {
 	return err
 }
 
-// Events of [Queries.PolicyAlerts].
-const (
-	AlertThreshold = "threshold"
-	AlertExhausted = "exhausted"
-)
-
-// PolicyAlerts returns the warnings that were recorded about a policy, by counter as in
-// [Queries.PolicySpending] and event.
-func (q Queries) PolicyAlerts(ctx context.Context, id string) (map[string]map[string]bool, error) {
-	const text = `
-		SELECT counter, event
-		FROM policy_alerts
-		WHERE policy_id = $1`
-	out := make(map[string]map[string]bool)
-	_, err := sqlrow.List(ctx, q.Reader, "alerts of policies", text, func(r sqlrow.Scanner) (none struct{}, err error) {
-		var counter, event string
-		err = r.Scan(&counter, &event)
-		if out[counter] == nil {
-			out[counter] = make(map[string]bool)
-		}
-		out[counter][event] = true
-		return none, err
-	}, id)
-	return out, err
-}
-
-// RecordPolicyAlert records a warning about a counter of a policy with its audit event,
-// and reports whether it was not recorded before.
-func (db *DB) RecordPolicyAlert(ctx context.Context, id, counter, event string, a *Audit) (recorded bool, err error) {
-	const text = `
-		INSERT INTO policy_alerts (policy_id, counter, event, created_at)
-		VALUES ($1, $2, $3, $4)
-		ON CONFLICT (policy_id, counter, event) DO NOTHING`
-	err = db.transact(ctx, func(tx *Tx) error {
-		n, err := tx.change.Exec(ctx, journal.Unpublished, text, id, counter, event, millis(a.Time))
-		if recorded = n > 0; err != nil || !recorded {
-			return err
-		}
-		return tx.Note(ctx, a)
-	})
-	return recorded && err == nil, db.ClientError(err)
-}
-
-// ClearPolicyAlerts makes the warnings about a policy due again.
-func (tx *Tx) ClearPolicyAlerts(ctx context.Context, id string) error {
-	const text = `
-		DELETE FROM policy_alerts
-		WHERE policy_id = $1`
-	return tx.exec(ctx, journal.Unpublished, "alerts of policies", text, id)
-}
-
 // Used returns the part of s that a usage limit counts, in the unit of its limit.
 func (p *Policy) Used(s reqlog.Spend) float64 {
 	switch p.Type {

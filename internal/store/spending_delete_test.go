@@ -236,7 +236,7 @@ func TestAlertsOfArchivedPoliciesAreDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range []string{ended, lasting} {
-			if ok, err := db.RecordPolicyAlert(t.Context(), id, "-/0/a", store.AlertThreshold, &store.Audit{ID: id, Organisation: store.DefaultOrganisation, Time: time.Now()}); !ok || err != nil {
+			if ok, err := db.RecordPolicyAlert(t.Context(), store.PolicyWarning{Policy: id, Counter: "-/0/a", Event: store.AlertThreshold}, &store.Audit{ID: id, Organisation: store.DefaultOrganisation, Time: time.Now()}); !ok || err != nil {
 				t.Fatal(ok, err)
 			}
 		}

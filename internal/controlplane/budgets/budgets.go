@@ -207,15 +207,17 @@ func (k *Enforcer) policySpending(ctx context.Context, own map[store.BudgetRef]r
 }
 
 // appendPolicy appends the correction of the counter of a policy, unless no policy
-// uses it any more.
+// uses it any more, and lets the group of the counter keep it.
 func (k *Enforcer) appendPolicy(out []quota.Correction, s store.Spender, own reqlog.Spend) []quota.Correction {
 	if k.Policies == nil {
 		return out
 	}
-	m, ok := k.Policies().Measure(s.ID, k.Now())
+	set := k.Policies()
+	m, ok := set.Measure(s.ID, k.Now())
 	if !ok {
 		return out
 	}
+	set.Remember(s.ID, k.Now())
 	count := func(s reqlog.Spend) int64 {
 		return quota.Use{Requests: s.Attempts, Tokens: s.Tokens, Cost: int64(s.Cost)}.Of(m)
 	}
