@@ -28,7 +28,7 @@ const resetLife = 24 * time.Hour
 // It can be used once and is valid as long as an invite. The owner uses the claim link
 // instead, which admins must not obtain.
 func link(ctx context.Context, c *route.Caller, in *oneInput) (*linked, error) {
-	return makeLink(ctx, c, in.User, store.PasswordLink{ExpiresAt: c.Now.Add(inviteLife)}, func(_ *store.Tx, u store.User) error {
+	return makeLink(ctx, c, in.User, store.PasswordLink{ExpiresAt: c.Now.Add(inviteLife)}, func(u store.User) error {
 		switch {
 		case u.Role == "owner":
 			return apierr.New(apierr.Forbidden, "the owner claims the installation with the link printed at startup").WithParam("user").WithCode("AB03")
@@ -41,26 +41,23 @@ func link(ctx context.Context, c *route.Caller, in *oneInput) (*linked, error) {
 
 // reset creates the link with which a user replaces a password that is forgotten or
 // exposed. The password stays valid until the link is used. It is refused for an owner,
-// because the caller could take over the organisation, and for a user who belongs to
-// another organisation too, because the caller could act as that user there.
+// because the caller could take over the organisation.
 func reset(ctx context.Context, c *route.Caller, in *oneInput) (*linked, error) {
-	return makeLink(ctx, c, in.User, store.PasswordLink{Resets: true, ExpiresAt: c.Now.Add(resetLife)}, func(tx *store.Tx, u store.User) error {
+	return makeLink(ctx, c, in.User, store.PasswordLink{Resets: true, ExpiresAt: c.Now.Add(resetLife)}, func(u store.User) error {
 		switch {
 		case u.Role == "owner":
 			return apierr.New(apierr.Forbidden, "the owner's password can be reset only on the gateway's host, with `modelgate users reset-password`").WithParam("user").WithCode("AB03")
 		case u.PasswordHash == "":
 			return apierr.New(apierr.Conflict, "%s has no password yet; create a link to set the first one", u.Email).WithParam("user")
 		}
-		shared, err := tx.Shared(ctx, c.Organisation, u.ID)
-		if err == nil && shared {
-			err = apierr.New(apierr.Conflict, "%s belongs to another organisation too; the password can be reset only on the gateway's host, with `modelgate users reset-password`", u.Email).WithParam("user")
-		}
-		return err
+		return nil
 	})
 }
 
-// makeLink stores a link for an active user unless check returns an error.
-func makeLink(ctx context.Context, c *route.Caller, ref string, l store.PasswordLink, check func(*store.Tx, store.User) error) (*linked, error) {
+// makeLink stores a link for an active user unless check returns an error. For a user who
+// belongs to another organisation too it returns one that is not stored and opens nothing:
+// the caller could act as that user there, and an error would reveal it.
+func makeLink(ctx context.Context, c *route.Caller, ref string, l store.PasswordLink, check func(store.User) error) (*linked, error) {
 	u, err := find(ctx, c, ref)
 	if err != nil {
 		return nil, err
@@ -77,12 +74,15 @@ func makeLink(ctx context.Context, c *route.Caller, ref string, l store.Password
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.User(ctx, c.Organisation, u.ID)
 		if err == nil {
-			err = check(tx, now)
+			err = check(now)
 		}
 		if err == nil && now.Status != store.Active {
 			err = apierr.New(apierr.Conflict, "%s is disabled", now.Email).WithParam("user")
 		}
 		if err != nil {
+			return err
+		}
+		if shared, err := tx.Shared(ctx, c.Organisation, u.ID); err != nil || shared {
 			return err
 		}
 		return tx.ReplacePasswordLink(ctx, l)

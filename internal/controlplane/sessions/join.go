@@ -49,7 +49,7 @@ func join(ctx context.Context, tx *store.Tx, c *route.Caller, i *store.Invite, u
 // addToOrganisation adds u to an organisation. An existing user without a password, for
 // example from a file, gets u's password and keeps their id; adopted is then true. Any
 // other account with u's e-mail address is a conflict, because a link must not give
-// access to it.
+// access to it; see [linkConflict].
 func addToOrganisation(ctx context.Context, tx *store.Tx, organisation string, u store.User) (entered store.User, adopted bool, err error) {
 	there, err := tx.User(ctx, organisation, u.Email)
 	if apierr.IsNotFound(err) || err == nil && there.PasswordHash != "" {
@@ -59,14 +59,23 @@ func addToOrganisation(ctx context.Context, tx *store.Tx, organisation string, u
 		return u, false, err
 	}
 	if there.Role == "owner" && u.Role != "owner" { // an invite cannot make an owner
-		return u, false, apierr.New(apierr.Conflict, "%s is the future owner, who must claim the installation", u.Email)
+		return u, false, apierr.New(apierr.Conflict, "an invite makes no owner")
 	}
 	u.ID, u.FirstName, u.LastName = there.ID, cmp.Or(u.FirstName, there.FirstName), cmp.Or(u.LastName, there.LastName)
 	err = tx.SetFirstPassword(ctx, organisation, u)
 	if apierr.IsNotFound(err) {
-		err = apierr.New(apierr.Conflict, "the account of %s cannot get a password through a link: it is disabled or belongs to another organisation too", u.Email)
+		err = apierr.New(apierr.Conflict, "the account is disabled, or belongs to another organisation too")
 	}
 	return u, true, err
+}
+
+// linkConflict replaces each conflict with an account by one error, so that whoever holds a
+// link learns neither what kind of account has the address nor in which organisation.
+func linkConflict(err error, email string) error {
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict {
+		return apierr.New(apierr.Conflict, "%s cannot be added through this link; sign in if you have an account, or ask the operator of the gateway", email).WithCause(err)
+	}
+	return err
 }
 
 type passwordInput struct {

@@ -157,7 +157,7 @@ func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*N
 		out, err = begin(ctx, c, tx, u.ID, o.ID)
 		return err
 	})
-	return out, err
+	return out, linkConflict(err, address)
 }
 
 func (p *Profile) user(c *route.Caller, email, hash, role string) store.User {
@@ -209,9 +209,9 @@ func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (
 		return nil, err
 	}
 	var out *NewSession
-	err = c.Change(ctx, func(tx *store.Tx) error {
-		i, err := pending(ctx, c, tx.Queries, b.Token)
-		if err != nil {
+	var i store.Invite
+	err = c.Change(ctx, func(tx *store.Tx) (err error) {
+		if i, err = pending(ctx, c, tx.Queries, b.Token); err != nil {
 			return err
 		}
 		c.SetAuditOrganisation(i.Organisation)
@@ -222,7 +222,7 @@ func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (
 		out, err = begin(ctx, c, tx, u.ID, i.Organisation)
 		return err
 	})
-	return out, err
+	return out, linkConflict(err, i.Email)
 }
 
 type loginInput struct {
