@@ -24,3 +24,15 @@ func ParseEmail(text string) (string, error) {
 	}
 	return strings.ToLower(a.Address), nil
 }
+
+// UserName returns a text that names a user by id or e-mail address in the form in which
+// accounts have both. A text with characters beyond ASCII is returned unchanged: it names
+// no account, and must not become the name of one in lower case.
+func UserName(text string) string {
+	for i := range len(text) {
+		if text[i] >= 0x80 {
+			return text
+		}
+	}
+	return strings.ToLower(text)
+}

@@ -16,6 +16,7 @@ func TestEmailAddressesThatLookAlikeAreRefused(t *testing.T) {
 		"\u212aate@example.com", // the Kelvin sign, k in lower case
 		"ann@example。com",       // another full stop
 		"\uff41nn@example.com",  // full width
+		"ann@example.com.", "ann.@example.com", "ann@.example.com", "ann@example..com", "ａnn@example.com", "ann＠example.com",
 		"ann @example.com", "ann@example.com\n", "Ann <ann@example.com>", "ann", "ann@", "",
 	} {
 		if got, err := access.ParseEmail(text); err == nil {
@@ -27,6 +28,17 @@ func TestEmailAddressesThatLookAlikeAreRefused(t *testing.T) {
 	} {
 		if got, err := access.ParseEmail(text); err != nil || got != want {
 			t.Errorf("ParseEmail(%q) = %q, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+func TestUserNamesBeyondASCIIAreNobodys(t *testing.T) {
+	for text, want := range map[string]string{
+		"Ann@Example.com": "ann@example.com", "0197ABCD": "0197abcd", "": "",
+		"\u212aim@example.com": "\u212aim@example.com", "\uff21nn@example.com": "\uff21nn@example.com", "ANN\u200b@example.com": "ANN\u200b@example.com",
+	} {
+		if got := access.UserName(text); got != want {
+			t.Errorf("UserName(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

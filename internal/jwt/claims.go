@@ -102,9 +102,18 @@ func (c *claims) readRates(m members) error {
 // limits returns the rate limits, which all tokens of the user share.
 func (c *claims) limits(organisation string) (list []*quota.Limit) {
 	for _, r := range c.rates {
-		list = append(list, r.Limit(quota.Holder{Kind: "user", ID: organisation + "/" + keyID(c.user), Name: c.user}))
+		list = append(list, r.Limit(quota.Holder{Kind: "user", ID: organisation + "/" + keyID(c.account()), Name: c.user}))
 	}
 	return list
+}
+
+// account returns the user as accounts are named if the claim is an e-mail address, whose
+// capitals do not matter. Those of other names may.
+func (c *claims) account() string {
+	if address, err := access.ParseEmail(c.user); err == nil {
+		return address
+	}
+	return c.user
 }
 
 // readScopes merges both spellings of the claim.

@@ -173,6 +173,26 @@ func TestAClaimThatIsNotAsItMustBeIsRefused(t *testing.T) {
 	}
 }
 
+func TestCapitalsOfAnAddressMakeNoFurtherLimits(t *testing.T) {
+	tokens := mustTokens(t, organisation())
+	counter := func(user string) string {
+		t.Helper()
+		id, err := verify(tokens, sign(first(), header, claims.with(values{"sub": user, "rate_limits": rates("requests", "rpm", 3)})), noon)
+		if err != nil || len(id.Limits) != 1 {
+			t.Fatalf("%s: %+v, %v", user, id, err)
+		}
+		return id.Limits[0].Counter
+	}
+	if a, b := counter("Ada@Example.com"), counter("ada@example.com"); a != b {
+		t.Errorf("the counters are %s and %s", a, b)
+	}
+	for _, pair := range [][2]string{{"auth0|Ada", "auth0|ada"}, {"\u212aim@example.com", "kim@example.com"}} {
+		if a, b := counter(pair[0]), counter(pair[1]); a == b {
+			t.Errorf("%q and %q share the counter %s", pair[0], pair[1], a)
+		}
+	}
+}
+
 // rates returns a claim of one rate limit.
 func rates(measure, unit string, value any) []values {
 	return []values{{"type": measure, "unit": unit, "value": value}}

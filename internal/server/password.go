@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"modelgate/internal/access"
@@ -19,10 +18,14 @@ const resetLife = 24 * time.Hour
 // owners and for members of several organisations.
 func ResetPassword(ctx context.Context, db *store.DB, email string) (secret.String, error) {
 	now, token := time.Now(), access.NewLinkToken()
+	address, err := access.ParseEmail(email)
+	if err != nil {
+		return token, fmt.Errorf("--email %w", err)
+	}
 	audit := store.OperatorAudit("", "users reset-password", nil)
 	audit.ResourceType, audit.Action = "user", "password_reset_link"
-	err := db.Update(ctx, audit, func(tx *store.Tx) error {
-		u, organisation, err := tx.UserByEmail(ctx, strings.ToLower(email))
+	err = db.Update(ctx, audit, func(tx *store.Tx) error {
+		u, organisation, err := tx.UserByEmail(ctx, address)
 		switch {
 		case err != nil:
 			return err

@@ -302,13 +302,15 @@ func TestExhaustedUsersAreFoundByEveryCredential(t *testing.T) {
 		{"a key of the user", access.Identity{UserID: "u"}, true},
 		{"a token with the id", access.Identity{Claims: &access.Claims{User: "u"}}, true},
 		{"a token with the e-mail address", access.Identity{Claims: &access.Claims{User: "ANN@example.com"}}, true},
+		{"a token with a letter that is another in lower case", access.Identity{Claims: &access.Claims{User: "\u212aim@example.com"}}, false},
+		{"a token with the address of which that is a letter", access.Identity{Claims: &access.Claims{User: "Kim@example.com"}}, true},
 		{"a key that a key of the user made", access.Identity{Makers: []string{"u"}}, true},
 		{"a key of another user that a key of the user made", access.Identity{UserID: "other", Makers: []string{"u"}}, true},
 		{"a key of another user", access.Identity{UserID: "other"}, false},
 		{"a key of no user", access.Identity{}, false},
 		{"a user of another organisation", access.Identity{Organisation: "elsewhere", UserID: "u"}, false},
 	} {
-		s := mustBuild(t, snapshot.Input{Users: []access.UserLimits{{Organisation: "o", ID: "u", Email: "ann@example.com", Exhausted: true}, {Organisation: "o", ID: "other"}}})
+		s := mustBuild(t, snapshot.Input{Users: []access.UserLimits{{Organisation: "o", ID: "u", Email: "ann@example.com", Exhausted: true}, {Organisation: "o", ID: "kim", Email: "kim@example.com", Exhausted: true}, {Organisation: "o", ID: "other"}}})
 		tt.id.Organisation = cmp.Or(tt.id.Organisation, "o")
 		if _, exhausted := s.UserLimits(&tt.id); exhausted != tt.want {
 			t.Errorf("%s: exhausted = %t, want %t", tt.name, exhausted, tt.want)

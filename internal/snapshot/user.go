@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"slices"
-	"strings"
 
 	"modelgate/internal/access"
 	"modelgate/internal/quota"
@@ -27,7 +26,7 @@ func (s *Snapshot) UserLimits(id *access.Identity) (list []*quota.Limit, exhaust
 	}
 	user := id.UserID
 	if user == "" && id.Claims != nil {
-		user = strings.ToLower(id.Claims.User)
+		user = access.UserName(id.Claims.User)
 	}
 	if u := s.users[scopedName{id.Organisation, user}]; u != nil {
 		list, exhausted = u.Limits, u.Exhausted

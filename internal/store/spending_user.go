@@ -4,8 +4,8 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
+	"modelgate/internal/access"
 	"modelgate/internal/jwt"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/sqlrow"
@@ -84,7 +84,7 @@ func (q Queries) userOfToken(ctx context.Context, organisation, name string) ([]
 		WHERE o.organisation_id = $1 AND (u.id = $2 OR u.email = $2)
 		ORDER BY CASE WHEN u.email = $2 THEN 0 ELSE 1 END, u.id
 		LIMIT 1`
-	name = strings.ToLower(name)
+	name = access.UserName(name)
 	return sqlrow.List(ctx, q.Reader, "users of tokens", text, func(r sqlrow.Scanner) (id string, err error) {
 		return id, r.Scan(&id)
 	}, organisation, name)

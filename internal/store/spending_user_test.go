@@ -32,6 +32,7 @@ func TestSpendCountsForUsers(t *testing.T) {
 		mustAddUser(t, db, "u1", "ann@example.com")
 		mustAddUser(t, db, "u2", long)
 		mustAddUser(t, db, "u3", long+"x")
+		mustAddUser(t, db, "u4", "kim@example.com")
 		own, child, service := inDefault("own"), inDefault("child"), inDefault("service")
 		own.ID, own.UserID, child.ID, service.ID = "k1", "u1", "k2", "k3"
 		child.Origin.Lineage = []string{"k1"}
@@ -45,7 +46,8 @@ func TestSpendCountsForUsers(t *testing.T) {
 			owner("k1", ""): {Cost: 1}, owner("k2", ""): {Cost: 10}, owner("k3", ""): {Cost: 100},
 			owner("jwt:Ann@Example.com", ""): {Cost: 1000}, owner("jwt:u1", ""): {Cost: 10000},
 			owner("jwt:carl@example.com", ""): {Cost: 100000}, owner("jwt:"+long, ""): {Cost: 5},
-			owner("jwt:"+long[:70], ""): {Cost: 200}, // nobody
+			owner("jwt:"+long[:70], ""):                                             {Cost: 200}, // nobody
+			owner("jwt:\u212aim@example.com", ""):                                   {Cost: 400}, // nobody, with the Kelvin sign
 			{Organisation: "another", Workspace: "w", KeyID: "jwt:ann@example.com"}: {Cost: 1000000},
 		})
 		if err != nil {
@@ -53,6 +55,9 @@ func TestSpendCountsForUsers(t *testing.T) {
 		}
 		first, second, third := store.UserID(store.DefaultOrganisation, "u1"), store.UserID(store.DefaultOrganisation, "u2"), store.UserID(store.DefaultOrganisation, "u3")
 		got := mustSpending(t, db, store.UserBudget, first, second, third)
+		if kim := mustSpending(t, db, store.UserBudget, store.UserID(store.DefaultOrganisation, "u4")); len(kim) != 0 {
+			t.Errorf("an address that looks like another's counts for it: %v", kim)
+		}
 		if got[first].Cost != 11011 || got[second].Cost != 5 || got[third].Cost != 0 {
 			t.Errorf("users spent %d, %d and %d; want 11011, 5 and 0", got[first].Cost, got[second].Cost, got[third].Cost)
 		}

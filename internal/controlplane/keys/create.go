@@ -71,6 +71,9 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 	if err := b.RateLimits.CheckKey("rate_limits"); err != nil {
 		return nil, err
 	}
+	if err := CheckAlertEmails(b.AlertEmails); err != nil {
+		return nil, err
+	}
 	if k.UsageLimits, err = usage(b.UsageLimits, nil, c.Now); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package keys
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"modelgate/api"
@@ -157,6 +158,17 @@ func usage(in *limits.BudgetInput, old json.RawMessage, now time.Time) (json.Raw
 		return nil, err
 	}
 	return u.JSON(), nil
+}
+
+// CheckAlertEmails returns an error for an address that could not be one of an account,
+// because it looks like another's or is none.
+func CheckAlertEmails(list []string) error {
+	for i, text := range list {
+		if _, err := access.ParseEmail(text); err != nil {
+			return route.Invalid(fmt.Sprintf("alert_emails[%d]", i), "%v", err)
+		}
+	}
+	return nil
 }
 
 func emails(list []string) json.RawMessage {

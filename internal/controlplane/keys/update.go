@@ -137,6 +137,9 @@ func (b *updateBody) changeLimits(_ context.Context, c *route.Caller, _ *store.T
 // changeLifetime changes the expiry, the rotation and the alert addresses of the key.
 func (b *updateBody) changeLifetime(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
 	if b.AlertEmails.Set {
+		if err := CheckAlertEmails(b.AlertEmails.Value); err != nil {
+			return err
+		}
 		k.AlertEmails = emails(b.AlertEmails.Value)
 	}
 	if b.Rotation.Set {

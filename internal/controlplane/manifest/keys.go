@@ -117,6 +117,9 @@ func (p *plan) keyLimits(want *settings.Key, row *store.Key) (err error) {
 	if err := list.CheckKey("rate_limits"); err != nil {
 		return err
 	}
+	if err := keys.CheckAlertEmails(want.AlertEmails); err != nil {
+		return err
+	}
 	row.RateLimits, row.AlertEmails = list.JSON(), text(append([]string{}, want.AlertEmails...))
 	if row.RotationPolicy, err = p.policy(want.RotationPolicy, row.RotationPolicy); err != nil {
 		return err

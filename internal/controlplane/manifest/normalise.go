@@ -40,7 +40,7 @@ func (p *plan) normalise() error {
 	}
 	for i := range f.Members {
 		m := &f.Members[i]
-		m.Email = strings.ToLower(m.Email)
+		m.Email = access.UserName(m.Email)
 		orElse(&m.Role, "member")
 		m.Workspaces = filled(m.Workspaces)
 		normalUsage(m.UsageLimits)
@@ -108,7 +108,7 @@ func (p *plan) normaliseForRequests(home string) {
 			k.Scopes = []string{string(access.ScopeAll)}
 		}
 		orElse(&k.Mask, "***")
-		k.SHA256, k.Member = strings.ToLower(k.SHA256), strings.ToLower(k.Member)
+		k.SHA256, k.Member = strings.ToLower(k.SHA256), access.UserName(k.Member)
 		k.ExpiresAt, k.Metadata = canonical(k.ExpiresAt), filled(k.Metadata)
 		k.Egress = k.Egress.Strict()
 		normalUsage(k.UsageLimits)

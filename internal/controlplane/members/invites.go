@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 
 	"modelgate/internal/access"
@@ -164,7 +163,7 @@ type invitesInput struct {
 }
 
 func listInvites(ctx context.Context, c *route.Caller, in *invitesInput) (*route.List[inviteItem], error) {
-	q := store.InviteQuery{Organisation: c.Organisation, Role: in.Role, Email: strings.ToLower(in.Email), Status: in.Status, Now: c.Now}
+	q := store.InviteQuery{Organisation: c.Organisation, Role: in.Role, Email: access.UserName(in.Email), Status: in.Status, Now: c.Now}
 	found, total, err := c.DB().Invites(ctx, q, store.Page{Number: in.Page, Size: in.Size})
 	return route.Listing(found, total, err, func(i store.Invite) inviteItem { return toInviteItem(i, c.Now) })
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
@@ -126,7 +127,7 @@ func callingUser(ctx context.Context, c *route.Caller) (store.User, error) {
 	if name == "" {
 		return store.User{}, nil
 	}
-	u, err := c.DB().User(ctx, c.Organisation, name)
+	u, err := c.DB().User(ctx, c.Organisation, access.UserName(name))
 	if apierr.IsNotFound(err) {
 		return store.User{}, nil
 	}

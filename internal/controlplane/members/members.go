@@ -10,8 +10,8 @@ package members
 import (
 	"context"
 	"net/http"
-	"strings"
 
+	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
@@ -75,7 +75,7 @@ type listInput struct {
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[item], error) {
-	found, total, err := c.DB().Users(ctx, c.Organisation, in.Role, strings.ToLower(in.Email), store.Page{Number: in.Page, Size: in.Size})
+	found, total, err := c.DB().Users(ctx, c.Organisation, in.Role, access.UserName(in.Email), store.Page{Number: in.Page, Size: in.Size})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 }
 
 func find(ctx context.Context, c *route.Caller, id string) (store.User, error) {
-	u, err := c.DB().User(ctx, c.Organisation, id)
+	u, err := c.DB().User(ctx, c.Organisation, access.UserName(id))
 	return u, c.CheckFound("", u.ID, err, route.NotFound("user", "user", id))
 }
 

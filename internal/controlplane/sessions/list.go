@@ -125,7 +125,7 @@ type userRef struct {
 // member returns a user of the caller's organisation. With ends set, it refuses an
 // owner unless the caller is one.
 func member(ctx context.Context, c *route.Caller, ref string, ends bool) (store.User, error) {
-	u, err := c.DB().User(ctx, c.Organisation, ref)
+	u, err := c.DB().User(ctx, c.Organisation, access.UserName(ref))
 	switch {
 	case apierr.IsNotFound(err):
 		err = apierr.New(apierr.NotFound, "user %.60q not found", ref).WithParam("user")

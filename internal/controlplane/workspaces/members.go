@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
@@ -149,7 +148,7 @@ func listUsers(ctx context.Context, c *route.Caller, in *usersInput) (*route.Lis
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().WorkspaceMembers(ctx, w.ID, in.Role, strings.ToLower(in.Email), in.Rows())
+	found, total, err := c.DB().WorkspaceMembers(ctx, w.ID, in.Role, access.UserName(in.Email), in.Rows())
 	return route.Listing(found, total, err, toMemberItem)
 }
 

@@ -116,7 +116,7 @@ func clientError(err error) error {
 
 // person returns the user of the caller's organisation that a field names.
 func person(ctx context.Context, c *route.Caller, field, ref string) (store.User, error) {
-	u, err := c.DB().User(ctx, c.Organisation, strings.ToLower(ref))
+	u, err := c.DB().User(ctx, c.Organisation, access.UserName(ref))
 	if apierr.IsNotFound(err) {
 		return u, route.Missing(field, "user", ref)
 	}
