@@ -1,9 +1,12 @@
 package security
 
 import (
+	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -31,6 +34,65 @@ func TestDataFolderIsNotWrittenByOthers(t *testing.T) {
 			}
 			if mended := strings.Contains(g.output.String(), "other users could write to the data folder"); mended != (mode != want) {
 				t.Errorf("the output has the line: %t, want %t:\n%s", mended, mode != want, g.output)
+			}
+		})
+	}
+}
+
+// A user who owns the data folder, or a file in it, of a gateway that runs as root can
+// exchange the database: the folder is taken from them. A link in it leads nowhere.
+func TestDataFolderOfAnotherUserIsTaken(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	const user = 12345
+	for name, mode := range map[string]fs.FileMode{"private": 0o700, "readable": 0o755, "open": 0o777} {
+		attack(t, "at rest", "a data folder that belongs to another user and is "+name, func(t *testing.T) {
+			dir, err := os.MkdirTemp(scratch, "folder")
+			if err != nil {
+				t.Fatal(err)
+			}
+			outside := filepath.Join(t.TempDir(), "outside")
+			if err := os.WriteFile(outside, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			g, err := newGateway(options{data: dir}) // makes the files of a data folder
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := g.stop(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
+				t.Fatal(err)
+			}
+			owned := []string{dir, filepath.Join(dir, "modelgate.db"), filepath.Join(dir, "ledger"), filepath.Join(dir, "link")}
+			for _, path := range owned {
+				if err := os.Lchown(path, user, user); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(os.Chown(outside, user, user), os.Chmod(dir, mode)); err != nil {
+				t.Fatal(err)
+			}
+			again := launch(t, options{data: dir})
+			again.as(t, rootKey, "GET", "/v1/auth/me", "").ok(t)
+			for _, path := range append(owned, outside) {
+				info, err := os.Lstat(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := uint32(0)
+				if path == outside {
+					want = user
+				}
+				if got := info.Sys().(*syscall.Stat_t).Uid; got != want {
+					t.Errorf("%s belongs to %d, want %d", path, got, want)
+				}
+			}
+			if !strings.Contains(again.output.String(), "the data folder belonged to another user") {
+				t.Errorf("the output does not say so:\n%s", again.output)
 			}
 		})
 	}
