@@ -172,7 +172,7 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 	}
 	inner := q.httpRequest(r.Context())
 	inner.RemoteAddr, inner.TLS = r.RemoteAddr, r.TLS
-	if len(inner.Header[api.HeaderKey]) == 0 {
+	if _, own := x.snap.Credential(inner.Header); !own {
 		key, _ := x.snap.Credential(r.Header)
 		inner.Header[api.HeaderKey] = []string{key}
 	}

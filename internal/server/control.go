@@ -27,6 +27,9 @@ func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
 				WithParam(strings.ToLower(name)).WithCode("duplicate_header")
 		}
 	}
+	if err := s.holder.Load().CheckOneKey(r.Header); err != nil {
+		return nil, err
+	}
 	token := r.Header.Get(api.HeaderKey)
 	if token == "" {
 		token = snapshot.Bearer(r.Header)

@@ -20,6 +20,9 @@ var clientKeys = [...]string{"X-Api-Key", "X-Goog-Api-Key"}
 // official client, so that standard clients need only a base URL and a key; it must
 // then not be used as a provider credential.
 func (s *Snapshot) Authenticate(h http.Header, now time.Time) (id *access.Identity, own bool, err error) {
+	if err := s.CheckOneKey(h); err != nil {
+		return nil, false, err
+	}
 	key, own := s.Credential(h)
 	if key == "" {
 		return nil, false, refused("no gateway key; send one in the header x-gateway-api-key").WithCode("missing_api_key")
@@ -28,6 +31,20 @@ func (s *Snapshot) Authenticate(h http.Header, now time.Time) (id *access.Identi
 		return nil, false, err
 	}
 	return id, own, nil
+}
+
+// CheckOneKey returns an error if h has several gateway keys, in one header family or in
+// several: a proxy may read another of them.
+func (s *Snapshot) CheckOneKey(h http.Header) error {
+	n := len(h[api.HeaderKey])
+	for _, prefix := range s.HeaderPrefixes {
+		n += len(h[prefix+strings.TrimPrefix(api.HeaderKey, api.HeaderPrefix)])
+	}
+	if n > 1 {
+		return apierr.New(apierr.Invalid, "the header x-gateway-api-key was sent %d times, with those of other prefixes; send it once", n).
+			WithParam(strings.ToLower(api.HeaderKey)).WithCode("duplicate_header")
+	}
+	return nil
 }
 
 // Credential returns the gateway key or token in h, empty for none, and own like
