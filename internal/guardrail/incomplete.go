@@ -3,6 +3,7 @@ package guardrail
 import (
 	"errors"
 	"fmt"
+	"net/http"
 )
 
 // incomplete is the error that [NewIncomplete] returns.
@@ -17,6 +18,16 @@ func (e *incomplete) Error() string { return e.message }
 // failOnError says.
 func NewIncomplete(format string, args ...any) error {
 	return &incomplete{fmt.Sprintf(format, args...)}
+}
+
+// RefusesText reports whether a service that answers with the status refuses what it was sent,
+// such as for its size, its encoding or its content, so that it has not read it.
+func RefusesText(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
 }
 
 func isIncomplete(err error) bool {

@@ -138,11 +138,11 @@ func (c *Check) run(ctx context.Context, in *Input, of Rank) (CheckResult, Verdi
 		v = Verdict{Passed: true, Data: &Data{Verdict: true, Explanation: "the check does not read texts"}}
 	case !c.definition.Facts && len(selected.Parts) == 0 && (in.Aside || in.hasTexts()):
 		v = Verdict{Passed: true, Data: &Data{Verdict: true, Explanation: "the check does not read texts of these kinds"}}
-	case c.compiled.Remote || selected.isLong():
+	case c.compiled.Remote || c.readsLong(selected):
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
 		v, err = c.try(limited, selected)
 		if err != nil && limited.Err() != nil && ctx.Err() == nil {
-			err = errTimeout{c.timeout, selected.isLong()}
+			err = errTimeout{c.timeout, isIncomplete(err) || c.readsLong(selected)}
 		}
 		cancel()
 	default:
@@ -174,12 +174,11 @@ func (in *Input) hasTexts() bool {
 // longText is the number of bytes from which a check in this process has a time limit.
 const longText = 64 << 10
 
-func (in *Input) isLong() bool {
-	n := 0
-	for i := range in.Parts {
-		n += len(in.Parts[i].Text)
+func (c *Check) readsLong(in *Input) bool {
+	if c.compiled.Bodies {
+		return in.Size() > longText
 	}
-	return n > longText
+	return in.textSize() > longText
 }
 
 // try runs the check; a panic becomes an error.
@@ -194,8 +193,8 @@ func (c *Check) try(ctx context.Context, in *Input) (v Verdict, err error) {
 
 // errTimeout is the error of a check that reached its time limit.
 type errTimeout struct {
-	limit time.Duration
-	long  bool // the text was long, which may be why
+	limit  time.Duration
+	ofText bool // what was sent may be why, such as its length
 }
 
 // Error returns the limit.
@@ -210,7 +209,7 @@ func (r *CheckResult) fail(err error) {
 	if timedOut || errors.Is(err, context.DeadlineExceeded) {
 		r.Error.Name = "TimeoutError"
 	}
-	r.Incomplete = isIncomplete(err) || timedOut && late.long
+	r.Incomplete = isIncomplete(err) || timedOut && late.ofText
 }
 
 func (v *Verdict) transforms() bool {

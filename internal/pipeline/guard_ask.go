@@ -77,6 +77,9 @@ func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call
 	}
 	defer res.Close()
 	if res.Status != http.StatusOK || res.Bytes == nil {
+		if guardrail.RefusesText(res.Status) {
+			return guardrail.ModelResponse{}, guardrail.NewIncomplete("it responded with status %d, so it has not read the text", res.Status)
+		}
 		return guardrail.ModelResponse{}, fmt.Errorf("it responded with status %d", res.Status)
 	}
 	if m.Moderation {
@@ -123,9 +126,9 @@ func readModelResponse(body []byte) (guardrail.ModelResponse, error) {
 	}
 	switch err := json.Unmarshal(body, &out); {
 	case err != nil || len(out.Choices) == 0 || out.Choices[0].Message.Content == nil && out.Choices[0].Finish != "length":
-		return guardrail.ModelResponse{}, errors.New("its response has no text")
+		return guardrail.ModelResponse{}, guardrail.NewIncomplete("its response has no text")
 	case out.Choices[0].Finish == "length":
-		return guardrail.ModelResponse{}, errors.New("its reply is longer than max_tokens; raise it")
+		return guardrail.ModelResponse{}, guardrail.NewIncomplete("its reply is longer than max_tokens; raise it")
 	}
 	return guardrail.ModelResponse{Text: *out.Choices[0].Message.Content}, nil
 }

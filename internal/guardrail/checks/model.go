@@ -160,7 +160,8 @@ func (m *models) compileModelCheck(p *guardrail.Params, model *guardrail.Model) 
 	}), nil
 }
 
-var errNoResponse = errors.New("the model did not return the expected JSON")
+// errNoResponse is incomplete, because a text can make the model reply with something else.
+var errNoResponse = guardrail.NewIncomplete("the model did not return the expected JSON")
 
 // readMembers returns the members of the object that a response consists of; it may be
 // in one code block. Any other text around it is an error: a part of the text that

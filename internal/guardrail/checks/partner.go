@@ -156,11 +156,7 @@ func (row *partner) run(ctx context.Context, s Services, p *guardrail.Params, in
 			continue
 		}
 		total++
-		var got reading
-		err := guardrail.NewIncomplete("there are more than %d texts, which the check sends one by one; send fewer messages or parts", maxTexts)
-		if total <= maxTexts {
-			got, err = row.ask(ctx, s, &call{p: p, in: in, own: own, text: text})
-		}
+		got, err := row.askOf(ctx, s, &call{p: p, in: in, own: own, text: text}, total)
 		if err != nil && !v.Passed { // what was found before stands
 			break
 		}
@@ -189,6 +185,24 @@ func (row *partner) run(ctx context.Context, s Services, p *guardrail.Params, in
 	}
 	v.Data = &guardrail.Data{Verdict: v.Passed, Explanation: strings.Join(notes, "; "), TextExcerpt: excerpt(texts[0])}
 	return v, nil
+}
+
+// askOf asks for the n-th text of a check. An error that the number of texts may have caused is
+// one of what was sent.
+func (row *partner) askOf(ctx context.Context, s Services, c *call, n int) (reading, error) {
+	if n > maxTexts {
+		return reading{}, guardrail.NewIncomplete("there are more than %d texts, which the check sends one by one; send fewer messages or parts", maxTexts)
+	}
+	var got reading
+	err := c.in.CountRequest()
+	counted := err == nil
+	if counted {
+		got, err = row.ask(ctx, s, c)
+	}
+	if err != nil && n > 1 && (!counted || ctx.Err() != nil) {
+		err = guardrail.NewIncomplete("%v", err)
+	}
+	return got, err
 }
 
 // currentText returns the joined texts of the last message.
@@ -221,7 +235,7 @@ func (row *partner) ask(ctx context.Context, s Services, c *call) (reading, erro
 	if err != nil {
 		return reading{}, err
 	}
-	o := outgoing{method: http.MethodPost, url: address, chosen: chosen, header: headerFor(c.in, c.p.Strings("forwardHeaders"), nil)}
+	o := outgoing{method: http.MethodPost, url: address, chosen: chosen, header: headerFor(c.in, c.p.Strings("forwardHeaders"), nil), counted: true, decides: true}
 	for name, template := range row.headers {
 		value, _, err := row.expand(c, template, false)
 		if err != nil || !validHeader(name, value) {

@@ -54,6 +54,9 @@ func azure() []partner {
 			"analysisInput": object{"documents": []any{object{"id": "0", "text": c.text, "language": c.p.String("language")}}}}
 	}
 	pii.read = func(c *call, response document) (reading, error) {
+		if failed, _ := response.list("results.errors"); len(failed) > 0 {
+			return reading{}, guardrail.NewIncomplete("says that it cannot read the text; send less text, or other text")
+		}
 		entities, err := response.list("results.documents.0.entities")
 		if err != nil || len(entities) == 0 {
 			return reading{}, err

@@ -96,6 +96,9 @@ func readAlibaba(c *call, response document) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
+	if guardrail.RefusesText(int(code)) {
+		return reading{}, guardrail.NewIncomplete("has the code %.0f, so it has not read the text; send less text, or other text", code)
+	}
 	if code != 200 {
 		return reading{}, fmt.Errorf("has the code %.0f", code)
 	}

@@ -35,6 +35,7 @@ type outgoing struct {
 	limit       int64 // of the response
 	chosen      bool  // a user chose the host, so egress policies apply
 	counted     bool  // by [guardrail.Input.CountRequest]
+	decides     bool  // the response decides about the text that is sent
 	accept      func(status int) bool
 }
 
@@ -79,6 +80,9 @@ func (s Services) send(ctx context.Context, in *guardrail.Input, o outgoing) ([]
 	}
 	defer res.Body.Close()
 	if o.accept != nil && !o.accept(res.StatusCode) || o.accept == nil && (res.StatusCode < 200 || res.StatusCode > 299) {
+		if o.decides && guardrail.RefusesText(res.StatusCode) {
+			return nil, guardrail.NewIncomplete("%s returned the status %d, so it has not read the text; send less text, or other text", u.Hostname(), res.StatusCode)
+		}
 		return nil, fmt.Errorf("%s returned the status %d", u.Hostname(), res.StatusCode)
 	}
 	limit := o.limit
@@ -90,11 +94,11 @@ func (s Services) send(ctx context.Context, in *guardrail.Input, o outgoing) ([]
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case bytepool.IsFull(err):
-		return nil, err
+		return nil, guardrail.NewIncomplete("there is no memory for the response of %s: %v", u.Hostname(), err)
 	case err != nil:
 		return nil, fmt.Errorf("the response of %s broke off", u.Hostname())
 	case int64(len(b)) > limit:
-		return nil, fmt.Errorf("the response of %s is larger than %d bytes", u.Hostname(), limit)
+		return nil, guardrail.NewIncomplete("the response of %s is larger than %d bytes; send less text", u.Hostname(), limit)
 	}
 	return b, nil
 }
@@ -218,7 +222,10 @@ func (s Services) credentials(in *guardrail.Input, p *guardrail.Params, row *par
 
 // decode decodes the JSON of a response; the error does not repeat it.
 func decode(b []byte, into any, of string) error {
-	if !shallow(b) || json.Unmarshal(b, into) != nil {
+	if !shallow(b) { // it may repeat what was sent
+		return guardrail.NewIncomplete("the response of %s is not the expected JSON, but nested more than %d levels deep", of, maxJSONDepth)
+	}
+	if json.Unmarshal(b, into) != nil {
 		return errors.New("the response of " + of + " is not the expected JSON")
 	}
 	return nil

@@ -27,11 +27,24 @@ func urlChecks(s Services) []guardrail.Definition {
 	}}
 }
 
-var webURL = regexp.MustCompile(`(?i)\bhttps?://[^\s<>"'` + "`" + `{}|\\^\[\]]{1,1000}`)
+var webURL = regexp.MustCompile(`(?i)\bhttps?://[^\s<>"'` + "`" + `{}|\\^\[\]]+`)
 
-// urlsIn returns the different URLs of a text, without punctuation at the end.
-func urlsIn(text string) (list []string) {
-	for _, u := range webURL.FindAllString(text, 10*maxURLs) {
+// maxURL is the maximum number of bytes of a URL that is checked.
+const maxURL = 2000
+
+// urlsIn returns the different URLs of a text, without punctuation at the end. It ends with
+// the first that is one too many, and returns an error if a URL is too long or ctx has ended.
+func urlsIn(ctx context.Context, text string) (list []string, err error) {
+	for at := 0; len(list) <= maxURLs && ctx.Err() == nil; {
+		found := webURL.FindStringIndex(text[at:])
+		if found == nil {
+			return list, nil
+		}
+		u := text[at+found[0] : at+found[1]]
+		at += found[1]
+		if len(u) > maxURL {
+			return nil, guardrail.NewIncomplete("a URL has %d bytes, and at most %d are checked; send a shorter one", len(u), maxURL)
+		}
 		u = strings.TrimRight(u, ".,;:!?*_")
 		if strings.HasSuffix(u, ")") && strings.Count(u, "(") < strings.Count(u, ")") {
 			u = strings.TrimRight(u, ")")
@@ -40,7 +53,7 @@ func urlsIn(text string) (list []string) {
 			list = append(list, u)
 		}
 	}
-	return list
+	return list, ctx.Err()
 }
 
 func (s Services) compileValidURLs(p *guardrail.Params) (guardrail.Compiled, error) {
@@ -50,7 +63,13 @@ func (s Services) compileValidURLs(p *guardrail.Params) (guardrail.Compiled, err
 		if text == "" {
 			return guardrail.Verdict{}, errNoText
 		}
-		urls := urlsIn(text)
+		urls, err := urlsIn(ctx, text)
+		switch {
+		case err != nil:
+			return guardrail.Verdict{}, err
+		case len(urls) > maxURLs && inverted:
+			return guardrail.Verdict{}, guardrail.NewIncomplete("the text has more than %d different URLs; send fewer", maxURLs)
+		}
 		if len(urls) == 0 || len(urls) > maxURLs {
 			return verdict(false, inverted, text, "the text has no URLs or too many", map[string]any{"urls": len(urls)}), nil
 		}
@@ -58,8 +77,8 @@ func (s Services) compileValidURLs(p *guardrail.Params) (guardrail.Compiled, err
 		places := make(chan struct{}, 5)
 		var wg sync.WaitGroup
 		for range urls {
-			if err := in.CountRequest(); err != nil {
-				return guardrail.Verdict{}, err
+			if err := in.CountRequest(); err != nil { // the text has too many
+				return guardrail.Verdict{}, guardrail.NewIncomplete("%v", err)
 			}
 		}
 		for i, u := range urls {
@@ -70,8 +89,8 @@ func (s Services) compileValidURLs(p *guardrail.Params) (guardrail.Compiled, err
 			})
 		}
 		wg.Wait()
-		if ctx.Err() != nil {
-			return guardrail.Verdict{}, ctx.Err()
+		if ctx.Err() != nil { // by the servers that the text names
+			return guardrail.Verdict{}, guardrail.NewIncomplete("%v", ctx.Err())
 		}
 		invalid := []string{}
 		for i, ok := range valid {

@@ -101,26 +101,35 @@ func (w *Modules) compile(p *guardrail.Params) (guardrail.Compiled, error) {
 	}
 	parameters := p.Raw("parameters")
 	out.Run = func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		body, err := describe(in)
-		if err != nil {
-			return guardrail.Verdict{}, err
+		v, err := w.check(ctx, m, parameters, in)
+		if err != nil { // a module depends on nothing but what was sent
+			return guardrail.Verdict{}, guardrail.NewIncomplete("%v", err)
 		}
-		if parameters != nil {
-			body = append(append(append(body[:len(body)-1], `,"parameters":`...), parameters...), '}')
-		}
-		leave, err := w.runs.enter(ctx, in.Request.Organisation)
-		if err != nil {
-			return guardrail.Verdict{}, err
-		}
-		response, err := m.run(ctx, body)
-		runtime.KeepAlive(m)
-		leave()
-		if err != nil {
-			return guardrail.Verdict{}, err
-		}
-		return readWebhookResponse(response, in, "the module")
+		return v, nil
 	}
 	return out, nil
+}
+
+// check runs a module on an input.
+func (w *Modules) check(ctx context.Context, m *module, parameters json.RawMessage, in *guardrail.Input) (guardrail.Verdict, error) {
+	body, err := describe(in)
+	if err != nil {
+		return guardrail.Verdict{}, err
+	}
+	if parameters != nil {
+		body = append(append(append(body[:len(body)-1], `,"parameters":`...), parameters...), '}')
+	}
+	leave, err := w.runs.enter(ctx, in.Request.Organisation)
+	if err != nil {
+		return guardrail.Verdict{}, err
+	}
+	response, err := m.run(ctx, body)
+	runtime.KeepAlive(m)
+	leave()
+	if err != nil {
+		return guardrail.Verdict{}, err
+	}
+	return readWebhookResponse(response, in, "the module")
 }
 
 // open returns the compiled module of a check.
@@ -296,14 +305,14 @@ func (m *module) run(ctx context.Context, input []byte) ([]byte, error) {
 	var exit *sys.ExitError
 	switch {
 	case out.left < 0:
-		return nil, guardrail.NewIncomplete("the output of the module is larger than %d bytes", maxBody)
+		return nil, fmt.Errorf("the output of the module is larger than %d bytes", maxBody)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.As(err, &exit) && exit.ExitCode() == 0:
 	case errors.As(err, &exit):
 		return nil, fmt.Errorf("the module ended with the exit code %d", exit.ExitCode())
 	case err != nil:
-		return nil, guardrail.NewIncomplete("the module ended with a trap, such as for want of memory; send less text, or correct the module")
+		return nil, errors.New("the module ended with a trap, such as for want of memory; send less text, or correct the module")
 	}
 	return out.data, nil
 }

@@ -182,7 +182,7 @@ func readWebhookResponse(b []byte, in *guardrail.Input, of string) (guardrail.Ve
 	}
 	v := guardrail.Verdict{Passed: *response.Verdict, Data: &guardrail.Data{Verdict: *response.Verdict}}
 	if len(response.Data) > maxData {
-		return guardrail.Verdict{}, errors.New("the data of " + of + " is too large")
+		return guardrail.Verdict{}, guardrail.NewIncomplete("the data of %s is larger than %d bytes", of, maxData)
 	}
 	if len(response.Data) > 0 {
 		v.Data.More = map[string]any{"data": response.Data}
@@ -255,7 +255,7 @@ func (s Services) compileWebhook(p *guardrail.Params) (guardrail.Compiled, error
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
-		response, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: target.address.String(), header: header, body: body, limit: maxBody, chosen: true})
+		response, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: target.address.String(), header: header, body: body, limit: maxBody, chosen: true, decides: true})
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
