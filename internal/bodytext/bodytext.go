@@ -73,10 +73,13 @@ const (
 	AnyEvent
 )
 
+// Tokens is the name of uncovered content that is text for a model: the numbers of its tokens.
+const Tokens = "tokens"
+
 // Body is the text of a body.
 type Body struct {
 	Texts []Text
-	// Uncovered names the content whose text was not read, such as image.
+	// Uncovered names the content whose text was not read, such as image or [Tokens].
 	Uncovered []string
 
 	raw      []byte

@@ -242,7 +242,7 @@ func (w *walker) elements(name string, r rule) {
 		switch w.c.Kind() {
 		case jsonedit.Number:
 			if name == "input" || name == "prompt" {
-				w.uncovered("tokens")
+				w.uncovered(Tokens)
 			}
 			w.c.Skip()
 		case jsonedit.Object: // an element is an object of the list, whatever its strings are

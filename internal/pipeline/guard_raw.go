@@ -30,6 +30,16 @@ func unchecked(format string, args ...any) *apierr.Error {
 	return apierr.New(apierr.Denied, format+", so it could not be checked by guardrails", args...).WithCode(codeRequestUnchecked)
 }
 
+// checkTokens returns the denial of a body that has tokens instead of text, which a model reads
+// and hooks do not, if one of the hooks would withhold text.
+func checkTokens(d *document, hooks []*guardrail.Hook) error {
+	withholds := func(h *guardrail.Hook) bool { return h.Acts() && !h.Reach().Facts }
+	if !slices.Contains(d.body.Uncovered, bodytext.Tokens) || !slices.ContainsFunc(hooks, withholds) {
+		return nil
+	}
+	return apierr.New(apierr.Denied, "the request has tokens instead of text in its input or prompt, so it could not be checked by guardrails; send the text").WithCode(codeRequestUnchecked)
+}
+
 // readText returns the body of a request that was not read as a JSON object, because of its
 // content type, its length or what it is, if a provider may read JSON or text in it. It returns nil for other
 // bodies, which are not covered, and an error for one that hooks which act cannot read.

@@ -129,6 +129,9 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 		run.checked = newDocument(r, bodytext.Request, raw)
 		in.Request = l.facts(r, run.checked)
 		in.Parts, in.Document = run.checked.parts, run.checked
+		if run.err = checkTokens(run.checked, g.Before); run.err != nil {
+			return
+		}
 		l.notCovered(run.checked.body.Uncovered...)
 		if _, file := r.Doc.Find("input_file_id"); file && (r.Operation == api.Batches || r.Operation == api.Proxy) {
 			l.notCovered("batch file")

@@ -79,6 +79,9 @@ func (c *rowChecks) check(row []byte) ([]byte, error) {
 	checked := newDocument(own, form, text)
 	in.Request = c.log.facts(own, checked)
 	in.Parts, in.Document = checked.parts, checked
+	if err := checkTokens(checked, c.hooks); err != nil {
+		return nil, err
+	}
 	c.log.notCovered(checked.body.Uncovered...)
 	out := guardrail.Run(c.ctx, c.hooks, &in, nil)
 	if c.ctx.Err() != nil {

@@ -192,7 +192,7 @@ func (f *rowForm) line(line []byte) error {
 		return f.other(line)
 	}
 	checked, err := f.checks.check(row)
-	if e, ok := err.(*apierr.Error); ok && e.Code == codeRequestUnchecked {
+	if err == errNotARow {
 		return f.other(line)
 	}
 	if err != nil {

@@ -133,6 +133,17 @@ var clientRequests = []struct{ name, path, body string }{
 	{"pass-through stream", "/v1/invented", `{"text":"a Q","stream":true}`},
 }
 
+// batchForm returns a form with a file of rows of a batch, and its type.
+func batchForm(rows string) (body, contentType string) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	w.WriteField("purpose", "batch")
+	part, _ := w.CreateFormFile("file", "rows.jsonl")
+	io.WriteString(part, rows)
+	w.Close()
+	return b.String(), w.FormDataContentType()
+}
+
 // What a config changes is read by the organisation's guardrails, whatever changes it and
 // in whatever order.
 func TestConfigsWriteNothingPastGuardrailsOfHigherRank(t *testing.T) {
@@ -173,13 +184,7 @@ func TestConfigsWriteNothingPastGuardrailsOfHigherRank(t *testing.T) {
 	}
 	rows := func(text string) (body, contentType string) {
 		row := fmt.Sprintf(`{"custom_id":"1","method":"POST","url":"/v1/chat/completions","body":{"model":"gpt-4o","messages":[{"role":"user","content":%q}]}}`, text)
-		var b bytes.Buffer
-		w := multipart.NewWriter(&b)
-		w.WriteField("purpose", "batch")
-		part, _ := w.CreateFormFile("file", "rows.jsonl")
-		io.WriteString(part, row+"\n")
-		w.Close()
-		return b.String(), w.FormDataContentType()
+		return batchForm(row + "\n")
 	}
 	for name, lists := range map[string]string{"a guardrail": `,"input_guardrails":[` + replace("Q", forbidden) + `]`, "two mutators": `,"input_mutators":[` + replace("Q", forbidden[:half]+"Q") + `,` + replace("Q", forbidden[half:]) + `]`} {
 		attack(t, "injection", name+" of a config writes past a guardrail of the organisation in a row of a batch", func(t *testing.T) {

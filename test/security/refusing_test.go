@@ -61,3 +61,40 @@ func TestTextsThatAServiceRefusesAreDenied(t *testing.T) {
 		g.send(t, "POST", "/v1/chat/completions", strings.Replace(chatBody, "hello", forbidden, 1), "").ok(t)
 	}
 }
+
+// A model reads the numbers of tokens as text, and guardrails do not.
+func TestTokensInsteadOfTextAreDenied(t *testing.T) {
+	t.Parallel()
+	g := startRanked(t)
+	row := func(url, body string) string {
+		return fmt.Sprintf(`{"custom_id":"1","method":"POST","url":%q,"body":%s}`, url, body) + "\n"
+	}
+	for _, c := range []struct{ name, path, body string }{
+		{"embeddings", "/v1/embeddings", `{"model":"gpt-4o","input":[14,92]}`},
+		{"embeddings of several texts", "/v1/embeddings", `{"model":"gpt-4o","input":[[14,92],[14]]}`},
+		{"completions", "/v1/completions", `{"model":"gpt-4o","prompt":[14,92]}`},
+		{"completions of several texts", "/v1/completions", `{"model":"gpt-4o","prompt":[[14,92],[14]]}`},
+		{"completions as a stream", "/v1/completions", `{"model":"gpt-4o","stream":true,"prompt":[14,92]}`},
+		{"a batch of embeddings", "/v1/files", row("/v1/embeddings", `{"model":"gpt-4o","input":[14,92]}`)},
+		{"a batch of completions", "/v1/files", row("/v1/completions", `{"model":"gpt-4o","prompt":[[14,92]]}`)},
+	} {
+		attack(t, "injection", "tokens get text past a guardrail in "+c.name, func(t *testing.T) {
+			g.provider.reset()
+			body, header := c.body, []string{}
+			if c.path == "/v1/files" {
+				var kind string
+				body, kind = batchForm(c.body)
+				header = []string{"Content-Type", kind}
+			}
+			got := g.do(t, "POST", c.path, body, toCustomHost(g.key, g.provider, header...)...)
+			if got.status != 446 || !strings.Contains(string(got.body), "tokens instead of text") || g.provider.got("[14") {
+				t.Errorf("status %d, want 446: %.300s", got.status, got.body)
+			}
+		})
+	}
+	plain := &ranked{gateway: launch(t, options{})} // its guardrail reads the name of the model only
+	plain.provider, plain.key = newProvider(t, plain.respond), plain.gateway.key(t, rootKey, "default", []string{"completions.write"}, "")
+	for _, lists := range []string{``, `,"input_guardrails":[{"deny":true,"default.modelWhitelist":{"models":["gpt-4o"]}}]`, `,"input_guardrails":[{"default.contains":{"words":["x"],"operator":"none"}}]`} {
+		plain.send(t, "POST", "/v1/embeddings", `{"model":"gpt-4o","input":[14,92]}`, lists).ok(t)
+	}
+}
