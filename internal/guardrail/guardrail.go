@@ -59,6 +59,9 @@ const (
 // escapes decoded.
 const decoded Kind = 1 << 7
 
+// joined is set in the kinds of a check that reads parts which join others.
+const joined Kind = 1 << 6
+
 // Part is one text with its place in the body.
 type Part struct {
 	Kind Kind
@@ -75,6 +78,10 @@ type Part struct {
 	// Decoded marks a text that repeats one before it, which is JSON, with the escapes in it
 	// decoded. Checks of a complete text, such as those that count words, skip it.
 	Decoded bool
+
+	// Joins are the indexes of the parts whose texts this one repeats, one after the other. It is
+	// nil for other parts. See [AppendJoined].
+	Joins []int
 
 	// Outside marks a text that is not in the document. It stays among the parts when the
 	// document is replaced.

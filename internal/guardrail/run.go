@@ -250,6 +250,11 @@ func (st *state) apply(h *Hook, c *Check, v Verdict) error {
 	if !v.transforms() && v.Header == nil {
 		return nil
 	}
+	if v.Texts != nil && v.Body == nil {
+		if err := st.in.join(v.Texts); err != nil {
+			return err
+		}
+	}
 	st.in.shared = new(shared)
 	if v.transforms() {
 		st.changes++

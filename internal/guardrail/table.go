@@ -213,6 +213,9 @@ func (t *Table) check(path string, c config.Check, on Event, from origin) (*Chec
 	if !compiled.Reach.Whole || compiled.Remote {
 		out.kinds |= decoded
 	}
+	if !compiled.Reach.Whole {
+		out.kinds |= joined
+	}
 	switch {
 	case d.All || p.String("scope") == "all":
 		out.scope = allMessages

@@ -85,7 +85,9 @@ func (s scope) has(p *Part) bool {
 // reading returns the input for checks that read these kinds of parts in a scope, and
 // the indexes of its parts; nil if it has all parts.
 func (in *Input) reading(kinds Kind, of scope) (*Input, []int) {
-	reads := func(p *Part) bool { return kinds&p.Kind != 0 && of.has(p) && (!p.Decoded || kinds&decoded != 0) }
+	reads := func(p *Part) bool {
+		return kinds&p.Kind != 0 && of.has(p) && (!p.Decoded || kinds&decoded != 0) && (p.Joins == nil || kinds&joined != 0)
+	}
 	n := 0
 	for i := range in.Parts {
 		if reads(&in.Parts[i]) {

@@ -361,6 +361,9 @@ func (s *guardedStream) complete() (in guardrail.Input) {
 		decoded = append(decoded, decodedParts(part, readingsOf(part.Text, part.Kind))...)
 	}
 	in.Parts = append(in.Parts, decoded...)
+	if s.run.request.isConversation() {
+		in.Parts = guardrail.AppendJoined(in.Parts)
+	}
 	in.Event, in.Status, in.Request = guardrail.After, s.run.res.Status, s.run.requestFacts()
 	return in
 }

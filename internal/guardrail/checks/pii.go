@@ -136,7 +136,9 @@ func compileFinders(p *guardrail.Params, all []finder, reach int, hold func(stri
 			for _, s := range list {
 				s.Part = i
 				spans = append(spans, s)
-				counts[s.Type]++
+				if part.Joins == nil {
+					counts[s.Type]++
+				}
 			}
 			if len(spans) > maxMatches {
 				break

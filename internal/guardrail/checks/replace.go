@@ -65,6 +65,7 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 			return guardrail.Verdict{}, errNoText
 		}
 		var spans []guardrail.Span
+		matches := 0 // outside of joined parts
 		for i, part := range in.Parts {
 			if ctx.Err() != nil {
 				return guardrail.Verdict{}, ctx.Err()
@@ -81,6 +82,9 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 			}
 			for _, at := range re.re.FindAllStringIndex(part.Text, n) {
 				spans = append(spans, guardrail.Span{Part: i, From: at[0], To: at[1]})
+				if part.Joins == nil {
+					matches++
+				}
 			}
 			if len(spans) > maxMatches {
 				break
@@ -89,7 +93,7 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 		if err := holdReplaced(ctx, in, spans, len(replacement)); err != nil {
 			return guardrail.Verdict{}, err
 		}
-		v := verdict(len(spans) == 0 || !failing, false, "", "matches were replaced", map[string]any{"matches": len(spans)})
+		v := verdict(len(spans) == 0 || !failing, false, "", "matches were replaced", map[string]any{"matches": matches})
 		v.Texts = replaceSpans(in.Parts, spans, func(guardrail.Span) string { return replacement })
 		v.Spans = spans[:min(len(spans), maxSpans)]
 		return v, nil
