@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
+	"modelgate/internal/urlpath"
 )
 
 // vendorAPI is a vendor's API whose requests pass through. The zero value means
@@ -97,9 +98,9 @@ func changesOllama(path string) bool {
 	return false
 }
 
-// credentialPaths are parts of the paths on which providers issue credentials, or connect
-// a client directly: what it uses then does not pass through the gateway. A part matches
-// complete segments.
+// credentialPaths are parts of the paths on which providers issue credentials, decide who has
+// access, or connect a client directly: what it uses then does not pass through the gateway. A
+// part matches complete segments, or the custom method that ends a segment.
 //
 //   - https://platform.openai.com/docs/api-reference/realtime-sessions
 //   - https://platform.openai.com/docs/api-reference/administration
@@ -112,11 +113,17 @@ func changesOllama(path string) bool {
 //   - https://developers.deepgram.com/reference/auth/tokens/grant
 //   - https://docs.cartesia.ai/api-reference/auth/access-token
 //   - https://www.assemblyai.com/docs/api-reference/streaming-api/generate-streaming-token
+//   - https://docs.fireworks.ai/api-reference/create-user
+//   - https://cloud.google.com/iam/docs/reference/credentials/rest
+//   - https://docs.databricks.com/api/workspace/tokens/create
+//   - https://learn.microsoft.com/rest/api/authorization/role-assignments
 var credentialPaths = []string{
 	"/realtime/sessions/", "/realtime/transcription_sessions/", "/realtime/client_secrets/", "/realtime/calls/",
 	"/realtimeapi/sessions/", "/chatkit/sessions/", "/organization/", "/organizations/", "/auth_tokens/", "/keys/", "/auth/grant/",
 	"/apikeys/", "/api_keys/", "/api-keys/", "/listkeys/", "/regeneratekey/", "/access_tokens/", "/access-tokens/", "/accesstokens/", "/access_keys/", "/access-keys/", "/accesskeys/",
 	"/service_accounts/", "/service-accounts/", "/serviceaccounts/",
+	"/users/", "/members/", "/memberships/", "/invites/", "/invitations/", "/certificates/", "/scim/", "/permissions/", "/roleassignments/", "/role_assignments/",
+	"/token/create/", "/token-management/", ":setiampolicy/", ":generateaccesstoken/", ":generateidtoken/", ":signblob/", ":signjwt/",
 	"/access-token/", "/single-use-token/", "/get-signed-url/", "/get_signed_url/", "/conversation/token/", "/realtime/token/", "/v3/token/",
 }
 
@@ -130,13 +137,50 @@ func issuesCredentials(method, path string) bool {
 	return slices.ContainsFunc(credentialPaths, func(part string) bool { return strings.Contains(path, part) })
 }
 
-// checkIssuedCredentials returns an error for a path that may have the provider issue
-// credentials, unless the key may change providers.
+// administeredThings are words in the names of actions with which providers issue credentials or
+// decide who has access, such as CreateAccessKey.
+var administeredThings = []string{
+	"Key", "Keys", "User", "Users", "Policy", "Policies", "Role", "Roles", "Token", "Credential", "Credentials", "Secret", "Secrets", "Member", "Members", "Group", "Groups",
+	"Account", "Accounts", "Permission", "Permissions", "Login", "Password", "Certificate", "Certificates", "Grant", "Grants", "Invitation", "Invitations",
+}
+
+// administers reports whether a request names an action of an API in RPC style with which a
+// provider issues credentials or decides who has access.
+//
+//   - https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateAccessKey.html
+//   - https://www.alibabacloud.com/help/en/ram/developer-reference/api-ram-2015-05-01-createaccesskey
+//   - https://www.tencentcloud.com/document/api/598/35173
+func administers(query string, h http.Header) bool {
+	actions := slices.Concat(h.Values("X-Amz-Target"), h.Values("X-Tc-Action"), h.Values("X-Acs-Action"))
+	separates := func(c rune) bool { return c == '&' || c == ';' }
+	for pair := range strings.FieldsFuncSeq(query, separates) {
+		if name, action, _ := strings.Cut(pair, "="); strings.EqualFold(urlpath.Decode(name), "action") {
+			actions = append(actions, urlpath.Decode(action))
+		}
+	}
+	return slices.ContainsFunc(actions, func(action string) bool {
+		return slices.ContainsFunc(wordsOf(action), func(word string) bool { return slices.Contains(administeredThings, word) })
+	})
+}
+
+// wordsOf returns the words of a name in CamelCase.
+func wordsOf(name string) (words []string) {
+	from := 0
+	for i, c := range name {
+		if c < 'a' || c > 'z' {
+			words, from = append(words, name[from:i]), i
+		}
+	}
+	return append(words, name[from:])
+}
+
+// checkIssuedCredentials returns an error for a request that may have the provider issue
+// credentials or change who has access, unless the key may change providers.
 func (x *exchange) checkIssuedCredentials() error {
-	if x.Operation != api.Proxy || !issuesCredentials(x.Method, x.Path) || x.Identity.May(access.ScopeProvidersUpdate) {
+	if x.Operation != api.Proxy || !issuesCredentials(x.Method, x.Path) && !administers(x.Query, x.Header) || x.Identity.May(access.ScopeProvidersUpdate) {
 		return nil
 	}
-	return apierr.New(apierr.Forbidden, "%.100s creates credentials or connections for use without the gateway and its limits; this gateway key lacks the scope %q, or the role of its user the permission for it", x.Path, access.ScopeProvidersUpdate).
+	return apierr.New(apierr.Forbidden, "%.100s creates credentials, access or connections for use without the gateway and its limits; this gateway key lacks the scope %q, or the role of its user the permission for it", x.Path, access.ScopeProvidersUpdate).
 		WithParam("path").WithCode(pipeline.CodeModelRefused)
 }
 

@@ -178,3 +178,31 @@ func checkUnchanged(outside []guardrail.Part, out *guardrail.Outcome) error {
 	}
 	return nil
 }
+
+// withoutFields returns a query without the parameters that have the name of a header field that
+// only hooks set, in any spelling: a server may take them for the same.
+func withoutFields(query string, fields []string) string {
+	if len(fields) == 0 || query == "" {
+		return query
+	}
+	var b strings.Builder
+	changed := false
+	for rest := query; rest != ""; {
+		n := strings.IndexAny(rest, "&;") + 1
+		if n == 0 {
+			n = len(rest)
+		}
+		name, _, _ := strings.Cut(strings.TrimRight(rest[:n], "&;"), "=")
+		name, _, _ = strings.Cut(urlpath.Decode(name), "[")
+		if guardrail.IsField(name, fields) {
+			changed = true
+		} else {
+			b.WriteString(rest[:n])
+		}
+		rest = rest[n:]
+	}
+	if !changed {
+		return query
+	}
+	return strings.TrimRight(b.String(), "&;")
+}

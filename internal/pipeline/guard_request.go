@@ -323,7 +323,7 @@ func (run *requestRun) apply(r *Request, leaf int) *Request {
 	if run.rows != nil {
 		out.rows, out.Length = run.rows, -1
 	}
-	out.Header = guardrail.WithoutFields(r.Header, run.fields)
+	out.Header, out.Query = guardrail.WithoutFields(r.Header, run.fields), withoutFields(r.Query, run.fields)
 	if len(run.header) > 0 {
 		out.Header, out.claims = maps.Clone(out.Header), run.header
 		maps.Copy(out.Header, run.header)

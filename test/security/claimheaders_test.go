@@ -87,6 +87,15 @@ func TestClientsSetNoHeaderThatIsSetFromTheirToken(t *testing.T) {
 				}
 			}
 		})
+		for _, query := range []string{"x-jwt-role=F", "a=b&X_JWT_ROLE=F", "x%2djwt%2Drole=F&a=b", "x.jwt.sub=F", "a=b;x-jwt-role=F", "x-jwt-role[]=F"} {
+			attack(t, "injection", "the parameter "+query+" reaches a provider past a check "+guard.name, func(t *testing.T) {
+				p.reset()
+				g.do(t, "POST", "/v1/invented?"+strings.ReplaceAll(query, "F", forged), `{"a":1}`, toCustomHost(key, p, "x-user-token", valid)...)
+				if seen := p.seen(); len(seen) != 1 || strings.Contains(seen[0].target, forged) || strings.HasSuffix(seen[0].target, "?a=b") != strings.Contains(query, "a=b") {
+					t.Errorf("the provider received %v", seen)
+				}
+			})
+		}
 		attack(t, "injection", "a trailer of the client is a header of the organisation's past a check "+guard.name, func(t *testing.T) {
 			p.reset()
 			g.raw(t, fmt.Sprintf("POST /v1/invented HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-gateway-api-key: %s\r\nx-gateway-provider: openai-compatible\r\nx-gateway-custom-host: %s\r\nauthorization: Bearer %s\r\nx-user-token: %s\r\ncontent-type: application/octet-stream\r\ntransfer-encoding: chunked\r\ntrailer: x-jwt-role\r\n\r\n3\r\n\x00\x01\x02\r\n0\r\nx-jwt-role: %s\r\n\r\n", key, p.url, clientKey, roleless, forged))

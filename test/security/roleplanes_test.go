@@ -43,6 +43,36 @@ func TestKeysOfUsersDoOnModelRoutesWhatTheirRoleAllows(t *testing.T) {
 			{"keys of a project", "POST", "/v1/projects/p/api-keys", `{}`, "", ""},
 			{"keys", "POST", "/v1/keys", `{}`, "", ""},
 			{"a list of keys", "POST", "/v1/accounts/a/listKeys", `{}`, "", ""},
+			{"service accounts of a project", "POST", "/v1/organization/projects/p/service_accounts", `{}`, "", ""},
+			{"users of an organisation", "POST", "/v1/organizations/users/u", `{}`, "", ""},
+			{"invites of an organisation", "POST", "/v1/organizations/invites", `{}`, "", ""},
+			{"invites", "POST", "/v1/invites", `{}`, "", ""},
+			{"invitations in capitals", "POST", "/v1/Invitations", `{}`, "", ""},
+			{"certificates of an organisation", "POST", "/v1/organization/certificates/activate", `{}`, "", ""},
+			{"certificates of a project", "POST", "/v1/projects/p/certificates", `{}`, "", ""},
+			{"users of an account", "POST", "/v1/accounts/acme/users", `{}`, "", ""},
+			{"users of an account, removed", "DELETE", "/v1/accounts/acme/users/ann", ``, "", ""},
+			{"members of a project", "POST", "/v1/projects/p/members", `{}`, "", ""},
+			{"members of a project, with a matrix parameter", "POST", "/v1/projects/p/members;a=b", `{}`, "", ""},
+			{"members of a workspace", "POST", "/v1/organizations/workspaces/w/members", `{}`, "", ""},
+			{"a policy of a project", "POST", "/v1/projects/p:setIamPolicy", `{}`, "", ""},
+			{"a policy of a project, encoded", "POST", "/v1/projects/p%3AsetIamPolicy", `{}`, "", ""},
+			{"a token of a service account", "POST", "/v1/projects/-/serviceAccountz/a:generateAccessToken", `{}`, "", ""},
+			{"a signature of a service account", "POST", "/v1/projects/-/x/a:signJwt", `{}`, "", ""},
+			{"permissions of a model", "POST", "/v1/tunedModels/m/permissions", `{}`, "", ""},
+			{"users by SCIM", "POST", "/v1/api/2.0/preview/scim/v2/Users", `{}`, "", ""},
+			{"a token of a workspace", "POST", "/v1/api/2.0/token/create", `{}`, "", ""},
+			{"a role assignment", "PUT", "/v1/providers/Microsoft.Authorization/roleAssignments/r", `{}`, "", ""},
+			{"an access key by an action", "POST", "/v1/x?Action=CreateAccessKey&UserName=ann", `{}`, "", ""},
+			{"an access key by an action in small letters", "GET", "/v1/x?Version=1&action=CreateAccessKey", ``, "", ""},
+			{"an access key by an encoded action", "POST", "/v1/x?%41ction=Create%41ccessKey", `{}`, "", ""},
+			{"a user by an action", "POST", "/v1/x?Action=CreateUser", `{}`, "", ""},
+			{"a policy by an action", "POST", "/v1/x?Action=AttachUserPolicy", `{}`, "", ""},
+			{"a role by an action", "POST", "/v1/x?Action=AssumeRole", `{}`, "", ""},
+			{"a key by a target", "POST", "/v1/x", `{}`, "", "X-Amz-Target: TrentService.CreateGrant"},
+			{"a secret by a target", "POST", "/v1/x", `{}`, "", "X-Amz-Target: secretsmanager.GetSecretValue"},
+			{"an API key by a header", "POST", "/v1/x", `{}`, "", "X-TC-Action: CreateApiKey"},
+			{"a user by a header", "POST", "/v1/x", `{}`, "", "x-acs-action: CreateUser"},
 		}
 		send := func(key string, i int) (status int, reached bool) {
 			c := cases[i]
@@ -52,7 +82,9 @@ func TestKeysOfUsersDoOnModelRoutesWhatTheirRoleAllows(t *testing.T) {
 			if c.config != "" {
 				header = []string{"x-gateway-api-key", key, "x-gateway-config", c.config}
 			}
-			if c.kind != "" {
+			if name, value, ok := strings.Cut(c.kind, ": "); ok {
+				header = append(header, name, value)
+			} else if c.kind != "" {
 				header = append(header, "Content-Type", c.kind)
 			}
 			r := g.do(t, c.method, c.path, c.body, header...)

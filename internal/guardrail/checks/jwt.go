@@ -36,7 +36,7 @@ func tokenChecks(s Services) []guardrail.Definition {
 			param("requiredClaims", guardrail.StringList, "", "Claims that must be there."),
 			param("claimValues", guardrail.Object, "", "By claim an object with `values` and `matchType`: `exact` (default), `contains`, `containsAll` or `regex`."),
 			param("headerPayloadMatch", guardrail.StringMap, "", "Claims by header: each header must occur once, with the value of its claim."),
-			param("extractClaims", guardrail.StringList, "", "Claims that are sent to the provider as headers. What the client sends in these headers, in any spelling, is removed, also if the token lacks a claim or the check fails without a denial."),
+			param("extractClaims", guardrail.StringList, "", "Claims that are sent to the provider as headers. What the client sends in these headers, in any spelling, or in parameters of the query with their names, is removed, also if the token lacks a claim or the check fails without a denial."),
 			param("claimPrefix", guardrail.String, `"x-jwt-"`, "Beginning of the names of these headers."),
 		},
 		Compile: s.compileJWT,
