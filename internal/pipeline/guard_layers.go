@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"slices"
 
 	"modelgate/internal/bodytext"
@@ -10,6 +11,9 @@ import (
 
 // guardStream wraps the stream of the response so that its events are checked as they pass.
 func (run *responseRun) guardStream() error {
+	if problem := charsetProblem(run.res.Header["Content-Type"]); problem != "" && acts(run.hooks) {
+		return run.runUnreadable(errors.New("the response " + problem))
+	}
 	if source := sourceOf(run.res.Events); source != nil && source.resume != nil {
 		source.resume.hooks = run.hooks
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -88,4 +89,54 @@ func TestDividedTextIsReadTogether(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A client may read a stream in the charset that its content type names: a guardrail that denies
+// reads it in UTF-8 only, so it denies others.
+func TestNoCharsetOfAStreamPassesTheGuardrailsOfAnOrganisation(t *testing.T) {
+	t.Parallel()
+	g := startRanked(t)
+	const utf7 = "+AE8-sprey"
+	text := utf7
+	g.reply.Store(&text)
+	respond := g.provider.server.Config.Handler
+	var named atomic.Pointer[string]
+	p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
+		respond.ServeHTTP(&inCharset{w, *named.Load()}, r)
+	})
+	send := func(path, body, charset string) response {
+		named.Store(&charset)
+		p.reset()
+		return g.do(t, "POST", path, body, toCustomHost(g.key, p)...)
+	}
+	for _, r := range clientRequests {
+		if !strings.HasSuffix(r.name, "stream") || strings.HasPrefix(r.name, "pass") {
+			continue
+		}
+		for _, charset := range []string{"utf-7", "utf-16", "UTF-16LE", "utf-32", "ibm037"} {
+			attack(t, "injection", "a text in "+charset+" passes a guardrail in a "+r.name, func(t *testing.T) {
+				got := send(r.path, r.body, charset)
+				kind := strings.ToLower(got.header.Get("Content-Type")) // of a translated stream, the gateway's
+				if got.status != 446 && (r.name == "chat stream" || strings.Contains(kind, strings.ToLower(charset))) {
+					t.Errorf("status %d and the type %s, want 446: %.300s", got.status, kind, got.body)
+				}
+			})
+		}
+		for _, charset := range []string{"", "utf-8", "UTF8", "iso-8859-1"} {
+			send(r.path, r.body, charset).ok(t)
+		}
+	}
+}
+
+// inCharset names a charset in the type of a stream.
+type inCharset struct {
+	http.ResponseWriter
+	charset string
+}
+
+func (w *inCharset) Write(b []byte) (int, error) {
+	if h := w.Header(); h.Get("Content-Type") == "text/event-stream" && w.charset != "" {
+		h.Set("Content-Type", "text/event-stream; charset="+w.charset)
+	}
+	return w.ResponseWriter.Write(b)
 }
