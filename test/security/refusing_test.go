@@ -98,3 +98,27 @@ func TestTokensInsteadOfTextAreDenied(t *testing.T) {
 		plain.send(t, "POST", "/v1/embeddings", `{"model":"gpt-4o","input":[14,92]}`, lists).ok(t)
 	}
 }
+
+// A text that a check requires is not there if a client sends a picture of another text. A check of
+// what must not occur lets a picture pass.
+func TestPicturesDoNotMeetWhatAGuardrailRequires(t *testing.T) {
+	t.Parallel()
+	g := &ranked{gateway: launch(t, options{})}
+	g.provider, g.key = newProvider(t, g.respond), g.gateway.key(t, rootKey, "default", []string{"completions.write"}, "")
+	for _, r := range []struct{ name, path, body string }{
+		{"chat", "/v1/chat/completions", `{"model":"gpt-4o","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]}]}`},
+		{"messages", "/v1/messages", `{"model":"gpt-4o","max_tokens":10,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}]}]}`},
+		{"gemini", "/v1beta/models/gpt-4o:generateContent", `{"contents":[{"role":"user","parts":[{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="}}]}]}`},
+		{"responses", "/v1/responses", `{"model":"gpt-4o","input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}]}]}`},
+	} {
+		for _, check := range []string{`"default.contains":{"words":["ticket"]}`, `"default.regexMatch":{"rule":"ticket"}`, `"default.wordCount":{"minWords":3}`, `"default.jsonKeys":{"keys":["ticket"],"operator":"all"}`} {
+			attack(t, "injection", "a picture meets "+check+" in "+r.name, func(t *testing.T) {
+				got := g.send(t, "POST", r.path, r.body, `,"input_guardrails":[{"deny":true,`+check+`}]`)
+				if got.status != 446 || len(g.provider.seen()) > 0 {
+					t.Errorf("status %d, want 446: %.300s", got.status, got.body)
+				}
+			})
+		}
+		g.send(t, "POST", r.path, r.body, `,"input_guardrails":[{"deny":true,"default.contains":{"words":["ticket"],"operator":"none"}},{"deny":true,"default.pii":{}}]`).ok(t)
+	}
+}

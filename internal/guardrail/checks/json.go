@@ -203,7 +203,7 @@ func compileJSONSchema(p *guardrail.Params) (guardrail.Compiled, error) {
 	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		text := in.Text()
 		if text == "" {
-			return guardrail.Verdict{}, errNoText
+			return guardrail.Verdict{}, noText(!inverted)
 		}
 		explanation, found := "the text has no JSON", candidates(text)
 		for _, raw := range found {
@@ -252,7 +252,7 @@ func compileJSONKeys(p *guardrail.Params) (guardrail.Compiled, error) {
 	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		text := in.Text()
 		if text == "" {
-			return guardrail.Verdict{}, errNoText
+			return guardrail.Verdict{}, noText(inverted == (operator == "none"))
 		}
 		objects, present := 0, []string{}
 		for _, raw := range candidates(text) {

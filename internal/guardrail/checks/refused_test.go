@@ -143,3 +143,24 @@ func TestEveryURLIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// A check that requires something has not read a request whose text is in another form. One that
+// looks for something that must not occur finds nothing there.
+func TestChecksThatRequireTextHaveNotReadWhatIsNone(t *testing.T) {
+	for _, tt := range []struct {
+		id, params string
+		required   bool
+	}{
+		{"default.contains", `{"words":["a"]}`, true}, {"default.contains", `{"words":["a"],"operator":"all"}`, true},
+		{"default.contains", `{"words":["a"],"operator":"none","not":true}`, true}, {"default.contains", `{"words":["a"],"operator":"none"}`, false},
+		{"default.contains", `{"words":["a"],"not":true}`, false}, {"default.regexMatch", `{"rule":"a"}`, true}, {"default.regexMatch", `{"rule":"a","not":true}`, false},
+		{"default.wordCount", `{"minWords":2}`, true}, {"default.wordCount", `{"maxWords":2}`, false}, {"default.endsWith", `{"suffix":"a"}`, true},
+		{"default.containsCode", `{"format":"Go"}`, true}, {"default.containsCode", `{"format":"Go","not":true}`, false},
+		{"default.jsonSchema", `{"schema":{"type":"object"}}`, true}, {"default.jsonKeys", `{"keys":["a"],"operator":"any"}`, true}, {"default.jsonKeys", `{"keys":["a"],"operator":"none"}`, false},
+		{"default.validUrls", `{}`, true}, {"default.validUrls", `{"not":true}`, false}, {"default.pii", `{}`, false}, {"default.allUppercase", `{}`, false},
+	} {
+		if r, _ := run(t, checks.Services{}, text(after), tt.id, tt.params); r.Incomplete != tt.required {
+			t.Errorf("%s %s: error %v, incomplete %t; want %t", tt.id, tt.params, r.Error, r.Incomplete, tt.required)
+		}
+	}
+}

@@ -152,7 +152,7 @@ func compileRegexMatch(p *guardrail.Params) (guardrail.Compiled, error) {
 	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		text := in.Text()
 		if text == "" {
-			return guardrail.Verdict{}, errNoText
+			return guardrail.Verdict{}, noText(!inverted)
 		}
 		if err := rule.check(text, maxSteps); err != nil {
 			return guardrail.Verdict{}, err

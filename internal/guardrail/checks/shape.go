@@ -51,12 +51,12 @@ func countCheck(id, what string, most int, summary string, count func(text strin
 			}
 			run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 				if len(in.Parts) == 0 {
-					return guardrail.Verdict{}, errNoText
+					return guardrail.Verdict{}, noText(least > 0 && !inverted)
 				}
 				text := in.Text()
 				n, err := count(text)
 				if err != nil {
-					return guardrail.Verdict{}, err
+					return guardrail.Verdict{}, noText(least > 0 && !inverted)
 				}
 				return verdict(n >= least && n <= most, inverted, text, "the number of "+strings.ToLower(what)+" is "+number(n),
 					map[string]any{strings.ToLower(what[:len(what)-1]) + "Count": n, low: least, high: most}), nil
@@ -137,7 +137,7 @@ func compileEndsWith(p *guardrail.Params) (guardrail.Compiled, error) {
 	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		text := in.Text()
 		if text == "" {
-			return guardrail.Verdict{}, errNoText
+			return guardrail.Verdict{}, noText(!inverted)
 		}
 		passed := strings.HasSuffix(text, suffix) || strings.HasSuffix(text, suffix+".")
 		return verdict(passed, inverted, text, "the end of the text was compared", map[string]any{"suffix": excerpt(suffix)}), nil
@@ -180,7 +180,7 @@ func compileContainsCode(p *guardrail.Params) (guardrail.Compiled, error) {
 	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		text := in.Text()
 		if text == "" {
-			return guardrail.Verdict{}, errNoText
+			return guardrail.Verdict{}, noText(!inverted)
 		}
 		passed := false
 		for _, b := range codeBlocks(text) {

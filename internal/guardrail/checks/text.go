@@ -8,7 +8,20 @@ import (
 	"modelgate/internal/guardrail"
 )
 
-var errNoText = errors.New("there is no text to check")
+var (
+	errNoText = errors.New("there is no text to check")
+	// errNoRequired is the error of a check that would fail without text. A client could choose
+	// that there is none, by sending it in another form.
+	errNoRequired = guardrail.NewIncomplete("there is no text to check, and the check requires some; send it as text")
+)
+
+// noText returns the error of a check without text, which is required or not.
+func noText(required bool) error {
+	if required {
+		return errNoRequired
+	}
+	return errNoText
+}
 
 // excerpt returns the beginning of a text for the data of a result: at most 100
 // characters and an ellipsis.
@@ -64,7 +77,7 @@ func compileContains(p *guardrail.Params) (guardrail.Compiled, error) {
 	starts := wordsByStart(words)
 	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		if len(in.Parts) == 0 {
-			return guardrail.Verdict{}, errNoText
+			return guardrail.Verdict{}, noText(inverted == (operator == "none"))
 		}
 		text := in.Text()
 		if len(text) > maxSearched/len(words) {

@@ -61,7 +61,7 @@ func (s Services) compileValidURLs(p *guardrail.Params) (guardrail.Compiled, err
 	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		text := in.Text()
 		if text == "" {
-			return guardrail.Verdict{}, errNoText
+			return guardrail.Verdict{}, noText(!inverted)
 		}
 		urls, err := urlsIn(ctx, text)
 		switch {
