@@ -17,15 +17,26 @@ const everyDepth = 64
 // reading that differs from none before it is left out. The result is nil if text has no
 // escapes, or is not JSON; that of arguments may be incomplete or invalid.
 //
+// In text that begins like an object or an array without being JSON, such as one with single
+// quotes, escapes of numbered characters are decoded wherever they are.
+//
 // Quotes and backslashes stay escaped, so that [Unread] can write the reading back.
 func Readings(text string, kind Kind) (list []Reading) {
-	if strings.IndexByte(text, '\\') < 0 || kind != Arguments && !isJSONText(text) {
+	if strings.IndexByte(text, '\\') < 0 {
 		return nil
 	}
+	valid := isJSONText(text)
 	last := text
+	if plain := unescapeLoose(text); !valid && plain != last {
+		list = append(list, Reading{plain, 0})
+		last = plain
+	}
+	if !valid && kind != Arguments {
+		return list
+	}
 	for _, depth := range [...]int{1, 2, everyDepth} {
 		decoded, deeper := decodeStrings(text, depth)
-		if decoded != last {
+		if decoded != last && decoded != text {
 			list = append(list, Reading{decoded, depth})
 			last = decoded
 		}
@@ -39,12 +50,15 @@ func Readings(text string, kind Kind) (list []Reading) {
 // Reading is a string of JSON with its escapes decoded.
 type Reading struct {
 	Text  string
-	depth int
+	depth int // 0 for text that is not JSON
 }
 
 // Unread returns the JSON for a reading of another text of the same depth, such as one with
 // parts of it replaced.
 func (r Reading) Unread(text string) string {
+	if r.depth == 0 {
+		return text
+	}
 	encoded, _ := encodeStrings(text, r.depth)
 	return encoded
 }
@@ -62,7 +76,13 @@ func MayBeJSON(head string) bool {
 		return false
 	}
 	rest := strings.TrimLeft(head[1:], " \t\r\n")
-	return rest == "" || strings.IndexByte(`"{[]}-0123456789tfn`, rest[0]) >= 0
+	return rest == "" || strings.IndexByte(`"{[]}-0123456789tfn`, rest[0]) >= 0 || beginsLoose(rest[0])
+}
+
+// beginsLoose reports whether a name or a text of an object or an array that is not JSON may begin
+// with a byte.
+func beginsLoose(c byte) bool {
+	return c == '\'' || c == '_' || c == '\\' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 // isJSONText reports whether a text is JSON with text: a value, or values in lines or after each other.
@@ -88,6 +108,8 @@ func decodeStrings(text string, depth int) (decoded string, deeper bool) {
 			if more = true; depth > 1 {
 				plain, more = decodeStrings(plain, depth-1)
 			}
+		} else {
+			plain = unescapeLoose(plain)
 		}
 		writeQuoted(b, plain, false)
 		return more
@@ -187,6 +209,39 @@ func unescape(content string) string {
 			continue
 		}
 		b.WriteRune(r)
+		i += n
+	}
+	return b.String()
+}
+
+// unescapeLoose decodes the escapes of numbered characters in a text that begins like an object or an
+// array, except those of control characters, quotes and backslashes, which would change what the
+// text means.
+func unescapeLoose(text string) string {
+	if start := strings.TrimLeft(text, " \t\r\n"); start == "" || start[0] != '{' && start[0] != '[' {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, n := unicodeEscape(text[i:])
+		if n == 0 && len(text) >= i+4 && text[i:i+2] == `\x` {
+			if c, err := strconv.ParseUint(text[i+2:i+4], 16, 8); err == nil {
+				r, n = rune(c), 4
+			}
+		}
+		switch {
+		case n == 0 && text[i] == '\\' && i+1 < len(text): // the next byte is escaped
+			b.WriteString(text[i : i+2])
+			i += 2
+			continue
+		case n == 0:
+			b.WriteByte(text[i])
+			n = 1
+		case r < ' ' || r == '"' || r == '\'' || r == '\\' || r == utf8.RuneError:
+			b.WriteString(text[i : i+n])
+		default:
+			b.WriteRune(r)
+		}
 		i += n
 	}
 	return b.String()

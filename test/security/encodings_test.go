@@ -255,6 +255,8 @@ func TestNoEscapesOfJSONInJSONPassTheGuardrailsOfAnOrganisation(t *testing.T) {
 	for name, arguments := range map[string]string{
 		"escapes": escaped, "escapes in JSON in them": twice, "escapes three deep": `[` + in(twice) + `]`, "an escaped name": `{"Blue\u0062ird":1}`,
 		"a string": `"Blue\u0062ird"`, "an escaped tab": `{"q":"a\t` + forbidden + `"}`, "several values": `{"a":1} ` + escaped,
+		"single quotes": `{'q':'Blue\u0062ird'}`, "no quotes": `{q: Blue\u0062ird}`, "a comment": `{"q":"Blue\u0062ird"} // x`, "a list in single quotes": `['Blue\x62ird']`,
+		"single quotes in JSON": `{"a":` + in(`{'q':'Blue\u0062ird'}`) + `}`,
 	} {
 		for path, body := range map[string]string{
 			"/v1/chat/completions":   `{"model":"gpt-4o","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":%s}}]}]}`,
