@@ -79,8 +79,8 @@ func MayBeJSON(head string) bool {
 	return rest == "" || strings.IndexByte(`"{[]}-0123456789tfn`, rest[0]) >= 0 || beginsLoose(rest[0])
 }
 
-// beginsLoose reports whether a name or a text of an object or an array that is not JSON may begin
-// with a byte.
+// beginsLoose reports whether a byte may begin a name or a string in an object or an array that is
+// not JSON.
 func beginsLoose(c byte) bool {
 	return c == '\'' || c == '_' || c == '\\' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }

@@ -80,7 +80,7 @@ type Part struct {
 	Decoded bool
 
 	// Joins are the indexes of the parts whose texts this one repeats, one after the other. It is
-	// nil for other parts. See [AppendJoined].
+	// nil for other parts. See [JoinParts].
 	Joins []int
 
 	// Outside marks a text that is not in the document. It stays among the parts when the

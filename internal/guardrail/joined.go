@@ -2,11 +2,11 @@ package guardrail
 
 import "strings"
 
-// AppendJoined appends, to the parts of a conversation, the texts of its messages as a model reads
-// them: the texts of one message after each other, and those of messages that follow each other
-// and that a provider merges. A word that is divided between two parts is complete there. Parts
+// JoinParts appends, to the parts of a conversation, what a model reads of its messages: the
+// parts of one message after each other, and those of messages that follow each other and that a
+// provider merges. A word that is divided between two parts is complete there. Parts
 // without a neighbour have no such text.
-func AppendJoined(parts []Part) []Part {
+func JoinParts(parts []Part) []Part {
 	var run []int
 	n := len(parts)
 	for i := range n {
@@ -63,8 +63,7 @@ func joinTexts(of []int, text func(int) string) string {
 	return b.String()
 }
 
-// join sets the joined texts among the texts of a verdict to those of the parts that they
-// repeat. It returns an error if the check changed one of them in another way, in text that
+// join sets what joins other parts, in the strings of a verdict, to the strings of these parts. It returns an error if the check changed one of them in another way, in text that
 // begins in one part and ends in another.
 func (in *Input) join(texts []string) error {
 	for i := range in.Parts {

@@ -25,7 +25,7 @@ func TestPartsOfAMessageAreJoined(t *testing.T) {
 		{"messages of several roles", []Part{text(0, "system", "a", true), text(1, "user", "b", false)}, nil, nil},
 	} {
 		var got, earlier []string
-		for _, p := range AppendJoined(slices.Clip(tt.parts))[len(tt.parts):] {
+		for _, p := range JoinParts(slices.Clip(tt.parts))[len(tt.parts):] {
 			if p.Earlier {
 				earlier = append(earlier, p.Text)
 			} else {
@@ -40,7 +40,7 @@ func TestPartsOfAMessageAreJoined(t *testing.T) {
 
 // A change of a joined text is one of its parts, or cannot be written.
 func TestChangesOfJoinedTexts(t *testing.T) {
-	in := Input{Parts: AppendJoined([]Part{{Kind: Text, Role: "user", Text: "my bird"}, {Kind: Text, Role: "user", Text: "cage"}})}
+	in := Input{Parts: JoinParts([]Part{{Kind: Text, Role: "user", Text: "my bird"}, {Kind: Text, Role: "user", Text: "cage"}})}
 	for _, tt := range []struct {
 		texts []string
 		want  string // the joined text; empty for an error

@@ -210,11 +210,10 @@ func (t *Table) check(path string, c config.Check, on Event, from origin) (*Chec
 	if compiled.Reach.Whole && !p.Has("kinds") {
 		out.kinds &^= Parameters // checks of a complete text would take them for prose
 	}
-	if !compiled.Reach.Whole || compiled.Remote {
-		out.kinds |= decoded
-	}
 	if !compiled.Reach.Whole {
-		out.kinds |= joined
+		out.kinds |= decoded | joined
+	} else if compiled.Remote {
+		out.kinds |= decoded
 	}
 	switch {
 	case d.All || p.String("scope") == "all":

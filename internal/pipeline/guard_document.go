@@ -30,7 +30,7 @@ func newDocument(r *Request, form bodytext.Form, raw []byte) *document {
 	d := &document{request: r, form: form, raw: raw, body: bodytext.Find(raw, form)}
 	d.parts = partsOf(r, form, d.body.Texts)
 	if r.isConversation() {
-		d.parts = guardrail.AppendJoined(d.parts)
+		d.parts = guardrail.JoinParts(d.parts)
 	}
 	return d
 }

@@ -112,6 +112,9 @@ type textSpan struct {
 type streamText struct {
 	part guardrail.Part
 	raw  strings.Builder
+	// prev is the text that this one continues for a reader, such as that of the content block
+	// before; nil for none.
+	prev *streamText
 	// safe is the length of the beginning that may pass, and asked the length at
 	// the last run of the hooks. Windows begin at base, the beginning of the word
 	// that safe is in, so that hooks see complete words.
@@ -252,6 +255,7 @@ func (s *guardedStream) add(e sse.Event) {
 		if text == nil {
 			text = &streamText{part: partsOf(s.run.request, form, h.body.Texts[i:i+1])[0]}
 			text.part.Index = len(s.order)
+			text.prev = s.before(text)
 			s.texts[t.Key] = text
 			s.kept += textSize
 			s.order = append(s.order, text)
@@ -362,7 +366,7 @@ func (s *guardedStream) complete() (in guardrail.Input) {
 	}
 	in.Parts = append(in.Parts, decoded...)
 	if s.run.request.isConversation() {
-		in.Parts = guardrail.AppendJoined(in.Parts)
+		in.Parts = guardrail.JoinParts(in.Parts)
 	}
 	in.Event, in.Status, in.Request = guardrail.After, s.run.res.Status, s.run.requestFacts()
 	return in

@@ -1,10 +1,12 @@
 package pipeline
 
 import (
-	"modelgate/internal/bodytext"
-	"modelgate/internal/guardrail"
 	"slices"
 	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/bodytext"
+	"modelgate/internal/guardrail"
 )
 
 // checkWindows runs the window hooks on the text that has not passed.
@@ -78,7 +80,13 @@ func (s *guardedStream) checkWindow(t *streamText) error {
 func (s *guardedStream) ask(t *streamText, window string, partial bool) (*guardrail.Outcome, error) {
 	part := t.part
 	part.Text = window
-	return s.askParts([]guardrail.Part{part}, partial)
+	parts := []guardrail.Part{part}
+	if before := t.prev.end(maxWord); before != "" && t.base == 0 && window != "" {
+		part.Text = before
+		parts = guardrail.JoinParts([]guardrail.Part{part, parts[0]})
+		parts[0], parts[1], parts[2].Joins = parts[1], parts[0], []int{1, 0}
+	}
+	return s.askParts(parts, partial)
 }
 
 // askParts runs the window hooks on parts.
@@ -98,6 +106,33 @@ func (s *guardedStream) askParts(parts []guardrail.Part, partial bool) (*guardra
 		return nil, denied(HookResults{Before: s.run.request.passed, After: results})
 	}
 	return out, notRun(out)
+}
+
+// before returns the text that a new one continues for a reader: the last text of the same response
+// that is prose. Choices of chat do not continue each other.
+func (s *guardedStream) before(t *streamText) *streamText {
+	r := s.run.request
+	if t.part.Kind != guardrail.Text || r.Dialect == api.DialectChat || !r.isConversation() {
+		return nil
+	}
+	for _, text := range slices.Backward(s.order) {
+		if text.part.Kind == guardrail.Text {
+			return text
+		}
+	}
+	return nil
+}
+
+// end returns the last n bytes of a text and of those that it continues.
+func (t *streamText) end(n int) string {
+	if t == nil || n <= 0 {
+		return ""
+	}
+	raw := t.raw.String()
+	if len(raw) >= n {
+		return strings.ToValidUTF8(raw[len(raw)-n:], "")
+	}
+	return t.prev.end(n-len(raw)) + raw
 }
 
 // remote reports whether a window hook asks something outside of this process.
@@ -140,7 +175,11 @@ func isWordByte(c byte) bool {
 func spansOf(out *guardrail.Outcome) (spans []guardrail.Span) {
 	for _, h := range out.Results {
 		for _, c := range h.Checks {
-			spans = append(spans, c.Spans...)
+			for _, span := range c.Spans {
+				if span.Part == 0 { // others repeat text that has been checked
+					spans = append(spans, span)
+				}
+			}
 		}
 	}
 	return spans

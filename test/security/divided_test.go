@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// dividedRequests are requests whose message has the texts A and B, which a provider reads one after
+// dividedRequests are requests whose message has the parts A and B, which a provider reads one after
 // the other.
 var dividedRequests = []struct{ name, path, body string }{
 	{"two parts of chat", "/v1/chat/completions", `{"model":"gpt-4o","messages":[{"role":"user","content":[{"type":"text","text":"A"},{"type":"text","text":"B"}]}]}`},
@@ -139,4 +139,44 @@ func (w *inCharset) Write(b []byte) (int, error) {
 		h.Set("Content-Type", "text/event-stream; charset="+w.charset)
 	}
 	return w.ResponseWriter.Write(b)
+}
+
+// Nor does dividing it between the content blocks of a stream.
+func TestTextDividedBetweenBlocksOfAStreamIsReadTogether(t *testing.T) {
+	t.Parallel()
+	g := startRanked(t)
+	var blocks atomic.Pointer[[]string]
+	p := newProvider(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		event := func(kind, more string) { fmt.Fprintf(w, "event: %s\ndata: {\"type\":%[1]q%s}\n\n", kind, more) }
+		event("message_start", `,"message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":1,"output_tokens":1}}`)
+		for i, text := range *blocks.Load() {
+			event("content_block_start", fmt.Sprintf(`,"index":%d,"content_block":{"type":"text","text":""}`, i))
+			event("content_block_delta", fmt.Sprintf(`,"index":%d,"delta":{"type":"text_delta","text":%q}`, i, text))
+			event("content_block_stop", fmt.Sprintf(`,"index":%d`, i))
+		}
+		event("message_delta", `,"delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}`)
+		event("message_stop", "")
+	})
+	send := func(t *testing.T, path string, texts ...string) response {
+		t.Helper()
+		blocks.Store(&texts)
+		return g.as(t, g.key, "POST", path, `{"model":"m","max_tokens":10,"stream":true,"messages":[{"role":"user","content":"x"}]}`, "x-gateway-config", fmt.Sprintf(`{"provider":"anthropic","custom_host":%q,"api_key":%q}`, p.url, clientKey))
+	}
+	for _, texts := range [][]string{{"an " + withheld[:3], withheld[3:] + " there"}, {withheld[:1], withheld[1:4], withheld[4:]}, {"so", " an " + withheld[:5], withheld[5:]}, {"a " + redacted[:2], redacted[2:]}} {
+		for _, path := range []string{"/v1/messages", "/v1/chat/completions"} {
+			attack(t, "injection", fmt.Sprintf("%q are blocks of a stream of %s", texts, path), func(t *testing.T) {
+				got := send(t, path, texts...)
+				if redacts := strings.Contains(string(got.body), "[bird]"); got.status != 446 && !redacts || strings.Contains(string(got.body), fmt.Sprintf("%q", texts[len(texts)-1])) {
+					t.Errorf("status %d, want 446 or the text without it: %.600s", got.status, got.body)
+				}
+			})
+		}
+	}
+	got := send(t, "/v1/messages", "an "+redacted, " here ", "and there").ok(t)
+	for _, want := range []string{"an [bird]", " here ", "and there"} {
+		if !strings.Contains(string(got.body), want) {
+			t.Errorf("a harmless stream lacks %q: %s", want, got.body)
+		}
+	}
 }

@@ -105,7 +105,7 @@ func TestErrorsOfModulesAreOfWhatWasSent(t *testing.T) {
 	}
 }
 
-func TestRepliesOfModelsThatAreNoVerdictAreOfTheText(t *testing.T) {
+func TestRepliesWithoutAVerdictAreIncomplete(t *testing.T) {
 	for _, reply := range []string{`I think so`, `{"verdict":"yes"}`, ``} {
 		in := asking(text(before, "hello"), func(*guardrail.Model, guardrail.ModelCall) (guardrail.ModelResponse, error) {
 			return guardrail.ModelResponse{Text: reply}, nil
