@@ -88,6 +88,8 @@ type Compilation struct {
 	// Admitted says that the checks were compiled when they were saved: their code
 	// waits for no place.
 	Admitted bool
+	// Patient lets admitted code wait for its place as long as it takes.
+	Patient bool
 	// Skip leaves out what takes long, so that checks that were compiled when they were
 	// saved can be validated while a lock is held. They cannot be run.
 	Skip bool

@@ -12,6 +12,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/logstore"
 	"modelgate/internal/publication"
 	"modelgate/internal/reqlog"
@@ -19,32 +20,38 @@ import (
 	"modelgate/internal/store"
 )
 
-// addGuardrails adds the saved guardrails to the input of a snapshot. Each version
-// is compiled once.
-func (s *Server) addGuardrails(in *snapshot.Input, p *publication.State) {
+// openGuardrails opens the checks, and the compiler of saved guardrails.
+func (s *Server) openGuardrails() {
+	s.guardrails = checks.New(checks.Services{Client: s.engine.Client, Credentials: s.partnerCredentials, Modules: s.modules})
+	s.compiler = newGuardrailCompiler(s.compileGuardrail, s.renewSnapshot)
+}
+
+// compileGuardrails starts to compile the saved guardrails of a state, and waits a little
+// for them.
+func (s *Server) compileGuardrails(p *publication.State) []*guardrailVersion {
+	if s.Off[route.Guardrails] {
+		return nil
+	}
+	patience := changeCompiling
+	if s.holder.Load() == nil {
+		patience = startCompiling
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	list := s.compiler.start(p)
+	waitFor(ctx, list)
+	return list
+}
+
+// addGuardrails adds the saved guardrails to the input of a snapshot.
+func (s *Server) addGuardrails(in *snapshot.Input, from state) {
 	if s.Off[route.Guardrails] {
 		return
 	}
-	compiled := make(map[string]*snapshot.Guardrail, len(p.Guardrails))
-	for i := range p.Guardrails {
-		g := &p.Guardrails[i]
-		modules := modulesOf(g, p.Modules)
-		closed := p.FailClosed[g.Organisation]
-		key := fmt.Sprint(g.VersionID, " ", g.Slug, " ", closed)
-		for _, m := range modules {
-			key += " " + m.ID
-		}
-		c := s.compiled[key]
-		if c == nil {
-			if c = compileGuardrail(s.guardrails, g, modules); closed {
-				c.FailClosed()
-			}
-		}
-		compiled[key] = c
-		in.Guardrails = append(in.Guardrails, c)
+	for _, v := range from.guardrails {
+		in.Guardrails = append(in.Guardrails, s.compiler.published(v, from.stored.FailClosed[v.Organisation]))
 	}
-	s.compiled = compiled
-	for _, d := range p.GuardDefaults {
+	for _, d := range from.stored.GuardDefaults {
 		in.GuardDefaults = append(in.GuardDefaults, snapshot.GuardDefaults(d))
 	}
 }
@@ -60,9 +67,9 @@ func modulesOf(g *store.Guardrail, all []publication.Module) (used []publication
 }
 
 // compileGuardrail compiles a saved guardrail for both events.
-func compileGuardrail(t *guardrail.Table, g *store.Guardrail, modules []publication.Module) *snapshot.Guardrail {
+func (s *Server) compileGuardrail(g *guardrailVersion) *snapshot.Guardrail {
 	saved := guardrail.Saved{ID: g.Slug, Shared: g.Workspace == "", Checks: g.Checks, Actions: g.Actions, Module: func(ref string) (guardrail.Module, error) {
-		for _, m := range modules {
+		for _, m := range g.modules {
 			if ref == m.ID || ref == m.Slug {
 				return guardrail.Module{Sum: sha256.Sum256(m.Code), Code: func() ([]byte, error) { return m.Code, nil }}, nil
 			}
@@ -70,7 +77,7 @@ func compileGuardrail(t *guardrail.Table, g *store.Guardrail, modules []publicat
 		return guardrail.Module{}, fmt.Errorf("%.60q not found", ref)
 	}}
 	out := &snapshot.Guardrail{Organisation: g.Organisation, Workspace: g.Workspace, ID: g.ID, Slug: g.Slug}
-	t = t.For(guardrail.Compilation{Organisation: g.Organisation, Admitted: true})
+	t := s.guardrails.For(guardrail.Compilation{Organisation: g.Organisation, Admitted: true, Patient: true})
 	compile := func(on guardrail.Event) (*guardrail.Hook, error) {
 		h, faults := t.CompileSaved(saved, on)
 		if len(faults) > 0 {

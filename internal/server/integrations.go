@@ -34,7 +34,6 @@ func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 		s.policies = policy.Compile(p.Policies, s.policies)
 		in.Policies = s.policies
 	}
-	s.addGuardrails(in, p)
 	in.Users = p.Users
 	in.Tokens = s.issuers.Tokens(p.Issuers)
 	opens := secretOpener{s.ring, p.DataKeys}

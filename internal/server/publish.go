@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -35,30 +34,33 @@ const reloadDelay = 100 * time.Millisecond
 
 // state is the input of the current snapshot.
 type state struct {
-	settings *settings.Settings
-	stored   *publication.State
+	settings   *settings.Settings
+	stored     *publication.State
+	guardrails []*guardrailVersion // of stored
 }
 
 // publish builds a snapshot from the settings and the stored state and makes it
 // current. A nil argument keeps the current one. On an error the previous snapshot
 // stays.
 func (s *Server) publish(set *settings.Settings, stored *publication.State) error {
+	next := state{settings: set, stored: stored}
 	var used []secretref.Reference
-	if stored != nil {
+	if stored != nil { // waits, so without the lock
 		used = s.referred(stored)
 		s.use(used)
+		next.guardrails = s.compileGuardrails(stored)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	running := set == nil
 	if running {
-		set = s.state.settings
+		next.settings = s.state.settings
 	}
 	fresh := stored != nil
 	if !fresh {
-		stored = s.state.stored
+		next.stored, next.guardrails = s.state.stored, s.state.guardrails
 	}
-	in, err := s.input(set, stored)
+	in, err := s.input(next)
 	if err != nil {
 		return err
 	}
@@ -70,16 +72,17 @@ func (s *Server) publish(set *settings.Settings, stored *publication.State) erro
 		return fmt.Errorf("%s: %w", s.Config, err)
 	}
 	s.warnDangling(snap)
-	s.publishCache(stored.CacheInvalidations, stored.DataKeys)
+	s.publishCache(next.stored.CacheInvalidations, next.stored.DataKeys)
 	s.holder.Publish(snap)
 	s.prices.Use(snap.ProviderIDs())
-	s.setLogLevel(set.Log.Level)
-	s.proxies.Store(set.Listener.Policy())
-	s.lifetimes.Store(&route.Lifetimes{Idle: set.Sessions.Idle.Or(0), Absolute: set.Sessions.Absolute.Or(0)})
-	s.removeModules(s.state.stored, stored)
-	s.state = state{set, stored}
+	s.setLogLevel(next.settings.Log.Level)
+	s.proxies.Store(next.settings.Listener.Policy())
+	s.lifetimes.Store(&route.Lifetimes{Idle: next.settings.Sessions.Idle.Or(0), Absolute: next.settings.Sessions.Absolute.Or(0)})
+	s.removeModules(s.state.stored, next.stored)
+	s.state = next
 	if fresh {
 		s.secrets.Retain(used)
+		s.compiler.retain(next.guardrails)
 	}
 	s.metrics.published(snap)
 	return nil
@@ -93,8 +96,8 @@ func (s *Server) current() state {
 }
 
 // input returns the complete input of a snapshot.
-func (s *Server) input(set *settings.Settings, stored *publication.State) (snapshot.Input, error) {
-	in := input(set)
+func (s *Server) input(from state) (snapshot.Input, error) {
+	in := input(from.settings)
 	for _, m := range s.ManagedProviders {
 		if m.Workspace == "" {
 			m.Workspace = store.DefaultWorkspace
@@ -102,14 +105,15 @@ func (s *Server) input(set *settings.Settings, stored *publication.State) (snaps
 		in.Providers = append(in.Providers, m)
 	}
 	in.Specs = append(in.Specs, s.Specs...)
-	own, err := s.identities(set)
+	own, err := s.identities(from.settings)
 	if err != nil {
 		return in, err
 	}
-	s.addStored(&in, stored)
+	s.addStored(&in, from.stored)
+	s.addGuardrails(&in, from)
 	s.addPrices(&in)
 	for _, id := range own {
-		id.Logging = stored.LoggingFor(id)
+		id.Logging = from.stored.LoggingFor(id)
 	}
 	in.Keys = append(in.Keys, own...)
 	return in, nil
@@ -359,34 +363,6 @@ func rotationDue(k store.Key, now time.Time) *store.Audit {
 		ID: id, RequestID: id, Organisation: k.Organisation, Workspace: k.Workspace, Time: now, UserType: "system", Status: http.StatusOK,
 		ResourceType: "api_key", ResourceID: k.ID, Action: "rotation_due", QueryParams: "{}", RequestHeaders: "{}", RequestBody: "{}",
 	}
-}
-
-// watchFile watches the folder of the config file, because editors and Kubernetes
-// replace the file instead of writing to it. It returns nil if there is nothing to
-// watch.
-func (s *Server) watchFile() *fsnotify.Watcher {
-	if s.Config == "" {
-		return nil
-	}
-	w, err := fsnotify.NewWatcher()
-	if err == nil {
-		err = w.Add(filepath.Dir(s.Config))
-	}
-	if err != nil {
-		s.Logger.Warn("config file not watched; send SIGHUP after a change", "err", err.Error())
-		return nil
-	}
-	return w
-}
-
-// affectsConfig reports whether an event may have changed the file. Kubernetes replaces
-// a link in the same folder whose name begins with two dots.
-func affectsConfig(e fsnotify.Event, file string) bool {
-	if e.Op == fsnotify.Chmod {
-		return false
-	}
-	name := filepath.Base(e.Name)
-	return name == filepath.Base(file) || name == "..data"
 }
 
 // headerPrefixes returns the additional header prefixes in canonical form.

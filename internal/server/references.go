@@ -40,12 +40,7 @@ func (s *Server) openReferences(set *settings.Settings) {
 	s.renewed = make(chan struct{}, 1)
 	s.secrets = secretref.NewCache(s.references, secretref.CacheOptions{
 		Age: set.References.Refresh.Or(secretref.DefaultAge), Logger: s.Logger,
-		Changed: func() {
-			select {
-			case s.renewed <- struct{}{}:
-			default:
-			}
-		},
+		Changed: s.renewSnapshot,
 	})
 	s.metrics.registerSecrets(s.secrets)
 }
@@ -62,7 +57,16 @@ func (m *metrics) registerSecrets(c *secretref.Cache) {
 	)
 }
 
-// renew publishes external secrets that have changed, until ctx ends.
+// renewSnapshot requests a snapshot with the secrets and guardrails as they are now.
+func (s *Server) renewSnapshot() {
+	select {
+	case s.renewed <- struct{}{}:
+	default: // already requested
+	}
+}
+
+// renew publishes external secrets that have changed, and guardrails that were compiled
+// late, until ctx ends.
 func (s *Server) renew(ctx context.Context) {
 	for {
 		select {
@@ -71,7 +75,7 @@ func (s *Server) renew(ctx context.Context) {
 		case <-s.renewed:
 		}
 		if err := s.publish(nil, nil); err != nil {
-			s.Logger.Error("rotated secret not applied; keeping the previous snapshot", "err", err.Error())
+			s.Logger.Error("rotated secret or compiled guardrail not applied; keeping the previous snapshot", "err", err.Error())
 		}
 	}
 }

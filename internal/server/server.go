@@ -169,7 +169,7 @@ type Server struct {
 	guardrails *guardrail.Table
 	modules    *checks.Modules
 	shadows    shadowSampler
-	compiled   map[string]*snapshot.Guardrail // saved guardrails by version; used while publishing
+	compiler   *guardrailCompiler // of saved guardrails
 
 	box      *secret.Box // of the master key; nil without one
 	ring     *datakey.Keyring
@@ -187,7 +187,7 @@ type Server struct {
 	references *secretref.Resolver
 	secrets    *secretref.Cache
 	uses       secretUses
-	renewed    chan struct{} // receives a token after a secret changed
+	renewed    chan struct{} // receives a token after a secret changed, or a guardrail was compiled late
 }
 
 // New opens everything the gateway needs. Errors are one line for an operator. The
@@ -236,8 +236,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.inbound = newInboundLimits(set)
 	s.engine = s.newEngine(set)
 	s.gate = newGate(set, s.engine.Pool)
-	s.guardrails = checks.New(checks.Services{Client: s.engine.Client, Credentials: s.partnerCredentials, Modules: s.modules})
-	s.compiled = make(map[string]*snapshot.Guardrail)
+	s.openGuardrails()
 	if err := errors.Join(s.openCounters(ctx, set), s.openCache(ctx, set)); err != nil {
 		return err
 	}
@@ -379,6 +378,7 @@ func (s *Server) Close() error {
 	if s.secrets != nil {
 		s.secrets.Close()
 	}
+	s.compiler.close()
 	for _, l := range []net.Listener{s.apiAddr, s.adminAddr} {
 		if l != nil {
 			l.Close()

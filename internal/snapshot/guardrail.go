@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"errors"
 	"slices"
 
 	"modelgate/internal/access"
@@ -16,18 +17,22 @@ type Guardrail struct {
 	ID, Slug     string
 
 	// Before and After are nil if the guardrail cannot run there; the errors say
-	// why.
+	// why. Requests get an *apierr.Error as it is.
 	Before, After       *guardrail.Hook
 	BeforeErr, AfterErr error
 }
 
-// FailClosed makes every error of a check a failure. It must be called before g is used.
-func (g *Guardrail) FailClosed() {
-	for _, h := range [...]*guardrail.Hook{g.Before, g.After} {
-		if h != nil {
-			h.FailClosed = true
+// FailClosed returns a copy of g in which every error of a check is a failure.
+func (g *Guardrail) FailClosed() *Guardrail {
+	out := *g
+	for _, h := range [...]**guardrail.Hook{&out.Before, &out.After} {
+		if *h != nil {
+			strict := **h
+			strict.FailClosed = true
+			*h = &strict
 		}
 	}
+	return &out
 }
 
 // GuardDefaults are the saved guardrails, by id, of all requests of a workspace:
@@ -79,6 +84,10 @@ func (s *Snapshot) addDefault(out *defaultGuards, hooks []*guardrail.Hook, id *a
 		return hooks
 	}
 	h, err := g.hook(on)
+	if _, ok := errors.AsType[*apierr.Error](err); ok {
+		out.err = err
+		return hooks
+	}
 	if err != nil {
 		out.err = defaultFailed("guardrail %s, which applies to all requests, cannot run: %v; change it, or remove it from the defaults of the organisation or workspace", g.Slug, err)
 		return hooks
@@ -138,6 +147,9 @@ func (s *Snapshot) Guardrail(id *access.Identity, ref string, on guardrail.Event
 		return nil, apierr.New(apierr.NotFound, "guardrail %.60q not found; save it first", ref).WithParam("x-gateway-config").WithCode("unknown_guardrail")
 	}
 	h, err := g.hook(on)
+	if _, ok := errors.AsType[*apierr.Error](err); ok {
+		return nil, err
+	}
 	if err != nil {
 		return nil, apierr.New(apierr.Invalid, "AB01: guardrail %s cannot run: %v", g.Slug, err).WithParam("x-gateway-config").WithCode("AB01")
 	}

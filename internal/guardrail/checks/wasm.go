@@ -139,7 +139,7 @@ func (w *Modules) open(p *guardrail.Params) (*module, error) {
 		if err != nil {
 			return nil, err
 		}
-		m, err := w.openStored(p.Compilation().Organisation, stored)
+		m, err := w.openStored(p.Compilation(), stored)
 		if err != nil {
 			return nil, &guardrail.ParamError{Path: "module", Message: err.Error()}
 		}
@@ -155,7 +155,7 @@ func (w *Modules) open(p *guardrail.Params) (*module, error) {
 	}
 	var m *module
 	if by.Admitted {
-		m, err = w.openStored(by.Organisation, guardrail.Module{Sum: sha256.Sum256(code), Code: func() ([]byte, error) { return code, nil }})
+		m, err = w.openStored(by, guardrail.Module{Sum: sha256.Sum256(code), Code: func() ([]byte, error) { return code, nil }})
 	} else {
 		m, _, err = w.admit(by.Organisation, code)
 	}
@@ -167,7 +167,7 @@ func (w *Modules) open(p *guardrail.Params) (*module, error) {
 
 // openStored returns the module of a saved guardrail or config. It was admitted when it
 // was saved, so it does not wait for modules that are new.
-func (w *Modules) openStored(organisation string, stored guardrail.Module) (*module, error) {
+func (w *Modules) openStored(by guardrail.Compilation, stored guardrail.Module) (*module, error) {
 	if m := w.find(stored.Sum); m != nil {
 		return m, nil
 	}
@@ -183,7 +183,7 @@ func (w *Modules) openStored(organisation string, stored guardrail.Module) (*mod
 		return nil, err
 	}
 	w.start()
-	return w.compileFrom(&w.saved, organisation, stored.Sum, safe)
+	return w.compileFrom(&w.saved, by, stored.Sum, safe)
 }
 
 // admit compiles a module of an organisation that may be malicious.
@@ -199,17 +199,25 @@ func (w *Modules) admit(organisation string, code []byte) (*module, []string, er
 	if m := w.find(sum); m != nil {
 		return m, exports, nil
 	}
-	m, err := w.compileFrom(w.start(), organisation, sum, safe)
+	m, err := w.compileFrom(w.start(), guardrail.Compilation{Organisation: organisation}, sum, safe)
 	return m, exports, err
 }
 
 // compileFrom compiles a module in one of the places, within a limited time, unless it
-// was compiled before.
-func (w *Modules) compileFrom(p *places, organisation string, sum [sha256.Size]byte, safe []byte) (*module, error) {
+// was compiled before. The time includes that of waiting, unless by is patient.
+func (w *Modules) compileFrom(p *places, by guardrail.Compilation, sum [sha256.Size]byte, safe []byte) (*module, error) {
 	patience := cmp.Or(w.patience, wasmcode.MaxTime)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	waiting := ctx
+	if by.Patient {
+		waiting = context.Background()
+	}
+	leave, err := p.enter(waiting, by.Organisation)
+	if by.Patient {
+		cancel()
+		ctx, cancel = context.WithTimeout(context.Background(), patience)
+	}
 	defer cancel()
-	leave, err := p.enter(ctx, organisation)
 	if err != nil {
 		return nil, err
 	}
