@@ -138,11 +138,11 @@ func (c *Check) run(ctx context.Context, in *Input, of Rank) (CheckResult, Verdi
 		v = Verdict{Passed: true, Data: &Data{Verdict: true, Explanation: "the check does not read texts"}}
 	case !c.definition.Facts && len(selected.Parts) == 0 && (in.Aside || in.hasTexts()):
 		v = Verdict{Passed: true, Data: &Data{Verdict: true, Explanation: "the check does not read texts of these kinds"}}
-	case c.compiled.Remote || c.readsLong(selected):
+	case c.compiled.Remote || selected.textSize() > shortText:
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
 		v, err = c.try(limited, selected)
 		if err != nil && limited.Err() != nil && ctx.Err() == nil {
-			err = errTimeout{c.timeout, isIncomplete(err) || c.readsLong(selected)}
+			err = errTimeout{c.timeout, !c.compiled.Remote || isIncomplete(err) || c.readsLong(selected)}
 		}
 		cancel()
 	default:
@@ -171,9 +171,15 @@ func (in *Input) hasTexts() bool {
 	return slices.ContainsFunc(in.Parts, func(p Part) bool { return p.Kind != Parameters })
 }
 
-// longText is the number of bytes from which a check in this process has a time limit.
-const longText = 64 << 10
+// shortText is the number of bytes up to which a check in this process has no time limit, and
+// longText that above which the text may be why another service does not answer in time.
+const (
+	shortText = 4 << 10
+	longText  = 64 << 10
+)
 
+// readsLong reports whether what the check reads is so long that another service may need more
+// than its time for it.
 func (c *Check) readsLong(in *Input) bool {
 	if c.compiled.Bodies {
 		return in.Size() > longText

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,8 +110,17 @@ func shallow(raw []byte) bool {
 // Limits of JSON Schemas and of the JSON that they validate.
 const (
 	maxPatterns = 200 // of a schema
+	maxAnchors  = 50  // of a schema, for dynamic references
 	maxDigits   = 400 // of a number, and of zeros that its exponent stands for
 )
+
+// digitsOf returns the number of digits of a number that hasPlainNumbers accepts, written
+// out.
+func digitsOf(n json.Number) int {
+	digits, exponent, _ := strings.Cut(strings.ToLower(string(n)), "e")
+	zeros, _ := strconv.Atoi(strings.TrimPrefix(exponent, "+"))
+	return len(digits) + max(zeros, -zeros)
+}
 
 // hasPlainNumbers reports whether the numbers in a value can be compared exactly without
 // writing out more than maxDigits of each: 1e400000000 would take gigabytes.
@@ -139,9 +150,15 @@ func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
+// schema is a compiled JSON Schema.
+type schema struct {
+	*jsonschema.Schema
+	anchored []*jsonschema.Schema // see [coster]
+}
+
 // compileSchema compiles a JSON Schema; its patterns have the limits of
 // regexMatch.
-func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
+func compileSchema(raw json.RawMessage) (schema, error) {
 	if len(raw) > 0 && raw[0] == '"' { // as JSON text
 		var text string
 		if json.Unmarshal(raw, &text) == nil {
@@ -149,47 +166,87 @@ func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 		}
 	}
 	if !shallow(raw) {
-		return nil, errors.New("the schema is too deep")
+		return schema{}, errors.New("the schema is too deep")
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
-		return nil, errors.New("must be a JSON Schema")
+		return schema{}, errors.New("must be a JSON Schema")
 	}
 	if !hasPlainNumbers(doc) {
-		return nil, fmt.Errorf("must have no numbers of more than %d digits or with exponents above that", maxDigits)
+		return schema{}, fmt.Errorf("must have no numbers of more than %d digits or with exponents above that", maxDigits)
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
-	patterns := 0
-	c.UseRegexpEngine(func(s string) (jsonschema.Regexp, error) {
-		if patterns++; patterns > maxPatterns {
-			return nil, fmt.Errorf("has more than %d patterns", maxPatterns)
-		}
-		p, err := compilePattern("pattern", s)
-		if err != nil {
-			return nil, err
-		}
-		return schemaPattern{p}, nil
-	})
+	engine := &patternEngine{}
+	c.UseRegexpEngine(engine.compile)
 	const place = "urn:guardrail:schema"
 	if err := c.AddResource(place, doc); err != nil {
-		return nil, errors.New("must be a JSON Schema")
+		return schema{}, errors.New("must be a JSON Schema")
 	}
 	s, err := c.Compile(place)
 	if err != nil {
-		return nil, errors.New("must be a JSON Schema: " + excerpt(strings.ReplaceAll(err.Error(), place, "")))
+		return schema{}, errors.New("must be a JSON Schema: " + excerpt(strings.ReplaceAll(err.Error(), place, "")))
 	}
-	return s, nil
+	roots := []*jsonschema.Schema{s}
+	for _, pointer := range anchorsIn(doc, "") {
+		if len(roots) > maxAnchors {
+			return schema{}, fmt.Errorf("has more than %d dynamic anchors", maxAnchors)
+		}
+		if s, err := c.Compile(place + "#" + pointer); err == nil { // else it is a value, such as of enum
+			roots = append(roots, s)
+		}
+	}
+	engine.compiled = true
+	return schema{s, anchoredIn(roots)}, nil
+}
+
+// anchorsIn returns the places in a schema that dynamic references can lead to, which need
+// not be below another schema, as fragments of URLs.
+func anchorsIn(value any, at string) (list []string) {
+	switch v := value.(type) {
+	case []any:
+		for i, item := range v {
+			list = append(list, anchorsIn(item, at+"/"+strconv.Itoa(i))...)
+		}
+	case map[string]any:
+		if v["$dynamicAnchor"] != nil || v["$recursiveAnchor"] != nil {
+			list = append(list, at)
+		}
+		for name, item := range v {
+			name = strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+			list = append(list, anchorsIn(item, at+"/"+url.PathEscape(name))...)
+		}
+	}
+	return list
+}
+
+// patternEngine compiles the patterns of one schema.
+type patternEngine struct {
+	patterns int
+	compiled bool // the schema: from then on, texts of the format "regex" are parsed
+}
+
+func (e *patternEngine) compile(s string) (jsonschema.Regexp, error) {
+	if e.compiled {
+		_, err := syntax.Parse(s, syntax.Perl)
+		return nil, err
+	}
+	if e.patterns++; e.patterns > maxPatterns {
+		return nil, fmt.Errorf("has more than %d patterns", maxPatterns)
+	}
+	p, err := compilePattern("pattern", s)
+	if err != nil {
+		return nil, err
+	}
+	return schemaPattern{p}, nil
 }
 
 // schemaPattern is a pattern of a schema.
 type schemaPattern struct{ *pattern }
 
-// MatchString implements jsonschema.Regexp. A text that is too long does not
-// match.
-func (p schemaPattern) MatchString(s string) bool {
-	return p.check(s, maxSteps) == nil && p.re.MatchString(s)
-}
+// MatchString implements jsonschema.Regexp. [checkCost] has refused a text that is too
+// long.
+func (p schemaPattern) MatchString(s string) bool { return p.re.MatchString(s) }
 
 // String implements jsonschema.Regexp.
 func (p schemaPattern) String() string { return p.re.String() }

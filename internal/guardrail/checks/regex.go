@@ -116,12 +116,37 @@ const maxSteps = 1_000_000_000
 // find returns the first match with its groups, nil if there is none, and an error once
 // ctx has ended.
 func (p *pattern) find(ctx context.Context, text string) ([]int, error) {
-	if len(text) <= window {
+	if p.isQuick(text) {
 		return p.re.FindStringSubmatchIndex(text), nil
 	}
 	found := p.re.FindReaderSubmatchIndex(&endingReader{ctx: ctx, text: strings.NewReader(text)})
 	return found, ctx.Err()
 }
+
+// quickSteps is the number of steps, some hundred milliseconds, up to which a search need
+// not be interrupted.
+const quickSteps = 10_000_000
+
+// isQuick reports whether a search need not be interrupted.
+func (p *pattern) isQuick(text string) bool { return len(text)*p.size <= quickSteps }
+
+// findAll returns the places of the first n matches, and an error once ctx has ended. A search
+// for several matches cannot be interrupted, and can read the rest of the text for each.
+// So it is made again for twice as many as before, which takes about twice as long.
+func (p *pattern) findAll(ctx context.Context, text string, n int) ([][]int, error) {
+	if len(text) <= quickText && p.isQuick(text) {
+		return p.re.FindAllStringIndex(text, n), nil
+	}
+	for some := 1; ; some *= 2 {
+		found := p.re.FindAllStringIndex(text, min(some, n))
+		if ctx.Err() != nil || len(found) < some || some >= n {
+			return found, ctx.Err()
+		}
+	}
+}
+
+// quickText is the length of a text up to which all matches may be searched for at once.
+const quickText = 4 << 10
 
 // endingReader reads a text until a context ends: a search in a string cannot be
 // interrupted.
@@ -133,7 +158,7 @@ type endingReader struct {
 
 // ReadRune implements io.RuneReader.
 func (r *endingReader) ReadRune() (rune, int, error) {
-	if r.read++; r.read%window == 0 && r.ctx.Err() != nil {
+	if r.read++; r.read%quickText == 0 && r.ctx.Err() != nil {
 		return 0, 0, io.EOF
 	}
 	return r.text.ReadRune()
@@ -176,17 +201,18 @@ func compileRegexMatch(p *guardrail.Params) (guardrail.Compiled, error) {
 		v := verdict(true, inverted, text, "the pattern was found", map[string]any{
 			"matchedText": excerpt(text[found[0]:found[1]]), "index": found[0], "groups": groups})
 		if len(text) <= window { // places of a longer text would be a second search
-			v.Spans = spansOf(in.Parts, rule.re)
+			v.Spans = rule.spans(ctx, in.Parts)
 		}
 		return v, nil
 	}
 	return guardrail.Compiled{Run: run, Reach: reach, Hold: rule.hold}, nil
 }
 
-// spansOf returns the places of a pattern, at most maxSpans.
-func spansOf(parts []guardrail.Part, re *regexp.Regexp) (spans []guardrail.Span) {
-	for i, p := range parts {
-		for _, at := range re.FindAllStringIndex(p.Text, maxSpans-len(spans)) {
+// spans returns the places of the pattern, at most maxSpans, and fewer if ctx ends.
+func (p *pattern) spans(ctx context.Context, parts []guardrail.Part) (spans []guardrail.Span) {
+	for i, part := range parts {
+		found, _ := p.findAll(ctx, part.Text, maxSpans-len(spans))
+		for _, at := range found {
 			spans = append(spans, guardrail.Span{Part: i, From: at[0], To: at[1]})
 		}
 	}

@@ -70,7 +70,7 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 			if ctx.Err() != nil {
 				return guardrail.Verdict{}, ctx.Err()
 			}
-			if err := re.check(part.Text, maxSteps/4); err != nil { // a replacement cannot be interrupted
+			if err := re.check(part.Text, maxSteps/4); err != nil { // a single search cannot be interrupted
 				return guardrail.Verdict{}, guardrail.NewIncomplete("text %d of %d: %v", i+1, len(in.Parts), err)
 			}
 			if !re.literal.in(part.Text) {
@@ -80,7 +80,11 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 			if first {
 				n = 1
 			}
-			for _, at := range re.re.FindAllStringIndex(part.Text, n) {
+			found, err := re.findAll(ctx, part.Text, n)
+			if err != nil {
+				return guardrail.Verdict{}, err
+			}
+			for _, at := range found {
 				spans = append(spans, guardrail.Span{Part: i, From: at[0], To: at[1]})
 				if part.Joins == nil {
 					matches++
