@@ -41,6 +41,9 @@ type Mail struct {
 	Password secret.String
 	From     string         // address, with or without a name
 	RootCAs  *x509.CertPool // nil is the system's
+
+	// Dial connects to the server. Nil means a net.Dialer.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // Delivery is what happened to the recipients of a message. Those in neither list must
@@ -114,7 +117,11 @@ func (m *Mail) connect(ctx context.Context) (c *smtp.Client, err error) {
 	if err != nil {
 		return nil, errors.New("the mail server is not a host and a port")
 	}
-	dialled, err := new(net.Dialer).DialContext(ctx, "tcp", m.Server)
+	dial := m.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	dialled, err := dial(ctx, "tcp", m.Server)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the mail server: %w", err)
 	}

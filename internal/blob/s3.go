@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -31,6 +32,9 @@ type S3 struct {
 	AccessKey secret.String
 	SecretKey secret.String
 	PathStyle bool // the bucket is in the path instead of the host
+
+	// Dial connects to the endpoint or its proxy. Nil means a net.Dialer.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 var bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
@@ -81,7 +85,7 @@ func OpenBucket(o S3) (*Bucket, error) {
 		base.Host = o.Bucket + "." + base.Host
 	}
 	o.Region = cmp.Or(o.Region, "us-east-1")
-	b := &Bucket{S3: o, base: base, client: &http.Client{Transport: transport()}}
+	b := &Bucket{S3: o, base: base, client: &http.Client{Transport: o.transport()}}
 	if p := strings.TrimSuffix(o.Prefix, "/"); p != "" {
 		b.prefix = p + "/"
 	}
@@ -91,9 +95,10 @@ func OpenBucket(o S3) (*Bucket, error) {
 // headerTimeout is the time limit for response headers.
 const headerTimeout = time.Minute
 
-func transport() *http.Transport {
+func (o *S3) transport() *http.Transport {
 	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: headerTimeout, TLSHandshakeTimeout: 10 * time.Second,
+		DialContext: o.Dial,
+		Proxy:       http.ProxyFromEnvironment, ResponseHeaderTimeout: headerTimeout, TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
 	}
 }

@@ -185,6 +185,9 @@ func (a *alertSender) sendEmail(ctx context.Context, set *settings.AlertEmail, s
 		return attempt{}
 	}
 	m, err := mailOf(set)
+	if err == nil {
+		m.Dial = a.dial
+	}
 	if err != nil {
 		return attempt{waiting: len(to), err: err}
 	}

@@ -79,9 +79,11 @@ type auditSender struct {
 // from the last received row.
 func (s *Server) sendAudits(ctx context.Context) {
 	node := rand.Text()
-	webhook := &auditSender{Server: s, name: "webhook", node: node, send: postAudits,
+	client := s.newAuditClient()
+	defer client.CloseIdleConnections()
+	webhook := &auditSender{Server: s, name: "webhook", node: node, send: (&auditWebhook{client}).send,
 		given: func(a *settings.Audit) bool { return a.Webhook.URL != "" }}
-	line := new(syslogLine)
+	line := &syslogLine{dial: s.dial}
 	syslog := &auditSender{Server: s, name: "syslog", node: node, send: line.send,
 		given: func(a *settings.Audit) bool { return a.Syslog.Address != "" }}
 	done := make(chan struct{})
@@ -224,15 +226,24 @@ func (a *auditSender) report(err error) {
 	a.failed = err != nil
 }
 
-// auditClient follows no redirects, because rows must be sent only to the configured
-// address.
-var auditClient = &http.Client{
-	Timeout:       auditTime,
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+// newAuditClient returns a client that follows no redirects, because rows must be sent only
+// to the configured address.
+func (s *Server) newAuditClient() *http.Client {
+	return &http.Client{
+		Timeout:       auditTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: s.dial, TLSHandshakeTimeout: 10 * time.Second,
+			IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+		},
+	}
 }
 
-// postAudits posts events with a signature of the time and the body.
-func postAudits(ctx context.Context, set *settings.Audit, events []auditEvent) error {
+// auditWebhook sends events to the webhook of the settings.
+type auditWebhook struct{ client *http.Client }
+
+// send posts events with a signature of the time and the body.
+func (w *auditWebhook) send(ctx context.Context, set *settings.Audit, events []auditEvent) error {
 	body, err := json.Marshal(map[string]any{"object": "audit_events", "events": events})
 	if err != nil {
 		return err
@@ -247,7 +258,7 @@ func postAudits(ctx context.Context, set *settings.Audit, events []auditEvent) e
 	mac.Write(body)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Modelgate-Signature", "t="+at+",v1="+hex.EncodeToString(mac.Sum(nil)))
-	res, err := auditClient.Do(req)
+	res, err := w.client.Do(req)
 	if err != nil {
 		return err
 	}

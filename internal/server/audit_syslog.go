@@ -15,9 +15,10 @@ import (
 	"modelgate/internal/settings"
 )
 
-// syslogLine is a connection to a syslog server. The zero value is closed. It must be
+// syslogLine is a connection to a syslog server. It is closed before the first send. It must be
 // used by one goroutine only.
 type syslogLine struct {
+	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	conn net.Conn
 	to   settings.AuditSyslog
 }
@@ -30,7 +31,7 @@ const maxDatagram = 8 << 10
 func (l *syslogLine) send(ctx context.Context, set *settings.Audit, events []auditEvent) error {
 	if l.conn == nil || l.to != set.Syslog || l.isClosed() {
 		l.close()
-		conn, err := dialSyslog(ctx, set.Syslog)
+		conn, err := l.connect(ctx, set.Syslog)
 		if err != nil {
 			return err
 		}
@@ -73,9 +74,9 @@ func (l *syslogLine) close() {
 	l.conn = nil
 }
 
-func dialSyslog(ctx context.Context, to settings.AuditSyslog) (net.Conn, error) {
+func (l *syslogLine) connect(ctx context.Context, to settings.AuditSyslog) (net.Conn, error) {
 	if to.Protocol == "udp" || to.Protocol == "tcp" {
-		return new(net.Dialer).DialContext(ctx, to.Protocol, to.Address)
+		return l.dial(ctx, to.Protocol, to.Address)
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if to.CA != "" {
@@ -87,7 +88,17 @@ func dialSyslog(ctx context.Context, to settings.AuditSyslog) (net.Conn, error) 
 			return nil, errors.New("audit.syslog.ca contains no PEM certificate")
 		}
 	}
-	return (&tls.Dialer{Config: c}).DialContext(ctx, "tcp", to.Address)
+	conn, err := l.dial(ctx, "tcp", to.Address)
+	if err != nil {
+		return nil, err
+	}
+	c.ServerName, _, _ = net.SplitHostPort(to.Address)
+	encrypted := tls.Client(conn, c)
+	if err := encrypted.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return encrypted, nil
 }
 
 // syslogMessage returns an event as a message of the audit facility: with severity

@@ -18,7 +18,7 @@ func (s *Server) openExports(set *settings.Settings) error {
 	if s.Off[route.DataExports] {
 		return nil
 	}
-	files, err := openFiles(s.Data, &set.Blob, "exports")
+	files, err := s.openFiles(&set.Blob, "exports")
 	if err != nil {
 		return err
 	}
@@ -39,12 +39,12 @@ func (s *Server) maker() route.Exports {
 }
 
 // openFiles returns the file store for one kind of file.
-func openFiles(data string, b *settings.Blob, kind string) (blob.Store, error) {
+func (s *Server) openFiles(b *settings.Blob, kind string) (blob.Store, error) {
 	if !b.S3.Configured() {
-		return blob.Folder(filepath.Join(data, "blob", kind)), nil
+		return blob.Folder(filepath.Join(s.Data, "blob", kind)), nil
 	}
 	o := b.S3.Options()
-	o.Prefix = path.Join(o.Prefix, kind)
+	o.Prefix, o.Dial = path.Join(o.Prefix, kind), s.dial
 	bucket, err := blob.OpenBucket(o)
 	if err != nil {
 		return nil, fmt.Errorf("blob.s3: %w", err)

@@ -38,7 +38,7 @@ func (s *Server) openPrices(set *settings.Settings) error {
 			*kind.sources = append(*kind.sources, pricing.Proxy(s.PriceFiles.Proxy, kind.name, func(r *http.Request) (*http.Response, error) { return s.engine.Client.Do(r, false) }))
 		}
 		if kind.logStore != "" {
-			files, err := openFiles(s.Data, &set.Blob, "")
+			files, err := s.openFiles(&set.Blob, "")
 			if err != nil {
 				return err
 			}

@@ -19,6 +19,13 @@ func newOwnListeners(addrs []net.Addr) (own ownListeners) {
 	return own
 }
 
+// DialOther connects to addr as a [net.Dialer] does, except to own, the listeners of this
+// process: the error is then a *RefusedError. It is for connections that a [Client] does not
+// make.
+func DialOther(ctx context.Context, own []net.Addr, network, addr string) (net.Conn, error) {
+	return newOwnListeners(own).refuse(new(net.Dialer).DialContext)(ctx, network, addr)
+}
+
 // refuse returns dial without connections that reach a listener. It decides by the address
 // that a connection has reached, because names, proxies, mapped addresses, address
 // translation and the unspecified address all hide it before.
@@ -44,11 +51,21 @@ func (own ownListeners) reachedBy(conn net.Conn) bool {
 		return false
 	}
 	peer := addrPort(remote)
+	if own.has(peer, conn.LocalAddr()) {
+		return true
+	}
+	// A network that translates IPv6 leads to the IPv4 address inside.
+	inner, ok := embedded(peer.Addr())
+	return ok && own.has(netip.AddrPortFrom(inner, peer.Port()), conn.LocalAddr())
+}
+
+// has reports whether peer is one of the listeners. local is this end of the connection.
+func (own ownListeners) has(peer netip.AddrPort, local net.Addr) bool {
 	for _, l := range own {
 		if l.Port() != peer.Port() {
 			continue
 		}
-		if l.Addr() == peer.Addr() || l.Addr().IsUnspecified() && isThisMachine(peer.Addr(), conn.LocalAddr()) {
+		if l.Addr() == peer.Addr() || l.Addr().IsUnspecified() && isThisMachine(peer.Addr(), local) {
 			return true
 		}
 	}

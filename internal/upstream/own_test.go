@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -92,4 +93,61 @@ func TestOtherListenersOfTheMachineAreReached(t *testing.T) {
 	if count.Load() != 1 {
 		t.Error("the request did not arrive")
 	}
+}
+
+// translated is a connection by an address that a network translates.
+type translated struct {
+	net.Conn
+	remote net.Addr
+}
+
+// RemoteAddr implements net.Conn.
+func (c *translated) RemoteAddr() net.Addr { return c.remote }
+
+// TestOwnListenersAreNotReachedByTranslatedAddresses dials by the prefixes by which networks
+// translate IPv6 into IPv4: the peer's address is the one that was dialled.
+func TestOwnListenersAreNotReachedByTranslatedAddresses(t *testing.T) {
+	for _, listen := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
+		own, count := listening(t, listen)
+		for _, host := range []string{"64:ff9b::7f00:1", "2002:7f00:1::", "::127.0.0.1", "::ffff:0:127.0.0.1"} {
+			for _, guarded := range []bool{true, false} {
+				c := upstream.New(upstream.Options{
+					TrustedHosts: []string{"::/0", "0.0.0.0/0"}, OwnListeners: []net.Addr{own.Listener.Addr()},
+					Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+						_, port, _ := net.SplitHostPort(addr)
+						conn, err := new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+port)
+						if err != nil {
+							return nil, err
+						}
+						remote := *conn.RemoteAddr().(*net.TCPAddr)
+						remote.IP = net.ParseIP(host)
+						return &translated{conn, &remote}, nil
+					},
+				})
+				_, err := c.Do(mustRequest(t, t.Context(), "GET", "http://["+host+"]:"+portOf(own.URL), nil), guarded)
+				if f := mustFail(t, err, upstream.Refused); f.Rule != upstream.RuleOwnHost {
+					t.Errorf("%s by %s, guarded %t: rule %q, want own-host", listen, host, guarded, f.Rule)
+				}
+				c.Close()
+			}
+		}
+		if n := count.Load(); n != 0 {
+			t.Errorf("%s: %d requests arrived", listen, n)
+		}
+	}
+}
+
+func TestDialOtherConnectsToOthersOnly(t *testing.T) {
+	own, _ := listening(t, "127.0.0.1:0")
+	other, _ := listening(t, "127.0.0.1:0")
+	listeners := []net.Addr{own.Listener.Addr()}
+	conn, err := upstream.DialOther(t.Context(), listeners, "tcp", own.Listener.Addr().String())
+	if refused, ok := errors.AsType[*upstream.RefusedError](err); !ok || refused.Rule != upstream.RuleOwnHost || conn != nil {
+		t.Errorf("an own listener: %v, %v, want own-host", conn, err)
+	}
+	conn, err = upstream.DialOther(t.Context(), listeners, "tcp", other.Listener.Addr().String())
+	if err != nil {
+		t.Fatalf("another listener: %v", err)
+	}
+	conn.Close()
 }

@@ -39,7 +39,7 @@ func TestChecksThatTakeTooLongDeny(t *testing.T) {
 		{"different items of one hash", `{"id":"default.jsonSchema","parameters":{"not":true,"schema":{"uniqueItems":true}}}`, ambiguousTrees(30_000)},
 		{"required members of many objects", `{"id":"default.jsonSchema","parameters":{"schema":{"items":{"required":[` + strings.Join(names, ",") + `]}}}}`, many("{}", 20_000)},
 		{"constants and many arrays", `{"id":"default.jsonSchema","parameters":{"schema":{"items":{"allOf":` + many(`{"not":{"const":`+many("1", 100)+`}}`, 40) + `}}}}`, many(many("1.0", 100), 1000)},
-		{"numbers of many digits", `{"id":"default.jsonSchema","parameters":{"schema":{"items":{"allOf":` + many(`{"multipleOf":1e-300}`, 60) + `}}}}`, many("1e400", 20_000)},
+		{"numbers of many digits", `{"id":"default.jsonSchema","parameters":{"schema":{"items":{"allOf":` + many(`{"multipleOf":1e-300}`, 60) + `}}}}`, many("1e400", 8_000)},
 		{"a pattern on a long text", `{"id":"default.jsonSchema","parameters":{"schema":{"items":{"not":{"pattern":"(a|b){900}heron"}}}}}`, `["` + strings.Repeat("ab", 500<<10) + `heron"]`},
 		{"matches that each read the rest", `{"id":"default.regexReplace","parameters":{"rule":"x[^y]*y|x","timeout":500}}`, strings.Repeat("x ", 100<<10)},
 		{"a large expression", `{"id":"default.regexMatch","parameters":{"not":true,"timeout":200,"rule":"(a|b|ab|ba|aa|bb){180}[cd]"}}`, strings.Repeat(strings.Repeat("ab", 200)+" ", 500)},
