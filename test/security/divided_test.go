@@ -60,7 +60,7 @@ func TestDividedTextIsReadTogether(t *testing.T) {
 			}
 		})
 	}
-	all := fmt.Sprintf(`,"input_guardrails":[{"deny":true,"default.contains":{"words":["Kestrel"],"operator":"none","scope":"all"}}]`)
+	all := `,"input_guardrails":[{"deny":true,"default.contains":{"words":["Kestrel"],"operator":"none","scope":"all"}}]`
 	for _, r := range dividedEarlier {
 		attack(t, "injection", "a text is divided between "+r.name, func(t *testing.T) {
 			if got := g.send(t, "POST", r.path, divided(r.body, "Kestrel"), all); got.status != 446 {

@@ -114,8 +114,8 @@ const (
 	countedText   = 64 << 10 // bytes after the replacements from which they count as memory
 )
 
-// holdReplaced counts the memory of the texts of in after spans are replaced by at most n
-// bytes each, before it is used. It returns an error if there are too many spans, too many
+// holdReplaced counts the memory of all parts with each span replaced by at most n bytes,
+// before it is used. It returns an error if there are too many spans, too many
 // bytes or no memory.
 func holdReplaced(ctx context.Context, in *guardrail.Input, spans []guardrail.Span, n int) error {
 	size := len(spans) * n
