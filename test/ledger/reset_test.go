@@ -71,7 +71,7 @@ func (g *gateway) used(t *testing.T, id string, want float64) float64 {
 // ended before are not in the count after the reset, the one in flight does, and so does
 // every one that follows.
 func TestResetSeparatesWhatWasSettledBeforeFromWhatIsSettledAfter(t *testing.T) {
-	const each = 15 // tokens of a request
+	const each = 20 // tokens of a request, and of its estimate if the kill comes before its settlement
 	arrived, response := make(chan bool), make(chan bool)
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -80,7 +80,7 @@ func TestResetSeparatesWhatWasSettledBeforeFromWhatIsSettledAfter(t *testing.T) 
 			<-response
 		}
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"id":"c1","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`)
+		io.WriteString(w, `{"id":"c1","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":15,"completion_tokens":5,"total_tokens":20}}`)
 	}))
 	defer provider.Close()
 	const fast, slow = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`, `{"model":"m","messages":[{"role":"user","content":"slow"}]}`
