@@ -172,7 +172,7 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 	}
 	inner := q.httpRequest(r.Context())
 	inner.RemoteAddr, inner.TLS = r.RemoteAddr, r.TLS
-	if _, own := x.snap.Credential(inner.Header); !own {
+	if _, own := x.snap.Credential(inner.Header); !own && x.snap.CheckOneKey(inner.Header) == nil {
 		key, _ := x.snap.Credential(r.Header)
 		inner.Header[api.HeaderKey] = []string{key}
 	}
