@@ -77,7 +77,7 @@ func TestRequestsDoNotLeadBackToTheGateway(t *testing.T) {
 		{"a custom host that is retried", toFront + `,"retry":{"attempts":3}}`, []*gateway{first}, http.StatusBadRequest},
 		{"a custom host with the header of the gateway", toFront + `,"forward_headers":["cdn-loop"]}`, []*gateway{first}, http.StatusBadRequest},
 		{"the name of two gateways", toFront + "}", []*gateway{first, second}, http.StatusBadRequest},
-		{"a webhook", hook, []*gateway{first}, http.StatusOK},
+		{"a webhook", hook, []*gateway{first}, 446}, // it may change text, and has not read it
 	} {
 		attack(t, "exhaustion", "requests that lead back by "+tt.name, func(t *testing.T) {
 			f := newFront(t, tt.gateways...)
