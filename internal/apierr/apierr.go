@@ -37,6 +37,7 @@ const (
 	Unavailable
 	UpstreamTimeout
 	HeadersTooLarge
+	UpgradeRefused
 )
 
 var kinds = [...]struct {
@@ -61,6 +62,7 @@ var kinds = [...]struct {
 	UpstreamFailed:   {http.StatusBadGateway, "upstream_error", "upstream_failed"},
 	Unavailable:      {http.StatusServiceUnavailable, "server_error", "unavailable"},
 	UpstreamTimeout:  {http.StatusGatewayTimeout, "upstream_error", "upstream_timeout"},
+	UpgradeRefused:   {http.StatusUpgradeRequired, "invalid_request_error", "websocket_unsupported"},
 	HeadersTooLarge:  {http.StatusRequestHeaderFieldsTooLarge, "invalid_request_error", "request_headers_too_large"},
 }
 

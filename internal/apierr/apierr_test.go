@@ -23,6 +23,7 @@ func TestAKindFixesStatusTypeAndCode(t *testing.T) {
 		apierr.BudgetExhausted:  "412 budget_error budget_exhausted",
 		apierr.TooLarge:         "413 invalid_request_error request_too_large",
 		apierr.RateLimited:      "429 rate_limit_error rate_limited",
+		apierr.UpgradeRefused:   "426 invalid_request_error websocket_unsupported",
 		apierr.HeadersTooLarge:  "431 invalid_request_error request_headers_too_large",
 		apierr.Denied:           "446 hooks_failed denied_by_guardrail",
 		apierr.ClientGone:       "499 client_error client_closed_request",

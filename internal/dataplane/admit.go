@@ -215,13 +215,13 @@ func (x *exchange) checkRoute() error {
 }
 
 // checkUpgrade returns an error for a request that begins a WebSocket connection: without
-// the upgrade, a provider would read another request in it.
+// the upgrade, a provider would read another request in it. Clients such as Codex take its
+// status for "use HTTP", and other statuses for a failure that they repeat.
 func (x *exchange) checkUpgrade() error {
 	if !lists(x.Header["Connection"], "upgrade") || !lists(x.Header["Upgrade"], "websocket") {
 		return nil
 	}
-	return apierr.New(apierr.Unsupported, "the gateway does not support WebSocket connections or realtime sessions; send requests over HTTP").
-		WithParam("upgrade").WithCode("unsupported_operation")
+	return apierr.New(apierr.UpgradeRefused, "the gateway does not support WebSocket connections or realtime sessions; send requests over HTTP").WithParam("upgrade")
 }
 
 // lists reports whether values of a header list a name, with or without a version.

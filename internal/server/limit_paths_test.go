@@ -387,7 +387,7 @@ func TestLimitsAreNotLeftBehindByConnections(t *testing.T) {
 		before := l.reached.Load()
 		for _, value := range []string{"websocket", "WebSocket", "h2c, websocket/13"} {
 			res := l.send("GET", path, key, "", "Connection", "Upgrade", "Upgrade", value)
-			if l.reached.Load() != before || res.Status != 501 || !strings.Contains(string(res.Body), `"unsupported_operation"`) {
+			if l.reached.Load() != before || res.Status != 426 || !strings.Contains(string(res.Body), `"websocket_unsupported"`) {
 				t.Errorf("%s by %s: %d %s", path, value, res.Status, res.Body)
 			}
 		}
