@@ -59,7 +59,16 @@ func (k keyFlags) read(ctx context.Context, p *program) (secret.String, error) {
 	case *k.command != "":
 		return commandOutput(ctx, *k.command)
 	}
-	return secret.New(p.env(k.env)), nil
+	return p.secret(k.env)
+}
+
+// secret returns the credential in an environment variable, empty if it is not set.
+func (p *program) secret(name string) (secret.String, error) {
+	s, err := secret.Parse(p.env(name))
+	if err != nil {
+		return secret.String{}, fmt.Errorf("the environment variable %s %w", name, err)
+	}
+	return s, nil
 }
 
 // keyCommandTimeout is the time limit of a command that prints a key.

@@ -84,14 +84,11 @@ func serve(ctx context.Context, p *program, args []string) error {
 // options converts flags and environment to the options of server.
 func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, error) {
 	o := server.Options{
-		Data:         *sf.data,
-		Listen:       *sf.listen,
-		AdminListen:  *sf.admin,
-		Config:       *sf.config,
-		BootstrapKey: secret.New(p.env("MODELGATE_BOOTSTRAP_KEY")),
-		Version:      version,
-
-		DeploymentSecret: secret.New(p.env("MODELGATE_DEPLOYMENT_SECRET")),
+		Data:        *sf.data,
+		Listen:      *sf.listen,
+		AdminListen: *sf.admin,
+		Config:      *sf.config,
+		Version:     version,
 
 		ModuleCompiler: compilerCommand(),
 		HeapFloor:      server.HeapFloor,
@@ -101,6 +98,12 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 	}
 	o.TrustedHosts = splitHosts(*sf.trusted)
 	var err error
+	if o.BootstrapKey, err = p.secret("MODELGATE_BOOTSTRAP_KEY"); err != nil {
+		return o, err
+	}
+	if o.DeploymentSecret, err = p.secret("MODELGATE_DEPLOYMENT_SECRET"); err != nil {
+		return o, err
+	}
 	if *sf.public != "" {
 		if o.PublicURL, err = settings.ParsePublicURL(*sf.public); err != nil {
 			return o, usage("--public-url %v", err)

@@ -31,14 +31,18 @@ func (f secretPayload) pick(key, format string) (secret.String, error) {
 		return secret.String{}, payloadError("the value is not JSON, as value_format asks for")
 	case format != "json" && !plain:
 		return secret.String{}, payloadError("the value is an object or a list; name one of its values with secret_key, or take it as it is with value_format json")
-	case text == "":
+	case strings.TrimSpace(text) == "":
 		return secret.String{}, payloadError("the value is empty")
 	case len(text) > maxValue:
 		return secret.String{}, apierr.New(apierr.Invalid, "the value is longer than %d bytes", maxValue).WithCode("secret_too_large")
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
 		return secret.String{}, payloadError("the value is not text")
 	}
-	return secret.New(text), nil
+	s, err := secret.Parse(text)
+	if err != nil {
+		return secret.String{}, payloadError("the value " + err.Error())
+	}
+	return s, nil
 }
 
 // value returns a value as text, and whether it is a string, number or boolean.

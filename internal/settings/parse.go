@@ -196,10 +196,14 @@ func (o SecretResolver) Open(ref string) (secret.String, error) {
 	}
 	if m := envForm.FindStringSubmatch(ref); m != nil {
 		v, ok := o.Env(m[1])
-		if !ok || v == "" {
+		s, err := secret.Parse(v)
+		switch {
+		case !ok || s.Empty() && err == nil:
 			return secret.String{}, fmt.Errorf("the environment variable %s is not set", m[1])
+		case err != nil:
+			return secret.String{}, fmt.Errorf("the environment variable %s %w", m[1], err)
 		}
-		return secret.New(v), nil
+		return s, nil
 	}
 	if !secret.IsSealed(ref) {
 		return secret.String{}, errors.New("plaintext credentials are not allowed; use ${NAME} for an environment variable or the output of `modelgate seal`")
@@ -207,7 +211,14 @@ func (o SecretResolver) Open(ref string) (secret.String, error) {
 	if o.Box == nil {
 		return secret.String{}, errors.New("a sealed value requires the master key; set MODELGATE_MASTER_KEY or --master-key-file")
 	}
-	return o.Box.Open(ref)
+	s, err := o.Box.Open(ref)
+	if err != nil {
+		return secret.String{}, err
+	}
+	if s, err = secret.Parse(s.Reveal()); err != nil {
+		return secret.String{}, fmt.Errorf("the sealed value %w", err)
+	}
+	return s, nil
 }
 
 // isReference reports whether Open accepts a text.
