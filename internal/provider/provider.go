@@ -50,6 +50,10 @@ type Spec struct {
 	// host differs. An operation without a path is not offered.
 	Paths map[api.Operation]string
 
+	// Surplus are further paths that a custom host may end in by mistake; see
+	// [Spec.WithoutSurplus].
+	Surplus []string
+
 	// PathOf returns the path of an operation in Paths if it depends on the
 	// model, which is spelled as by the client; empty means the path in Paths.
 	PathOf func(op api.Operation, model string) string

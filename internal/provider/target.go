@@ -172,7 +172,11 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 		return nil, apierr.New(apierr.Invalid,
 			"the address of provider %q must be an http or https URL", spec.ID).WithParam("custom_host")
 	}
-	t.Base = u
+	if t.Base = u; t.Guarded {
+		if rest, surplus := t.Spec.WithoutSurplus(u.Path); surplus != "" {
+			u.Path, u.RawPath = rest, ""
+		}
+	}
 	if s.NoAuth {
 		bare := *t.Spec
 		bare.Auth = Auth{}

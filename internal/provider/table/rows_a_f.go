@@ -123,6 +123,7 @@ func rowsAToF() []*provider.Spec {
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits,
 				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations,
 				api.Batches, api.Files, api.FineTuning, api.Responses, api.Models),
+			Surplus: []string{"/deployments/{deployment_id}", "/deployments/{deployment_id}/chat/completions", "/deployments/{deployment_id}/embeddings", "/v1", "/v1/chat/completions", "/v1/responses"},
 			Options: slices.Concat([]provider.Option{
 				{Name: "resource_name", Host: provider.HostAccount, Doc: "name of the Azure OpenAI resource"},
 				{Name: "deployment_id", Alias: "deployment_name", Doc: "deployment to call; by default the model of the request"},
