@@ -41,6 +41,8 @@ const (
 	// maxWindow is the largest window of zstd in HTTP.
 	// https://www.rfc-editor.org/rfc/rfc9659
 	maxWindow = 8 << 20
+	// maxBrotli is the number of bits of the largest window of br.
+	maxBrotli = 22
 )
 
 // codings returns the names in a Content-Encoding, in the order of its list.
@@ -57,6 +59,22 @@ func codings(header string) (list []string) {
 // IsIdentity reports whether a body with this Content-Encoding is not encoded.
 func IsIdentity(header string) bool {
 	return header == "" || len(codings(header)) == 0
+}
+
+// Memory returns the bytes that a [Reader] of a body with this Content-Encoding may hold: its
+// windows.
+func Memory(header string) (n int) {
+	for _, name := range codings(header) {
+		switch name {
+		case "zstd":
+			n += maxWindow
+		case "br":
+			n += 1 << maxBrotli
+		default:
+			n += 64 << 10
+		}
+	}
+	return n
 }
 
 // Reader reads a decoded body. It is for one goroutine.
@@ -110,14 +128,13 @@ func (r *Reader) open(name string, src io.Reader) (io.Reader, error) {
 // they are told to: a decoder holds one, however short the body is.
 // https://www.rfc-editor.org/rfc/rfc7932#section-9.1
 func openBrotli(src io.Reader) (io.Reader, error) {
-	const largest = 22 // bits
 	ahead := bufio.NewReader(src)
 	head, err := ahead.Peek(1)
 	if err != nil {
 		return nil, err
 	}
-	if bits := 17 + head[0]>>1&7; head[0]&1 == 1 && bits > largest {
-		return nil, fmt.Errorf("%w: a br window of %d bits, at most %d are read", ErrTooLarge, bits, largest)
+	if bits := 17 + head[0]>>1&7; head[0]&1 == 1 && bits > maxBrotli {
+		return nil, fmt.Errorf("%w: a br window of %d bits, at most %d are read", ErrTooLarge, bits, maxBrotli)
 	}
 	return brotli.NewReader(ahead), nil
 }

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"bytes"
 	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -54,10 +55,7 @@ func (p *Plane) readJSON(r *http.Request, x *exchange) error {
 	if !jsonContent(r) {
 		return apierr.New(apierr.Invalid, "this route accepts application/json, not %.60q; send the header content-type: application/json", mediaType(r)).WithParam("content-type")
 	}
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return apierr.New(apierr.Invalid, "content encoding %.40q is not supported; send the body uncompressed", encoding).WithParam("content-encoding")
-	}
-	if err := p.bufferBody(r, x, p.MaxJSON); err != nil {
+	if err := p.bufferPlain(r, x); err != nil {
 		return err
 	}
 	if err := scan(x); err != nil {
@@ -195,9 +193,40 @@ func (p *Plane) readRaw(r *http.Request, x *exchange) error {
 	return nil
 }
 
+// bufferPlain buffers the body of a unified route without its content coding. The provider
+// gets it so.
+func (p *Plane) bufferPlain(r *http.Request, x *exchange) error {
+	coding := r.Header.Get("Content-Encoding")
+	if contentcoding.IsIdentity(coding) {
+		return p.bufferBody(r, x, p.MaxJSON)
+	}
+	release, err := x.Memory.Hold(contentcoding.Memory(coding))
+	if err != nil {
+		return bodyError(err, p.MaxJSON)
+	}
+	defer release()
+	inbound.BodyOf(r).Hold()
+	plain, err := contentcoding.NewReader(coding, r.Body, p.MaxJSON)
+	if err != nil {
+		return bodyError(err, p.MaxJSON)
+	}
+	defer plain.Close()
+	if err := p.buffer(x, plain, -1, p.MaxJSON); err != nil {
+		return err
+	}
+	for _, name := range [...]string{"Content-Encoding", "Content-Md5", "Content-Digest"} { // of the body as it was sent
+		x.Header.Del(name)
+	}
+	return nil
+}
+
 func (p *Plane) bufferBody(r *http.Request, x *exchange, limit int64) error {
 	inbound.BodyOf(r).Hold()
-	buf, err := p.Engine.Pool.ReadShare(r.Body, r.ContentLength, limit, x.Memory)
+	return p.buffer(x, r.Body, r.ContentLength, limit)
+}
+
+func (p *Plane) buffer(x *exchange, body io.Reader, length, limit int64) error {
+	buf, err := p.Engine.Pool.ReadShare(body, length, limit, x.Memory)
 	if err != nil {
 		return bodyError(err, limit)
 	}

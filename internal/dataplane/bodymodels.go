@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/contentcoding"
 	"modelgate/internal/modelnames"
 )
 
@@ -19,8 +20,8 @@ func (x *exchange) bodyModels(n *requestedModels) ([]string, error) {
 	case x.upload == nil || x.Upload == nil:
 		return nil, nil
 	}
-	if e := x.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return nil, &modelnames.UnreadableError{Reason: "its body is compressed"}
+	if coding := x.Header.Get("Content-Encoding"); !contentcoding.IsIdentity(coding) {
+		return x.codedModels(coding)
 	}
 	head := x.upload.ahead()
 	media, _, err := mime.ParseMediaType(x.upload.contentType)
@@ -40,6 +41,34 @@ func (x *exchange) bodyModels(n *requestedModels) ([]string, error) {
 		return nil, nil
 	}
 	return nil, &modelnames.UnreadableError{Reason: "its body is neither JSON nor a form"}
+}
+
+// codedModels returns the models in a JSON body with a content coding, which is buffered and
+// sent as it is.
+func (x *exchange) codedModels(coding string) ([]string, error) {
+	limit := x.plane.MaxJSON
+	if err := x.holdUpload(limit); err != nil {
+		return nil, err
+	}
+	unreadable := func(err error) ([]string, error) {
+		return nil, &modelnames.UnreadableError{Reason: apierr.From(bodyError(err, limit)).Message}
+	}
+	release, err := x.Memory.Hold(contentcoding.Memory(coding))
+	if err != nil {
+		return unreadable(err)
+	}
+	defer release()
+	r, err := contentcoding.NewReader(coding, bytes.NewReader(x.Body.Bytes()), limit)
+	if err != nil {
+		return unreadable(err)
+	}
+	defer r.Close()
+	plain, err := x.plane.Engine.Pool.ReadShare(r, -1, limit, x.Memory)
+	if err != nil {
+		return unreadable(err)
+	}
+	defer plain.Release()
+	return modelnames.JSON(plain.Bytes())
 }
 
 // isMedia reports whether a body of this type is audio, video or an image, in

@@ -25,6 +25,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/catalog"
+	"modelgate/internal/contentcoding"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/guardrail"
@@ -383,8 +384,12 @@ var errPanic = errors.New("panic")
 // bodyError returns the error for a request body that could not be read.
 func bodyError(err error, limit int64) error {
 	switch {
-	case errors.Is(err, bytepool.ErrTooLarge):
-		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes", limit)
+	case errors.Is(err, bytepool.ErrTooLarge), errors.Is(err, contentcoding.ErrTooLarge):
+		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes, or a compressed one decodes to a hundred times its size", limit)
+	case errors.Is(err, contentcoding.ErrUnknown):
+		return apierr.New(apierr.Invalid, "the content coding of the request body is not supported; send it as gzip, deflate, br or zstd, or uncompressed").WithParam("content-encoding")
+	case errors.Is(err, contentcoding.ErrCorrupt):
+		return apierr.New(apierr.Invalid, "the request body is not in the content coding that its Content-Encoding names").WithParam("content-encoding")
 	case bytepool.IsFull(err):
 		return apierr.BodyMemoryFull(err)
 	}

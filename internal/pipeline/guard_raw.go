@@ -44,14 +44,14 @@ func checkTokens(d *document, hooks []*guardrail.Hook) error {
 // content type, its length or what it is, if a provider may read JSON or text in it. It returns nil for other
 // bodies, which are not covered, and an error for one that hooks which act cannot read.
 func (run *requestRun) readText(h *requestGuard, r *Request, g *Guards, l *CheckLog) ([]byte, error) {
+	if acts(g.Before) && !contentcoding.IsIdentity(r.Header.Get("Content-Encoding")) {
+		return nil, unchecked("the request body is compressed")
+	}
 	if r.Upload == nil {
 		return r.Body.Bytes(), nil
 	}
 	if !acts(g.Before) {
 		return nil, nil
-	}
-	if !contentcoding.IsIdentity(r.Header.Get("Content-Encoding")) {
-		return nil, unchecked("the request body is compressed")
 	}
 	media := mediaType(r.Header.Get("Content-Type"))
 	upload := r.Operation == api.Files || isUpload(r.Path)
