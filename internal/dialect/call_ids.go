@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 
 	"modelgate/internal/llm"
@@ -99,4 +101,18 @@ func (r *renamedCalls) result(id string) string {
 	}
 	s.hasResult = true
 	return s.ids[0]
+}
+
+// maxCallID is the longest id of a call that OpenAI's APIs take, in bytes.
+// https://platform.openai.com/docs/api-reference/responses/create
+const maxCallID = 64
+
+// FitCallID returns the id of a call for OpenAI's APIs: a longer one is replaced by a hash, the
+// same one for the call and its result.
+func FitCallID(id string) string {
+	if len(id) <= maxCallID {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return "call_" + hex.EncodeToString(sum[:16])
 }

@@ -107,7 +107,7 @@ func (p *porter) foreign(part llm.Part) bool {
 	case llm.ToolResult:
 		return slices.ContainsFunc(part.Parts, p.foreign)
 	case llm.Media:
-		return part.Context != "" && !p.contexts || slices.ContainsFunc(part.Parts, p.foreign)
+		return part.Context != "" && !p.contexts || typeOf(&part) != part.Type || slices.ContainsFunc(part.Parts, p.foreign)
 	}
 	return false
 }
@@ -176,6 +176,10 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 				p.changes.AdaptNamed(orElse(part.At, string(part.Kind)), "in the next turn of the user")
 				p.held = append(p.held, llm.Text{Text: "The assistant's " + string(part.Kind) + ":"}, part)
 				continue
+			}
+			if t := typeOf(&part); t != part.Type {
+				p.changes.AdaptNamed(orElse(part.At, string(part.Kind))+".type", "sent as "+t)
+				part.Type, part.Kind = t, MediaKindOf(t)
 			}
 			if part.Context != "" && !p.contexts {
 				out = append(out, llm.Text{Text: part.Context})

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 )
@@ -113,6 +114,17 @@ func (q *chatRequest) readRaw(s *scanner, key []byte) {
 		q.format = raw
 	case "stop":
 		q.stop = raw
+	case "user", "safety_identifier", "prompt_cache_key":
+		q.short(string(key), raw)
+	}
+}
+
+// short checks the length of a string.
+// https://platform.openai.com/docs/api-reference/chat/create
+func (q *chatRequest) short(name string, raw []byte) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && len([]rune(text)) > 64 {
+		q.wrong = mistyped(name, "a string with maximum length 64")
 	}
 }
 

@@ -82,6 +82,13 @@ func (c *checker) text(m map[string]any, name, path string) string {
 	return s
 }
 
+// short checks a string that may be absent: it has at most this many characters.
+func (c *checker) short(m map[string]any, name, path string, most int) {
+	if n := len([]rune(c.text(m, name, path))); n > most {
+		c.fail(at(path, name), "Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", at(path, name), most, n)
+	}
+}
+
 // needText returns a required string.
 func (c *checker) needText(m map[string]any, name, path string) string {
 	if m[name] == nil {

@@ -194,7 +194,7 @@ func readMessagesTuning(c *checker, q *turn, m map[string]any) {
 	c.word(m, "service_tier", "", "auto", "standard_only")
 	if meta := c.child(m, "metadata", ""); meta != nil {
 		c.checkMembers(meta, "metadata", "user_id")
-		c.text(meta, "user_id", "metadata")
+		c.short(meta, "user_id", "metadata", 256) // https://docs.claude.com/en/api/messages
 	}
 	markedMessages(c, q, m, "")
 	config := c.child(m, "output_config", "")

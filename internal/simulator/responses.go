@@ -76,6 +76,10 @@ func readResponses(c *checker, q *turn, m map[string]any) {
 		c.fail("previous_response_id", "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Provide only one of them.")
 	}
 	c.metadata(m)
+	// https://platform.openai.com/docs/api-reference/responses/create
+	for _, name := range [...]string{"user", "safety_identifier", "prompt_cache_key"} {
+		c.short(m, name, "", 64)
+	}
 	readResponsesFormat(c, q, m)
 	readResponsesTools(c, q, m)
 	readResponsesInput(c, q, m)
@@ -239,6 +243,7 @@ func (r *responsesItems) item(m map[string]any, path string) {
 		c.checkMembers(m, path, "type", "id", "call_id", "name", "arguments", "status", "namespace")
 		checkItemID(c, m, path, "fc")
 		id := c.filled(m, "call_id", path)
+		c.short(m, "call_id", path, 64) // https://platform.openai.com/docs/api-reference/responses/create
 		name := c.filled(m, "name", path)
 		c.matches(name, at(path, "name"), responsesName())
 		arguments := decoded(c.needText(m, "arguments", path))

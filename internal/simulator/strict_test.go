@@ -28,6 +28,7 @@ const (
 var messagesCases = []strictCase{
 	{"a body", `{` + max + `"messages":[` + hello + `]}`, ""},
 	{"no max_tokens", `{"model":"m","messages":[` + hello + `]}`, "max_tokens: Field required"},
+	{"a user of 257 characters", `{` + max + `"messages":[` + hello + `],"metadata":{"user_id":"` + strings.Repeat("u", 257) + `"}}`, "maximum length 256"},
 	{"an unknown member", `{` + max + `"messages":[` + hello + `],"n":1}`, "n: Extra inputs are not permitted"},
 	{"a conversation to be kept", `{` + max + `"messages":[` + hello + `],"thread":{"type":"create"}}`, "conversations are not kept"},
 	{"an unknown member of a block", `{` + max + `"messages":[{"role":"user","content":[{"type":"text","text":"x","detail":"low"}]}]}`, "detail: Extra inputs"},
@@ -66,6 +67,8 @@ const (
 
 var responsesCases = []strictCase{
 	{"a text", `{"model":"m","input":"x"}`, ""},
+	{"a user of 64 characters", `{"model":"m","input":"x","user":"` + strings.Repeat("u", 64) + `"}`, ""},
+	{"a user of 65 characters", `{"model":"m","input":"x","user":"` + strings.Repeat("u", 65) + `"}`, "maximum length 64"},
 	{"no input", `{"model":"m"}`, "'input'"},
 	{"a stored prompt alone", `{"prompt":{"id":"pmpt_1"}}`, ""},
 	{"no input after a stored response", `{"model":"m","previous_response_id":"resp_1"}`, ""},

@@ -394,3 +394,12 @@ func TestEmptyObjectsInAMessageAreAbsent(t *testing.T) {
 		t.Errorf("the call is %+v, want one of the function f", parts[0])
 	}
 }
+
+func TestEmptyStopSequencesMeanNone(t *testing.T) {
+	for stop, want := range map[string]string{`""`: "", `[""]`: "", `["","END"]`: "END", `"END"`: "END", `[]`: ""} {
+		r, err := chat.Dialect{}.DecodeRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],"stop":` + stop + `}`))
+		if err != nil || strings.Join(r.Stop, ",") != want {
+			t.Errorf("stop %s: %q, %v, want %q", stop, r.Stop, err, want)
+		}
+	}
+}

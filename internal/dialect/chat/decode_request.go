@@ -2,6 +2,7 @@ package chat
 
 import (
 	"maps"
+	"slices"
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
@@ -123,7 +124,7 @@ func (d *requestDecoder) sampling(name string, v jsonedit.Value) bool {
 	case "n":
 		r.N = d.Int(name, v)
 	case "stop":
-		r.Stop = d.texts(name, v)
+		r.Stop = slices.DeleteFunc(d.texts(name, v), func(s string) bool { return s == "" }) // an empty one means none
 	case "logit_bias":
 		r.LogitBias = d.object(name, v)
 	case "logprobs":

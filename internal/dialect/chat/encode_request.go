@@ -148,7 +148,7 @@ func (e *requestEncoder) otherParams() {
 	}
 	dialect.Scalar{Name: "modalities", Field: llm.FieldModalities}.Append(&e.Builder, r)
 	e.optionalRaw("audio", r.Speech)
-	e.optionalText("user", r.User)
+	e.optionalText("user", e.changes.User(dialect.MaxUserChat))
 	if e.profile.Vendor || same || len(r.Metadata) == 0 {
 		e.optionalRaw("metadata", r.Metadata)
 	} else {

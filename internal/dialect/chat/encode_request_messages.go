@@ -147,10 +147,13 @@ func joinText(parts []llm.Part, between string) string {
 }
 
 // callID returns the call id in the provider's format: Mistral requires nine
-// letters and digits, so other ids are hashed.
+// letters and digits, and others take up to 64 characters, so other ids are hashed.
 // https://docs.mistral.ai/capabilities/function_calling
 func (e *requestEncoder) callID(id string) string {
-	if !e.profile.ShortIDs || shortID.MatchString(id) {
+	switch {
+	case !e.profile.ShortIDs:
+		return dialect.FitCallID(id)
+	case shortID.MatchString(id):
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))

@@ -3,6 +3,7 @@ package converse
 import (
 	"strings"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -146,7 +147,7 @@ func (e *requestEncoder) claudeFields(f *fields) {
 	if e.r.User != "" && f.begin("metadata") {
 		e.b.Open('{')
 		e.b.Name("user_id")
-		e.b.String(e.r.User)
+		e.b.String(e.changes.User(dialect.MaxUserMessages))
 		e.b.Close('}')
 	}
 	for _, name := range [...]string{"anthropic_version", "context_management"} {

@@ -155,7 +155,7 @@ func (e *requestEncoder) reportDropped() {
 
 // account writes the user and the service tier.
 func (e *requestEncoder) account() {
-	user := e.r.User
+	user := e.changes.User(dialect.MaxUserMessages)
 	if id := e.r.Parameter("safety_identifier"); user == "" && !e.own && id != nil {
 		if user, _ = valueOf(id).Text(); user != "" {
 			e.changes.AdaptNamed("safety_identifier", "metadata.user_id")

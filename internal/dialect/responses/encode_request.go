@@ -218,7 +218,7 @@ func memberOf(list []llm.Member, name string) json.RawMessage {
 func (s *requestEncoder) writeOtherParams() {
 	r := s.r
 	s.bool("parallel_tool_calls", r.ParallelTools)
-	s.name("user", r.User)
+	s.name("user", s.changes.User(dialect.MaxUserChat))
 	s.raw("metadata", r.Metadata)
 	s.name("service_tier", r.ServiceTier)
 	if s.same && r.Reasoning.Mode != "" {
