@@ -454,7 +454,7 @@ func TestAnIncompleteReplyOfAModelIsAnError(t *testing.T) {
 	}{
 		{judgeCheck, verdict("stop"), 200, "fine"},
 		{judgeCheck, verdict("length"), 446, "max_tokens"},
-		{judgeCheck, `{"choices":[]}`, 446, "no text"},
+		{judgeCheck, `{"choices":[]}`, 446, "responded with status 502"},
 		{judgeCheck, `{"choices":[{"index":0,"message":{"role":"assistant","content":null},"finish_reason":"stop"}]}`, 446, "no text"},
 		{moderation, `{"results":[{"flagged":false},{"flagged":false}]}`, 200, "fine"},
 		{moderation, `{"results":[{"categories":{"hate":false}},{"categories":{"hate":false}}]}`, 200, "fine"},

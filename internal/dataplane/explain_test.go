@@ -140,7 +140,7 @@ func TestATargetWhoseLimitIsUsedUpIsLeftAlone(t *testing.T) {
 					w.Header().Set(k, v)
 				}
 				w.Header().Set("Content-Type", "application/json")
-				io.WriteString(w, `{"object":"chat.completion","choices":[]}`)
+				io.WriteString(w, `{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}`)
 			})})
 			config := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@simulator","name":"a"},{"provider":"@simulator"}]}`
 			for i, want := range []string{"config.targets[0]", tt.want} {

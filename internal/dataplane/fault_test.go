@@ -101,7 +101,7 @@ var faults = map[string]struct {
 	"length shorter":   {"length=-100", failed(502, "upstream_unreadable"), failed(502, "upstream_unreadable")},
 	"cut clean":        {"cut=5,clean", failed(502, "upstream_unreadable"), broken("provider", "upstream_stream_incomplete")},
 	"cut before all":   {"cut=0", failed(502, "upstream_reset"), failed(502, "upstream_reset")},
-	"error first":      {"error-event=1", whole, failed(502, "upstream_failed")},
+	"error first":      {"error-event=1", whole, refusedWith(500)},
 	"html unavailable": {"html-error=503", refusedWith(503), refusedWith(503)},
 }
 

@@ -116,12 +116,22 @@ func crlf(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 // sized writes s as one chunk of a chunked body, without the last one.
 func sized(s string) string { return strings.ToLower(hex(len(s))) + "\r\n" + s + "\r\n" }
 
+// Its first event is the provider's response: it has the status and the words of the error.
+func TestAStreamThatBeginsWithAnErrorIsTheProvidersError(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(rawHead("text/event-stream") + midError)})
+	res := g.Post("/chat/completions", streamChat)
+	if e := errorOf(t, string(res.Body)); res.Status != 500 || e["message"] != "the model fell over" || e["type"] != "server_error" || e["source"] != "provider" {
+		t.Errorf("answer = %d %s; want 500 with the words of the provider", res.Status, res.Body)
+	}
+	recorded(t, g.Entry(res), map[string]any{"status": 500, "error.code": "status_500", "error.source": "provider"})
+}
+
 func TestAStreamThatFailsBeforeItsFirstEventIsARealError(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, response, code string
 	}{
-		{"an error as the first event", rawHead("text/event-stream") + midError, "upstream_failed"},
 		{"no event at all", rawHead("text/event-stream"), "upstream_unreadable"},
 		{"comments alone", rawHead("text/event-stream") + ": hello\n\n", "upstream_unreadable"},
 		{"broken off before the first event", rawHead("text/event-stream", "Content-Length: 100") + ": hello\n\n", "upstream_reset"},

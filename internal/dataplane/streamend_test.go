@@ -122,10 +122,13 @@ func TestAStreamThatLacksAReasonAndItsTerminatorIsIncomplete(t *testing.T) {
 // A provider's error has a reason even if its message is empty.
 func TestAProvidersErrorWithoutAMessageIsNamed(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ name, fault, message string }{
-		{"a message", `{"message":"too much","type":"overloaded_error"}`, "too much"},
-		{"a type alone", `{"message":"","type":"overloaded_error"}`, "overloaded_error"},
-		{"nothing", `{"message":"","type":""}`, "without a message"},
+	for _, tt := range []struct {
+		name, fault, message string
+		status               int // for a client that wants no stream
+	}{
+		{"a message", `{"message":"too much","type":"overloaded_error"}`, "too much", 529},
+		{"a type alone", `{"message":"","type":"overloaded_error"}`, "overloaded_error", 529},
+		{"nothing", `{"message":"","type":""}`, "without a message", 502},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			stream := messageStart + messageDelta("hello") + "event: error\ndata: {\"type\":\"error\",\"error\":" + tt.fault + "}\n\n" + messageDelta("hello")
@@ -138,8 +141,8 @@ func TestAProvidersErrorWithoutAMessageIsNamed(t *testing.T) {
 				t.Errorf("recorded message %q, want %q in it", message, tt.message)
 			}
 			res, _ = translated(t, tongues[0], "messages", sseOf(stream), false)
-			if res.Status != 502 || !strings.Contains(string(res.Body), tt.message) {
-				t.Errorf("for a client that wants no stream: status %d, want 502 with %q: %s", res.Status, tt.message, res.Body)
+			if res.Status != tt.status || !strings.Contains(string(res.Body), tt.message) {
+				t.Errorf("for a client that wants no stream: status %d, want %d with %q: %s", res.Status, tt.status, tt.message, res.Body)
 			}
 		})
 	}

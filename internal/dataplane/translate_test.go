@@ -64,7 +64,7 @@ var pairFaults = map[string]struct {
 	"clean cut":        {"tokens=40+cut=6,clean", failed(502, "upstream_unreadable"), broken("provider", "upstream_stream_incomplete")},
 	"malformed":        {"tokens=40+malformed=6", whole, streamed},
 	"error event":      {"tokens=40+error-event=6", whole, broken("provider", "provider_error")},
-	"error at once":    {"error-event=1", whole, failed(502, "upstream_failed")},
+	"error at once":    {"error-event=1", whole, refusedWith(500)},
 	"bad checksum":     {"tokens=40+bad-crc=6", whole, streamed},
 	"torn":             {"tokens=40+torn=6", whole, broken("provider", "upstream_stream_incomplete")},
 	"no end":           {"no-done", whole, streamed},
@@ -81,6 +81,9 @@ var pairFaults = map[string]struct {
 	"other type":       {"content-type=text/plain", whole, failed(502, "upstream_unreadable")},
 }
 
+// errorsAtOnce are the statuses of the error with which a stream of a protocol begins.
+var errorsAtOnce = map[string]int{"chat": 500, "responses": 500, "messages": 529, "gemini": 503, "converse": 429, "cohere": 502}
+
 // pairOutcome is what a pair makes of a fault: o, except for what its protocols
 // change.
 func pairOutcome(fault, client, target string, stream bool, o outcome) outcome {
@@ -88,6 +91,8 @@ func pairOutcome(fault, client, target string, stream bool, o outcome) outcome {
 	foreign := translates(client, target)
 	binary := target == "converse"
 	switch {
+	case fault == "error at once" && stream:
+		o = refusedWith(errorsAtOnce[target])
 	case fault == "stream for whole" && !stream && foreign:
 		o = whole
 		o.usage = target != "chat" // which counts where it is asked to

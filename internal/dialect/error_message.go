@@ -61,12 +61,29 @@ func findMessage(v jsonedit.Value, depth int) string {
 		for _, name := range [...]string{"message", "Message", "error", "detail", "errors", "msg", "faultstring", "fault", "title"} {
 			if inner, ok := v.Get(name); ok {
 				if text := findMessage(inner, depth-1); text != "" {
-					return text
+					return withRaw(v, text, depth)
 				}
 			}
 		}
 	}
 	return ""
+}
+
+// withRaw returns the message of an error of OpenRouter with that of the provider behind it.
+// https://openrouter.ai/docs/api/reference/errors-and-debugging
+func withRaw(e jsonedit.Value, text string, depth int) string {
+	metadata, _ := e.Get("metadata")
+	raw, _ := metadata.Get("raw")
+	behind := findMessage(raw, depth-1)
+	if inner, err := jsonedit.ParseValue([]byte(behind)); err == nil { // JSON in a string
+		if message := findMessage(inner, depth-1); message != "" {
+			behind = message
+		}
+	}
+	if behind == "" || strings.Contains(text, behind) {
+		return text
+	}
+	return text + ": " + behind
 }
 
 // joinMessages returns the messages of the elements of an array, each after its

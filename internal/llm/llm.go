@@ -55,13 +55,15 @@ const (
 	StopFilter   StopReason = "content_filter" // a filter of the provider
 	StopRefusal  StopReason = "refusal"        // the model declined
 	StopPause    StopReason = "pause"          // paused a long turn of server tools, to be continued
+	StopFailed   StopReason = "failed"         // the model or its server failed: what there is of the response is not one
+	StopOther    StopReason = "other"          // unknown to the gateway; not a clean end
 )
 
 // CutsOff reports whether the model stopped wherever it was, perhaps inside the
 // arguments of a call.
 func (s StopReason) CutsOff() bool {
 	switch s {
-	case StopLength, StopContext, StopSequence, StopFilter, StopRefusal:
+	case StopLength, StopContext, StopSequence, StopFilter, StopRefusal, StopFailed, StopOther:
 		return true
 	}
 	return false

@@ -8,7 +8,8 @@ import (
 )
 
 // collect reads a stream for a client that wants a complete response. Its
-// memory counts as body memory.
+// memory counts as body memory. It returns nil if the stream reports an error, which it sets
+// in out.
 func (a *Attempt) collect(out *Response, src *streamMemory, dec dialect.StreamDecoder) (*llm.Response, error) {
 	var all dialect.Assembler
 	var tap translationTap
@@ -44,7 +45,9 @@ func (a *Attempt) collect(out *Response, src *streamMemory, dec dialect.StreamDe
 	}
 	switch {
 	case tap.seen.Failed != "":
-		return nil, a.unreadable("an error: " + tap.seen.Failed)
+		out.Tap = &tap
+		a.setFault(out, tap.fault)
+		return nil, nil
 	case !tap.seen.Finished:
 		return nil, a.unreadable("a stream that ended before its finish reason")
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"strings"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/eventstream"
@@ -205,4 +206,13 @@ func (l *lines) line() error {
 			return err
 		}
 	}
+}
+
+func mediaType(contentType string) string {
+	t, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
+
+func isJSON(media string) bool {
+	return media == "application/json" || media == "" || strings.HasSuffix(media, "+json")
 }

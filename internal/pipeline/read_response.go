@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
@@ -163,6 +162,10 @@ func (a *Attempt) readJSON(out *Response, body *upstreamBody) (*Response, error)
 	}
 	out.Bytes = buf.Bytes()
 	out.Tap.Body(out.Bytes)
+	if out.Tap.Info().Failed != "" {
+		a.setInside(out, "", out.Bytes)
+		return out, nil
+	}
 	if err := rename.response(a, out); err != nil {
 		buf.Release()
 		return nil, err
@@ -319,8 +322,13 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 		s.first, s.primed = s.visible(e), true
 		break
 	}
-	if msg := s.tap.Info().Failed; msg != "" {
-		return apierr.New(apierr.UpstreamFailed, "%s failed before its first event: %s", a.Target.ID, msg)
+	if s.tap.Info().Failed != "" {
+		if out.translation != nil {
+			a.setFault(out, out.translation.fault)
+		} else {
+			a.setInside(out, string(s.first.Type), s.first.Data)
+		}
+		return nil
 	}
 	a.timers.eventReceived()
 	out.Events = s
@@ -380,13 +388,4 @@ func (b *upstreamBody) Read(p []byte) (int, error) {
 		err = b.of.failure(b.res.Request, err)
 	}
 	return n, err
-}
-
-func mediaType(contentType string) string {
-	t, _, _ := strings.Cut(contentType, ";")
-	return strings.ToLower(strings.TrimSpace(t))
-}
-
-func isJSON(media string) bool {
-	return media == "application/json" || media == "" || strings.HasSuffix(media, "+json")
 }

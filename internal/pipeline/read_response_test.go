@@ -113,16 +113,20 @@ func TestErrorOfTheProviderNeedsABody(t *testing.T) {
 func TestCommentsBeforeTheFirstEventAreHeldUpToALimit(t *testing.T) {
 	const failed = `data: {"error":{"message":"the model fell over","type":"server_error"}}` + "\n\n"
 	for _, tt := range []struct {
-		size int
-		code string // of the error in place of the stream
-	}{{pipeline.MaxHeld, "upstream_failed"}, {pipeline.MaxHeld + 1, ""}} {
+		size   int
+		status int
+	}{{pipeline.MaxHeld, 500}, {pipeline.MaxHeld + 1, 200}} {
 		synctest.Test(t, func(t *testing.T) {
 			half := tt.size / 2
 			comments := []string{":" + strings.Repeat("c", half-3) + "\n\n", ":" + strings.Repeat("c", tt.size-half-3) + "\n\n"}
 			p := rtServe(t, rtRespond(200, "text/event-stream", comments[0], comments[1], failed))
-			_, err := p.send(t.Context(), rtSingle, rtStream, nil)
-			if rtCode(err) != tt.code {
-				t.Errorf("a stream that fails after %d bytes of comments: error %v, want the code %q", tt.size, err, tt.code)
+			status := 0
+			_, err := p.send(t.Context(), rtSingle, rtStream, func(res *pipeline.Response) error {
+				status = res.Status
+				return nil
+			})
+			if err != nil || status != tt.status {
+				t.Errorf("a stream that fails after %d bytes of comments: status %d, %v, want the status %d", tt.size, status, err, tt.status)
 			}
 		})
 	}

@@ -14,9 +14,10 @@ import (
 
 // translationTap is the tap of a translated response: it reads neutral events.
 type translationTap struct {
-	seen dialect.ResponseInfo
-	open map[int]bool // choices that have begun; true until their finish reason
-	lost lostContent
+	seen  dialect.ResponseInfo
+	fault *llm.ProviderError // of seen.Failed
+	open  map[int]bool       // choices that have begun; true until their finish reason
+	lost  lostContent
 }
 
 // Body implements dialect.Tap. It does nothing.
@@ -59,6 +60,7 @@ func (t *translationTap) event(e *llm.Event) {
 	case llm.EventUsage:
 		s.Usage = e.Usage
 	case llm.EventError:
+		t.fault = e.Fault
 		if s.Failed = e.Fault.Message; s.Failed == "" {
 			s.Failed = cmp.Or(e.Fault.Type, e.Fault.Code, "the provider reported an error without a message")
 		}
@@ -222,7 +224,15 @@ func (t *translation) write(out []byte, events []llm.Event) []byte {
 	t.events = events
 	for i := range events {
 		e := &events[i]
-		t.event(e)
+		if e.Kind == llm.EventFinish && e.Stop == llm.StopFailed {
+			*e = llm.Event{Kind: llm.EventError, Fault: dialect.FinishError(e.NativeFinishReason)}
+		}
+		if t.seen.Failed != "" && e.Kind != llm.EventUsage {
+			continue // nothing follows an error, but what was used counts
+		}
+		if t.event(e); e.Kind == llm.EventUsage && t.seen.Failed != "" {
+			continue
+		}
 		switch {
 		case e.Kind == llm.EventStart:
 			e.Model = cmp.Or(t.model, e.Model)

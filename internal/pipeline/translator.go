@@ -43,6 +43,10 @@ func (c *conversation) request(dst, body []byte) (_ []byte, changes []dialect.Pa
 }
 
 func (c *conversation) response(a *Attempt, out *Response, body []byte) error {
+	if fault := dialect.FindError(body); fault != nil {
+		a.setError(out, "", fault)
+		return nil
+	}
 	r, err := c.provider.DecodeResponse(body, c.decoded, c.target)
 	if err != nil {
 		return a.unreadable("a body that is not a response of its protocol").WithCause(err)
@@ -56,6 +60,12 @@ func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) erro
 	tap := new(translationTap)
 	tap.readResponse(r)
 	out.Tap = tap
+	for i := range r.Choices {
+		if choice := &r.Choices[i]; choice.Stop == llm.StopFailed {
+			a.setFault(out, dialect.FinishError(choice.NativeFinishReason))
+			return nil
+		}
+	}
 	lost := c.lostFor(a)
 	for i := range r.Choices {
 		for _, p := range r.Choices[i].Parts {
@@ -90,7 +100,7 @@ func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) erro
 	decoder := c.provider.NewDecoder(c.decoded, c.target)
 	if !c.streamed {
 		r, err := a.collect(out, src, decoder)
-		if err != nil {
+		if r == nil {
 			return err
 		}
 		out.jsonHead()

@@ -195,7 +195,8 @@ func TestFinishReasonsMeanTheSameInBothDirections(t *testing.T) {
 		{"end_turn", llm.StopEnd, "stop"}, {"max_tokens", llm.StopLength, "length"}, {"model_length", llm.StopLength, "length"},
 		{"MAX_TOKENS", llm.StopLength, "length"}, {"SAFETY", llm.StopFilter, "content_filter"}, {"sensitive", llm.StopFilter, "content_filter"},
 		{"eos", llm.StopEnd, "stop"}, {"refusal", llm.StopRefusal, "content_filter"}, {"pause_turn", llm.StopPause, "stop"},
-		{"model_context_window_exceeded", llm.StopContext, "length"}, {"of the future", llm.StopEnd, "stop"},
+		{"model_context_window_exceeded", llm.StopContext, "length"}, {"of the future", llm.StopOther, "length"},
+		{"eos_token", llm.StopEnd, "stop"}, {"error", llm.StopFailed, "stop"}, {"insufficient_system_resource", llm.StopFailed, "stop"}, {"network_error", llm.StopFailed, "stop"}, {"abort", llm.StopFailed, "stop"},
 	} {
 		r, err := chat.Dialect{}.DecodeResponse([]byte(`{"id":"a","choices":[{"message":{"content":"x"},"finish_reason":"`+tt.said+`"}]}`), nil, dialect.RequestTarget{})
 		if err != nil {
@@ -361,7 +362,7 @@ func TestFaultsInStreamsAreReported(t *testing.T) {
 			t.Errorf("%s: fault %+v, whole %t", stream, fault, whole)
 		}
 	}
-	for _, body := range []string{`{"error":{"message":"busy"}}`, `{"id":"x"}`, `[]`, `nonsense`, `{"id":"a","choices":[{"message":{"content":""},"finish_reason":"insufficient_system_resource"}]}`} {
+	for _, body := range []string{`{"error":{"message":"busy"}}`, `{"id":"x"}`, `[]`, `nonsense`} {
 		if r, err := (chat.Dialect{}).DecodeResponse([]byte(body), nil, dialect.RequestTarget{}); err == nil {
 			t.Errorf("%s decodes to %+v, want an error", body, r)
 		}

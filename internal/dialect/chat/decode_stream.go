@@ -122,6 +122,7 @@ func (d *streamDecoder) begin(dst []llm.Event) []llm.Event {
 type chunkChoice struct {
 	index                          int64
 	delta, logprobs, reason, usage []byte
+	fault                          []byte
 	extra                          []llm.Member
 }
 
@@ -286,6 +287,8 @@ func (f *chunkChoice) member(c *jsonedit.Cursor, name []byte) {
 		f.logprobs = c.Raw()
 	case "usage": // Moonshot
 		f.usage = c.Raw()
+	case "error": // OpenRouter
+		f.fault = c.Raw()
 	default:
 		if raw := c.Raw(); !c.Failed() && jsonedit.KindOf(raw) != jsonedit.Null {
 			f.extra = append(f.extra, llm.Member{Name: string(name), Value: raw})
@@ -304,6 +307,10 @@ func (d *streamDecoder) choice(dst []llm.Event, f *chunkChoice) []llm.Event {
 	}
 	c := d.choices[i]
 	d.readUsage(f.usage)
+	if jsonedit.KindOf(f.fault) == jsonedit.Object && d.fault == nil {
+		d.fault = faultOf(f.fault)
+		return dst
+	}
 	if c.finished {
 		return dst
 	}
@@ -313,10 +320,6 @@ func (d *streamDecoder) choice(dst []llm.Event, f *chunkChoice) []llm.Event {
 	}
 	word, ok := unquoted(f.reason)
 	if !ok || word == "" { // some send an empty one with every chunk
-		return dst
-	}
-	if word == exhausted && c.next == 0 {
-		d.fault = &llm.ProviderError{Type: word, Message: "the provider did not have enough resources to respond"}
 		return dst
 	}
 	c.said, c.stopped = word, true

@@ -306,7 +306,7 @@ func (c *choice) finish(dst []llm.Event, i int) []llm.Event {
 func (c *choice) reason() llm.StopReason {
 	stop := llm.StopEnd
 	if c.said != "" {
-		stop = stopReason(c.said)
+		stop = dialect.StopReasonOf(c.said)
 	}
 	switch {
 	case stop != llm.StopEnd:

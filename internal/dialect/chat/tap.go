@@ -24,6 +24,7 @@ type tap struct {
 	counts counts
 
 	choices, finished choiceSet
+	noChoices         bool  // the list of choices is empty
 	finishOf          int64 // the choice that seen.Finish is of, plus 1
 }
 
@@ -65,7 +66,11 @@ func (t *tap) Body(b []byte) {
 		return
 	}
 	t.read(b)
-	if !t.hasChoices() && t.seen.Failed == "" {
+	switch {
+	case t.seen.Failed != "":
+	case t.noChoices && t.op != api.Proxy:
+		t.seen.Failed = "the response has no choices"
+	case !t.hasChoices():
 		t.seen.Begun, t.seen.Finished = true, true
 	}
 }
@@ -205,7 +210,8 @@ func (t *tap) readChoices(c *jsonedit.Cursor) {
 	for n := int64(0); c.Element(); n++ {
 		t.readChoice(c, n)
 	}
-	t.seen.Finished = t.choices != choiceSet{} && t.choices == t.finished
+	t.noChoices = t.choices == choiceSet{}
+	t.seen.Finished = !t.noChoices && t.choices == t.finished
 }
 
 // readChoice reads one choice, whose index is n unless it has one.
@@ -231,6 +237,8 @@ func (t *tap) readChoice(c *jsonedit.Cursor, n int64) {
 			t.readDelta(c)
 		case "text":
 			t.begin(c)
+		case "error": // OpenRouter
+			t.readError(c)
 		default:
 			c.Skip()
 		}

@@ -31,7 +31,7 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	w.calls(message)
 	w.citations(message)
 	said := text(v, "finish_reason")
-	if fault := failed(said, text(v, "error"), len(w.parts) > 0); fault != nil {
+	if fault := failed(said, text(v, "error")); fault != nil {
 		return nil, errors.New(fault.Message)
 	}
 	choice := llm.Choice{Parts: w.parts, Stop: stopOf(said, w.called), NativeFinishReason: said}
@@ -175,33 +175,24 @@ func place(v jsonedit.Value, name string) int {
 
 // stopOf returns the neutral reason for a finish reason.
 func stopOf(said string, called bool) llm.StopReason {
-	switch said {
-	case "":
-		return ""
-	case "MAX_TOKENS":
-		return llm.StopLength
-	case "ERROR_LIMIT":
-		return llm.StopContext
-	case "ERROR_TOXIC":
-		return llm.StopFilter
+	switch stop := dialect.StopReasonOf(said); stop {
+	case llm.StopEnd, llm.StopSequence, llm.StopTool: // the call for a format is the text
+		if called {
+			return llm.StopTool
+		}
+		if stop == llm.StopTool {
+			return llm.StopEnd
+		}
+		return stop
+	default:
+		return stop
 	}
-	switch {
-	case called:
-		return llm.StopTool
-	case said == "STOP_SEQUENCE":
-		return llm.StopSequence
-	}
-	return llm.StopEnd
 }
 
-// failed returns the error of a response that Cohere aborted: it gives a
-// reason, or the response is empty.
-func failed(said, why string, begun bool) *llm.ProviderError {
-	if why == "" && (begun || said != "ERROR" && said != "TIMEOUT") {
-		return nil
-	}
+// failed returns the error of a response that Cohere aborted and gives a reason for.
+func failed(said, why string) *llm.ProviderError {
 	if why == "" {
-		why = "the model gave up before it began to answer (" + said + ")"
+		return nil
 	}
 	return &llm.ProviderError{Type: said, Message: why}
 }

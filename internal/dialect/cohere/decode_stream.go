@@ -298,7 +298,7 @@ func (d *streamDecoder) closeAll(dst []llm.Event) []llm.Event {
 func (d *streamDecoder) finish(dst []llm.Event, v, delta jsonedit.Value) []llm.Event {
 	dst = d.start(dst, text(v, "id"))
 	said := text(delta, "finish_reason")
-	if fault := failed(said, text(delta, "error"), d.next > 0); fault != nil {
+	if fault := failed(said, text(delta, "error")); fault != nil {
 		d.ended = true
 		return append(dst, llm.Event{Kind: llm.EventError, Fault: fault})
 	}

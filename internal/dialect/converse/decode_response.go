@@ -155,21 +155,19 @@ func (a *responseState) withoutPreface(parts []llm.Part) []llm.Part {
 
 // stop returns the neutral reason for a stop reason.
 func (a *responseState) stop(said string) llm.StopReason {
-	reason := stops[said]
-	switch {
-	case reason == llm.StopTool && a.json && !a.calls:
-		return llm.StopEnd
-	case reason == "" && said != "":
+	reason := dialect.StopReasonOf(said)
+	if reason == llm.StopTool && a.json && !a.calls {
 		return llm.StopEnd
 	}
 	return reason
 }
 
+// stops maps the protocol's stop reasons.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
 var stops = map[string]llm.StopReason{
 	"end_turn": llm.StopEnd, "stop_sequence": llm.StopSequence, "tool_use": llm.StopTool, "max_tokens": llm.StopLength,
 	"model_context_window_exceeded": llm.StopContext, "guardrail_intervened": llm.StopFilter, "content_filtered": llm.StopFilter,
-	"malformed_model_output": llm.StopEnd, "malformed_tool_use": llm.StopEnd,
+	"malformed_model_output": llm.StopFailed, "malformed_tool_use": llm.StopFailed,
 	"refusal": llm.StopRefusal, "pause_turn": llm.StopPause,
 }
 

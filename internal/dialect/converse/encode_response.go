@@ -192,7 +192,7 @@ func reason(stop llm.StopReason, said string) string {
 	switch stop {
 	case llm.StopSequence:
 		return "stop_sequence"
-	case llm.StopLength:
+	case llm.StopLength, llm.StopOther: // the nearest that is not a clean end
 		return "max_tokens"
 	case llm.StopContext:
 		return "model_context_window_exceeded"

@@ -30,7 +30,7 @@ func (t *tap) Body(b []byte) {
 		return
 	}
 	output, ok := v.Get("output")
-	if !ok {
+	if _, counts := v.Get("inputTokens"); !ok && !counts { // counts uses no tokens itself
 		t.fail(b)
 		return
 	}

@@ -195,7 +195,8 @@ func TestMalformedResponsesAreRefused(t *testing.T) {
 
 func TestReasons(t *testing.T) {
 	for said, want := range map[string]llm.StopReason{
-		"STOP": llm.StopEnd, "RECITATION": llm.StopEnd, "MALFORMED_FUNCTION_CALL": llm.StopEnd, "SOMETHING_NEW": llm.StopEnd, "MAX_TOKENS": llm.StopLength,
+		"STOP": llm.StopEnd, "RECITATION": llm.StopFilter, "MALFORMED_FUNCTION_CALL": llm.StopFailed, "UNEXPECTED_TOOL_CALL": llm.StopFailed, "TOO_MANY_TOOL_CALLS": llm.StopFailed,
+		"MALFORMED_RESPONSE": llm.StopFailed, "OTHER": llm.StopOther, "SOMETHING_NEW": llm.StopOther, "MAX_TOKENS": llm.StopLength,
 		"SAFETY": llm.StopFilter, "MODEL_ARMOR": llm.StopFilter, "IMAGE_PROHIBITED_CONTENT": llm.StopFilter,
 	} {
 		res := mustStream(t, nil, flash2, candidate(`{"text":"a"}`, `,"finishReason":"`+said+`"`))

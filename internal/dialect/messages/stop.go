@@ -1,6 +1,9 @@
 package messages
 
-import "modelgate/internal/llm"
+import (
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
 
 // stops maps the protocol's stop reasons.
 // https://docs.claude.com/en/api/handling-stop-reasons
@@ -25,17 +28,15 @@ var words = map[llm.StopReason]string{
 	llm.StopRefusal:  "refusal",
 	llm.StopFilter:   "refusal",
 	llm.StopContext:  "model_context_window_exceeded",
+	llm.StopOther:    "max_tokens", // the nearest that is not a clean end
 }
 
-// stopOf returns the neutral reason. An unknown stop reason means a normal end.
+// stopOf returns the neutral reason.
 func stopOf(said string) llm.StopReason {
 	if stop, ok := stops[said]; ok {
 		return stop
 	}
-	if said == "" {
-		return ""
-	}
-	return llm.StopEnd
+	return dialect.StopReasonOf(said)
 }
 
 // ending holds the properties of a response that decide its stop reason.

@@ -110,13 +110,11 @@ func (c *caller) id(call *llm.ToolCall) string {
 
 // stopOf returns the neutral reason for a finish reason.
 func stopOf(said string, called bool) llm.StopReason {
-	switch {
-	case said == "length":
-		return llm.StopLength
-	case called:
+	stop := dialect.StopReasonOf(said)
+	if called && (stop == llm.StopEnd || stop == "") {
 		return llm.StopTool
 	}
-	return llm.StopEnd
+	return stop
 }
 
 // created returns the time of the response in unix seconds, zero if it is

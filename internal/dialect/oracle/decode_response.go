@@ -100,18 +100,11 @@ func words(content jsonedit.Value) string {
 // stopOf returns the neutral reason for a finish reason, which models write in
 // upper or lower case.
 func stopOf(said string, called bool) llm.StopReason {
-	switch strings.ToLower(said) {
-	case "length", "max_tokens":
-		return llm.StopLength
-	case "content_filter":
-		return llm.StopFilter
-	case "":
-		return ""
-	}
-	if called {
+	stop := dialect.StopReasonOf(said)
+	if called && stop == llm.StopEnd {
 		return llm.StopTool
 	}
-	return llm.StopEnd
+	return stop
 }
 
 // created returns the time of the response in unix seconds: it is a date, or a

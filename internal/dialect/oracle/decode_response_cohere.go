@@ -20,7 +20,7 @@ func cohereResponse(chat jsonedit.Value, r *llm.Request) (llm.Choice, llm.Usage)
 	for _, c := range calls {
 		out.Parts = append(out.Parts, c)
 	}
-	out.Stop = cohereStop(out.NativeFinishReason, len(calls) > 0)
+	out.Stop = stopOf(out.NativeFinishReason, len(calls) > 0)
 	usage, _ := chat.Get("usage")
 	return out, usageOf(usage)
 }
@@ -56,23 +56,6 @@ func callsIn(r *llm.Request) (n int) {
 		}
 	}
 	return n
-}
-
-// cohereStop returns the neutral reason for a finish reason.
-func cohereStop(said string, called bool) llm.StopReason {
-	switch {
-	case said == "":
-		return ""
-	case said == "MAX_TOKENS":
-		return llm.StopLength
-	case said == "ERROR_TOXIC":
-		return llm.StopFilter
-	case said == "ERROR_LIMIT":
-		return llm.StopContext
-	case called:
-		return llm.StopTool
-	}
-	return llm.StopEnd
 }
 
 // cohereDecoder reads one streamed response in the COHERE format: pieces of
@@ -121,7 +104,7 @@ func (d *cohereDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	}
 	if said != "" && !d.finished {
 		d.finished = true
-		dst = append(d.close(dst), llm.Event{Kind: llm.EventFinish, Stop: cohereStop(said, d.calls > 0), NativeFinishReason: said})
+		dst = append(d.close(dst), llm.Event{Kind: llm.EventFinish, Stop: stopOf(said, d.calls > 0), NativeFinishReason: said})
 	}
 	return dst
 }

@@ -47,7 +47,7 @@ func newHead(id, model, tier string, created int64, to dialect.ResponseTarget) h
 // incomplete.
 func ending(stop llm.StopReason, items []*item) (status, reason string) {
 	switch stop {
-	case llm.StopLength, llm.StopContext:
+	case llm.StopLength, llm.StopContext, llm.StopOther:
 		return "incomplete", "max_output_tokens"
 	case llm.StopFilter:
 		return "incomplete", "content_filter"

@@ -37,8 +37,11 @@ func (t *tap) Body(b []byte) {
 	if t.doc.Scan(b) != nil {
 		return
 	}
-	if e, ok := t.doc.Find("error"); ok && e.Kind() == jsonedit.Object {
+	if e, ok := t.doc.Find("error"); ok && !e.IsNull() {
 		t.fail(e)
+	}
+	if o, ok := t.doc.Find("object"); ok && string(o.Raw()) == `"error"` { // vLLM
+		t.failEvent(b)
 	}
 	t.response(func(name string) jsonedit.Value { v, _ := t.doc.Find(name); return v })
 	if v, ok := t.doc.Find("output"); ok {
@@ -81,6 +84,9 @@ func (t *tap) Event(e sse.Event) {
 			t.failEvent(e.Data)
 		}
 	default:
+		if o, ok := t.doc.Find("object"); ok && string(o.Raw()) == `"error"` { // vLLM
+			t.failEvent(e.Data)
+		}
 		t.seen.Begun = t.seen.Begun || brings(typ)
 		t.seen.Written += deltaSize(e.Data)
 	}

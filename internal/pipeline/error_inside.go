@@ -1,0 +1,39 @@
+package pipeline
+
+import (
+	"cmp"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
+// setInside sets the error that is inside of body, which has a success status: of a complete
+// response, or of the first event of a stream with this name.
+func (a *Attempt) setInside(out *Response, name string, body []byte) {
+	if fault := dialect.FindError(body); fault != nil {
+		a.setError(out, name, fault)
+		return
+	}
+	a.setError(out, name, dialect.ErrorBody(&llm.ProviderError{Type: name, Message: out.Tap.Info().Failed}))
+}
+
+// setFault sets the error of a response that has a success status.
+func (a *Attempt) setFault(out *Response, fault *llm.ProviderError) {
+	f := *fault
+	if f.Message == "" {
+		f.Message, f.Raw = out.Tap.Info().Failed, nil
+	}
+	a.setError(out, cmp.Or(f.Type, f.Code), dialect.ErrorBody(&f))
+}
+
+// setError makes a response with a success status one with the status of the error that it
+// reports, so that the attempt failed. What was reported of its usage counts.
+func (a *Attempt) setError(out *Response, name string, body []byte) {
+	body = a.hideCredentials(body)
+	out.Status = dialect.ErrorStatus(name, body)
+	out.Raw.StatusCode = out.Status // for the ledger
+	a.Record.Error = dialect.FailureMessage(a.Target.ID, out.Status, body)
+	out.head("application/json")
+	out.Events, out.Body = nil, nil
+	out.Bytes = a.request.Client.ProviderError(make([]byte, 0, len(body)+64), body, a.Target.ID, out.Status)
+}
