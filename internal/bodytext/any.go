@@ -95,7 +95,8 @@ func isToken(text []byte) bool {
 // maxToken is the length from which a string of [tokens] is taken for encoded data.
 const maxToken = 4 << 10
 
-// isData reports whether a long string is encoded data, such as that of an image.
+// isData reports whether a long string is encoded data, such as that of an image: base64,
+// everywhere. Text without spaces is not, such as words between underscores.
 func isData(text []byte) bool {
 	if len(text) <= maxToken {
 		return false
@@ -105,7 +106,41 @@ func isData(text []byte) bool {
 			text = text[len(head)+1:]
 		}
 	}
-	return isToken(text)
+	if !isToken(text) {
+		return false
+	}
+	for ; len(text) >= 2*dataWindow; text = text[dataWindow:] {
+		if !looksEncoded(text[:dataWindow]) {
+			return false
+		}
+	}
+	return looksEncoded(text)
+}
+
+// dataWindow is the number of bytes in which encoded data shows that it is not text.
+const dataWindow = 256
+
+// looksEncoded reports whether text has the mixture of base64: capitals, small letters and
+// digits, where text has almost only small letters. Bytes that repeat the one before, as in
+// empty areas of images, do not count.
+func looksEncoded(text []byte) bool {
+	var capitals, letters, digits, n int
+	for i, c := range text {
+		if i > 0 && c == text[i-1] {
+			continue
+		}
+		switch n++; {
+		case 'A' <= c && c <= 'Z':
+			capitals++
+		case 'a' <= c && c <= 'z':
+			letters++
+		case '0' <= c && c <= '9', c == '+', c == '/':
+			digits++
+		case c != '=' && c != '-' && c != '_':
+			return false // in no alphabet of base64
+		}
+	}
+	return n < 32 || capitals*8 >= n && letters*8 >= n && digits*32 >= n
 }
 
 // any adds every string of the next value that may be text. In values of unknown APIs it
