@@ -2,7 +2,6 @@ package provider
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 
 	"modelgate/api"
@@ -14,14 +13,22 @@ var versionSegment = regexp.MustCompile(`^v[0-9]`)
 // WithoutSurplus returns the path of a custom host without what the paths of the provider's
 // operations begin with, and what was removed, empty for nothing: people paste the address of
 // an operation, such as https://host/v1/chat/completions, and the path would be sent twice.
+// Further paths in Surplus are removed after the path of the provider's own address only.
 func (s *Spec) WithoutSurplus(path string) (rest, surplus string) {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	longest := 0
-	for _, p := range s.pasted() {
+	for _, op := range [...]api.Operation{api.Chat, api.Completions, api.Embeddings, api.Messages, api.Responses, api.Generate, api.Converse, api.Images} {
+		p := patternOf(s.Paths[op])
 		for n := min(len(p), len(segments)); n > longest; n-- {
 			if whole := n == len(p); (whole || versionSegment.MatchString(p[0])) && matches(segments[len(segments)-n:], p[:n]) {
 				longest = n
 			}
+		}
+	}
+	for _, further := range s.Surplus {
+		p := patternOf(further)
+		if n := len(p); n > longest && n < len(segments) && matches(segments[len(segments)-n:], p) && s.endsIn(segments[len(segments)-n-1:len(segments)-n]) {
+			longest = n
 		}
 	}
 	if longest == 0 || s.endsIn(segments[len(segments)-longest:]) {
@@ -31,19 +38,13 @@ func (s *Spec) WithoutSurplus(path string) (rest, surplus string) {
 	return strings.TrimSuffix(strings.TrimRight(path, "/"), surplus), surplus
 }
 
-// pasted returns the paths that an address may end in, as segments.
-func (s *Spec) pasted() (list [][]string) {
-	paths := slices.Clone(s.Surplus)
-	for _, op := range [...]api.Operation{api.Chat, api.Completions, api.Embeddings, api.Messages, api.Responses, api.Generate, api.Converse, api.Images} {
-		paths = append(paths, s.Paths[op])
+// patternOf returns the segments of a path of an operation, nil for one on another host.
+func patternOf(path string) []string {
+	path, _, _ = strings.Cut(path, "?")
+	if path = strings.Trim(path, "/"); path == "" || isAbsoluteURL(path) {
+		return nil
 	}
-	for _, p := range paths {
-		p, _, _ = strings.Cut(p, "?")
-		if p = strings.Trim(p, "/"); p != "" && !isAbsoluteURL(p) {
-			list = append(list, strings.Split(p, "/"))
-		}
-	}
-	return list
+	return strings.Split(path, "/")
 }
 
 // matches reports whether segments are those of a pattern, in which {name} stands for any.

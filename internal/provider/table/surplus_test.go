@@ -15,7 +15,7 @@ func TestPastedAddressesLoseWhatPathsRepeat(t *testing.T) {
 		{"openai-compatible", "/v1/chat/completions", "/v1"}, {"openai-compatible", "/v1/chat/completions/", "/v1"}, {"openai-compatible", "/v1/embeddings", "/v1"}, {"openai-compatible", "/v1/completions", "/v1"},
 		{"openai", "/v1/responses", "/v1"}, {"openai", "/gateway/openai/v1/chat/completions", "/gateway/openai/v1"},
 		{"anthropic", "/v1/messages", "/v1"}, {"anthropic", "/proxy/v1/messages", "/proxy/v1"},
-		{"azure-openai", "/openai/v1", "/openai"}, {"azure-openai", "/openai/deployments/d", "/openai"}, {"azure-openai", "/openai/deployments/d/chat/completions", "/openai"}, {"azure-openai", "/openai", "/openai"},
+		{"azure-openai", "/openai/v1", "/openai"}, {"azure-openai", "/openai/deployments/d", "/openai"}, {"azure-openai", "/openai/deployments/d/chat/completions", "/openai"}, {"azure-openai", "/openai", "/openai"}, {"azure-openai", "/v1", "/v1"}, {"azure-openai", "/deployments/d", "/deployments/d"},
 		{"google", "/v1beta", ""}, {"google", "/v1beta/models", ""}, {"google", "/g/v1beta", "/g"}, {"google", "/g", "/g"},
 		{"openai-compatible", "/v1", "/v1"}, {"openai-compatible", "/api/paas/v4", "/api/paas/v4"}, {"openai-compatible", "/chat", "/chat"}, {"openai-compatible", "", ""},
 		{"anthropic", "/v1", "/v1"}, {"anthropic", "/proxy/anthropic/v1", "/proxy/anthropic/v1"},
