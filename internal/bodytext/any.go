@@ -122,7 +122,7 @@ const dataWindow = 256
 
 // looksEncoded reports whether text has the mixture of base64: capitals, small letters and
 // digits, where text has almost only small letters. Bytes that repeat the one before, as in
-// empty areas of images, do not count.
+// empty areas of images, are left out.
 func looksEncoded(text []byte) bool {
 	var capitals, letters, digits, n int
 	for i, c := range text {

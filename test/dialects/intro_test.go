@@ -137,6 +137,17 @@ the arguments received so far, or no call if its dialect has only complete ones 
 messages and converse). Messages and gemini cannot interleave the arguments of tool calls, so their clients get one call
 after the other.
 
+## Errors and failures in responses
+
+An error inside a response with status 200 is a failed attempt with the status and the words of the
+error: complete or as the first event of a stream, as an error of a choice, or as a list of choices
+that is empty. Retries and fallbacks treat it like a response with that status. In translation, so
+does a finish reason that means failure, such as ` + "`error`" + `, ` + "`network_error`" + `, ` + "`MALFORMED_FUNCTION_CALL`" + `
+or ` + "`malformed_tool_use`" + `: a stream that has begun ends with an error. A finish reason that the
+gateway does not know becomes that of a response that was cut off: ` + "`length`" + `, ` + "`max_tokens`" + `,
+` + "`incomplete`" + ` or ` + "`OTHER`" + `. Without translation the client gets the reason as it is. None of these
+responses is cached.
+
 ## Every pair
 
 Each case was sent through the gateway, complete and streamed, to a simulated provider that is as strict as the real one.

@@ -18,7 +18,7 @@ var stops = map[string]bool{
 // tool results; it follows from the calls.
 func stopOf(reason string, called bool) llm.StopReason {
 	stop := dialect.StopReasonOf(reason)
-	if stop == llm.StopEnd && called {
+	if called && (stop == llm.StopEnd || reason == "UNEXPECTED_TOOL_CALL") { // the client may know the tool
 		return llm.StopTool
 	}
 	return stop
