@@ -24,7 +24,7 @@ func (s *seen) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.auth = append(s.auth, r.Header.Get("Authorization"))
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprint(w, `{"id":"x","object":"chat.completion","choices":[]}`)
+	fmt.Fprint(w, `{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}`)
 }
 
 // take returns the credentials seen since the last time.
