@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 
 	"modelgate/internal/secret"
@@ -90,9 +89,9 @@ func commandOutput(ctx context.Context, command string) (secret.String, error) {
 // keyOrError returns the key in a text, or an error with the message otherwise if it is
 // empty.
 func keyOrError(text, otherwise string) (secret.String, error) {
-	key := secret.New(strings.TrimSpace(text))
-	if key.Empty() {
-		return key, errors.New(otherwise)
+	key, err := secret.Parse(text)
+	if err == nil && key.Empty() {
+		err = errors.New(otherwise)
 	}
-	return key, nil
+	return key, err
 }

@@ -384,8 +384,10 @@ var errPanic = errors.New("panic")
 // bodyError returns the error for a request body that could not be read.
 func bodyError(err error, limit int64) error {
 	switch {
-	case errors.Is(err, bytepool.ErrTooLarge), errors.Is(err, contentcoding.ErrTooLarge):
-		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes, or a compressed one decodes to a hundred times its size", limit)
+	case errors.Is(err, bytepool.ErrTooLarge):
+		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes", limit)
+	case errors.Is(err, contentcoding.ErrTooLarge):
+		return apierr.New(apierr.TooLarge, "the compressed request body decodes to more than the limit of %d bytes, or to more than a hundred times its size", limit)
 	case errors.Is(err, contentcoding.ErrUnknown):
 		return apierr.New(apierr.Invalid, "the content coding of the request body is not supported; send it as gzip, deflate, br or zstd, or uncompressed").WithParam("content-encoding")
 	case errors.Is(err, contentcoding.ErrCorrupt):

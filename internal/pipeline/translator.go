@@ -43,11 +43,13 @@ func (c *conversation) request(dst, body []byte) (_ []byte, changes []dialect.Pa
 }
 
 func (c *conversation) response(a *Attempt, out *Response, body []byte) error {
-	if fault := dialect.FindError(body); fault != nil {
-		a.setError(out, "", fault)
-		return nil
-	}
 	r, err := c.provider.DecodeResponse(body, c.decoded, c.target)
+	if err != nil || textLength(r) == 0 { // no response, or an empty one
+		if fault := dialect.FindError(body); fault != nil {
+			a.setError(out, "", fault)
+			return nil
+		}
+	}
 	if err != nil {
 		return a.unreadable("a body that is not a response of its protocol").WithCause(err)
 	}

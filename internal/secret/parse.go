@@ -13,7 +13,7 @@ var errControl = errors.New("contains a control character or, outside of JSON an
 // the text.
 func Parse(text string) (String, error) {
 	text = strings.Trim(text, " \t\r\n\ufeff")
-	lines := strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") || strings.HasPrefix(text, "-----BEGIN")
+	lines := strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") || strings.Contains(text, "-----BEGIN ")
 	for i := range len(text) {
 		switch c := text[i]; {
 		case c == '\t', lines && (c == '\n' || c == '\r'):

@@ -11,7 +11,7 @@ func TestCredentialsAreReadWithoutWhiteSpaceAround(t *testing.T) {
 	const pem = "-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----"
 	for text, want := range map[string]string{
 		"sk-1": "sk-1", "sk-1\n": "sk-1", "sk-1\r\n": "sk-1", "  sk-1\t\n\n": "sk-1", "\ufeffsk-1": "sk-1", "pass word": "pass word", "": "", " \n": "",
-		"{\n \"a\": \"b\"\n}\n": "{\n \"a\": \"b\"\n}", pem + "\n": pem,
+		"{\n \"a\": \"b\"\n}\n": "{\n \"a\": \"b\"\n}", pem + "\n": pem, "Bag Attributes\n" + pem: "Bag Attributes\n" + pem,
 		"sk-1\nsk-2": "!", "sk\x00-1": "!", "sk-1\x1b": "!", "sk\x7f": "!", "{\x00}": "!",
 	} {
 		got, err := secret.Parse(text)

@@ -61,27 +61,9 @@ func TestRequestsWithTwoKeysAreRefused(t *testing.T) {
 func TestAdminListenerAnswersNoOtherHost(t *testing.T) {
 	t.Parallel()
 	g := launch(t, options{})
-	for _, host := range []string{"evil.example", "evil.example:8788", "localhost.evil.example", "127.0.0.1.nip.example", "127.0.0.1@evil.example"} {
-		for _, path := range []string{"/metrics", "/healthz", "/debug/pprof/"} {
-			attack(t, "injection", "the host "+host+" at "+path+" of the admin listener", func(t *testing.T) {
-				req, err := http.NewRequestWithContext(t.Context(), "GET", g.admin+path, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				req.Host = host
-				res, err := client.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				res.Body.Close()
-				if res.StatusCode != http.StatusForbidden && res.StatusCode != http.StatusBadRequest {
-					t.Errorf("status %d, want 403", res.StatusCode)
-				}
-			})
-		}
-	}
-	for _, host := range []string{"", "localhost", "127.0.0.1:1", "[::1]"} {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", g.admin+"/metrics", nil)
+	status := func(t *testing.T, host, path string) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "GET", g.admin+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,8 +73,20 @@ func TestAdminListenerAnswersNoOtherHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			t.Errorf("host %q: status %d, want 200", host, res.StatusCode)
+		return res.StatusCode
+	}
+	for _, host := range []string{"evil.example", "evil.example:8788", "localhost.evil.example", "127.0.0.1.nip.example", "127.0.0.1@evil.example"} {
+		for _, path := range []string{"/metrics", "/healthz", "/debug/pprof/"} {
+			attack(t, "injection", "the host "+host+" at "+path+" of the admin listener", func(t *testing.T) {
+				if got := status(t, host, path); got != http.StatusForbidden && got != http.StatusBadRequest {
+					t.Errorf("status %d, want 403", got)
+				}
+			})
+		}
+	}
+	for _, host := range []string{"", "localhost", "127.0.0.1:1", "[::1]"} {
+		if got := status(t, host, "/metrics"); got != http.StatusOK {
+			t.Errorf("host %q: status %d, want 200", host, got)
 		}
 	}
 }
