@@ -25,7 +25,6 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/catalog"
-	"modelgate/internal/contentcoding"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/guardrail"
@@ -380,23 +379,3 @@ func (p *Plane) recoverPanic(w http.ResponseWriter, r *http.Request, x *exchange
 }
 
 var errPanic = errors.New("panic")
-
-// bodyError returns the error for a request body that could not be read.
-func bodyError(err error, limit int64) error {
-	switch {
-	case errors.Is(err, bytepool.ErrTooLarge):
-		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes", limit)
-	case errors.Is(err, contentcoding.ErrTooLarge):
-		return apierr.New(apierr.TooLarge, "the compressed request body decodes to more than the limit of %d bytes, or to more than a hundred times its size", limit)
-	case errors.Is(err, contentcoding.ErrUnknown):
-		return apierr.New(apierr.Invalid, "the content coding of the request body is not supported; send it as gzip, deflate, br or zstd, or uncompressed").WithParam("content-encoding")
-	case errors.Is(err, contentcoding.ErrCorrupt):
-		return apierr.New(apierr.Invalid, "the request body is not in the content coding that its Content-Encoding names").WithParam("content-encoding")
-	case bytepool.IsFull(err):
-		return apierr.BodyMemoryFull(err)
-	}
-	if e, ok := errors.AsType[*apierr.Error](err); ok { // of a time limit
-		return e
-	}
-	return apierr.New(apierr.Invalid, "the request body is shorter than its Content-Length; send it again").WithCode("body_incomplete").WithCause(err)
-}
