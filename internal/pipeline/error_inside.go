@@ -33,7 +33,6 @@ func (a *Attempt) setError(out *Response, name string, body []byte) {
 	out.Status = dialect.ErrorStatus(name, body)
 	out.Raw.StatusCode = out.Status // for the ledger
 	a.Record.Error = dialect.FailureMessage(a.Target.ID, out.Status, body)
-	out.head("application/json")
 	out.Events, out.Body = nil, nil
-	out.Bytes = a.request.Client.ProviderError(make([]byte, 0, len(body)+64), body, a.Target.ID, out.Status)
+	a.writeError(out, body)
 }

@@ -344,19 +344,23 @@ func (a *Attempt) providerError(out *Response, body *upstreamBody) (*Response, e
 	raw = a.hideCredentials(raw)
 	a.hideInHeaders(out)
 	out.Tap.Body(raw)
-	out.head("application/json")
-	out.Length = -1
 	if a.Target.ErrorStatus != nil {
 		out.Status = a.Target.ErrorStatus(out.Status, raw)
-	}
-	if wait, ok := dialect.RetryDelay(raw); ok && out.Header.Get("Retry-After") == "" {
-		out.Header.Set("Retry-After", strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64))
 	}
 	if a.wire.dialect != "" && a.Target.OtherDialect(a.wire.dialect) != "" {
 		out.wrongEndpoint = provider.ReadWrongEndpoint(out.Status, raw)
 	}
-	out.Bytes = a.request.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, a.Target.ID, out.Status)
+	a.writeError(out, raw)
 	return out, nil
+}
+
+// writeError sets the client's form of a provider's error in out, which has its status.
+func (a *Attempt) writeError(out *Response, raw []byte) {
+	out.head("application/json")
+	if wait, ok := dialect.RetryDelay(raw); ok && out.Header.Get("Retry-After") == "" {
+		out.Header.Set("Retry-After", strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64))
+	}
+	out.Bytes = a.request.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, a.Target.ID, out.Status)
 }
 
 func (a *Attempt) incomplete() *apierr.Error {
