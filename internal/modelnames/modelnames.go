@@ -156,7 +156,10 @@ func (w *walker) add(v jsonedit.Value) {
 // normal returns a name in the form in which lenient parsers compare it:
 // without case (as in [strings.EqualFold]), dashes, underscores, spaces and
 // control characters.
-func normal(name string) string { return string(appendNormal(nil, []byte(name))) }
+func normal(name string) string {
+	var buf [32]byte
+	return string(appendNormal(buf[:0], []byte(name)))
+}
 
 // appendNormal appends the normal form of a name to dst.
 func appendNormal(dst, name []byte) []byte {

@@ -84,6 +84,7 @@ func (acc *attemptAccount) reserve(ctx context.Context) error {
 		}
 		return r.limitError(claims, v, now)
 	}
+	q.makeRoom(acc, v.Grants)
 	for _, g := range v.Grants {
 		acc.stops = acc.stops || g.Limit.Stop
 		if !countsRequest(g.Limit) {
@@ -98,6 +99,19 @@ func (acc *attemptAccount) reserve(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// makeRoom makes room for grants and their rows in the log, each list at once.
+func (q *requestQuota) makeRoom(acc *attemptAccount, grants []quota.Grant) {
+	ofRequest := 0
+	for _, g := range grants {
+		if countsRequest(g.Limit) {
+			ofRequest++
+		}
+	}
+	q.log = slices.Grow(q.log, len(grants))
+	q.counted, q.grants = slices.Grow(q.counted, ofRequest), slices.Grow(q.grants, ofRequest)
+	acc.grants = slices.Grow(acc.grants, len(grants)-ofRequest)
 }
 
 // countsRequest reports whether l counts requests of clients.
@@ -122,7 +136,7 @@ func (a *Attempt) policyLimits(now time.Time) []*quota.Limit {
 		f.Model = a.Model
 	}
 	f.Also = slices.Concat(f.Also, a.also)
-	return a.request.Policies.Match(nil, &f)
+	return a.request.Policies.Match(make([]*quota.Limit, 0, 4), &f)
 }
 
 // policyCounter is the prefix of the counters of policies.

@@ -91,8 +91,14 @@ const (
 // longest that it stands for.
 func size(b []byte) int64 {
 	spaces, spelt := bytes.Count(b, []byte{' '}), 0
-	if bytes.IndexByte(b, '\\') >= 0 {
-		spelt = max(0, bytes.Count(b, []byte(`\u`))-bytes.Count(b, []byte(`\\u`)))
+	for rest := b; ; {
+		i := bytes.IndexByte(rest, '\\')
+		if i < 0 || i+1 == len(rest) {
+			return int64(len(b)-spaces-3*spelt)*byteSize + int64(spaces)*spaceSize
+		}
+		if rest[i+1] == 'u' {
+			spelt++
+		}
+		rest = rest[i+2:]
 	}
-	return int64(len(b)-spaces-3*spelt)*byteSize + int64(spaces)*spaceSize
 }
