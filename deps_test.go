@@ -2,6 +2,7 @@ package modelgate_test
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -182,4 +183,31 @@ func parseModule(text string) (required []requirement, replaced []string) {
 		}
 	}
 	return required, replaced
+}
+
+// poisoned are Python packages of which a version with malicious code was published.
+// They are installed by hash.
+var poisoned = []string{"litellm"}
+
+func TestPoisonedPackagesAreInstalledByHash(t *testing.T) {
+	found := false
+	for _, name := range mustFiles(t) {
+		if path.Base(name) != "requirements.txt" {
+			continue
+		}
+		for line := range strings.Lines(string(mustRead(t, name))) {
+			line = strings.TrimSpace(line)
+			if pkg, _, _ := strings.Cut(line, "=="); !slices.Contains(poisoned, pkg) {
+				continue
+			}
+			found = true
+			hashed := path.Join(path.Dir(name), "hashed.txt")
+			if !strings.Contains("\n"+string(mustRead(t, hashed)), "\n"+line+" --hash=sha256:") {
+				t.Errorf("%s: %s has no hash in %s", name, line, hashed)
+			}
+		}
+	}
+	if !found {
+		t.Error("no requirements name these packages; remove them from the list")
+	}
 }

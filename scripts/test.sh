@@ -102,16 +102,28 @@ tell_python() {
 	[ -z "$without" ] || say "NO PYTHON ($problem): THE PYTHON CLIENTS, LITELLM AND AIDER ARE NOT TESTED; install Python 3.10 to 3.12 with venv" >&2
 }
 
-# set_up_python DIR: installs the pinned Python packages of DIR in DIR/.venv.
+# install_python DIR ARGUMENTS...: runs pip install in DIR/.venv.
+install_python() {
+	pip="$1/.venv/bin/pip"
+	shift
+	"$pip" --disable-pip-version-check install --quiet "$@"
+}
+
+# set_up_python DIR: installs the pinned Python packages of DIR in DIR/.venv, first
+# those of hashed.txt, if it is there, by their hashes.
 set_up_python() {
-	if is_newer "$1" .venv/installed requirements.txt; then
+	hashed=""
+	[ ! -f "$1/hashed.txt" ] || hashed=hashed.txt
+	# shellcheck disable=SC2086 # one argument or none
+	if is_newer "$1" .venv/installed requirements.txt $hashed; then
 		say "the Python packages of $1 are installed"
 		return
 	fi
 	say "installing the Python packages of $1"
 	rm -rf "$1/.venv"
 	python3 -m venv "$1/.venv" &&
-		"$1/.venv/bin/pip" --disable-pip-version-check install --quiet --requirement "$1/requirements.txt" ||
+		{ [ -z "$hashed" ] || install_python "$1" --require-hashes --no-deps --requirement "$1/$hashed"; } &&
+		install_python "$1" --requirement "$1/requirements.txt" ||
 		fail "pip failed in $1; see above"
 	touch "$1/.venv/installed"
 }
@@ -128,20 +140,43 @@ set_up_browser() {
 }
 
 # condense shortens the output of go test -v: a line per package, the names of
-# skipped tests, and of packages that fail what their failed tests said.
+# skipped tests, and of packages that fail what their failed tests said. A line
+# "failed: " repeats each failed test with the first lines of its message.
 condense() {
 	awk '
-		function report() { for (i = 0; i < n; i++) if (!passed[owner[i]]) print lines[i] }
-		function forget() { n = 0; split("", passed); test = "" }
+		function report(package,   i, name, said) {
+			for (i = 0; i < n; i++) if (!passed[owner[i]]) print lines[i]
+			for (i = 0; i < n; i++) {
+				name = owner[i]
+				if (passed[name] || lines[i] ~ /^ *--- / || spoke[name]++ >= 3) continue
+				said = lines[i]
+				gsub(/^[ \t]+/, "", said)
+				message[name] = message[name] " " said
+			}
+			for (i = 0; i < failures; i++) {
+				name = failing[i]
+				if (name in message || !(name in parent)) print "failed: " package " " name ":" message[name]
+				delete message[name]
+			}
+			for (name in message) print "failed: " package " " name ":" message[name]
+		}
+		function forget() { n = failures = 0; split("", passed); split("", spoke); split("", message); split("", parent); test = "" }
+		BEGIN { forget() }
 		/^=== (RUN|NAME|CONT|PAUSE) / { test = $3; next }
 		/^ *--- PASS: / { passed[$3] = 1; next }
 		/^ *--- SKIP: / { passed[$3] = 1; print "skipped: " $3; next }
+		/^ *--- FAIL: / {
+			failing[failures++] = owner[n] = $3
+			lines[n++] = $0
+			for (up = $3; sub(/\/[^\/]*$/, "", up); ) parent[up] = 1
+			next
+		}
 		/: no recordings in / { print "without recordings: " test }
 		/^(ok  |\?   )/ { print; fflush(); forget(); next }
-		/^FAIL\t/ { report(); print; fflush(); forget(); next }
+		/^FAIL\t/ { report($2); print; fflush(); forget(); next }
 		/^(PASS|FAIL)$/ { test = ""; next }
 		{ owner[n] = test; lines[n++] = $0 }
-		END { report() }'
+		END { report("") }'
 }
 
 # step NAME COMMAND...: runs the command, shows and keeps its output, and
@@ -166,6 +201,13 @@ tell_skipped() {
 		grep '^without recordings: ' "$output" >&2
 		failed="$failed recordings"
 	fi
+}
+
+# tell_failed lists the failed tests with their messages.
+tell_failed() {
+	[ "$(count '^failed: ')" = 0 ] && return
+	say "failed tests:" >&2
+	sed -n 's/^failed: /  /p' "$output" | cut -c 1-600 >&2
 }
 
 # tell_slowest lists the ten packages that took the longest.
@@ -313,6 +355,7 @@ tell_python
 say "packages: $(count '^ok ') passed, $(count '^FAIL	') failed, $(count '\[no test files\]') without tests"
 took=$(($(date +%s) - began))
 say "took $((took / 60)) min $((took % 60)) s"
+tell_failed
 if [ -n "$failed" ]; then
 	fail "FAILED:$failed"
 fi

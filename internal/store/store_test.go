@@ -205,6 +205,7 @@ func TestTheFileIsItsOwnersAlone(t *testing.T) {
 
 func TestDatabasesThatCannotBeOpenedAreReportedInOneLine(t *testing.T) {
 	dir := t.TempDir()
+	t.Chdir(dir) // where an address that is taken for a path would become a file
 	file := filepath.Join(dir, "notes.txt")
 	if err := os.WriteFile(file, []byte(strings.Repeat("this is not a database\n", 100)), 0o600); err != nil {
 		t.Fatal(err)
