@@ -37,7 +37,7 @@ func (x *exchange) chooseResponse(q *chatRequest) chatResponse {
 	if a, ok := x.directedChat(q); ok {
 		return a
 	}
-	if calls, legacy := q.wantedCalls(x.plan.calls); len(calls) > 0 {
+	if calls, legacy := x.wantedCalls(q); len(calls) > 0 {
 		return x.callResponse(q, calls, legacy)
 	}
 	a := chatResponse{finish: "stop"}

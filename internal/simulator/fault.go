@@ -43,6 +43,7 @@ type script struct {
 	thinking            int // tokens
 	report, refusal     bool
 	calls               int
+	callIDs             int // characters, 0 for the default
 	preface, interleave bool
 	cached, written     int // of the prompt's tokens
 	image, generated    bool

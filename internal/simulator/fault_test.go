@@ -55,6 +55,9 @@ var faultCases = map[string]func(t *testing.T, h *fixture){
 	"calls": func(t *testing.T, h *fixture) {
 		h.wantScript(t, "calls=3", withTools, func(a parsed) bool { return len(a.calls) == 3 })
 	},
+	"call-ids": func(t *testing.T, h *fixture) {
+		h.wantScript(t, "call-ids=90", withTools, func(a parsed) bool { return len(a.calls) == 2 && len(a.calls[0].id) == 90 })
+	},
 	"preface": func(t *testing.T, h *fixture) {
 		h.wantScript(t, "preface", withTools, func(a parsed) bool { return a.text == "Let me look that up." && len(a.calls) == 2 })
 	},

@@ -12,6 +12,7 @@ var faultTable = []faultSpec{
 	{Fault{"thinking", "thinking=N", "the response begins with N tokens of thinking, signed if the format has signatures"}, integerParam(1, 1<<20, func(p *plan) *int { return &p.thinking })},
 	{Fault{"refusal", "refusal", "the response is a refusal in the format's own shape"}, flag(func(p *plan) *bool { return &p.refusal })},
 	{Fault{"calls", "calls=N", "N calls of the offered tools, in turn"}, integerParam(1, 64, func(p *plan) *int { return &p.calls })},
+	{Fault{"call-ids", "call-ids=N", "ids of calls have N characters; except in messages and converse, some that these formats refuse"}, integerParam(16, 4096, func(p *plan) *int { return &p.callIDs })},
 	{Fault{"preface", "preface", "text before the tool calls"}, flag(func(p *plan) *bool { return &p.preface })},
 	{Fault{"interleave", "interleave", "the arguments of tool calls are interleaved, in streams of chat and responses"}, flag(func(p *plan) *bool { return &p.interleave })},
 	{Fault{"cached", "cached=N", "N further tokens of the prompt were read from the cache"}, integerParam(0, 1<<30, func(p *plan) *int { return &p.cached })},

@@ -187,14 +187,18 @@ func (x *exchange) call(q *turn, a *response) bool {
 // callID returns the id of call i of the conversation, in the spelling of the
 // protocol.
 func (x *exchange) callID(i int) string {
-	prefix := "call_sim"
+	prefix, filler := "call_sim", "|fc.x"
 	switch x.speech.place() {
 	case messagesIndex:
-		prefix = "toolu_sim"
+		prefix, filler = "toolu_sim", "x"
 	case converseIndex:
-		prefix = "tooluse_sim"
+		prefix, filler = "tooluse_sim", "x"
 	}
-	return prefix + strconv.Itoa(i+1)
+	id := prefix + strconv.Itoa(i+1)
+	if n := x.plan.callIDs - len(id); n > 0 {
+		id += strings.Repeat(filler, n)[:n]
+	}
+	return id
 }
 
 func (p *part) tokens() int {

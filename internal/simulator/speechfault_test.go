@@ -118,13 +118,25 @@ func shaped(faults string, ok func(parsed) bool) speechCase {
 }
 
 var speechCases = map[string]speechCase{
-	"tokens":          shaped("tokens=7", func(h parsed) bool { return len(h.text) == 28 && h.completion == 7 }),
-	"size":            shaped("size=128", func(h parsed) bool { return len(h.text) == 256 && h.frames < 14 }),
-	"pace":            validCase("pace=1us"),
-	"report":          shaped("report", func(h parsed) bool { return strings.HasPrefix(h.text, `{"dialect":`) }),
-	"thinking":        shaped("thinking=3", func(h parsed) bool { return len(h.thinking) == 12 }),
-	"refusal":         shaped("refusal", func(h parsed) bool { return h.refusal != "" }),
-	"calls":           validCase("calls=2"), // there are no tools
+	"tokens":   shaped("tokens=7", func(h parsed) bool { return len(h.text) == 28 && h.completion == 7 }),
+	"size":     shaped("size=128", func(h parsed) bool { return len(h.text) == 256 && h.frames < 14 }),
+	"pace":     validCase("pace=1us"),
+	"report":   shaped("report", func(h parsed) bool { return strings.HasPrefix(h.text, `{"dialect":`) }),
+	"thinking": shaped("thinking=3", func(h parsed) bool { return len(h.thinking) == 12 }),
+	"refusal":  shaped("refusal", func(h parsed) bool { return h.refusal != "" }),
+	"calls":    validCase("calls=2"), // there are no tools
+	"call-ids": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
+		got := g.heardOf(t, g.post(h, "m+call-ids=90", withTools, streamed), streamed)
+		odd := !strings.HasPrefix(g.name, "messages") && g.name != "converse"
+		for _, c := range got.calls {
+			if c.id != "" && (len(c.id) != 90 || strings.Contains(c.id, "|fc.") != odd) {
+				t.Errorf("an id of a call is %q", c.id)
+			}
+		}
+		if len(got.calls) != 2 {
+			t.Errorf("heard %+v", got)
+		}
+	},
 	"preface":         validCase("preface"),
 	"interleave":      validCase("interleave"),
 	"cached":          validCase("cached=5"),

@@ -24,9 +24,8 @@ type callable struct {
 
 // wantedCalls returns the tool calls that answer the request: of the first few
 // tools, or of the chosen one. After a tool's result, and if calls are
-// forbidden, there are none. number is the number of calls, 0 for one per tool.
-// legacy is true for function calls.
-func (q *chatRequest) wantedCalls(number int) (calls []toolCall, legacy bool) {
+// forbidden, there are none. legacy is true for function calls.
+func (x *exchange) wantedCalls(q *chatRequest) (calls []toolCall, legacy bool) {
 	if role := string(q.lastRole); role == "tool" || role == "function" {
 		return nil, false
 	}
@@ -39,7 +38,7 @@ func (q *chatRequest) wantedCalls(number int) (calls []toolCall, legacy bool) {
 	if string(choice) == `"none"` {
 		return nil, false
 	}
-	most := maxCalls
+	most, number := maxCalls, x.plan.calls
 	if q.serial || legacy {
 		most = 1
 	}
@@ -56,7 +55,7 @@ func (q *chatRequest) wantedCalls(number int) (calls []toolCall, legacy bool) {
 		f := offered[i%len(offered)]
 		arguments := string(appendSample(nil, f.Parameters, plainText(q.lastUser)))
 		calls = append(calls, toolCall{
-			id:        "call_sim" + strconv.Itoa(len(calls)+1),
+			id:        x.callID(len(calls)),
 			name:      appendRaw(nil, f.Name),
 			arguments: appendRaw(nil, arguments),
 		})
