@@ -108,11 +108,13 @@ func (r *Reader) Texts(path string, v jsonedit.Value) (list []string) {
 	return list
 }
 
-// Base64 checks data at path with [CheckBase64].
-func (r *Reader) Base64(path, data string) {
-	if err := CheckBase64(path, data); err != nil && r.Err == nil {
+// Base64 reads data at path with [ParseBase64].
+func (r *Reader) Base64(path, data string) string {
+	data, err := ParseBase64(path, data)
+	if err != nil && r.Err == nil {
 		r.Err = err
 	}
+	return data
 }
 
 // Bool reads true or false; nil for any other value.

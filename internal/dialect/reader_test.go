@@ -26,7 +26,7 @@ func TestReaderKeepsTheFirstError(t *testing.T) {
 		{"number", `"1"`, func(r *dialect.Reader, v jsonedit.Value) { r.Float("p", v) }, "p: must be a number, not a string"},
 		{"boolean", `0`, func(r *dialect.Reader, v jsonedit.Value) { r.Flag("p", v) }, "p: must be true or false, not 0"},
 		{"kind", `[]`, func(r *dialect.Reader, v jsonedit.Value) { r.Is("p", v, jsonedit.Object, "an object") }, "p: must be an object, not an array"},
-		{"base64", `""`, func(r *dialect.Reader, _ jsonedit.Value) { r.Base64("p", "?") }, "p: must be base64: illegal base64 data at input byte 0"},
+		{"base64", `""`, func(r *dialect.Reader, _ jsonedit.Value) { r.Base64("p", "????") }, "p: must be base64: illegal base64 data at input byte 0"},
 		{"first", `1`, func(r *dialect.Reader, v jsonedit.Value) { r.Text("p", v); r.Bool("q", v); r.Base64("s", "?") }, "p: must be a string, not 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -30,34 +30,32 @@ func Unsupported(path string, to RequestTarget, format string, args ...any) *api
 	return Invalid(path, CodeUnsupported, "provider %q does not support this with model %.100q: "+format, args...)
 }
 
-// StandardBase64 returns base64 data in the standard alphabet with padding. Most
-// data already is, and is returned as it is.
+// StandardBase64 returns base64 data in one line, in the standard alphabet and with padding,
+// the only form that all providers take. Most data already is, and is returned as it is.
 func StandardBase64(data string) string {
-	if strings.ContainsAny(data, "-_") {
-		data = urlSafe.Replace(data)
+	if strings.ContainsAny(data, "-_\r\n\t ") {
+		data = oneLine.Replace(data)
 	}
-	if n := (len(data) - strings.Count(data, "\n") - strings.Count(data, "\r")) % 4; n > 1 {
+	if n := len(data) % 4; n > 1 {
 		data += "=="[:4-n]
 	}
 	return data
 }
 
-var urlSafe = strings.NewReplacer("-", "+", "_", "/")
+// oneLine turns the URL-safe alphabet into the standard one, and removes the line breaks that
+// many programs put after 76 characters.
+// https://www.rfc-editor.org/rfc/rfc2045#section-6.8
+var oneLine = strings.NewReplacer("-", "+", "_", "/", "\r", "", "\n", "", "\t", "", " ", "")
 
-// CheckBase64 returns an error if the data at path is not base64.
-func CheckBase64(path, data string) *apierr.Error {
-	encoding := base64.StdEncoding
-	if strings.ContainsAny(data, "-_") {
-		encoding = base64.URLEncoding
-	}
-	if len(data)%4 != 0 {
-		encoding = encoding.WithPadding(base64.NoPadding)
-	}
+// ParseBase64 returns the base64 data at path as [StandardBase64] does, or an error if it is
+// none.
+func ParseBase64(path, data string) (string, *apierr.Error) {
+	data = StandardBase64(data)
 	if data == "" {
-		return Invalid(path, CodeValue, "must be base64, and is empty")
+		return "", Invalid(path, CodeValue, "must be base64, and is empty")
 	}
-	if _, err := io.Copy(io.Discard, base64.NewDecoder(encoding, strings.NewReader(data))); err != nil {
-		return Invalid(path, CodeValue, "must be base64: %v", err)
+	if _, err := io.Copy(io.Discard, base64.NewDecoder(base64.StdEncoding, strings.NewReader(data))); err != nil {
+		return "", Invalid(path, CodeValue, "must be base64: %v", err)
 	}
-	return nil
+	return data, nil
 }

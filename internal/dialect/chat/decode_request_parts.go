@@ -211,8 +211,7 @@ func (d *reader) place(path string, m *llm.Media, url string) {
 			d.Refuse(path, dialect.CodeValue, "must be a data: URL with base64")
 			return
 		}
-		d.Base64(path, data)
-		m.Type, m.Data, m.Kind = mime, data, dialect.MediaKindOf(mime)
+		m.Type, m.Data, m.Kind = mime, d.Base64(path, data), dialect.MediaKindOf(mime)
 		return
 	}
 	scheme, _, ok := strings.Cut(url, "://")
@@ -250,7 +249,7 @@ func (d *reader) audio(path string, v jsonedit.Value) llm.Media {
 	if mime, inner, ok := dialect.ParseDataURL(m.Data); ok {
 		m.Type, m.Data = mime, inner
 	}
-	d.Base64(path+".data", m.Data)
+	m.Data = d.Base64(path+".data", m.Data)
 	if word := d.Text(path+".format", format); word != "" {
 		m.Type = audioType(word)
 	}
@@ -325,7 +324,7 @@ func (d *reader) fileData(path string, m *llm.Media, data string) {
 		d.place(path, m, data)
 		return
 	}
-	d.Base64(path, data)
+	data = d.Base64(path, data)
 	if m.Type == "" {
 		m.Type = dialect.TypeByName(m.Name)
 	}

@@ -95,7 +95,7 @@ func (e *requestEncoder) documentText(m *llm.Media) (string, error) {
 	case m.Parts != nil:
 		return e.partsText(m, path)
 	case m.Data != "" && textual(m.Type):
-		b, err := decodeBase64(m.Data)
+		b, err := base64.StdEncoding.DecodeString(m.Data)
 		if err != nil || !utf8.Valid(b) {
 			return "", dialect.Invalid(path, dialect.CodeValue, "must be text in UTF-8, as base64")
 		}
@@ -122,14 +122,6 @@ func (e *requestEncoder) notText(path string) *apierr.Error {
 
 func textual(mime string) bool {
 	return strings.HasPrefix(mime, "text/") || mime == "application/json" || mime == "application/xml"
-}
-
-func decodeBase64(data string) ([]byte, error) {
-	encoding := base64.RawStdEncoding
-	if strings.ContainsAny(data, "-_") {
-		encoding = base64.RawURLEncoding
-	}
-	return encoding.DecodeString(strings.TrimRight(data, "="))
 }
 
 // result writes a tool result as a message.

@@ -147,14 +147,20 @@ func (in *inputs) addImage(v jsonedit.Value, path string) error {
 		return dialect.Invalid(path, dialect.CodeType, "must contain base64 or url")
 	case strings.HasPrefix(s, "http://"), strings.HasPrefix(s, "https://"):
 		return dialect.Invalid(path, dialect.CodeUnsupported, "must be base64: the provider fetches no images")
-	case !strings.HasPrefix(s, "data:"):
-		if err := dialect.CheckBase64(path, s); err != nil {
-			return err
-		}
-		s = "data:" + imageType(s) + ";base64," + s
+	}
+	mime, data, isURL := dialect.ParseDataURL(s)
+	if !isURL {
+		data = s
+	}
+	data, err := dialect.ParseBase64(path, data)
+	if err != nil {
+		return err
+	}
+	if !isURL {
+		mime = imageType(data)
 	}
 	in.images++
-	in.list = append(in.list, input{image: s})
+	in.list = append(in.list, input{image: "data:" + mime + ";base64," + data})
 	return nil
 }
 

@@ -146,8 +146,7 @@ func (d *requestDecoder) source(path string, v jsonedit.Value, m *llm.Media) {
 	path += "." + kind
 	switch kind {
 	case "bytes":
-		m.Data = d.Text(path, inner)
-		d.Base64(path, m.Data)
+		m.Data = d.Base64(path, d.Text(path, inner))
 	case "s3Location":
 		d.object(path, inner, func(key, path string, v jsonedit.Value) {
 			if key == "uri" {

@@ -123,7 +123,7 @@ func (e *requestEncoder) source(p *llm.Media) {
 		e.b.Close('}')
 	case p.Data != "":
 		e.b.Name("bytes")
-		e.b.String(plainBase64(p.Data))
+		e.b.String(p.Data)
 	case p.Parts != nil && e.model.claude():
 		e.b.Name("content")
 		e.b.Open('[')
@@ -150,18 +150,6 @@ func textOf(p *llm.Media) string {
 		}
 	}
 	return text
-}
-
-// plainBase64 converts data to the standard alphabet with padding, the only
-// form that Bedrock accepts.
-func plainBase64(data string) string {
-	if strings.ContainsAny(data, "-_") {
-		data = strings.NewReplacer("-", "+", "_", "/").Replace(data)
-	}
-	if n := len(data) % 4; n > 0 && !strings.ContainsAny(data, "\r\n") {
-		data += "===="[n:]
-	}
-	return data
 }
 
 // documents gives each document of a request a unique name in the characters

@@ -115,7 +115,7 @@ func (a *translationInput) input(path string, v jsonedit.Value) (in input) {
 	case in.text == "" && in.image == "":
 		a.Refuse(path, dialect.CodeValue, "must not be empty")
 	case in.image != "":
-		a.Base64(path, in.image)
+		in.image = a.Base64(path, in.image)
 	}
 	return in
 }

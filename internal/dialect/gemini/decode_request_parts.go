@@ -158,8 +158,7 @@ func (d *requestDecoder) media(p piece, path string) llm.Media {
 	m.At = path
 	switch {
 	case p.kind == "inlineData":
-		d.Base64(path+".data", m.Data)
-		m.Data = dialect.StandardBase64(m.Data) // Google's Python client sends the URL-safe alphabet
+		m.Data = d.Base64(path+".data", m.Data) // Google's Python client sends the URL-safe alphabet
 		if m.Type == "" {
 			d.Refuse(path+".mimeType", dialect.CodeMissing, "is required: send the MIME type of the data")
 		}

@@ -167,7 +167,7 @@ func sourceOf(v jsonedit.Value, kind string) (mime, data, address string) {
 	}
 	for _, s := range [...]string{address, data} {
 		if typ, inner, ok := dialect.ParseDataURL(s); ok {
-			return typ, inner, ""
+			return typ, dialect.StandardBase64(inner), ""
 		}
 	}
 	if mime == "" && data == "" {
@@ -176,7 +176,7 @@ func sourceOf(v jsonedit.Value, kind string) (mime, data, address string) {
 	if mime == "" {
 		mime = usualTypes[kind]
 	}
-	return mime, data, address
+	return mime, dialect.StandardBase64(data), address
 }
 
 // batchVectors reads {embeddings:[{values}]}.

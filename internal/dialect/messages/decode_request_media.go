@@ -57,12 +57,11 @@ func (d *requestDecoder) source(path string, v jsonedit.Value, m *llm.Media) {
 	f := d.object(path, v)
 	switch kind := d.needed(path, "type", f); kind {
 	case "base64":
-		m.Type, m.Data = d.needed(path, "media_type", f), d.needed(path, "data", f)
-		d.Base64(path+".data", m.Data)
+		m.Type, m.Data = d.needed(path, "media_type", f), d.Base64(path+".data", d.needed(path, "data", f))
 	case "url":
 		m.URL = d.needed(path, "url", f)
 		if mime, data, ok := dialect.ParseDataURL(m.URL); ok {
-			m.URL, m.Type, m.Data = "", mime, data
+			m.URL, m.Type, m.Data = "", mime, d.Base64(path+".url", data)
 		}
 	case "file":
 		m.FileID = d.needed(path, "file_id", f)

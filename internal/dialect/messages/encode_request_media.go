@@ -143,13 +143,6 @@ func (e *requestEncoder) plainText(m *llm.Media, mime string) (string, bool) {
 	if e.own || !strings.HasPrefix(mime, "text/") && mime != "application/json" && mime != "application/xml" {
 		return "", false
 	}
-	encoding := base64.StdEncoding
-	if strings.ContainsAny(m.Data, "-_") {
-		encoding = base64.URLEncoding
-	}
-	if len(m.Data)%4 != 0 {
-		encoding = encoding.WithPadding(base64.NoPadding)
-	}
-	b, err := encoding.DecodeString(m.Data)
+	b, err := base64.StdEncoding.DecodeString(m.Data)
 	return string(b), err == nil && utf8.Valid(b)
 }

@@ -93,8 +93,7 @@ func (q *requestDecoder) data(m *llm.Media, address, at string) {
 		q.Refuse(at, dialect.CodeValue, "is not a data: URL")
 		return
 	}
-	q.Base64(at, data)
-	m.Type, m.Data = mime, data
+	m.Type, m.Data = mime, q.Base64(at, data)
 }
 
 func (q *requestDecoder) inputFile(v jsonedit.Value, at string) llm.Part {
@@ -107,8 +106,7 @@ func (q *requestDecoder) inputFile(v jsonedit.Value, at string) llm.Part {
 	case strings.HasPrefix(data, "data:"):
 		q.data(&m, data, at+".file_data")
 	case data != "":
-		q.Base64(at+".file_data", data)
-		m.Data = data
+		m.Data = q.Base64(at+".file_data", data)
 	case m.FileID == "" && m.URL == "":
 		q.Refuse(at, dialect.CodeMissing, "a file needs file_data, file_id or file_url")
 	}
@@ -128,8 +126,7 @@ func (q *requestDecoder) inputAudio(v jsonedit.Value, at string) llm.Part {
 	inner, _ := v.Get("input_audio")
 	q.LoseUnknown(at, v, "type", "input_audio")
 	format := q.needed(inner, at+".input_audio", "format")
-	data := q.member(inner, at+".input_audio", "data")
-	q.Base64(at+".input_audio.data", data)
+	data := q.Base64(at+".input_audio.data", q.member(inner, at+".input_audio", "data"))
 	return llm.Media{Kind: llm.Audio, Type: "audio/" + format, Data: data, At: at}
 }
 

@@ -274,7 +274,6 @@ func (in *inputDecoder) image(v jsonedit.Value, at string) {
 		in.native(v, "image_generation_call", at)
 		return
 	}
-	in.Base64(at+".result", media.Data)
-	media.At = at
+	media.Data, media.At = in.Base64(at+".result", media.Data), at
 	in.assistant(at).add(media)
 }
