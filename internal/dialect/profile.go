@@ -42,6 +42,7 @@ type ChatProfile struct {
 	ContentParts bool                     // messages of assistants and tools may have a list of parts
 	NoNames      bool                     // participants have no names
 	NoReason     bool                     // streams have a terminator and no finish reason
+	Voyage       bool                     // embeddings and rerank in the form of Voyage AI
 
 	// StrictMessages is true if messages with members that the vendor does not
 	// document are rejected.

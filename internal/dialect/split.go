@@ -1,7 +1,9 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"modelgate/internal/jsonedit"
 )
@@ -60,7 +62,7 @@ func JoinEmbeddings(dst []byte, responses [][]byte) ([]byte, error) {
 		n, _ := prompt.Int()
 		tokens += n
 		data, _ := v.Get("data")
-		for e := range data.Elements() {
+		for _, e := range ByIndex(data) {
 			appendNumbered(&b, e, vectors)
 			vectors++
 		}
@@ -77,6 +79,31 @@ func JoinEmbeddings(dst []byte, responses [][]byte) ([]byte, error) {
 	b.Close('}')
 	b.Close('}')
 	return b.Bytes(), nil
+}
+
+// ByIndex returns the elements of a list of embeddings in the order of their members index,
+// which are those of the inputs. An element without one has the index of its place.
+// https://platform.openai.com/docs/api-reference/embeddings/object
+func ByIndex(list jsonedit.Value) []jsonedit.Value {
+	type numbered struct {
+		index int64
+		value jsonedit.Value
+	}
+	var all []numbered
+	for e := range list.Elements() {
+		index, _ := e.Get("index")
+		n, ok := index.Int()
+		if !ok {
+			n = int64(len(all))
+		}
+		all = append(all, numbered{n, e})
+	}
+	slices.SortStableFunc(all, func(a, b numbered) int { return cmp.Compare(a.index, b.index) })
+	sorted := make([]jsonedit.Value, len(all))
+	for i := range all {
+		sorted[i] = all[i].value
+	}
+	return sorted
 }
 
 // appendNumbered writes a vector with index n.

@@ -32,7 +32,7 @@ var samplings = [protocolCount]sampling{
 	},
 	geminiIndex: {
 		path: "generationConfig", limit: bounds{name: "maxOutputTokens", low: 1}, stops: "stopSequences", mostStops: 5,
-		temperature: bounds{"temperature", 0, 2}, topP: bounds{"topP", 0, 1}, topK: bounds{"topK", 1, 1e6}, seed: bounds{"seed", -1 << 31, 1 << 31},
+		temperature: bounds{"temperature", 0, 2}, topP: bounds{"topP", 0, 1}, topK: bounds{"topK", 1, 1e6}, seed: bounds{"seed", -1 << 31, 1<<31 - 1}, // https://ai.google.dev/api/generate-content#generationconfig
 		frequency: bounds{"frequencyPenalty", -2, 2}, presence: bounds{"presencePenalty", -2, 2}, candidates: bounds{"candidateCount", 1, 8},
 	},
 	converseIndex: {

@@ -3,6 +3,7 @@ package chat_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -366,5 +367,26 @@ func TestFaultsInStreamsAreReported(t *testing.T) {
 		if r, err := (chat.Dialect{}).DecodeResponse([]byte(body), nil, dialect.RequestTarget{}); err == nil {
 			t.Errorf("%s decodes to %+v, want an error", body, r)
 		}
+	}
+}
+
+// The members id, data, transcript and expires_at are required.
+// https://platform.openai.com/docs/api-reference/chat/object#chat-object-choices-message-audio
+func TestSpokenResponsesHaveAnExpiry(t *testing.T) {
+	r := &llm.Response{Model: "m", Choices: []llm.Choice{{Parts: []llm.Part{llm.Media{Kind: llm.Audio, Data: "QUI="}}, Stop: llm.StopEnd}}}
+	body := chat.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{ID: "1", Created: 7})
+	var got struct {
+		Choices []struct {
+			Message struct {
+				Audio map[string]any
+			}
+		}
+	}
+	if err := json.Unmarshal(body, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"id": "audio_1", "data": "QUI=", "transcript": "", "expires_at": 7.0}
+	if audio := got.Choices[0].Message.Audio; !maps.Equal(audio, want) {
+		t.Errorf("audio = %v, want %v", audio, want)
 	}
 }

@@ -145,7 +145,7 @@ func (w *writer) message(g *messageParts, parts []llm.Part, to *dialect.Response
 	w.annotations(parts)
 	if g.audio != nil {
 		w.Name("audio")
-		w.audio(g.audio, to.ID)
+		w.audio(g.audio, to)
 	}
 	w.calls(g, to)
 	w.blocks(parts, g, to.Strict)

@@ -229,7 +229,7 @@ func (e *streamEncoder) openMedia(dst []byte, ev *llm.Event, m llm.Media) []byte
 	w := writer{jsonedit.AppendLine(e.chunk(dst, ev.Choice))}
 	w.Open('{')
 	w.Name("audio")
-	w.audio(&m, e.to.ID)
+	w.audio(&m, &e.to)
 	w.Close('}')
 	return e.undecided(w.Bytes())
 }

@@ -349,11 +349,16 @@ func isAudioOutput(p llm.Part) bool {
 	return ok && m.Kind == llm.Audio
 }
 
-// audio writes the audio output.
-func (w *writer) audio(m *llm.Media, id string) {
+// audio writes the audio output. Providers other than the vendor keep none for later turns,
+// so it expires at once.
+// https://platform.openai.com/docs/api-reference/chat/object#chat-object-choices-message-audio
+func (w *writer) audio(m *llm.Media, to *dialect.ResponseTarget) {
 	w.Open('{')
 	if !repeated(m.Extra, "id") {
-		w.textMember("id", "audio_"+id)
+		w.textMember("id", "audio_"+to.ID)
+	}
+	if !repeated(m.Extra, "expires_at") {
+		w.intMember("expires_at", to.Created)
 	}
 	w.textMember("data", m.Data)
 	if !repeated(m.Extra, "transcript") {

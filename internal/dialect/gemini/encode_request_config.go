@@ -48,6 +48,11 @@ func (w *requestEncoder) sampling() {
 		w.changes.Adapt(llm.FieldTopLogprobs, "20")
 		r.TopLogprobs = &most
 	}
+	if n := r.Seed; n != nil && int64(int32(*n)) != *n && !w.own {
+		low := int64(int32(*n))
+		w.changes.Adapt(llm.FieldSeed, strconv.FormatInt(low, 10)+", since the provider takes integers of 32 bits")
+		r.Seed = &low
+	}
 	scalars.Append(&w.b, &r)
 }
 

@@ -193,7 +193,7 @@ func chatVectors(body []byte) (list []jsonedit.Value, tokens int64, err error) {
 		return nil, 0, err
 	}
 	data, _ := v.Get("data")
-	for e := range data.Elements() {
+	for _, e := range dialect.ByIndex(data) {
 		vector, _ := e.Get("embedding")
 		if vector.Kind() != jsonedit.Array {
 			return nil, 0, errNoVectors

@@ -73,35 +73,40 @@ func (c *counts) modalities(audio, image *int64, v jsonedit.Value) {
 // usage returns the counters without overlaps: cached tokens are part of the
 // prompt; tokens of tool results and thoughts are not part of other counters.
 func (c *counts) usage() llm.Usage {
-	candidates, thoughts := c.written()
+	candidates, thoughts, tools := c.parts()
 	u := llm.Usage{Reasoning: thoughts}
 	c.counter.Mark(&u)
 	prompt := c.prompt
 	u.CachedInput = part(&prompt, c.cached)
 	u.InputAudio = part(&prompt, max(0, c.promptAudio-c.cachedAudio))
-	u.Input = prompt + c.tools
+	u.Input = prompt + tools
 	u.OutputAudio = part(&candidates, c.candidatesAudio)
 	u.Output = candidates
 	u.InputImage, u.OutputImage = min(max(0, c.promptImage-c.cachedImage), prompt), min(c.candidatesImage, candidates)
 	return u
 }
 
-// written returns the tokens of candidates and of thoughts, so that all counters
-// add up to the total: a counter that was never reported has the rest, and
-// thoughts that are part of the candidates are counted once.
-func (c *counts) written() (candidates, thoughts int64) {
-	candidates, thoughts = c.candidates, c.thoughts
-	rest := c.total - c.prompt - c.tools - candidates - thoughts
+// parts returns the tokens of candidates, of thoughts and of the results of tools, so that
+// all counters add up to the total: a counter that was never reported has the rest, or else
+// the tools that the provider ran, and tokens that are part of another counter are counted
+// once.
+func (c *counts) parts() (candidates, thoughts, tools int64) {
+	candidates, thoughts, tools = c.candidates, c.thoughts, c.tools
+	rest := c.total - c.prompt - tools - candidates - thoughts
 	switch {
-	case c.total == 0:
+	case c.total == 0 || rest == 0:
 	case rest > 0 && !c.hasCandidates:
 		candidates = rest
 	case rest > 0 && !c.hasThoughts:
 		thoughts = rest
+	case rest > 0:
+		tools += rest
 	case rest == -thoughts && candidates >= thoughts:
 		candidates -= thoughts
+	case rest == -tools:
+		tools = 0
 	}
-	return candidates, thoughts
+	return candidates, thoughts, tools
 }
 
 // part subtracts up to n from *whole and returns what it subtracted.

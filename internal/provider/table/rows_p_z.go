@@ -341,10 +341,9 @@ func rowsPToZ() []*provider.Spec {
 			Aliases: []string{"voyage-ai"},
 			BaseURL: "https://api.voyageai.com/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "VOYAGE_API_KEY",
-			Paths: paths(api.Embeddings, api.Rerank),
-			// https://docs.voyageai.com/reference/embeddings-api
-			Rename: rename{"dimensions": "output_dimension"},
-			Notes:  []string{"encoding_format may be base64 or absent. Usage has only total_tokens. Reranking has its own format."},
+			Paths:   paths(api.Embeddings, api.Rerank),
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{Voyage: true}},
+			Notes:   []string{"Usage has only total_tokens. Reranking takes the parameters of both formats, and the response has results in addition to data."},
 		},
 		{
 			ID: "watsonx", Name: "IBM watsonx.ai",

@@ -36,6 +36,9 @@ func TestProfilesAreOfDialectsWithAPath(t *testing.T) {
 			api.DialectChat: p.Chat != nil, api.DialectMessages: p.Messages != nil, api.DialectResponses: p.Responses != nil, api.DialectGemini: p.Vertex,
 		} {
 			_, ok := s.Path(d.ConversationOperation())
+			if d == api.DialectChat && !ok {
+				_, ok = s.Path(api.Embeddings)
+			}
 			if set && !ok && s.Complete == nil { // which may add a path
 				t.Errorf("has a profile for %s and no path", d)
 			}

@@ -1,0 +1,135 @@
+package chat
+
+import (
+	"errors"
+	"fmt"
+
+	"modelgate/api"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+)
+
+// Translator returns the translator of embeddings or rerank for a host that has its own form
+// of them.
+func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.Translator, bool) {
+	switch p := to.Profile.Chat; {
+	case p == nil || !p.Voyage:
+	case op == api.Embeddings:
+		return dialect.Translator{Request: voyageEmbeddings, Response: voyageVectors}, true
+	case op == api.Rerank:
+		return dialect.Translator{Request: voyageRerank, Response: voyageRanks}, true
+	}
+	return dialect.Translator{}, false
+}
+
+// voyageEmbeddings translates a request for embeddings: the host knows no encoding_format
+// other than base64, and no users or tokens.
+// https://docs.voyageai.com/reference/embeddings-api
+func voyageEmbeddings(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+	var d jsonedit.Doc
+	if err := d.Scan(body); err != nil {
+		return dst, nil, dialect.Invalid("body", dialect.CodeType, "%v", err)
+	}
+	input, _ := d.Find("input")
+	for e := range input.Elements() {
+		if e.Kind() != jsonedit.String {
+			return dst, nil, dialect.Unsupported("input", to, "tokens and arrays inside arrays; send strings")
+		}
+	}
+	changes := dialect.NewParamChanges(&llm.Request{})
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	for key, v := range d.Members() {
+		name := key.String()
+		switch {
+		case v.IsNull():
+			continue
+		case name == "model":
+			b.Name(name)
+			b.String(to.Model)
+			continue
+		case name == "encoding_format" && string(v.Raw()) == `"float"`: // numbers are the default
+			continue
+		case name == "dimensions":
+			name = "output_dimension"
+		case name == "user":
+			changes.DropNamed(name)
+			continue
+		}
+		b.Name(name)
+		b.Raw(v.Raw())
+	}
+	b.Close('}')
+	return b.Bytes(), changes.List(), nil
+}
+
+// voyageVectors returns the response as it is.
+func voyageVectors(dst, body, _ []byte, _ dialect.RequestTarget) ([]byte, error) {
+	return append(dst, body...), nil
+}
+
+// voyageRerank translates a request for reranking. Documents are strings, and the number of
+// results is top_k.
+// https://docs.voyageai.com/reference/reranker-api
+func voyageRerank(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+	var d jsonedit.Doc
+	if err := d.Scan(body); err != nil {
+		return dst, nil, dialect.Invalid("body", dialect.CodeType, "%v", err)
+	}
+	changes := dialect.NewParamChanges(&llm.Request{})
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("model")
+	b.String(to.Model)
+	if err := dialect.AppendRerankRequest(&b, &d); err != nil {
+		return dst, nil, err
+	}
+	_, native := d.Find("top_k")
+	for key, v := range d.Members() {
+		name := key.String()
+		switch {
+		case v.IsNull(), name == "model", name == "query", name == "documents", name == "return_documents": // the gateway adds the documents to the response
+			continue
+		case name == "top_n" && !native:
+			name = "top_k"
+		case name == "rank_fields":
+			changes.AdaptNamed(name, "documents as lines of these fields")
+			continue
+		case name != "top_k" && name != "truncation":
+			changes.DropNamed(name)
+			continue
+		}
+		b.Name(name)
+		b.Raw(v.Raw())
+	}
+	b.Close('}')
+	return b.Bytes(), changes.List(), nil
+}
+
+// voyageRanks adds the unified list of results to the response, whose own list is data.
+func voyageRanks(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return dst, fmt.Errorf("reading ranks of %s: %w", to.Provider, err)
+	}
+	data, ok := v.Get("data")
+	if !ok || data.Kind() != jsonedit.Array {
+		return dst, errors.New("the response has no ranks")
+	}
+	var d jsonedit.Doc
+	if d.Scan(asked) != nil {
+		d.Reset()
+	}
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	for key, member := range v.Fields() {
+		if !key.Is("results") {
+			b.Key(key.String())
+			b.Raw(member.Raw())
+		}
+	}
+	dialect.AppendRerankResults(&b, data, &d)
+	b.Close('}')
+	return b.Bytes(), nil
+}
