@@ -38,6 +38,7 @@ func TestRequestsAreSummedByGroups(t *testing.T) {
 	admin := h.sessions["admin"]
 	for _, base := range []string{"/analytics/groups/", "/logs/groups/"} {
 		prove(t, "S-391 S-392 S-395", "GET "+base+"{groupBy} counts requests by each of the eight, and nothing else unless asked", func(t *testing.T) {
+			covers(t, "S-520")
 			for _, g := range groupings {
 				rows := h.groups(t, admin, base+g)
 				if len(rows) == 0 || len(rows[0]) != 3 || rows[0]["requests"] == nil || rows[0]["object"] != "analytics-group" {
@@ -185,6 +186,7 @@ func TestAnalyticsAreShownAsTheOrganisationSays(t *testing.T) {
 		{"S-466 S-467 S-468", `"membersViewAnalytics":false,"managersViewAnalytics":false`, "member manager"},
 	} {
 		prove(t, tt.of, "analytics with {"+tt.switches+"}", func(t *testing.T) {
+			covers(t, "S-537")
 			h.set(t, tt.switches, "")
 			for _, name := range []string{"member", "manager", "admin"} {
 				want := http.StatusOK
@@ -200,6 +202,7 @@ func TestAnalyticsAreShownAsTheOrganisationSays(t *testing.T) {
 		})
 	}
 	prove(t, "S-396", "sums of an archived workspace are shown to admins of the organisation alone", func(t *testing.T) {
+		covers(t, "S-521")
 		h.set(t, "", "")
 		second, _ := h.root(t, "POST", "/v1/admin/workspaces", `{"name":"second","users":["member@example.com","manager@example.com"]}`)["id"].(string)
 		key := h.made(t, "/v1/api-keys/workspace/service", `{"name":"s","workspace_id":"`+second+`","scopes":["completions.write"]}`)

@@ -291,3 +291,25 @@ func TestUnsupportedParametersAreAnnounced(t *testing.T) {
 		}
 	})
 }
+
+// TestDeprecatedParametersAreAccepted sends the older form of tools: to a provider of the
+// chat protocol as it is, to another as tools.
+func TestDeprecatedParametersAreAccepted(t *testing.T) {
+	g, _ := start(t)
+	body := `{"model":"claude-sonnet-4-5","messages":[{"role":"user","content":"hi"}],"functions":[{"name":"look","parameters":{}}],"function_call":{"name":"look"}}`
+	prove(t, "S-597", "by a provider of the chat protocol", func(t *testing.T) {
+		p := newProvider(t, nil)
+		g.do(t, "POST", "/v1/chat/completions", body, to(p)...).fine(t)
+		if in := p.only(t); string(in.body) != body {
+			t.Errorf("the provider got %s, want what was sent", in.body)
+		}
+	})
+	prove(t, "S-597", "by a provider of another protocol", func(t *testing.T) {
+		p := newProvider(t, speaks(false))
+		g.do(t, "POST", "/v1/chat/completions", body, byProvider("anthropic").to(p)...).fine(t)
+		in := p.only(t)
+		if choice, tools := in.field(t, "tool_choice"), in.field(t, "tools"); !strings.Contains(choice, `"look"`) || !strings.Contains(tools, `"look"`) {
+			t.Errorf("the provider got the tools %s and the choice %s, want look", tools, choice)
+		}
+	})
+}

@@ -146,3 +146,21 @@ func TestOnlyTheExactValueTurnsFeaturesOff(t *testing.T) {
 		})
 	}
 }
+
+func TestRetentionIsDisplayed(t *testing.T) {
+	for _, tt := range []struct{ of, variable, field, standard string }{
+		{"S-514", "LOG_RETENTION_DISPLAY", "log_retention_display", "90"},
+		{"S-515", "METRICS_RETENTION_DISPLAY", "metrics_retention_display", "365"},
+	} {
+		prove(t, tt.of, tt.variable, func(t *testing.T) {
+			g := launchFor(t, "version: 1\n")
+			for _, want := range []string{tt.standard, "7"} {
+				organisation := g.do(t, "GET", "/v1/admin/organisation", "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)
+				if got := fmt.Sprint(organisation[tt.field]); got != want {
+					t.Errorf("%s = %s, want %s", tt.field, got, want)
+				}
+				g.again(t, tt.variable+"=7")
+			}
+		})
+	}
+}

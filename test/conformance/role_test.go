@@ -237,3 +237,44 @@ func TestWorkspacesOverrideInheritedSettings(t *testing.T) {
 		})
 	}
 }
+
+// TestRoleSettingsHoldForAllData reads logs, traces, analytics and prompts with each setting
+// turned off for a role, as its members and as those of the other role.
+func TestRoleSettingsHoldForAllData(t *testing.T) {
+	h := populate(t)
+	prompt, _ := h.root(t, "POST", "/v1/prompts", `{"name":"P","string":"hi","model":"m","parameters":{},"workspace_id":"default"}`)["id"].(string)
+	const refused = -1
+	rows := func(t *testing.T, name, path string) int {
+		t.Helper()
+		got := h.do(t, "GET", "/v1"+path, "", "x-gateway-api-key", h.sessions[name])
+		if got.status == http.StatusForbidden {
+			return refused
+		}
+		data, ok := got.fine(t).object(t)["data"].([]any)
+		if !ok {
+			return 1
+		}
+		return len(data)
+	}
+	for setting, want := range map[string]map[string]int{
+		"ViewAllData":   {"/logs": 1, "/logs/traces": 1, "/analytics/groups/api_key": 1, "/logs/groups/api_key": 1, "/prompts": 1},
+		"ViewAnalytics": {"/logs": 5, "/logs/traces": 5, "/analytics/groups/api_key": refused, "/logs/groups/api_key": refused, "/prompts": 1},
+		"ViewPrompts":   {"/logs": 5, "/logs/traces": 5, "/analytics/groups/api_key": 5, "/prompts": refused, "/prompts/" + prompt: refused},
+	} {
+		for role, other := range map[string]string{"member": "manager", "manager": "member"} {
+			prove(t, "S-470", role+"s"+setting, func(t *testing.T) {
+				h.set(t, fmt.Sprintf(`"%ss%s":false`, role, setting), "")
+				for path, n := range want {
+					if got := rows(t, role, path); got != n {
+						t.Errorf("GET %s of the %s: %d rows, want %d (%d is a refusal)", path, role, got, n, refused)
+					}
+					for _, name := range []string{other, "admin"} {
+						if got := rows(t, name, path); got == refused || got < n {
+							t.Errorf("GET %s of the %s: %d rows, want all", path, name, got)
+						}
+					}
+				}
+			})
+		}
+	}
+}

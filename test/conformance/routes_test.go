@@ -131,6 +131,15 @@ func TestHeadersOfTheGateway(t *testing.T) {
 		p.forget()
 		g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).fine(t)
 	})
+	prove(t, "S-600", "no header chooses a version", func(t *testing.T) {
+		for _, header := range [][]string{nil, {"x-gateway-version", "2"}, {"Accept", "application/vnd.modelgate.v2+json"}, {"Api-Version", "1999-01-01"}} {
+			p.forget()
+			got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, header...)...).fine(t)
+			if in := p.only(t); in.uri != "/v1/chat/completions" || string(got.body) != cannedBodies["/chat/completions"] {
+				t.Errorf("with %v the provider was asked for %s and the client got %s", header, in.uri, got.body)
+			}
+		}
+	})
 	prove(t, "S-419", "a header that is left out changes nothing of a config", func(t *testing.T) {
 		p := newProvider(t, hang)
 		g.ask(t, leaf(p, `"forward_headers":["X-Team"]`, `"request_timeout":200`), "X-Team", "one").refused(t, http.StatusRequestTimeout)

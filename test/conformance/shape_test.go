@@ -86,6 +86,7 @@ func TestFieldsOfResponsesArrive(t *testing.T) {
 		{modelRoutes[3], []shape{
 			has("S-152 S-044", `1700000003`, "created"),
 			has("S-152 S-328", `"https://images.example.com/1?se=60m\u0026sig=a%2Fb"`, "data", 0, "url"),
+			has("S-500", `"https://images.example.com/1?se=60m\u0026sig=a%2Fb"`, "data", 0, "url"),
 			has("S-152", `"a cat, sitting"`, "data", 0, "revised_prompt"),
 			has("S-152", `"aGVsbG8="`, "data", 1, "b64_json"),
 		}},
