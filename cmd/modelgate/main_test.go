@@ -192,11 +192,11 @@ func TestTheFirstStartPrintsAKeyOnce(t *testing.T) {
 }
 
 func TestABootstrapKeyCountsFromTheFirstStart(t *testing.T) {
-	r := start(t, []string{"MODELGATE_BOOTSTRAP_KEY=boot", "MODELGATE_DATA=" + t.TempDir()})
-	if got := r.status(t, "boot"); got != 200 {
+	r := start(t, []string{"MODELGATE_BOOTSTRAP_KEY=boot-of-a-test-0123", "MODELGATE_DATA=" + t.TempDir()})
+	if got := r.status(t, "boot-of-a-test-0123"); got != 200 {
 		t.Errorf("the bootstrap key is answered %d, want 200", got)
 	}
-	if out := r.out.String(); printedKey.MatchString(out) || strings.Contains(out, "boot\n") {
+	if out := r.out.String(); printedKey.MatchString(out) || strings.Contains(out, "boot-of-a-test-0123") {
 		t.Errorf("a start with a bootstrap key printed a key: %s", out)
 	}
 	if got := r.status(t, "shoe"); got != 401 {
@@ -204,9 +204,16 @@ func TestABootstrapKeyCountsFromTheFirstStart(t *testing.T) {
 	}
 }
 
+func TestShortBootstrapKeysAreRefused(t *testing.T) {
+	code, _, errs := invoke(t, []string{"MODELGATE_BOOTSTRAP_KEY=fifteen-bytes-1"}, "", "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--admin-listen", "off")
+	if code != 1 || !strings.Contains(errs, "MODELGATE_BOOTSTRAP_KEY") || !strings.Contains(errs, "at least 16") || strings.Contains(errs, "fifteen-bytes-1") {
+		t.Errorf("serve with a key of 15 bytes = %d: %s", code, errs)
+	}
+}
+
 func TestAKeyMadeWhileServingCounts(t *testing.T) {
 	data := t.TempDir()
-	r := start(t, []string{"MODELGATE_BOOTSTRAP_KEY=boot"}, "--data", data)
+	r := start(t, []string{"MODELGATE_BOOTSTRAP_KEY=boot-of-a-test-0123"}, "--data", data)
 	code, out, errs := invoke(t, nil, "", "keys", "create", "--data", data, "--name", "late", "--json", "--expires", "1h")
 	var made createdKey
 	if err := json.Unmarshal([]byte(out), &made); code != 0 || err != nil || made.Name != "late" || made.ExpiresAt == nil || !printedKey.MatchString(made.Key) {

@@ -73,22 +73,22 @@ func mustRead(t *testing.T, file string) string {
 
 func TestARunningGatewayTakesWhatIsApplied(t *testing.T) {
 	data, file := t.TempDir(), filepath.Join(t.TempDir(), "state.yaml")
-	r := start(t, []string{"MODELGATE_BOOTSTRAP_KEY=boot"}, "--data", data)
-	// The hash of the key "test".
-	mustWrite(t, file, "keys: [{name: ci, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}]\nlog: {level: info}\n")
-	if got := r.status(t, "test"); got != 401 {
+	r := start(t, []string{"MODELGATE_BOOTSTRAP_KEY=boot-of-a-test-0123"}, "--data", data)
+	// The hash of "a-key-of-the-state-file".
+	mustWrite(t, file, "keys: [{name: ci, sha256: 129803f329494c52c9bd8789f31400fda8ee7153c8fec7a9fa248eb78befab39}]\nlog: {level: info}\n")
+	if got := r.status(t, "a-key-of-the-state-file"); got != 401 {
 		t.Fatalf("before, the key is answered %d", got)
 	}
 	code, out, errs := invoke(t, nil, "", "apply", "--data", data, file)
-	if code != 0 || !strings.Contains(out, "+ key default/ci 9f86d081884c\n") || !strings.Contains(errs, "log not applied") {
+	if code != 0 || !strings.Contains(out, "+ key default/ci 129803f32949\n") || !strings.Contains(errs, "log not applied") {
 		t.Fatalf("apply = %d: %s %s", code, out, errs)
 	}
-	waitStatus(t, r, "test", 200)
+	waitStatus(t, r, "a-key-of-the-state-file", 200)
 	mustWrite(t, file, "keys: []\n")
 	if code, out, errs := invoke(t, nil, "", "apply", "--data", data, "--prune", file); code != 0 || !strings.Contains(out, "- key default/ci") {
 		t.Fatalf("apply --prune = %d: %s %s", code, out, errs)
 	}
-	waitStatus(t, r, "test", 401)
+	waitStatus(t, r, "a-key-of-the-state-file", 401)
 }
 
 func TestSchemasArePrinted(t *testing.T) {

@@ -26,6 +26,10 @@ const KeyPrefix = "mg-"
 // cannot be brute-forced.
 type Hash [sha256.Size]byte
 
+// MinKeyBytes is the least length of keys and tokens that an operator chooses; shorter ones
+// could be guessed.
+const MinKeyBytes = 16
+
 // HashKey returns the hash of key. It does not allocate for keys of the usual length.
 func HashKey(key string) Hash {
 	var room [128]byte

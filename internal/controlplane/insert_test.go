@@ -133,7 +133,7 @@ func TestPostingToTheLogIsAllOrNothing(t *testing.T) {
 
 func TestPostingToTheLogNeedsItsScopeAndAWorkspace(t *testing.T) {
 	key := func(name, scopes string) string {
-		return fmt.Sprintf("  - {name: %s, sha256: %s, scopes: [%s]}\n", name, access.HashKey("mg-"+name), scopes)
+		return fmt.Sprintf("  - {name: %s, sha256: %s, scopes: [%s]}\n", name, access.HashKey("mg-key-of-a-test-"+name), scopes)
 	}
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: "keys:\n" + key("writer", "logs.write") + key("models", "completions.write")})
 	made := g.Post("/api-keys/organisation/service", `{"name":"o","scopes":["logs.list","logs.view"]}`).JSON(t)
@@ -141,7 +141,7 @@ func TestPostingToTheLogNeedsItsScopeAndAWorkspace(t *testing.T) {
 	for _, tt := range []struct {
 		key    string
 		status int
-	}{{"mg-writer", 200}, {"mg-models", 403}, {organisation, 403}, {"mg-nobody", 401}} {
+	}{{"mg-key-of-a-test-writer", 200}, {"mg-key-of-a-test-models", 403}, {organisation, 403}, {"mg-key-of-a-test-nobody", 401}} {
 		res := g.Post("/logs", bare, "x-gateway-api-key", tt.key)
 		for res.Status == 401 && tt.key == organisation { // taken within a second
 			res = g.Post("/logs", bare, "x-gateway-api-key", tt.key)

@@ -18,7 +18,7 @@ const smallLimits = "limits: {json_body: 64 KB, upload_body: 128 KB}\n"
 func keysFile(t *testing.T) string {
 	t.Helper()
 	key := func(name, more string) string {
-		return fmt.Sprintf("  - {name: %s, sha256: %s%s}\n", name, access.HashKey("mg-key-of-"+name), more)
+		return fmt.Sprintf("  - {name: %s, sha256: %s%s}\n", name, access.HashKey("mg-key-of-the-"+name), more)
 	}
 	return smallLimits + "keys:\n" + key("narrow", ", providers: [openai]") + key("slug", ", providers: [simulator]") +
 		key("reader", ", scopes: [logs.list, logs.view]") + key("lister", ", scopes: [models.list]") + key("none", ", scopes: []")
@@ -41,12 +41,12 @@ func TestEveryRefusalHasItsCodeAndIsRecorded(t *testing.T) {
 		{"empty bearer", chat, plainChat, []string{"x-gateway-api-key", "", "authorization", "Bearer "}, 401, "missing_api_key", "x-gateway-api-key", ""},
 		{"wrong key", chat, plainChat, []string{"x-gateway-api-key", "mg-wrong"}, 401, "invalid_api_key", "x-gateway-api-key", ""},
 		{"wrong key on pass-through", "/any", plainChat, []string{"x-gateway-api-key", "mg-wrong"}, 401, "invalid_api_key", "x-gateway-api-key", ""},
-		{"provider not allowed", chat, plainChat, []string{"x-gateway-api-key", "mg-key-of-narrow"}, 403, "provider_not_allowed", "", "@simulator"},
-		{"row not allowed", chat, plainChat, []string{"x-gateway-api-key", "mg-key-of-slug", "x-gateway-provider", "openai", "authorization", "Bearer k"}, 403, "provider_not_allowed", "", "openai"},
-		{"alias not allowed", chat, plainChat, []string{"x-gateway-api-key", "mg-key-of-slug", "x-gateway-provider", "vendora", "authorization", "Bearer k"}, 403, "provider_not_allowed", "", "openai"},
-		{"scope of logs", chat, plainChat, []string{"x-gateway-api-key", "mg-key-of-reader"}, 403, "forbidden", "", "completions.write"},
-		{"scope of models", "/any", plainChat, []string{"x-gateway-api-key", "mg-key-of-lister"}, 403, "forbidden", "", "completions.write"},
-		{"no scope at all", chat, plainChat, []string{"x-gateway-api-key", "mg-key-of-none"}, 403, "forbidden", "", "completions.write"},
+		{"provider not allowed", chat, plainChat, []string{"x-gateway-api-key", "mg-key-of-the-narrow"}, 403, "provider_not_allowed", "", "@simulator"},
+		{"row not allowed", chat, plainChat, []string{"x-gateway-api-key", "mg-key-of-the-slug", "x-gateway-provider", "openai", "authorization", "Bearer k"}, 403, "provider_not_allowed", "", "openai"},
+		{"alias not allowed", chat, plainChat, []string{"x-gateway-api-key", "mg-key-of-the-slug", "x-gateway-provider", "vendora", "authorization", "Bearer k"}, 403, "provider_not_allowed", "", "openai"},
+		{"scope of logs", chat, plainChat, []string{"x-gateway-api-key", "mg-key-of-the-reader"}, 403, "forbidden", "", "completions.write"},
+		{"scope of models", "/any", plainChat, []string{"x-gateway-api-key", "mg-key-of-the-lister"}, 403, "forbidden", "", "completions.write"},
+		{"no scope at all", chat, plainChat, []string{"x-gateway-api-key", "mg-key-of-the-none"}, 403, "forbidden", "", "completions.write"},
 		{"not JSON", chat, "hello", nil, 400, "invalid_json", "", "line 1, column 1"},
 		{"broken JSON", chat, "{\n  \"model\": \"m\",\n  \"messages\": [}\n", nil, 400, "invalid_json", "", "line 3, column 16"},
 		{"JSON that ends early", chat, `{"model":"m"`, nil, 400, "invalid_json", "", "line 1"},
@@ -103,7 +103,7 @@ func TestEveryRefusalHasItsCodeAndIsRecorded(t *testing.T) {
 	if text := g.Log.String(); strings.Contains(text, "level=ERROR") {
 		t.Errorf("a refusal was logged as an error:\n%s", text)
 	}
-	allowed := g.Post(chat, plainChat, "x-gateway-api-key", "mg-key-of-slug")
+	allowed := g.Post(chat, plainChat, "x-gateway-api-key", "mg-key-of-the-slug")
 	if allowed.Status != 200 {
 		t.Errorf("a key limited to the slug: %d %s, want 200", allowed.Status, allowed.Body)
 	}

@@ -201,11 +201,11 @@ func TestTheListOfModels(t *testing.T) {
 		t.Errorf("failed_providers = %s, want @dead and @simulator", failed)
 	}
 	recorded(t, g.Entry(res), map[string]any{"status": 200, "operation": "models"})
-	res = g.Get("/models", "x-gateway-provider", "", "x-gateway-api-key", "mg-key-of-narrow")
+	res = g.Get("/models", "x-gateway-provider", "", "x-gateway-api-key", "mg-key-of-the-narrow")
 	if got := fmt.Sprint(ids(res), res.JSON(t)["failed_providers"]); got != "[] <nil>" {
 		t.Errorf("a key limited to openai sees %s, want nothing", got)
 	}
-	if res := g.Get("/models", "x-gateway-provider", "", "x-gateway-api-key", "mg-key-of-reader"); res.Status != 403 {
+	if res := g.Get("/models", "x-gateway-provider", "", "x-gateway-api-key", "mg-key-of-the-reader"); res.Status != 403 {
 		t.Errorf("a key without models.list got %d, want 403", res.Status)
 	}
 	g = gatewaytest.New(t, o) // one that has not seen the simulator fail
@@ -213,7 +213,7 @@ func TestTheListOfModels(t *testing.T) {
 		io.WriteString(c.w, `{"data":[{"id":"x/1"}]}`)
 		c.finish()
 	})
-	res = g.Get("/models", "x-gateway-provider", "", "x-gateway-api-key", "mg-key-of-slug")
+	res = g.Get("/models", "x-gateway-provider", "", "x-gateway-api-key", "mg-key-of-the-slug")
 	if got := fmt.Sprint(ids(res)); got != "[@simulator/x/1]" {
 		t.Errorf("a key limited to simulator sees %s", got)
 	}

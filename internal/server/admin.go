@@ -16,17 +16,23 @@ import (
 	"modelgate/internal/snapshot"
 )
 
-// minAdminToken is the shortest admin token, in bytes; shorter ones could be guessed.
-const minAdminToken = 16
-
 // checkAdmin returns an error for an admin listener that other hosts could read without
 // a token.
 func checkAdmin(addr net.Addr, token secret.String) error {
-	if n := len(token.Reveal()); n > 0 && n < minAdminToken {
-		return fmt.Errorf("the admin token has %d bytes; use at least %d", n, minAdminToken)
+	if err := checkLength("the admin token", token); err != nil {
+		return err
 	}
 	if tcp, ok := addr.(*net.TCPAddr); token.Empty() && (!ok || !tcp.IP.IsLoopback()) {
 		return fmt.Errorf("the admin address %s can be reached from other machines and has no token; set MODELGATE_ADMIN_TOKEN or --admin-token-file, or listen on 127.0.0.1 with --admin-listen", addr)
+	}
+	return nil
+}
+
+// checkLength returns an error for a secret that could be guessed. Name is its name in the
+// error. An empty secret is none.
+func checkLength(name string, s secret.String) error {
+	if n := len(s.Reveal()); n > 0 && n < access.MinKeyBytes {
+		return fmt.Errorf("%s has %d bytes; use at least %d, for example the output of: openssl rand -base64 32", name, n, access.MinKeyBytes)
 	}
 	return nil
 }

@@ -68,15 +68,15 @@ func TestOfARotatedKeyBothSecretsCountForAWhile(t *testing.T) {
 		g := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
 		db := storetest.Open(t, dsn)
 		now := time.Now()
-		before := access.HashKey("mg-before")
-		k := store.Key{ID: "k", Name: "k", Hash: access.HashKey("mg-now"), PreviousHash: &before, TransitionEndsAt: now.Add(time.Hour),
+		before := access.HashKey("mg-before-of-a-test")
+		k := store.Key{ID: "k", Name: "k", Hash: access.HashKey("mg-now-of-a-test"), PreviousHash: &before, TransitionEndsAt: now.Add(time.Hour),
 			Scopes: []access.Scope{access.ScopeAll}, CreatedAt: now}
 		if err := db.CreateKey(t.Context(), k); err != nil {
 			t.Fatal(err)
 		}
 		ask := func(key string) int { return g.Post("/chat/completions", chat, "x-gateway-api-key", key).Status }
-		waittest.Until(t, "the new secret counts", func() bool { return ask("mg-now") == 200 })
-		if got := ask("mg-before"); got != 200 {
+		waittest.Until(t, "the new secret counts", func() bool { return ask("mg-now-of-a-test") == 200 })
+		if got := ask("mg-before-of-a-test"); got != 200 {
 			t.Errorf("the secret before, in the transition: %d, want 200", got)
 		}
 		k.TransitionEndsAt = now.Add(-time.Second)
@@ -84,8 +84,8 @@ func TestOfARotatedKeyBothSecretsCountForAWhile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		waittest.Until(t, "the secret before is refused", func() bool { return ask("mg-before") == 401 })
-		if got := ask("mg-now"); got != 200 {
+		waittest.Until(t, "the secret before is refused", func() bool { return ask("mg-before-of-a-test") == 401 })
+		if got := ask("mg-now-of-a-test"); got != 200 {
 			t.Errorf("the new secret after the transition: %d, want 200", got)
 		}
 	})

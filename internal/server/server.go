@@ -207,6 +207,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 }
 
 func (s *Server) open(ctx context.Context) error {
+	if err := checkLength("the bootstrap key (MODELGATE_BOOTSTRAP_KEY)", s.BootstrapKey); err != nil {
+		return err
+	}
 	if err := checkTrustedHosts("MODELGATE_TRUSTED_HOSTS", s.TrustedHosts); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func mustBuild(t *testing.T, in snapshot.Input) *snapshot.Snapshot {
 
 func TestAuthenticateFindsTheOwnerOfAKey(t *testing.T) {
 	s := mustBuild(t, snapshot.Input{HeaderPrefixes: []string{"X-Old-"},
-		Keys: []*access.Identity{identity("good", time.Time{}), identity("ends", noon)}})
+		Keys: []*access.Identity{identity("good-key-of-a-test", time.Time{}), identity("ends-at-some-time", noon), identity("of fifteen byte", time.Time{}), identity("of sixteen bytes", time.Time{})}})
 	for _, tt := range []struct {
 		name   string
 		header http.Header
@@ -43,23 +43,25 @@ func TestAuthenticateFindsTheOwnerOfAKey(t *testing.T) {
 		own    bool
 		code   string
 	}{
-		{"own header", http.Header{"X-Gateway-Api-Key": {"good"}}, noon, "good", true, ""},
-		{"own header next to a bearer token", http.Header{"X-Gateway-Api-Key": {"good"}, "Authorization": {"Bearer sk"}}, noon, "good", true, ""},
-		{"further family", http.Header{"X-Old-Api-Key": {"good"}}, noon, "good", true, ""},
-		{"unknown family", http.Header{"X-Other-Api-Key": {"good"}}, noon, "", false, "missing_api_key"},
-		{"bearer token", http.Header{"Authorization": {"Bearer good"}}, noon, "good", false, ""},
-		{"scheme in any case", http.Header{"Authorization": {"bEARER   good "}}, noon, "good", false, ""},
-		{"another scheme", http.Header{"Authorization": {"Basic good"}}, noon, "", false, "missing_api_key"},
-		{"x-api-key", http.Header{"X-Api-Key": {"good"}}, noon, "good", false, ""},
+		{"own header", http.Header{"X-Gateway-Api-Key": {"good-key-of-a-test"}}, noon, "good-key-of-a-test", true, ""},
+		{"own header next to a bearer token", http.Header{"X-Gateway-Api-Key": {"good-key-of-a-test"}, "Authorization": {"Bearer sk"}}, noon, "good-key-of-a-test", true, ""},
+		{"further family", http.Header{"X-Old-Api-Key": {"good-key-of-a-test"}}, noon, "good-key-of-a-test", true, ""},
+		{"unknown family", http.Header{"X-Other-Api-Key": {"good-key-of-a-test"}}, noon, "", false, "missing_api_key"},
+		{"bearer token", http.Header{"Authorization": {"Bearer good-key-of-a-test"}}, noon, "good-key-of-a-test", false, ""},
+		{"scheme in any case", http.Header{"Authorization": {"bEARER   good-key-of-a-test "}}, noon, "good-key-of-a-test", false, ""},
+		{"another scheme", http.Header{"Authorization": {"Basic good-key-of-a-test"}}, noon, "", false, "missing_api_key"},
+		{"x-api-key", http.Header{"X-Api-Key": {"good-key-of-a-test"}}, noon, "good-key-of-a-test", false, ""},
 		{"nothing", http.Header{}, noon, "", false, "missing_api_key"},
 		{"empty", http.Header{"X-Gateway-Api-Key": {""}}, noon, "", false, "missing_api_key"},
 		{"unknown", http.Header{"X-Gateway-Api-Key": {"bad"}}, noon, "", false, "invalid_api_key"},
-		{"a wrong key of its own is not made good by another", http.Header{"X-Gateway-Api-Key": {"bad"}, "Authorization": {"Bearer good"}}, noon, "", false, "invalid_api_key"},
-		{"the hash is not a key", http.Header{"X-Gateway-Api-Key": {access.HashKey("good").String()}}, noon, "", false, "invalid_api_key"},
-		{"a key in another case", http.Header{"X-Gateway-Api-Key": {"GOOD"}}, noon, "", false, "invalid_api_key"},
-		{"twice", http.Header{"Authorization": {"Bearer good", "Bearer good"}}, noon, "", false, "missing_api_key"},
-		{"just before its end", http.Header{"X-Gateway-Api-Key": {"ends"}}, noon.Add(-time.Nanosecond), "ends", true, ""},
-		{"at its end", http.Header{"X-Gateway-Api-Key": {"ends"}}, noon, "", false, "expired_api_key"},
+		{"a wrong key of its own is not made good by another", http.Header{"X-Gateway-Api-Key": {"bad"}, "Authorization": {"Bearer good-key-of-a-test"}}, noon, "", false, "invalid_api_key"},
+		{"the hash is not a key", http.Header{"X-Gateway-Api-Key": {access.HashKey("good-key-of-a-test").String()}}, noon, "", false, "invalid_api_key"},
+		{"a key in another case", http.Header{"X-Gateway-Api-Key": {"GOOD-key-of-a-test"}}, noon, "", false, "invalid_api_key"},
+		{"twice", http.Header{"Authorization": {"Bearer good-key-of-a-test", "Bearer good-key-of-a-test"}}, noon, "", false, "missing_api_key"},
+		{"too short to be safe", http.Header{"X-Gateway-Api-Key": {"of fifteen byte"}}, noon, "", false, "short_api_key"},
+		{"just long enough", http.Header{"X-Gateway-Api-Key": {"of sixteen bytes"}}, noon, "of sixteen bytes", true, ""},
+		{"just before its end", http.Header{"X-Gateway-Api-Key": {"ends-at-some-time"}}, noon.Add(-time.Nanosecond), "ends-at-some-time", true, ""},
+		{"at its end", http.Header{"X-Gateway-Api-Key": {"ends-at-some-time"}}, noon, "", false, "expired_api_key"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			id, own, err := s.Authenticate(tt.header, tt.now)
@@ -74,7 +76,7 @@ func TestAuthenticateFindsTheOwnerOfAKey(t *testing.T) {
 			if got != tt.id || own != tt.own || code != tt.code {
 				t.Errorf("Authenticate() = %q, %t, %q; want %q, %t, %q", got, own, code, tt.id, tt.own, tt.code)
 			}
-			if err != nil && strings.Contains(err.Error(), "good") {
+			if err != nil && strings.Contains(err.Error(), "good-key") {
 				t.Errorf("the error repeats the key: %v", err)
 			}
 		})
@@ -92,7 +94,7 @@ func (k tokens) Verify(token string, hash access.Hash, _ time.Time) (*access.Ide
 }
 
 func TestAuthenticateVerifiesTokensThatAreNotKeys(t *testing.T) {
-	s := mustBuild(t, snapshot.Input{Tokens: tokens("a.b.c"), Keys: []*access.Identity{identity("my.own.key", time.Time{}), identity("my.old.key", noon)}})
+	s := mustBuild(t, snapshot.Input{Tokens: tokens("a.b.c"), Keys: []*access.Identity{identity("my.own.key-of-a-test", time.Time{}), identity("my.old.key-of-a-test", noon)}})
 	for _, tt := range []struct {
 		name   string
 		header http.Header
@@ -102,10 +104,10 @@ func TestAuthenticateVerifiesTokensThatAreNotKeys(t *testing.T) {
 	}{
 		{"in the key's header", http.Header{"X-Gateway-Api-Key": {"a.b.c"}}, "of the token", true, ""},
 		{"as a bearer token", http.Header{"Authorization": {"Bearer a.b.c"}}, "of the token", false, ""},
-		{"a bearer token next to a key", http.Header{"X-Gateway-Api-Key": {"my.own.key"}, "Authorization": {"Bearer a.b.c"}}, "my.own.key", true, ""},
+		{"a bearer token next to a key", http.Header{"X-Gateway-Api-Key": {"my.own.key-of-a-test"}, "Authorization": {"Bearer a.b.c"}}, "my.own.key-of-a-test", true, ""},
 		{"a bearer token next to a wrong key", http.Header{"X-Gateway-Api-Key": {"wrong"}, "Authorization": {"Bearer a.b.c"}}, "", false, "invalid_api_key"},
-		{"a key that looks like a token", http.Header{"X-Gateway-Api-Key": {"my.own.key"}}, "my.own.key", true, ""},
-		{"an ended key that looks like a token", http.Header{"X-Gateway-Api-Key": {"my.old.key"}}, "", false, "expired_api_key"},
+		{"a key that looks like a token", http.Header{"X-Gateway-Api-Key": {"my.own.key-of-a-test"}}, "my.own.key-of-a-test", true, ""},
+		{"an ended key that looks like a token", http.Header{"X-Gateway-Api-Key": {"my.old.key-of-a-test"}}, "", false, "expired_api_key"},
 		{"a bad token", http.Header{"X-Gateway-Api-Key": {"a.b.d"}}, "", false, "invalid_token"},
 		{"two parts", http.Header{"X-Gateway-Api-Key": {"a.b"}}, "", false, "invalid_api_key"},
 		{"four parts", http.Header{"X-Gateway-Api-Key": {"a.b.c.d"}}, "", false, "invalid_api_key"},
@@ -122,7 +124,7 @@ func TestAuthenticateVerifiesTokensThatAreNotKeys(t *testing.T) {
 			t.Errorf("%s: Authenticate() = %q, %t, %q; want %q, %t, %q", tt.name, got, own, code, tt.id, tt.own, tt.code)
 		}
 	}
-	for text, want := range map[string]bool{"a.b.c": true, "my.own.key": true, "my.old.key": true, "a.b.d": false, "other": false, "": false} {
+	for text, want := range map[string]bool{"a.b.c": true, "my.own.key-of-a-test": true, "my.old.key-of-a-test": true, "a.b.d": false, "other": false, "": false} {
 		if got := s.IsCredential(text, noon); got != want {
 			t.Errorf("Opens(%q) = %t, want %t", text, got, want)
 		}

@@ -11,7 +11,7 @@ import (
 func TestAKeyUsesItsOwnProvidersOnly(t *testing.T) {
 	own, other := newProvider(t, nil), newProvider(t, nil)
 	hash := func(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
-	const bySlug, byID = "mg-key-by-slug", "mg-key-by-id"
+	const bySlug, byID = "mg-key-of-a-test-by-slug", "mg-key-of-a-test-by-id"
 	g := launchFor(t, strings.NewReplacer("OWN", own.url, "OTHER", other.url, "SLUGHASH", hash(bySlug), "IDHASH", hash(byID)).Replace(`version: 1
 providers:
   - {slug: mine, provider: openai-compatible, api_key: "${STORED_KEY}", custom_host: "OWN", models: [m-1, e-1]}

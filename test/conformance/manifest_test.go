@@ -69,7 +69,7 @@ func mustCommand(t *testing.T, args ...string) string {
 // TestGrantOfAFileLetsAWorkspaceUseTheIntegration applies what a new installation
 // needs, and sends a request with the integration's slug.
 func TestGrantOfAFileLetsAWorkspaceUseTheIntegration(t *testing.T) {
-	const master, key = "MODELGATE_MASTER_KEY=the master key of a gateway", "test"
+	const master, key = "MODELGATE_MASTER_KEY=the master key of a gateway", "a-key-of-the-state-file"
 	p, srv := startProvider(nil)
 	defer srv.Close()
 	g := launchFor(t, "version: 1\n", master, "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
@@ -80,7 +80,7 @@ func TestGrantOfAFileLetsAWorkspaceUseTheIntegration(t *testing.T) {
 workspaces: [{slug: default}, {slug: team}]
 integrations:
   - {slug: shop, provider: openai, api_key: "${OPERATORS_KEY}", custom_host: "` + p.root + `/v1", workspaces: [` + grants + `]}
-keys: [{name: team, workspace: team, sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}]
+keys: [{name: team, workspace: team, sha256: 129803f329494c52c9bd8789f31400fda8ee7153c8fec7a9fa248eb78befab39}]
 `
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

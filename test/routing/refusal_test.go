@@ -58,7 +58,7 @@ func newRefusing(t *testing.T) (*gatewaytest.Gateway, *seen) {
 	hash := func(key string) string { return access.HashKey(key).String() }
 	s := new(seen)
 	return gatewaytest.New(t, gatewaytest.Options{
-		Settings: strings.NewReplacer("ALL", hash("key-for-all"), "NARROW", hash("key-for-own")).Replace(refusalSettings),
+		Settings: strings.NewReplacer("ALL", hash("key-of-a-test-for-all"), "NARROW", hash("key-of-a-test-for-own")).Replace(refusalSettings),
 		Upstream: s,
 	}), s
 }
@@ -79,26 +79,26 @@ func TestForbiddenTargetsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		status            int
 		code              string
 	}{
-		{"an unknown slug at the root", "key-for-all", gone, nil, 404, "unknown_slug"},
-		{"an unknown slug that would be tried second", "key-for-all", fallback("", own, gone), nil, 404, "unknown_slug"},
-		{"an unknown slug far below", "key-for-all", fallback("", own, inner(inner(gone))), nil, 404, "unknown_slug"},
-		{"an unknown slug in a branch that no condition names", "key-for-all",
+		{"an unknown slug at the root", "key-of-a-test-for-all", gone, nil, 404, "unknown_slug"},
+		{"an unknown slug that would be tried second", "key-of-a-test-for-all", fallback("", own, gone), nil, 404, "unknown_slug"},
+		{"an unknown slug far below", "key-of-a-test-for-all", fallback("", own, inner(inner(gone))), nil, 404, "unknown_slug"},
+		{"an unknown slug in a branch that no condition names", "key-of-a-test-for-all",
 			`{"strategy":{"mode":"conditional","conditions":[{"query":{"metadata.x":"1"},"then":"b"}],"default":"a"},"targets":[{"name":"a","provider":"@own"},{"name":"b","provider":"@gone"}]}`, nil, 404, "unknown_slug"},
-		{"an unknown virtual key", "key-for-all", `{"virtual_key":"gone"}`, nil, 404, "unknown_slug"},
-		{"an unknown provider", "key-for-all", fallback("", own, `{"provider":"acme","api_key":"k"}`), nil, 400, "unknown_provider"},
-		{"an unknown saved config", "key-for-all", "pc-gone", nil, 404, "unknown_config"},
+		{"an unknown virtual key", "key-of-a-test-for-all", `{"virtual_key":"gone"}`, nil, 404, "unknown_slug"},
+		{"an unknown provider", "key-of-a-test-for-all", fallback("", own, `{"provider":"acme","api_key":"k"}`), nil, 400, "unknown_provider"},
+		{"an unknown saved config", "key-of-a-test-for-all", "pc-gone", nil, 404, "unknown_config"},
 
-		{"a provider that the key may not use", "key-for-own", fallback("", own, other), nil, 403, "provider_not_allowed"},
-		{"a row that the key may not use", "key-for-own", fallback("", own, inner(`{"provider":"openai","api_key":"k"}`)), nil, 403, "provider_not_allowed"},
+		{"a provider that the key may not use", "key-of-a-test-for-own", fallback("", own, other), nil, 403, "provider_not_allowed"},
+		{"a row that the key may not use", "key-of-a-test-for-own", fallback("", own, inner(`{"provider":"openai","api_key":"k"}`)), nil, 403, "provider_not_allowed"},
 
-		{"a managed provider with a host of the config", "key-for-all", `{"provider":"@own"` + host + `}`, nil, 400, "custom_host_refused"},
-		{"a managed provider that inherits a host", "key-for-all", fallback(host, `{"provider":"openai","api_key":"k"}`, own), nil, 400, "custom_host_refused"},
-		{"a managed provider with a host of the headers", "key-for-all", fallback("", own), []string{"x-gateway-custom-host", g.Upstream}, 400, "custom_host_refused"},
-		{"a saved credential with a host of the headers", "key-for-all", "pc-hostless", []string{"x-gateway-custom-host", g.Upstream}, 400, "custom_host_refused"},
-		{"a host that nobody trusts", "key-for-all", fallback("", own, `{"provider":"openai","api_key":"k","custom_host":"http://169.254.169.254/v1"}`), nil, 400, "custom_host_refused"},
+		{"a managed provider with a host of the config", "key-of-a-test-for-all", `{"provider":"@own"` + host + `}`, nil, 400, "custom_host_refused"},
+		{"a managed provider that inherits a host", "key-of-a-test-for-all", fallback(host, `{"provider":"openai","api_key":"k"}`, own), nil, 400, "custom_host_refused"},
+		{"a managed provider with a host of the headers", "key-of-a-test-for-all", fallback("", own), []string{"x-gateway-custom-host", g.Upstream}, 400, "custom_host_refused"},
+		{"a saved credential with a host of the headers", "key-of-a-test-for-all", "pc-hostless", []string{"x-gateway-custom-host", g.Upstream}, 400, "custom_host_refused"},
+		{"a host that nobody trusts", "key-of-a-test-for-all", fallback("", own, `{"provider":"openai","api_key":"k","custom_host":"http://169.254.169.254/v1"}`), nil, 400, "custom_host_refused"},
 
-		{"a target without a credential, though the client sent one", "key-for-all", fallback("", own, `{"provider":"openai","virtual_key":"x"}`), []string{"Authorization", "Bearer client-key"}, 400, "missing_credential"},
-		{"no provider anywhere", "key-for-all", `{"retry":{"attempts":1}}`, nil, 400, "missing_provider"},
+		{"a target without a credential, though the client sent one", "key-of-a-test-for-all", fallback("", own, `{"provider":"openai","virtual_key":"x"}`), []string{"Authorization", "Bearer client-key"}, 400, "missing_credential"},
+		{"no provider anywhere", "key-of-a-test-for-all", `{"retry":{"attempts":1}}`, nil, 400, "missing_provider"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			headers := append([]string{"x-gateway-provider", "", "x-gateway-api-key", tt.key, "x-gateway-config", tt.config}, tt.headers...)
@@ -133,7 +133,7 @@ func TestCredentialOfTheChosenTargetIsSent(t *testing.T) {
 		{"of the config again, though the headers name a provider", `{"provider":"openai","api_key":"config-key",` + host + `}`, append(client, "x-gateway-provider", "groq"), "Bearer config-key"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			headers := append([]string{"x-gateway-provider", "", "x-gateway-api-key", "key-for-all", "x-gateway-config", tt.config}, tt.headers...)
+			headers := append([]string{"x-gateway-provider", "", "x-gateway-api-key", "key-of-a-test-for-all", "x-gateway-config", tt.config}, tt.headers...)
 			if res := g.Post("/chat/completions", chatBody, headers...); res.Status != 200 {
 				t.Fatalf("status %d: %s", res.Status, res.Body)
 			}

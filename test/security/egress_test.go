@@ -239,16 +239,16 @@ func (w *egressWorld) narrowest(t *testing.T, scopes []string) {
 // files with malformed policies.
 func TestEgressPolicyOfAKeyInTheSettings(t *testing.T) {
 	t.Parallel()
-	const hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" // of "test"
+	const hash = "129803f329494c52c9bd8789f31400fda8ee7153c8fec7a9fa248eb78befab39" // of "a-key-of-the-state-file"
 	g, p := launch(t, options{settings: "version: 1\nkeys:\n  - {name: ci, sha256: " + hash + ", egress_policy: {custom_hosts: [], pass_through: []}}\n"}), newProvider(t, nil)
 	attack(t, "escalation", "a custom host with a key of the settings", func(t *testing.T) {
-		g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost("test", p)...).refused(t, http.StatusForbidden, "egress_policy.custom_hosts of the key")
+		g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost("a-key-of-the-state-file", p)...).refused(t, http.StatusForbidden, "egress_policy.custom_hosts of the key")
 		if len(p.seen()) > 0 {
 			t.Error("the provider received a request")
 		}
 	})
 	attack(t, "escalation", "pass-through with a key of the settings", func(t *testing.T) {
-		g.do(t, "GET", "/v1/files", "", "x-gateway-api-key", "test", "x-gateway-provider", "openai", "Authorization", "Bearer "+clientKey).refused(t, http.StatusForbidden, "egress_policy.pass_through of the key")
+		g.do(t, "GET", "/v1/files", "", "x-gateway-api-key", "a-key-of-the-state-file", "x-gateway-provider", "openai", "Authorization", "Bearer "+clientKey).refused(t, http.StatusForbidden, "egress_policy.pass_through of the key")
 	})
 	for _, level := range []string{"organisation", "workspace", "key"} {
 		for policy, field := range map[string]string{
@@ -269,7 +269,7 @@ func TestEgressPolicyOfAKeyInTheSettings(t *testing.T) {
 		}
 	}
 	attack(t, "log and export", "a refusal of a policy is counted and logged", func(t *testing.T) {
-		got := g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost("test", p)...).refused(t, http.StatusForbidden)
+		got := g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost("a-key-of-the-state-file", p)...).refused(t, http.StatusForbidden)
 		id := got.header.Get("x-gateway-request-id")
 		waittest.Until(t, "the refusal is in the log", func() bool {
 			return strings.Contains(string(g.as(t, rootKey, "GET", "/v1/logs/"+id, "").body), "egress_refused")
