@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -11,6 +12,8 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/access"
+	"modelgate/internal/provider"
+	"modelgate/internal/provider/table"
 	"modelgate/internal/redact"
 	"modelgate/internal/secret"
 )
@@ -86,6 +89,9 @@ func (s *Settings) checkProviders(o SecretResolver) *fault {
 		if p.Integration != "" && (p.Provider != "" || p.APIKey != "" || p.CustomHost != "" || p.Options != nil || p.Models != nil) {
 			return at(errors.New("a provider with an integration must not have its own credentials, settings or models"), "providers[%d].integration", i)
 		}
+		if name, err := p.nameOptions(); err != nil {
+			return at(err, "providers[%d].options.%s", i, name)
+		}
 		key, err := o.Open(p.APIKey)
 		if err != nil {
 			return at(err, "providers[%d].api_key", i)
@@ -93,6 +99,43 @@ func (s *Settings) checkProviders(o SecretResolver) *fault {
 		p.key = key
 	}
 	return nil
+}
+
+// nameOptions gives the options the names of the provider's definition. With an error it
+// returns the name of the option.
+func (p *Provider) nameOptions() (name string, err error) {
+	spec, ok := table.Lookup(p.Provider)
+	if !ok || p.Options == nil { // an unknown provider is an error of its own
+		return "", nil
+	}
+	options := make(map[string]string, len(p.Options))
+	for _, given := range slices.Sorted(maps.Keys(p.Options)) {
+		option, ok := spec.FindOption(given)
+		if !ok {
+			return given, unknownOption(spec, option.Name)
+		}
+		if _, twice := options[option.Name]; twice {
+			return given, errors.New("is set twice")
+		}
+		options[option.Name] = p.Options[given]
+	}
+	p.Options = options
+	return "", nil
+}
+
+// unknownOption returns the error for an option that a provider does not have.
+func unknownOption(spec *provider.Spec, name string) error {
+	known := make([]string, len(spec.Options))
+	for i, o := range spec.Options {
+		known[i] = o.Name
+	}
+	if like := config.Nearest(name, known); like != "" {
+		return fmt.Errorf("is not a setting of provider %q; did you mean %q?", spec.ID, like)
+	}
+	if len(known) == 0 {
+		return fmt.Errorf("is not a setting of provider %q, which has none", spec.ID)
+	}
+	return fmt.Errorf("is not a setting of provider %q; use %s", spec.ID, strings.Join(known, ", "))
 }
 
 func (s *Settings) checkConfigs(o SecretResolver) *fault {

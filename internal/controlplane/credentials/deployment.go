@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/provider"
 	"modelgate/internal/store"
 )
 
@@ -47,7 +48,7 @@ func readDeployment(path, prefix string, fields Fields) (d store.Deployment, err
 		if isNull(raw) {
 			continue
 		}
-		at, name := path+"."+clip(given), strings.TrimPrefix(snake(given), prefix)
+		at, name := path+"."+clip(given), strings.TrimPrefix(provider.SnakeCase(given), prefix)
 		switch name {
 		case "alias":
 			err = text(at, raw, 255, &d.Alias)

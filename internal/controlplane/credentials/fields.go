@@ -106,11 +106,8 @@ func clip(name string) string { return fmt.Sprintf("%.64s", name) }
 // option returns the definition's name of a setting, which may be given with the prefix
 // used in config objects and in camel case.
 func (r *reader) option(given string) (string, bool) {
-	name := snake(given)
-	if r.spec.OptionPrefix != "" {
-		name = strings.TrimPrefix(name, r.spec.OptionPrefix)
-	}
-	switch name {
+	o, ok := r.spec.FindOption(given)
+	switch name := o.Name; name {
 	case customHost, customHeaders:
 		return name, true
 	case deployments:
@@ -118,24 +115,7 @@ func (r *reader) option(given string) (string, bool) {
 	case reserved:
 		return name, r.spec.ReservedCapacity
 	}
-	for _, o := range r.spec.Options {
-		if name == o.Name || o.Alias != "" && name == o.Alias {
-			return o.Name, true
-		}
-	}
-	return name, false
-}
-
-// snake converts camel case to snake case.
-func snake(name string) string {
-	var b strings.Builder
-	for i, c := range name {
-		if unicode.IsUpper(c) && i > 0 {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(c))
-	}
-	return b.String()
+	return o.Name, ok
 }
 
 func (r *reader) field(path, name string, raw json.RawMessage) error {
