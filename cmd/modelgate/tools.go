@@ -21,8 +21,9 @@ import (
 
 // check checks a settings file, or a config object if the name ends in .json.
 func check(ctx context.Context, p *program, args []string) error {
-	f := p.flags("check", "FILE", "Checks a settings file (modelgate.yaml) or a config object (a file ending in .json) without starting anything.\nFor a config NAME.json, the cases in NAME.cases.json are run too: [{\"name\": …, \"request\": {…}, \"expect\": {\"target\": \"config.targets[1]\"}}].")
+	f := p.flags("check", "FILE", "Checks a settings file (modelgate.yaml), a file for `modelgate apply` or a config object (a file ending in .json) without starting anything.\nFor a config NAME.json, the cases in NAME.cases.json are run too: [{\"name\": …, \"request\": {…}, \"expect\": {\"target\": \"config.targets[1]\"}}].")
 	m := newMasterFlags(f)
+	trusted := f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma-separated `list` of trusted hosts, as for serve")
 	running := f.String("diff", "", "current settings `file`; prints the changes from it to FILE")
 	if err := f.parse(args, 1); err != nil {
 		return err
@@ -35,13 +36,17 @@ func check(ctx context.Context, p *program, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := server.CheckSettings(file, master, previous); err != nil {
+	notes, err := server.CheckSettings(file, splitHosts(*trusted), master, previous)
+	if err != nil {
 		return err
 	}
 	if *running != "" {
 		return p.diff(*running, file, master, previous)
 	}
 	fmt.Fprintf(p.out, "%s is valid\n", file)
+	for _, note := range notes {
+		fmt.Fprintln(p.out, "note: "+note)
+	}
 	return nil
 }
 

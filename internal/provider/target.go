@@ -31,6 +31,9 @@ type Target struct {
 	// pass the address guard.
 	Guarded bool
 
+	// Surplus is what was left out of the address; see [Spec.WithoutSurplus].
+	Surplus string
+
 	// account is true if an option sets the account in the address.
 	account bool
 
@@ -174,7 +177,7 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 	}
 	if t.Base = u; t.Guarded {
 		if rest, surplus := t.Spec.WithoutSurplus(u.Path); surplus != "" {
-			u.Path, u.RawPath = rest, ""
+			u.Path, u.RawPath, t.Surplus = rest, "", surplus
 		}
 	}
 	if s.NoAuth {

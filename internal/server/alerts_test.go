@@ -201,7 +201,7 @@ func TestSettingsOfAlertsAreChecked(t *testing.T) {
 		if err := os.WriteFile(file, []byte("alerts: {"+text+"}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := server.CheckSettings(file, secret.String{}, secret.String{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "whsec_plain") || strings.Contains(err.Error(), auditKey) {
+		if _, err := server.CheckSettings(file, nil, secret.String{}, secret.String{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "whsec_plain") || strings.Contains(err.Error(), auditKey) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}

@@ -183,7 +183,7 @@ func TestDestinationsOfTheAuditLogAreChecked(t *testing.T) {
 		if err := os.WriteFile(file, []byte("audit: {"+text+"}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := server.CheckSettings(file, secret.String{}, secret.String{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "plain-secret") {
+		if _, err := server.CheckSettings(file, nil, secret.String{}, secret.String{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "plain-secret") {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}

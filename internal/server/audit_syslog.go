@@ -78,15 +78,9 @@ func (l *syslogLine) connect(ctx context.Context, to settings.AuditSyslog) (net.
 	if to.Protocol == "udp" || to.Protocol == "tcp" {
 		return l.dial(ctx, to.Protocol, to.Address)
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if to.CA != "" {
-		pem, err := os.ReadFile(to.CA)
-		if err != nil {
-			return nil, fmt.Errorf("reading audit.syslog.ca: %w", err)
-		}
-		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("audit.syslog.ca contains no PEM certificate")
-		}
+	c, err := syslogTLS(to)
+	if err != nil {
+		return nil, err
 	}
 	conn, err := l.dial(ctx, "tcp", to.Address)
 	if err != nil {
@@ -99,6 +93,22 @@ func (l *syslogLine) connect(ctx context.Context, to settings.AuditSyslog) (net.
 		return nil, err
 	}
 	return encrypted, nil
+}
+
+// syslogTLS returns the TLS configuration of a syslog server, without its name.
+func syslogTLS(to settings.AuditSyslog) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if to.CA == "" {
+		return c, nil
+	}
+	pem, err := os.ReadFile(to.CA)
+	if err != nil {
+		return nil, fmt.Errorf("reading audit.syslog.ca: %w", err)
+	}
+	if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, errors.New("audit.syslog.ca contains no PEM certificate")
+	}
+	return c, nil
 }
 
 // syslogMessage returns an event as a message of the audit facility: with severity

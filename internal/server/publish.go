@@ -72,6 +72,9 @@ func (s *Server) publish(set *settings.Settings, stored *publication.State) erro
 		return fmt.Errorf("%s: %w", s.Config, err)
 	}
 	s.warnDangling(snap)
+	if set != nil {
+		s.reportHosts(set)
+	}
 	s.publishCache(next.stored.CacheInvalidations, next.stored.DataKeys)
 	s.holder.Publish(snap)
 	s.prices.Use(snap.ProviderIDs())

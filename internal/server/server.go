@@ -345,23 +345,6 @@ func checkTrustedHosts(place string, hosts []string) error {
 	return nil
 }
 
-// CheckSettings checks a settings file like a start or reload would, without starting
-// anything.
-func CheckSettings(file string, master, previous secret.String) error {
-	box, err := MasterBox(master, previous)
-	if err != nil {
-		return err
-	}
-	set, err := loadSettings(file, box)
-	if err != nil {
-		return err
-	}
-	if _, err := snapshot.Build(input(set)); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return nil
-}
-
 // FirstKey returns the gateway key created because the data folder had none, empty on
 // later starts. It cannot be shown again.
 func (s *Server) FirstKey() secret.String { return s.firstKey }

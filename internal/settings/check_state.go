@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,20 +82,32 @@ func isTime(text string) bool {
 	return text == "" || err == nil && at.Year() <= 9999 && at.Year() > 0
 }
 
-// checkRun rejects what a gateway reads only from its database, and checks that what it
-// reads only from the file is complete.
-func (s *Settings) checkRun() *fault {
-	elsewhere := errors.New("this section is not read from modelgate.yaml; load it into the database with `modelgate apply`")
-	for _, section := range [...]struct {
-		name  string
-		given bool
-	}{
+// HasState reports whether the file has a section that only `modelgate apply` reads.
+func (s *Settings) HasState() bool {
+	return slices.ContainsFunc(s.stateSections(), func(section stateSection) bool { return section.given })
+}
+
+// stateSection is a section that only `modelgate apply` reads.
+type stateSection struct {
+	name  string
+	given bool
+}
+
+func (s *Settings) stateSections() []stateSection {
+	return []stateSection{
 		{"organisation", s.Organisation != nil}, {"workspaces", s.Workspaces != nil}, {"members", s.Members != nil},
 		{"guardrails", s.Guardrails != nil}, {"secret_references", s.SecretReferences != nil}, {"guardrail_credentials", s.GuardrailCredentials != nil},
 		{"integrations", s.Integrations != nil}, {"prompt_labels", s.PromptLabels != nil},
 		{"prompt_collections", s.PromptCollections != nil}, {"prompt_partials", s.PromptPartials != nil}, {"prompts", s.Prompts != nil},
 		{"deployments", s.Deployments != nil}, {"policies", s.Policies != nil},
-	} {
+	}
+}
+
+// checkRun rejects what a gateway reads only from its database, and checks that what it
+// reads only from the file is complete.
+func (s *Settings) checkRun() *fault {
+	elsewhere := errors.New("this section is not read from modelgate.yaml; load it into the database with `modelgate apply`")
+	for _, section := range s.stateSections() {
 		if section.given {
 			return at(elsewhere, "%s", section.name)
 		}

@@ -84,7 +84,7 @@ func readFile(path string, most int64) ([]byte, error) {
 }
 
 // Parse parses the content of a gateway's file and opens its credentials. An error is a
-// *FileError.
+// *FileError, or several joined: one for each environment variable that is not set.
 func Parse(file string, b []byte, o SecretResolver) (*Settings, error) {
 	if len(b) > maxFile {
 		return nil, tooLarge(file, maxFile)
@@ -100,7 +100,7 @@ func Parse(file string, b []byte, o SecretResolver) (*Settings, error) {
 }
 
 // ParseState parses the content of a file that may contain any control-plane objects.
-// An error is a *FileError.
+// Errors are the same as those of [Parse].
 func ParseState(file string, b []byte, o SecretResolver) (*Settings, error) {
 	if len(b) > maxState {
 		return nil, tooLarge(file, maxState)
@@ -125,7 +125,12 @@ func parse(file string, b []byte, o SecretResolver) (*Settings, error) {
 	if err := yaml.NodeToValue(root, s, yaml.Strict()); err != nil {
 		return nil, syntaxError(file, err)
 	}
+	unset := unsetVariables{lookup: o.Env}
+	o.Env = unset.find
 	f := s.check(o)
+	if err := unset.report(file, root); err != nil {
+		return nil, err
+	}
 	if f == nil {
 		f = checkSchema(root)
 	}
