@@ -36,12 +36,14 @@ type uploadGrant struct {
 	Until    time.Time `json:"until"`
 }
 
-// ownUploadURL replaces the provider's address of an upload with the gateway's.
+// ownUploadURL replaces the provider's address of an upload with the gateway's. An address
+// that the gateway cannot have is removed: the client would send its key to it.
 func (p *Plane) ownUploadURL(r *http.Request, x *exchange, h http.Header, res *pipeline.Response) {
 	address := h.Get(uploadURL)
 	if address == "" || x.route.api != geminiFiles || res.Attempt == nil {
 		return
 	}
+	delete(h, uploadURL)
 	t := res.Attempt.Target
 	u, err := url.Parse(address)
 	if err != nil || u.Host != t.Base.Host {

@@ -29,10 +29,19 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 	if x.Operation != api.Proxy && res.Status < 300 {
 		res.Status = http.StatusOK // the specification's only success status
 	}
+	rewritten, err := p.ownResultsURLs(r, x, res)
+	if err != nil {
+		return err
+	}
 	x.addHookResults(res)
 	x.recordStatus(res)
 	defer x.recordUsage(res)
 	upstream.CopyResponseHeader(w.Header(), res.Header, x.Operation != api.Proxy)
+	if rewritten {
+		for _, name := range [...]string{"Content-Encoding", "Etag", "Digest", "Content-Digest", "Content-Md5"} {
+			w.Header().Del(name)
+		}
+	}
 	p.ownUploadURL(r, x, w.Header(), res)
 	x.setGatewayHeaders(w.Header())
 	p.envelop(w.Header(), x, res)
