@@ -3,24 +3,13 @@ package pipeline
 import (
 	"context"
 	"hash/maphash"
-	"maps"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
 )
-
-// endpointMemory is how long a refused endpoint is not tried again.
-const endpointMemory = time.Hour
-
-// maxEndpoints is the limit of remembered endpoints. A forgotten one costs a
-// request to the provider.
-const maxEndpoints = 1024
 
 // endpoint is an endpoint of a provider for a model, as seen with one
 // credential: what a tenant's provider or account refuses does not affect
@@ -34,27 +23,21 @@ type endpoint struct {
 }
 
 // refusedEndpoints remembers the endpoints that refused a request which the
-// other endpoint of the provider then served. The zero value is empty; it is
-// safe for concurrent use.
-type refusedEndpoints struct {
-	mu    sync.Mutex
-	known atomic.Pointer[map[endpoint]time.Time] // until when; replaced on each change
-}
+// other endpoint of the provider then served.
+type refusedEndpoints struct{ recentSet[endpoint] }
 
 var credentials = maphash.MakeSeed()
 
-// has reports whether e refused requests with or without tools.
-func (s *refusedEndpoints) has(e endpoint, tools func() bool) bool {
-	known := s.known.Load()
-	if known == nil {
+// refuses reports whether e refused requests with or without tools.
+func (s *refusedEndpoints) refuses(e endpoint, tools func() bool) bool {
+	if s.isEmpty() {
 		return false
 	}
-	if time.Now().Before((*known)[e]) {
+	if s.has(e) {
 		return true
 	}
 	e.tools = true
-	until, ok := (*known)[e]
-	return ok && time.Now().Before(until) && tools()
+	return s.has(e) && tools()
 }
 
 // learn remembers that e refused a request which the dialect served fulfilled,
@@ -64,24 +47,9 @@ func (s *refusedEndpoints) learn(e endpoint, served api.Dialect) {
 		return
 	}
 	e.model = strings.Clone(e.model) // which may be part of a body
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := make(map[endpoint]time.Time)
-	if last := s.known.Load(); last != nil {
-		known = maps.Clone(*last)
-	}
-	now := time.Now()
-	maps.DeleteFunc(known, func(_ endpoint, until time.Time) bool { return !now.Before(until) })
-	for old := range known {
-		if len(known) < maxEndpoints {
-			break
-		}
-		delete(known, old)
-	}
-	known[e] = now.Add(endpointMemory)
-	e.dialect = served
-	delete(known, e)
-	s.known.Store(&known)
+	other := e
+	other.dialect = served
+	s.add(e, other)
 }
 
 // endpoint returns the endpoint that serves dialect d of the attempt's target.
@@ -98,14 +66,14 @@ func (a *Attempt) endpoint(d api.Dialect) endpoint {
 // model before. It is empty if there is none.
 func (a *Attempt) conversationDialect() api.Dialect {
 	d := a.Target.DialectFor(a.request.Dialect, a.Model)
-	if a.refused == "" && a.handler.refused.known.Load() == nil {
+	if a.refused == "" && a.handler.refused.isEmpty() {
 		return d
 	}
 	other := a.Target.OtherDialect(d)
 	switch {
 	case other == "", a.refused != "" && a.refused != d:
 		return d
-	case a.refused == d, a.handler.refused.has(a.endpoint(d), a.request.hasTools):
+	case a.refused == d, a.handler.refused.refuses(a.endpoint(d), a.request.hasTools):
 		return other
 	}
 	return d

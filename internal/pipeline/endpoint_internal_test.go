@@ -18,22 +18,22 @@ func TestRefusedEndpointsAreBoundedAndForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s refusedEndpoints
 		e := endpoint{provider: "openai", dialect: api.DialectChat}
-		for i := range 2 * maxEndpoints {
+		for i := range 2 * maxRemembered {
 			e.model = strconv.Itoa(i)
 			s.learn(e, api.DialectResponses)
 		}
-		if n := len(*s.known.Load()); n > maxEndpoints {
-			t.Errorf("%d endpoints are remembered, want at most %d", n, maxEndpoints)
+		if n := len(*s.known.Load()); n > maxRemembered {
+			t.Errorf("%d endpoints are remembered, want at most %d", n, maxRemembered)
 		}
-		if !s.has(e, always) {
+		if !s.refuses(e, always) {
 			t.Error("the last endpoint is forgotten")
 		}
-		time.Sleep(endpointMemory)
-		if s.has(e, always) {
-			t.Errorf("an endpoint is remembered for more than %v", endpointMemory)
+		time.Sleep(memoryTime)
+		if s.refuses(e, always) {
+			t.Errorf("an endpoint is remembered for more than %v", memoryTime)
 		}
 		e.model = strings.Repeat("m", maxModelName+1)
-		if s.learn(e, api.DialectResponses); s.has(e, always) {
+		if s.learn(e, api.DialectResponses); s.refuses(e, always) {
 			t.Error("a model with a long name is remembered")
 		}
 		e.model = "later"
@@ -50,8 +50,8 @@ func TestServedEndpointIsNotRefused(t *testing.T) {
 	chat, responses := endpoint{model: "m", dialect: api.DialectChat}, endpoint{model: "m", dialect: api.DialectResponses}
 	s.learn(chat, api.DialectResponses)
 	s.learn(responses, api.DialectChat)
-	if s.has(chat, always) || !s.has(responses, always) {
-		t.Errorf("refused: chat %t, responses %t, want responses only", s.has(chat, always), s.has(responses, always))
+	if s.refuses(chat, always) || !s.refuses(responses, always) {
+		t.Errorf("refused: chat %t, responses %t, want responses only", s.refuses(chat, always), s.refuses(responses, always))
 	}
 }
 
@@ -62,7 +62,7 @@ func TestRefusedEndpointsMayBeLearntAtOnce(t *testing.T) {
 		work.Go(func() {
 			e := endpoint{model: strconv.Itoa(i), dialect: api.DialectChat}
 			s.learn(e, api.DialectResponses)
-			if !s.has(e, always) {
+			if !s.refuses(e, always) {
 				t.Errorf("%d is forgotten", i)
 			}
 		})
