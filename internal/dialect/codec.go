@@ -59,8 +59,19 @@ type ResponseTarget struct {
 type RequestTarget struct {
 	Provider string // id in the provider table
 	Model    string // upstream model
-	Created  int64  // of responses whose provider reports no time; Unix seconds
+	// BaseModel is the model that Model derives from, or that it is another
+	// name for; empty if that is Model itself.
+	BaseModel string
+	Created   int64 // of responses whose provider reports no time; Unix seconds
 	Profile         // of the provider definition
+}
+
+// KnownModel returns the model whose rules apply to Model.
+func (t *RequestTarget) KnownModel() string {
+	if t.BaseModel != "" {
+		return t.BaseModel
+	}
+	return t.Model
 }
 
 // StreamDecoder reads one streamed response. It is not safe for concurrent use.

@@ -1,6 +1,9 @@
 package dialect
 
-import "modelgate/internal/llm"
+import (
+	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
+)
 
 // Profile holds the deviations of a provider from what most providers of each
 // dialect accept. It is part of the provider definition. A nil profile has no
@@ -26,7 +29,7 @@ type ChatProfile struct {
 	History      ThinkingFormat           // how the thinking of earlier turns is sent back
 	Effort       EffortFormat             // how thinking is requested
 	Efforts      map[string]string        // other names of efforts; an empty one is not supported
-	EffortModels func(model string) bool  // reports whether a model accepts an effort; nil: all do
+	Models       modeldata.Table          // what efforts models accept; nil: any, and at the vendor those of its table
 	Budget       bool                     // thinking has a budget_tokens
 	Formats      []llm.FormatKind         // response formats; nil: all
 	AskForJSON   bool                     // json_object also needs an instruction

@@ -28,7 +28,7 @@ var Anthropic = NewTable(
 	Model{Pattern: "opus-4-1", MaxOutput: 32000, Structured: true, Thinking: BudgetThinking, Source: claudeModels, Read: "2026-11-23"},
 	Model{Pattern: "sonnet-4-0", MaxOutput: 64000, Thinking: BudgetThinking, Source: claudeModels, Read: "2026-11-23"},
 	Model{Pattern: "opus-4-0", MaxOutput: 32000, Thinking: BudgetThinking, Source: claudeModels, Read: "2026-11-23"},
-	Model{Pattern: "claude-*-4-#", MaxOutput: 128000, Structured: true, Thinking: AdaptiveThinking, Efforts: claudeXHigh, TopEffortThinks: true, NoSampling: true, Source: claudeModels, Read: "2026-11-23"},
+	Model{Pattern: "claude-*-4-#", DefaultOutput: 128000, Structured: true, Thinking: AdaptiveThinking, Efforts: claudeXHigh, TopEffortThinks: true, NoSampling: true, Source: claudeModels, Read: "2026-11-23"},
 	Model{Pattern: "sonnet-4", MaxOutput: 64000, Thinking: BudgetThinking, Source: claudeModels, Read: "2026-11-23"},
 	Model{Pattern: "opus-4", MaxOutput: 32000, Thinking: BudgetThinking, Source: claudeModels, Read: "2026-11-23"},
 	Model{Pattern: "claude-3-7", MaxOutput: 64000, Thinking: BudgetThinking, Source: claudeModels, Read: "2026-11-23"},
@@ -37,5 +37,5 @@ var Anthropic = NewTable(
 	Model{Pattern: "claude-2", MaxOutput: 4096, Source: claudeModels, Read: "2026-11-23"},
 	Model{Pattern: "claude-v2", MaxOutput: 4096, Source: claudeModels, Read: "2026-11-23"},
 	Model{Pattern: "claude-instant", MaxOutput: 4096, Source: claudeModels, Read: "2026-11-23"},
-	Model{Pattern: "claude", MaxOutput: 128000, Structured: true, Thinking: AdaptiveThinking, Efforts: claudeXHigh, TopEffortThinks: true, NoSampling: true, Source: claudeModels, Read: "2026-11-23"},
+	Model{Pattern: "claude", DefaultOutput: 128000, Structured: true, Thinking: AdaptiveThinking, Efforts: claudeXHigh, TopEffortThinks: true, NoSampling: true, Source: claudeModels, Read: "2026-11-23"},
 )

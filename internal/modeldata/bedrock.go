@@ -5,6 +5,8 @@ const (
 	bedrockClaude     = "https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html"
 	bedrockFeatures   = "https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference-supported-models-features.html"
 	bedrockNova       = "https://docs.aws.amazon.com/nova/latest/nova2-userguide/extended-thinking.html"
+	bedrockNovaV1     = "https://docs.aws.amazon.com/nova/latest/userguide/what-is-nova.html"
+	bedrockTitanText  = "https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-text.html"
 	bedrockTitanEmbed = "https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html"
 	bedrockImages     = "https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-image.html"
 	bedrockStability  = "https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-stability-diffusion.html"
@@ -53,7 +55,10 @@ var Bedrock = NewTable(
 	Model{Pattern: "^amazon-nova*sonic", NamedTool: true, Audio: true, Source: bedrockFeatures, Read: "2026-11-23"},
 	Model{Pattern: "^amazon-nova-#", Efforts: lowToHigh, NamedTool: true, Source: bedrockNova, Read: "2026-11-23"},
 	Model{Pattern: "^amazon-nova-*-#", Efforts: lowToHigh, NamedTool: true, Source: bedrockNova, Read: "2026-11-23"},
-	Model{Pattern: "^amazon-nova", NamedTool: true, Source: bedrockFeatures, Read: "2026-11-23"},
+	Model{Pattern: "^amazon-nova", MaxOutput: 10000, NamedTool: true, Source: bedrockNovaV1, Read: "2026-11-23"},
+	Model{Pattern: "^amazon-titan-text-lite", MaxOutput: 4096, NoSystem: true, Source: bedrockTitanText, Read: "2026-11-28"},
+	Model{Pattern: "^amazon-titan-text-express", MaxOutput: 8192, NoSystem: true, Source: bedrockTitanText, Read: "2026-11-28"},
+	Model{Pattern: "^amazon-titan-text-premier", MaxOutput: 3072, NoSystem: true, Source: bedrockTitanText, Read: "2026-11-28"},
 	Model{Pattern: "^amazon-titan-text", NoSystem: true, Source: bedrockFeatures, Read: "2026-11-23"},
 
 	// Models of others.

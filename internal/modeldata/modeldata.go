@@ -40,6 +40,8 @@ type Model struct {
 	// efforts, the least first. Models with neither do not think.
 	Thinking Thinking
 	Efforts  []string
+	// NoEffort is true if a request with a thinking effort is rejected.
+	NoEffort bool
 	// ThinksIfAsked is true if requests that name no effort do not think.
 	ThinksIfAsked bool
 	// TopEffortThinks is true if efforts above high need thinking, and
@@ -50,8 +52,10 @@ type Model struct {
 	// zero if unknown.
 	MinBudget, MaxBudget int64
 
-	// MaxOutput is the maximum length of a response in tokens; 0 if unknown.
-	MaxOutput int64
+	// MaxOutput is the maximum length of a response in tokens, which requests for
+	// more are reduced to; 0 if unknown. DefaultOutput is for protocols that
+	// require a length, if there is no MaxOutput.
+	MaxOutput, DefaultOutput int64
 	// NoSampling is true if sampling parameters are rejected.
 	NoSampling bool
 	// Structured is true if output formats and strict tools are supported.
@@ -157,7 +161,7 @@ var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max
 // rank, and any if the models accept none.
 func (m *Model) Effort(effort string) string {
 	rank := slices.Index(efforts, effort)
-	if rank < 0 || len(m.Efforts) == 0 {
+	if rank < 0 || len(m.Efforts) == 0 || slices.Contains(m.Efforts, effort) {
 		return effort
 	}
 	nearest := m.Efforts[0]

@@ -31,6 +31,7 @@ type Attempt struct {
 	trail    *Trail
 	override []jsonedit.Edit // of the saved prompt and the config
 	refused  api.Dialect     // in which the target refused the request; empty if in none
+	without  []string        // paths of the optional parameters that the target refused
 	wire     wirePlan
 	timers   attemptTimers
 	parent   string // the traceparent sent to the provider; empty if none

@@ -297,7 +297,7 @@ func (a *Attempt) providerEdits(doc *jsonedit.Doc, list []jsonedit.Edit) []jsone
 		return cmp.Or(cmp.Compare(b.Name, c.Name), cmp.Compare(b.Outcome, c.Outcome))
 	}) // quirks are in maps
 	a.Params = append(a.Params, q.changes...)
-	return q.list
+	return a.withoutRefused(doc, a.clampOutput(doc, q.list, rule), rule)
 }
 
 // quirks collects edits and the parameter changes that they cause.

@@ -356,6 +356,7 @@ func (a *Attempt) providerError(out *Response, body *upstreamBody) (*Response, e
 
 // writeError sets the client's form of a provider's error in out, which has its status.
 func (a *Attempt) writeError(out *Response, raw []byte) {
+	out.refused = a.readRefused(out.Status, raw)
 	out.head("application/json")
 	if wait, ok := dialect.RetryDelay(raw); ok && out.Header.Get("Retry-After") == "" {
 		out.Header.Set("Retry-After", strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64))

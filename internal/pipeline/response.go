@@ -32,6 +32,7 @@ type Response struct {
 	Hooks HookResults
 
 	wrongEndpoint provider.WrongEndpoint // what an error says about the endpoint
+	refused       []string               // paths of optional parameters of the request that an error refuses
 
 	watch   attemptTimers
 	account attemptAccount

@@ -67,7 +67,8 @@ type Engine struct {
 	// as ignored.
 	Cache *ResponseCache
 
-	refused refusedEndpoints
+	refused       refusedEndpoints
+	refusedParams recentSet[refusedParam]
 
 	// Random returns a number in [0, 1) for draws and jitter. Nil means
 	// math/rand/v2.
@@ -140,7 +141,10 @@ func (h *TargetHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Resp
 	}
 	res, err := a.run(ctx)
 	if err == nil && res.wrongEndpoint != provider.NotWrongEndpoint {
-		return h.tryOtherEndpoint(ctx, r, t, res)
+		res, err = h.tryOtherEndpoint(ctx, r, t, res)
+	}
+	if err == nil && len(res.refused) > 0 {
+		return h.repeatRequest(ctx, r, t, res)
 	}
 	return res, err
 }

@@ -31,6 +31,7 @@ type conversation struct {
 	provider dialect.ProviderCodec
 	target   dialect.RequestTarget
 	streamed bool         // the client wants a stream
+	limit    int64        // of output tokens of the model; 0 if unknown, or if the codec knows it
 	decoded  *llm.Request // set by request
 }
 
@@ -39,7 +40,9 @@ func (c *conversation) request(dst, body []byte) (_ []byte, changes []dialect.Pa
 		return nil, nil, err
 	}
 	c.decoded.Model, c.decoded.Stream = c.target.Model, c.streamed
-	return c.provider.EncodeRequest(dst, c.decoded, c.target)
+	clamps := clampMaxTokens(c.decoded, c.limit)
+	dst, changes, err = c.provider.EncodeRequest(dst, c.decoded, c.target)
+	return dst, append(clamps, changes...), err
 }
 
 func (c *conversation) response(a *Attempt, out *Response, body []byte) error {

@@ -59,7 +59,11 @@ func (a *Attempt) planWire() error {
 		if codec == nil {
 			return provider.OperationNotSupported(a.Target, r.Operation)
 		}
-		w.translator = &conversation{client: r.Client, provider: codec, target: w.target, streamed: r.Stream}
+		c := &conversation{client: r.Client, provider: codec, target: w.target, streamed: r.Stream}
+		if w.dialect != api.DialectMessages {
+			c.limit = a.Target.Rule(a.Model).MaxOutput
+		}
+		w.translator = c
 	}
 	w.op = w.dialect.ConversationOperation()
 	if r.Stream {

@@ -100,6 +100,9 @@ type Spec struct {
 	// Models holds what is known of the provider's models, with the fields that
 	// they reject or that have another name.
 	Models modeldata.Table
+	// RuleOf returns what is known of a model if names are read in another way
+	// than those of Models, or have several tables. It is optional.
+	RuleOf func(model string) *modeldata.Model
 
 	// Profile holds the deviations that apply to translated requests, by
 	// dialect.
@@ -300,4 +303,9 @@ func Header(name string) Auth { return Auth{Header: http.CanonicalHeaderKey(name
 func Query(name string) Auth { return Auth{Query: name} }
 
 // Rule returns what is known of model.
-func (s *Spec) Rule(model string) *modeldata.Model { return s.Models.Of(model) }
+func (s *Spec) Rule(model string) *modeldata.Model {
+	if s.RuleOf != nil {
+		return s.RuleOf(model)
+	}
+	return s.Models.Of(model)
+}

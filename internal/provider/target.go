@@ -13,6 +13,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
+	"modelgate/internal/dialect"
 	"modelgate/internal/modeldata"
 	"modelgate/internal/quota"
 	"modelgate/internal/secret"
@@ -231,6 +232,13 @@ func (t *Target) Price(b *catalog.PriceBook, model, served string, at time.Time)
 // DialectFor calls [Spec.DialectFor] for the base model of model.
 func (t *Target) DialectFor(d api.Dialect, model string) api.Dialect {
 	return t.Spec.DialectFor(d, t.BaseModelOf(model))
+}
+
+// RequestTarget calls [Spec.RequestTarget], and adds the base model.
+func (t *Target) RequestTarget(model string) dialect.RequestTarget {
+	to := t.Spec.RequestTarget(model)
+	to.BaseModel = t.BaseModel
+	return to
 }
 
 // Rule calls [Spec.Rule] for the base model of model.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // A chatRequest is the part of a chat completion request that the simulator
@@ -11,6 +12,7 @@ import (
 type chatRequest struct {
 	model, lastUser, lastRole                    []byte
 	tools, choice, functions, call, format, stop []byte
+	effort                                       string
 	stream, usage, logprobs, serial, hasMessages bool
 	topLogprobs, n, limit                        int
 	messages, prompt                             int // number of messages and of their tokens
@@ -61,6 +63,8 @@ func (x *exchange) readChat(q *chatRequest) bool {
 		q.wrong = mistyped("n", "an integer from 1 to 128")
 	case q.topLogprobs < 0 || q.topLogprobs > 20:
 		q.wrong = mistyped("top_logprobs", "an integer from 0 to 20")
+	default:
+		q.wrong = checkModel(string(q.model), q.limit, "max_tokens", q.effort)
 	}
 	if q.wrong.kind == "" {
 		x.asked = q.stream
@@ -114,6 +118,8 @@ func (q *chatRequest) readRaw(s *scanner, key []byte) {
 		q.format = raw
 	case "stop":
 		q.stop = raw
+	case "reasoning_effort":
+		q.effort = strings.Trim(string(raw), `"`)
 	case "user", "safety_identifier", "prompt_cache_key":
 		q.short(string(key), raw)
 	}

@@ -145,6 +145,7 @@ func (x *exchange) countMessages(body map[string]any, h host, name string) {
 		counted[key] = value
 	}
 	readMessagesBody(c, q, counted, h)
+	q.limit = 0 // which is not the client's
 	if !x.accept(q, c, body) {
 		return
 	}

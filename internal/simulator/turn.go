@@ -180,6 +180,9 @@ func (x *exchange) open(model *string) (map[string]any, bool) {
 // accept completes a turn that has been read: it sends an error for mistakes,
 // counts the prompt, and reports whether there should be a response.
 func (x *exchange) accept(q *turn, c *checker, body map[string]any) bool {
+	if c.wrong.kind == "" {
+		c.wrong = checkModel(q.model, q.limit, "max_tokens", q.seen.Effort)
+	}
 	if c.wrong.kind != "" {
 		x.refuse(statusOf, c.wrong)
 		return false

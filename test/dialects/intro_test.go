@@ -48,7 +48,26 @@ tools. The log entry has both attempts. If the other endpoint cannot serve the r
 With the responses API, nothing is stored (` + "`store`" + ` is false unless the client sets it) and thinking comes encrypted, so that your
 client can send it back with the next turn; see [thinking and signatures](#thinking-and-signatures).
 
-If a model does not accept an effort, the gateway sends the next lower one, or the lowest, and reports it as adapted.
+## Limits of a model
+
+Ask any model for as many tokens and as much thinking as you like: the gateway sends what the model accepts, and reports
+the difference in ` + "`x-gateway-params`" + `:
+
+` + "```http" + `
+x-gateway-params: max_tokens;clamped=16384, reasoning_effort;dropped
+` + "```" + `
+
+- A limit of output tokens above the most that the model has is reduced to it. This applies to models of OpenAI, Anthropic,
+  Google and Amazon whose limit is known, on every unified route. A beta flag that raises the limit is respected.
+- If a model does not accept a level of effort, the gateway sends the next lower one, or the lowest, and reports it as
+  adapted, in requests that it translates.
+- Models that are known to reject an effort get none.
+- If a provider rejects the settings of thinking for another model (400 or 422), the gateway repeats the request once without
+  them. If that succeeds, later requests for this provider, credential and model are sent without them for an hour. The
+  log entry has both attempts. With ` + "`on_unsupported: refuse`" + `, you get the error of the provider instead.
+
+The limits are known by the name of the model, or by the model that it is
+[based on](administration.md#models-hosts-and-custom-headers): set ` + "`base_model_slug`" + ` if you use other names.
 
 For clients of Bedrock's InvokeModel, requests to Claude on Bedrock are not translated. For other providers and models,
 the body is read as a messages request and translated.

@@ -27,7 +27,7 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	if refused != nil {
 		return dst, nil, refused
 	}
-	e := requestEncoder{writer: writer{jsonedit.Append(dst)}, r: r, to: to, profile: profile, changes: changes, model: modeldata.OpenAI.Of(to.Model)}
+	e := requestEncoder{writer: writer{jsonedit.Append(dst)}, r: r, to: to, profile: profile, changes: changes, model: modelOf(to, profile)}
 	e.Open('{')
 	e.textMember("model", to.Model)
 	e.Name("messages")

@@ -50,21 +50,14 @@ func (e *requestEncoder) clientThinking() {
 	e.optionalText("reasoning_effort", r.Effort)
 }
 
-// nonReasoningModel handles models that do not think on demand. The vendor
-// receives an effort unchanged and reports the error itself.
+// nonReasoningModel records the settings that models reject which do not think on
+// demand.
 func (e *requestEncoder) nonReasoningModel() {
 	r := &e.r.Reasoning
-	switch {
-	case r.Mode != "":
-		if r.Mode != llm.ThinkingDisabled {
-			e.changes.Drop(llm.FieldThinking)
-		}
-		if r.Effort != "" {
-			e.changes.Drop(llm.FieldEffort)
-		}
-	case e.profile.Vendor:
-		e.textMember("reasoning_effort", r.Effort)
-	default:
+	if r.Mode != "" && r.Mode != llm.ThinkingDisabled {
+		e.changes.Drop(llm.FieldThinking)
+	}
+	if r.Effort != "" {
 		e.changes.Drop(llm.FieldEffort)
 	}
 }
@@ -85,13 +78,10 @@ func (e *requestEncoder) requestedEffort() string {
 // word returns the provider's name for an effort, or for the nearest that the
 // model accepts; empty if it has none.
 func (e *requestEncoder) word(effort string) string {
-	if e.profile.Vendor {
-		effort = e.model.Effort(effort)
-	}
 	if word, ok := e.profile.Efforts[effort]; ok {
 		return word
 	}
-	return effort
+	return e.model.Effort(effort)
 }
 
 func (e *requestEncoder) effortWord() {

@@ -12,7 +12,7 @@ import (
 func (e *requestEncoder) thought(s *assistantParts, loop bool) {
 	switch e.profile.History {
 	case dialect.ThinkingText:
-		always := modeldata.DeepSeek.Of(e.to.Model).KeepsThinking
+		always := modeldata.DeepSeek.Of(e.to.KnownModel()).KeepsThinking
 		var all strings.Builder
 		for _, t := range s.thought {
 			all.WriteString(t.Text)
@@ -34,7 +34,7 @@ func (e *requestEncoder) thought(s *assistantParts, loop bool) {
 // details writes thinking in OpenRouter's format. Only thinking signed by the
 // vendor of the model is useful there.
 func (e *requestEncoder) details(list []llm.Thinking) {
-	vendor, open, index := vendorOf(e.to.Model), false, int64(0)
+	vendor, open, index := vendorOf(e.to.KnownModel()), false, int64(0)
 	for i := range list {
 		t := &list[i]
 		usable := t.Signature.Value != "" && t.Signature.Vendor == vendor

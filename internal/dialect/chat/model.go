@@ -5,6 +5,7 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
 )
 
 // usualProfile is the profile of most providers.
@@ -12,13 +13,15 @@ var usualProfile dialect.ChatProfile
 
 // takesEffort reports whether the target's model accepts a thinking effort.
 func (e *requestEncoder) takesEffort() bool {
-	switch {
-	case e.profile.Vendor:
-		return e.model.Thinks()
-	case e.profile.EffortModels != nil:
-		return e.profile.EffortModels(e.to.Model)
+	return !e.model.NoEffort
+}
+
+// modelOf returns what is known of the target's model.
+func modelOf(to dialect.RequestTarget, profile *dialect.ChatProfile) *modeldata.Model {
+	if profile.Vendor {
+		return modeldata.OpenAI.Of(to.KnownModel())
 	}
-	return true
+	return profile.Models.Of(to.KnownModel())
 }
 
 // vendorOf returns the vendor whose signatures a model behind OpenRouter

@@ -55,9 +55,9 @@ type responseState struct {
 }
 
 func newResponseState(r *llm.Request, to dialect.RequestTarget) responseState {
-	a := responseState{r: r, vendor: modelOf(to.Model).signs()}
+	a := responseState{r: r, vendor: modelOf(to.KnownModel()).signs()}
 	if r != nil {
-		a.plan = planOf(r, modelOf(to.Model), thinkingOf(r, modelOf(to.Model)))
+		a.plan = planOf(r, modelOf(to.KnownModel()), thinkingOf(r, modelOf(to.KnownModel())))
 	}
 	return a
 }

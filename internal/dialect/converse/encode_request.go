@@ -43,7 +43,7 @@ type requestEncoder struct {
 }
 
 func newRequestEncoder(dst []byte, r *llm.Request, to dialect.RequestTarget, changes *dialect.ParamChanges) *requestEncoder {
-	e := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, model: modelOf(to.Model), changes: changes, own: r.Dialect == name}
+	e := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, model: modelOf(to.KnownModel()), changes: changes, own: r.Dialect == name}
 	e.thinks = thinkingOf(r, e.model)
 	e.plan = planOf(r, e.model, e.thinks)
 	return e

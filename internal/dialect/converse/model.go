@@ -76,3 +76,13 @@ func (m model) caches() bool { return m.claude() || m.nova() }
 
 // shortIDs reports whether call ids must be nine letters and digits.
 func (m model) shortIDs() bool { return m.vendor == "mistral" }
+
+// Rule returns what is known of a model by its id or ARN. What is known of Claude
+// is in the table of its vendor.
+func Rule(id string) *modeldata.Model {
+	m := modelOf(id)
+	if m.claude() {
+		return modeldata.Anthropic.Of(m.id)
+	}
+	return m.Model
+}

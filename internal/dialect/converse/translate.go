@@ -9,7 +9,7 @@ import (
 // Translator returns the translator of embeddings, images or reranking, which
 // use InvokeModel in the format of each model family.
 func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.Translator, bool) {
-	m := modelOf(to.Model)
+	m := modelOf(to.KnownModel())
 	switch op {
 	case api.Embeddings:
 		return embeddingForm(m)

@@ -42,7 +42,7 @@ func rerankRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialec
 		a.adapt("rank_fields", "documents as lines of these fields")
 	}
 	a.copy(&b, "top_n", "top_n")
-	if modelOf(to.Model).vendor == "cohere" {
+	if modelOf(to.KnownModel()).vendor == "cohere" {
 		a.copy(&b, "max_tokens_per_doc", "max_tokens_per_doc")
 	}
 	b.Name("api_version")

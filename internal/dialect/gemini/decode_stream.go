@@ -24,7 +24,7 @@ func newDecoder(r *llm.Request, to dialect.RequestTarget) *streamDecoder {
 	if r == nil {
 		return d
 	}
-	d.forced = emulated(r, modeldata.Google.Of(to.Model))
+	d.forced = emulated(r, modeldata.Google.Of(to.KnownModel()))
 	for i := range r.Tools {
 		if r.Tools[i].Custom {
 			d.custom = append(d.custom, r.Tools[i].Name)

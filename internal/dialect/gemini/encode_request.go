@@ -51,7 +51,7 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 		return nil, nil, err
 	}
 	w := &requestEncoder{
-		b: jsonedit.Append(dst), r: r, to: to, model: modeldata.Google.Of(to.Model), changes: changes,
+		b: jsonedit.Append(dst), r: r, to: to, model: modeldata.Google.Of(to.KnownModel()), changes: changes,
 		own: r.Dialect == own, vertex: to.Vertex, calls: map[string]sentCall{},
 	}
 	w.forced = emulated(r, w.model)

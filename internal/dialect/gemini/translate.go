@@ -19,7 +19,7 @@ import (
 // :embedContent. Images of imagen models go to :predict, those of other models
 // to :generateContent.
 func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.Translator, bool) {
-	model := modeldata.Google.Of(to.Model)
+	model := modeldata.Google.Of(to.KnownModel())
 	switch op {
 	case api.Embeddings:
 		switch {

@@ -23,7 +23,7 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	}
 	e := requestEncoder{
 		Builder: jsonedit.Append(dst), r: r, to: to, own: r.Dialect == own,
-		model: modelOf(to.Model), profile: profileOf(to), changes: changes,
+		model: modelOf(to.KnownModel()), profile: profileOf(to), changes: changes,
 	}
 	e.formats = e.model.Structured && !e.profile.NoFormats && (!e.profile.NoNewFormats || !e.model.NoSampling)
 	e.plan()

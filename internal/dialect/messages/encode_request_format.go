@@ -17,7 +17,7 @@ func emulates(r *llm.Request, to dialect.RequestTarget) bool {
 	if r == nil || r.Format.Kind != llm.FormatSchema {
 		return false
 	}
-	m, h := modelOf(to.Model), profileOf(to)
+	m, h := modelOf(to.KnownModel()), profileOf(to)
 	return !m.Structured || h.NoFormats || h.NoNewFormats && m.NoSampling
 }
 

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -26,7 +27,7 @@ func (t thinking) active() bool {
 // plan sets thinking, effort and max_tokens, which limit each other. Settings
 // of clients of this dialect are not changed.
 func (e *requestEncoder) plan() {
-	e.maxTokens = e.model.MaxOutput
+	e.maxTokens = cmp.Or(e.model.MaxOutput, e.model.DefaultOutput)
 	if e.r.MaxTokens != nil {
 		e.maxTokens = *e.r.MaxTokens
 	}
@@ -255,8 +256,8 @@ func (e *requestEncoder) fitLength() {
 	if e.thinking.mode == llm.ThinkingEnabled && e.thinking.budget >= e.maxTokens {
 		e.maxTokens += e.thinking.budget
 	}
-	if e.model.HasRow() && e.maxTokens > e.model.MaxOutput {
-		e.maxTokens = e.model.MaxOutput
+	if limit := e.model.MaxOutput; limit > 0 && e.maxTokens > limit {
+		e.maxTokens = limit
 	}
 	if e.maxTokens != asked && e.r.MaxTokens != nil {
 		e.changes.Adapt(llm.FieldMaxTokens, fmt.Sprint(e.maxTokens))

@@ -15,7 +15,7 @@ func profileOf(to dialect.RequestTarget) *dialect.MessagesProfile {
 }
 
 // foreign describes models of other vendors that are offered in this protocol.
-var foreign = modeldata.Model{MaxOutput: 8192, Thinking: modeldata.BudgetThinking}
+var foreign = modeldata.Model{DefaultOutput: 8192, Thinking: modeldata.BudgetThinking}
 
 // modelOf returns what is known of a model.
 func modelOf(name string) *modeldata.Model {

@@ -18,7 +18,7 @@ func isCohere(r *llm.Request, to dialect.RequestTarget) bool {
 			}
 		}
 	}
-	return strings.HasPrefix(to.Model, "cohere.")
+	return strings.HasPrefix(to.KnownModel(), "cohere.")
 }
 
 var cohereScalars = dialect.Scalars{

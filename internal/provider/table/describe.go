@@ -135,6 +135,12 @@ func Quirks(s *provider.Spec) []string {
 		words = append(words, fmt.Sprintf("keeps %s within %s to %s", field, number(r.Min), number(r.Max)))
 	}
 	words = append(words, modelQuirks(s.Models)...)
+	if s.RuleOf != nil || slices.ContainsFunc(s.Models, func(m modeldata.Model) bool { return m.MaxOutput > 0 }) {
+		words = append(words, "reduces the limit of output tokens to the most that the model has, if that is known")
+	}
+	if slices.ContainsFunc(s.Models, func(m modeldata.Model) bool { return m.NoEffort }) {
+		words = append(words, "leaves out the effort for models that are known to reject it")
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
 		words = append(words, fmt.Sprintf("sends %s: %s", name, s.Header[name]))
 	}

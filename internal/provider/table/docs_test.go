@@ -204,8 +204,12 @@ func TestDescribeJSONHoldsEveryRow(t *testing.T) {
 
 func TestQuirksAreDescribed(t *testing.T) {
 	for id, want := range map[string][]string{
-		"groq":   {"drops logprobs, logit_bias, top_logprobs", "rejects n above 1", "reports the usage of streams without being asked"},
-		"openai": {"for 22 families of models: renames max_tokens to max_completion_tokens"},
+		"groq": {"drops logprobs, logit_bias, top_logprobs", "rejects n above 1", "reports the usage of streams without being asked"},
+		"openai": {
+			"for 22 families of models: renames max_tokens to max_completion_tokens",
+			"reduces the limit of output tokens to the most that the model has, if that is known",
+			"leaves out the effort for models that are known to reject it",
+		},
 		"runway": {"sends X-Runway-Version: 2024-11-06"},
 		"302ai":  nil,
 	} {

@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect/replicate"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/modeldata"
 	"modelgate/internal/provider"
 )
 
@@ -135,6 +136,15 @@ func vertexHost(t *provider.Target, _ *provider.Call, u *url.URL) error {
 	}
 	u.Host = host
 	return nil
+}
+
+// vertexRule returns what is known of a model of google or anthropic.
+func vertexRule(model string) *modeldata.Model {
+	publisher, name := vertexModel(model)
+	if publisher == "anthropic" {
+		return modeldata.Anthropic.Of(name)
+	}
+	return modeldata.Google.Of(name)
 }
 
 // cohereURL adds the version to the paths of pass-through requests that name none,

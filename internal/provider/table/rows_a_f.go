@@ -5,6 +5,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
+	"modelgate/internal/dialect/converse"
 	"modelgate/internal/llm"
 	"modelgate/internal/modeldata"
 	"modelgate/internal/provider"
@@ -57,6 +58,7 @@ func rowsAToF() []*provider.Spec {
 			Dialect:      api.DialectMessages, Auth: anthropicAuth(), Env: "ANTHROPIC_API_KEY",
 			Paths:  join(claudePaths(""), paths(api.Files)),
 			Header: map[string]string{"Anthropic-Version": "2023-06-01"},
+			Models: modeldata.Anthropic,
 			Options: []provider.Option{
 				{Name: "beta", Header: "Anthropic-Beta", Doc: "beta features, separated by commas"},
 				{Name: "version", Header: "Anthropic-Version", Doc: "API version instead of 2023-06-01"},
@@ -91,6 +93,7 @@ func rowsAToF() []*provider.Spec {
 			Paths: join(paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits,
 				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations),
 				nativePaths{api.Messages: "https://{resource_name}.services.ai.azure.com/anthropic/v1/messages"}),
+			Models:   modeldata.Anthropic,
 			Dialects: azureAISpeaks, Complete: azureAIAddress,
 			Options: slices.Concat([]provider.Option{
 				{Name: "resource_name", Host: provider.HostAccount, Doc: "name of the Foundry resource"},
@@ -196,6 +199,7 @@ func rowsAToF() []*provider.Spec {
 				api.Rerank:              "/model/{model}/invoke",
 			},
 			PathOf:   bedrockPath,
+			RuleOf:   converse.Rule,
 			Dialects: bedrockSpeaks, UpstreamModel: unescaped, BodyRules: bedrockShapes(),
 			Options: awsOptions(), Profile: dialect.Profile{Messages: bedrockMessages},
 			Tiers:         flexTier,

@@ -66,7 +66,7 @@ func rowsGToO() []*provider.Spec {
 				api.Models:              "/v1beta/models",
 				api.Files:               "/v1beta/files",
 			},
-			PathOf: googlePath, UpstreamModel: googleModel,
+			PathOf: googlePath, UpstreamModel: googleModel, Models: modeldata.Google,
 			Tiers:         flexTier,
 			TierHeader:    "X-Gemini-Service-Tier", // https://ai.google.dev/gemini-api/docs/flex-inference
 			TelemetryName: "gcp.gemini",
@@ -89,8 +89,8 @@ func rowsGToO() []*provider.Spec {
 			Limits: limits{"n": {Min: 1, Max: 1}},
 			// https://console.groq.com/docs/reasoning
 			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
-				NoTopK: true, Tier: true, NoNames: true, StrictMessages: true, EffortModels: modeldata.Groq.Think,
-				Efforts: rename{"none": "", "minimal": "low", "xhigh": "high", "max": "high"},
+				NoTopK: true, Tier: true, NoNames: true, StrictMessages: true, Models: modeldata.Groq,
+				Efforts: rename{"minimal": "low", "xhigh": "high", "max": "high"},
 			}},
 			Tiers: map[string]catalog.Tier{"flex": catalog.Standard}, // https://console.groq.com/docs/flex-processing
 			Docs:  "https://console.groq.com/docs/openai",
@@ -305,7 +305,7 @@ func rowsGToO() []*provider.Spec {
 			// https://docs.mistral.ai/api
 			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
 				NoTopK: true, History: dialect.ThinkingParts, ShortIDs: true, NoNames: true, StrictMessages: true, Required: "any", AskForJSON: true, ContentParts: true,
-				EffortModels: modeldata.Mistral.Think,
+				Models: modeldata.Mistral,
 				Efforts: rename{
 					"minimal": "high", "low": "high", "medium": "high", "high": "high", "xhigh": "high", "max": "high", "none": "none",
 				},

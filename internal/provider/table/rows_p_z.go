@@ -301,7 +301,7 @@ func rowsPToZ() []*provider.Spec {
 			Aliases: []string{"google-vertex-ai", "vertex", "cloud_b"},
 			BaseURL: "https://{region}-aiplatform.googleapis.com",
 			Dialect: api.DialectGemini, Auth: googleToken(),
-			Paths: vertexPaths(), PathOf: vertexPath, Dialects: vertexSpeaks, UpstreamModel: vertexUpstreamModel, Complete: vertexProject, BodyRules: vertexShapes(),
+			Paths: vertexPaths(), PathOf: vertexPath, Dialects: vertexSpeaks, RuleOf: vertexRule, UpstreamModel: vertexUpstreamModel, Complete: vertexProject, BodyRules: vertexShapes(),
 			Options: slices.Concat([]provider.Option{
 				{Name: "region", Host: provider.HostRegion, Doc: "location, such as europe-west4; global, us and eu choose the hosts of those names"},
 				{Name: "project_id", Doc: "project; by default the project of the service account"},
@@ -405,8 +405,7 @@ func rowsPToZ() []*provider.Spec {
 			Profile: dialect.Profile{
 				Responses: &dialect.ResponsesProfile{Encrypted: true, ServerTools: true},
 				Chat: &dialect.ChatProfile{
-					NoTopK: true, Tier: true, ContentParts: true,
-					Efforts: rename{"minimal": "low", "xhigh": "high", "max": "high"},
+					NoTopK: true, Tier: true, ContentParts: true, Models: modeldata.XAI,
 				},
 			},
 			TelemetryName: "x_ai",
