@@ -159,3 +159,60 @@ func TestUnknownOutputLimitIsNotReduced(t *testing.T) {
 		}
 	}
 }
+
+// Models that decide how much to think reject a budget, wherever they are served.
+func TestBudgetBecomesAdaptiveThinking(t *testing.T) {
+	t.Parallel()
+	g, up := newWatched(t, nil)
+	asks := map[string]struct{ members, name, effort string }{
+		"chat":      {`"max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":8000}`, "thinking", "medium"},
+		"messages":  {`"max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":1024}`, "thinking", "low"},
+		"responses": {`"max_output_tokens":9000,"reasoning":{"effort":"high"}`, "", "high"},
+		"gemini":    {`"generationConfig":{"maxOutputTokens":30000,"thinkingConfig":{"thinkingBudget":20000,"includeThoughts":true}}`, "generationConfig.thinkingConfig.thinkingBudget", "high"},
+		"converse":  {`"inferenceConfig":{"maxTokens":9000},"additionalModelRequestFields":{"thinking":{"type":"enabled","budget_tokens":8000}}`, "additionalModelRequestFields.thinking", "medium"},
+	}
+	for _, target := range []struct{ slug, model, own string }{
+		{"@messages", "claude-opus-4-8", "messages"},
+		{"@messages", "claude-sonnet-5", "messages"},
+		{"@converse", "global.anthropic.claude-opus-4-7-v1:0", "converse messages"},
+		{"@converse", "arn:aws:bedrock:eu-west-1:123456789012:inference-profile/eu.anthropic.claude-opus-4-8-v1:0", "converse messages"},
+	} {
+		for _, client := range tongues[:5] {
+			if strings.Contains(target.own, client.name) {
+				continue // what it sends is forwarded
+			}
+			for _, stream := range []bool{false, true} {
+				ask := asks[client.name]
+				res := client.withMembers(ask.members).send(t, g, target.slug, target.model, stream)
+				sent := strings.Join(up.took(), "")
+				if res.Status != 200 || !strings.Contains(sent, `"type":"adaptive"`) || strings.Contains(sent, "budget_tokens") || !strings.Contains(sent, `"effort":"`+ask.effort+`"`) {
+					t.Errorf("%s to %s, stream %t: status %d, sent %s, want adaptive thinking with effort %s: %.300s", client.name, target.model, stream, res.Status, sent, ask.effort, res.Body)
+				}
+				if said := res.Header.Get("X-Gateway-Params"); !strings.Contains(said, ask.name+`;adapted="adaptive"`) && ask.name != "" {
+					t.Errorf("%s to %s, stream %t: announced %q, want %s", client.name, target.model, stream, said, ask.name)
+				}
+			}
+		}
+	}
+}
+
+// A budget of zero turns thinking off, and a model that thinks by a budget gets it.
+func TestBudgetIsKeptWhereTheModelHasOne(t *testing.T) {
+	t.Parallel()
+	g, up := newWatched(t, nil)
+	for _, tt := range []struct {
+		model  string
+		budget int
+		want   string
+	}{
+		{"us.anthropic.claude-opus-4-8-v1:0", 0, `"thinking":{"type":"disabled"}`},
+		{"us.anthropic.claude-sonnet-4-5-20250929-v1:0", 0, `"thinking":{"type":"disabled"}`},
+		{"us.anthropic.claude-sonnet-4-5-20250929-v1:0", 2000, `"thinking":{"type":"enabled","budget_tokens":2000}`},
+	} {
+		client := tongues[3].withMembers(fmt.Sprintf(`"generationConfig":{"maxOutputTokens":9000,"thinkingConfig":{"thinkingBudget":%d}}`, tt.budget))
+		res := client.send(t, g, "@converse", tt.model, false)
+		if sent := strings.Join(up.took(), ""); res.Status != 200 || !strings.Contains(sent, tt.want) {
+			t.Errorf("%s, a budget of %d: status %d, sent %s, want %s", tt.model, tt.budget, res.Status, sent, tt.want)
+		}
+	}
+}

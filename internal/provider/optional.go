@@ -85,7 +85,7 @@ var refusals = []struct {
 
 // valueErrors are the phrases of errors about the value of a parameter, or about
 // its combination with others. Without it the request would mean something else.
-var valueErrors = []string{"unsupported value", "unsupported_value", "supported values", "invalid value", "must be one of", "input should be", "use thinking.type", "use `thinking.type", "tool_choice"}
+var valueErrors = []string{"unsupported value", "unsupported_value", "supported values", "invalid value", "must be one of", "input should be", "thinking.type", "tool_choice"}
 
 // refusalLimit is the length of an error that is read for what it refuses.
 const refusalLimit = 16 << 10

@@ -64,7 +64,7 @@ func (x *exchange) readChat(q *chatRequest) bool {
 	case q.topLogprobs < 0 || q.topLogprobs > 20:
 		q.wrong = mistyped("top_logprobs", "an integer from 0 to 20")
 	default:
-		q.wrong = checkModel(string(q.model), q.limit, "max_tokens", q.effort)
+		q.wrong = checkModel(string(q.model), q.limit, q.effort, 0)
 	}
 	if q.wrong.kind == "" {
 		x.asked = q.stream

@@ -181,7 +181,7 @@ func (x *exchange) open(model *string) (map[string]any, bool) {
 // counts the prompt, and reports whether there should be a response.
 func (x *exchange) accept(q *turn, c *checker, body map[string]any) bool {
 	if c.wrong.kind == "" {
-		c.wrong = checkModel(q.model, q.limit, "max_tokens", q.seen.Effort)
+		c.wrong = checkModel(q.model, q.limit, q.seen.Effort, q.seen.Budget)
 	}
 	if c.wrong.kind != "" {
 		x.refuse(statusOf, c.wrong)

@@ -6,6 +6,7 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
 )
 
 // minBudget is the smallest thinking budget of Claude. defaultOutput is the
@@ -60,7 +61,7 @@ func (t *thinking) claude(r *llm.Request, m model) {
 		if own || r.Reasoning.Budget == nil {
 			return
 		}
-		t.spend(*r.Reasoning.Budget, r, m)
+		t.byBudget(*r.Reasoning.Budget, r, m)
 	case r.Reasoning.Effort == "none":
 		t.mode = llm.ThinkingDisabled
 		if !m.Thinks() {
@@ -93,10 +94,27 @@ func (t *thinking) explicit(r *llm.Request, m model) {
 		}
 		t.spend(budgetFor(r.Reasoning.Effort), r, m)
 		t.note = fmt.Sprintf("a budget of %d tokens", t.budget)
-	case *r.Reasoning.Budget == 0:
-		t.mode = llm.ThinkingDisabled
 	default:
-		t.spend(*r.Reasoning.Budget, r, m)
+		t.byBudget(*r.Reasoning.Budget, r, m)
+	}
+}
+
+// byBudget sets thinking for a budget of the client. Models that have none decide
+// how much to think; the budget becomes an effort, unless the client names one.
+// https://docs.claude.com/en/docs/build-with-claude/adaptive-thinking
+func (t *thinking) byBudget(budget int64, r *llm.Request, m model) {
+	switch {
+	case budget == 0:
+		if m.Thinks() {
+			t.mode = llm.ThinkingDisabled
+		}
+	case m.Thinking == modeldata.AdaptiveThinking && r.Dialect != name:
+		t.mode, t.active, t.note = llm.ThinkingAdaptive, true, "adaptive"
+		if budget > 0 && r.Reasoning.Effort == "" {
+			t.setEffort(dialect.EffortForBudget(budget), m)
+		}
+	default:
+		t.spend(budget, r, m)
 	}
 }
 
