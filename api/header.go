@@ -18,6 +18,7 @@ const (
 	HeaderSpanName       = "X-Gateway-Span-Name"
 	HeaderMetadata       = "X-Gateway-Metadata"
 	HeaderRequestTimeout = "X-Gateway-Request-Timeout"
+	HeaderAttemptTimeout = "X-Gateway-Attempt-Timeout"
 	HeaderForwardHeaders = "X-Gateway-Forward-Headers"
 	HeaderCacheRefresh   = "X-Gateway-Cache-Force-Refresh"
 	HeaderCacheNamespace = "X-Gateway-Cache-Namespace"

@@ -13,8 +13,10 @@ export interface Options {
   parentSpanId?: string;
   spanName?: string;
   metadata?: Record<string, string>;
-  /** Milliseconds. */
+  /** Milliseconds until the end of the response. */
   requestTimeout?: number;
+  /** Milliseconds for one attempt, until its response is usable. */
+  attemptTimeout?: number;
   cacheNamespace?: string;
   cacheForceRefresh?: boolean;
   strictVendoraCompliance?: boolean;

@@ -186,6 +186,9 @@ func (x *exchange) setIdentity(id *access.Identity) {
 func (x *exchange) admit() error {
 	err := x.readOptionHeaders()
 	x.trace()
+	if x.opts.timeout > 0 {
+		x.Deadline = x.Time.Add(x.opts.timeout)
+	}
 	if err == nil {
 		err = x.checkAmbiguity()
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"modelgate/api"
 	"modelgate/config"
@@ -127,7 +128,7 @@ func errSavedConfigHost(leaf *config.Config) error {
 // except for the provider that the request chooses.
 func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
 	key := treeKey{
-		text: text, workspace: x.Identity.Workspace, timeout: x.opts.timeout, forward: strings.Join(x.opts.forward, ","),
+		text: text, workspace: x.Identity.Workspace, timeout: x.opts.rootTimeout(), forward: strings.Join(x.opts.forward, ","),
 		customHost: x.opts.customHost, noCode: x.compilation().NoCode,
 	}
 	if x.opts.strict != nil {
@@ -201,8 +202,8 @@ func (x *exchange) providerKey() string {
 // targets inherit them.
 func (w *requestOptions) applyTo(root *config.Config) *config.Config {
 	c := *root
-	if w.timeout > 0 {
-		c.RequestTimeout = w.timeout
+	if limit := w.rootTimeout(); limit != 0 {
+		c.RequestTimeout = max(limit, 0)
 	}
 	if w.forward != nil {
 		c.ForwardHeaders = w.forward
@@ -214,6 +215,16 @@ func (w *requestOptions) applyTo(root *config.Config) *config.Config {
 		c.Strict = w.strict
 	}
 	return &c
+}
+
+// rootTimeout returns the timeout of attempts that replaces that of a config's root. It
+// is negative for none, since a request with its own deadline needs no other, and zero
+// if the config decides.
+func (w *requestOptions) rootTimeout() time.Duration {
+	if w.attempt == 0 && w.timeout > 0 {
+		return -1
+	}
+	return w.attempt
 }
 
 func configError(format string, args ...any) error {

@@ -55,6 +55,9 @@ type ExplainResponse struct {
 	// AttemptLimit is the limit of attempts of the request; see
 	// limits.attempts.
 	AttemptLimit int `json:"attempt_limit"`
+
+	// TimeoutMS is the time until the end of the response, zero if the request sets none.
+	TimeoutMS int64 `json:"request_timeout_ms,omitempty"`
 }
 
 // Attempt is the first request that would be sent. It contains no credential.
@@ -268,7 +271,7 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 // explanation describes an exchange after its dry run. The tree is nil if the
 // request has no config or an invalid one.
 func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tree, err error) ExplainResponse {
-	out := ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit()}
+	out := ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit(), TimeoutMS: x.opts.timeout.Milliseconds()}
 	if err != nil {
 		e := apierr.From(err)
 		out.Status, out.Error = e.Status(), x.errorClient().Error(e)

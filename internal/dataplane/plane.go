@@ -312,12 +312,14 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	if x.Routing == nil {
 		return p.serveLocally(w, r, x)
 	}
+	r, stop := x.limitTime(r)
+	defer stop()
 	res, err := p.handle.Handle(r.Context(), &x.Request, &x.trail)
 	x.noteUnusedCache()
 	if err != nil {
 		err = p.earlierLimit(r.Context(), x, err)
 		if res = x.SoftDenial(err); res == nil {
-			return err
+			return reason(r, err)
 		}
 	}
 	defer res.Close()

@@ -26,7 +26,8 @@ type requestOptions struct {
 	virtualKey string
 	config     string
 	customHost string
-	timeout    time.Duration
+	timeout    time.Duration // from the arrival of the request to the end of its response; zero means none
+	attempt    time.Duration // until the response of an attempt is usable; zero means none
 	forward    []string
 	options    map[string]string // provider options by their config names
 	headers    map[string]string // option headers that no target has accepted yet, with their options
@@ -105,6 +106,8 @@ func (x *exchange) readOptionHeader(name, value string) (err error) {
 		x.Metadata, err = metadata(value)
 	case api.HeaderRequestTimeout:
 		w.timeout, err = milliseconds(name, value)
+	case api.HeaderAttemptTimeout:
+		w.attempt, err = milliseconds(name, value)
 	case api.HeaderForwardHeaders:
 		w.forward, err = nameList(name, value)
 	case api.HeaderStrict:

@@ -224,12 +224,12 @@ func TestTotalTimeoutEndsAStreamInAnError(t *testing.T) {
 	})
 }
 
-func TestTheRequestTimeoutEndsWithTheFirstEvent(t *testing.T) {
+func TestTheAttemptTimeoutEndsWithTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	u := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u})
 	u.respond(func(c *call) { c.events(); c.say(": waiting\n\n") })
-	res := g.Post("/chat/completions", streamChat, "x-gateway-request-timeout", "50")
+	res := g.Post("/chat/completions", streamChat, "x-gateway-attempt-timeout", "50")
 	if res.Status != 408 || errorOf(t, string(res.Body))["type"] != "timeout_error" {
 		t.Errorf("before the first event: %d %s; want 408", res.Status, res.Body)
 	}
@@ -248,7 +248,7 @@ func TestTheRequestTimeoutEndsWithTheFirstEvent(t *testing.T) {
 			c.say(finish + done)
 			c.finish()
 		})
-		res := g.Post("/chat/completions", streamChat, "x-gateway-request-timeout", fmt.Sprint(limit.Milliseconds()))
+		res := g.Post("/chat/completions", streamChat, "x-gateway-attempt-timeout", fmt.Sprint(limit.Milliseconds()))
 		if res.Status == 408 {
 			return false // not even the first event was in time
 		}

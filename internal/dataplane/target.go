@@ -53,7 +53,7 @@ func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 		Engine:  p.Engine,
 		Target:  t,
 		Path:    "config",
-		Timeout: x.opts.timeout,
+		Timeout: x.opts.attempt,
 		Forward: x.opts.forward,
 		Lenient: x.opts.strict != nil && !*x.opts.strict,
 	}

@@ -349,10 +349,14 @@ func (x *exchange) errorClient() dialect.ClientDialect {
 }
 
 // reason returns the reason why the exchange of r ended with err. Ending it for
-// a shutdown looks like a client that disconnected.
+// a shutdown or at its deadline looks like a client that disconnected.
 func reason(r *http.Request, err error) *apierr.Error {
-	if context.Cause(r.Context()) == ErrShutdown {
+	cause := context.Cause(r.Context())
+	if cause == ErrShutdown {
 		return shutdownError()
+	}
+	if e, ok := errors.AsType[*deadlineError](cause); ok {
+		return e.clientError()
 	}
 	return apierr.From(err)
 }

@@ -152,6 +152,11 @@ func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 	if r.DryRun {
 		return h.next.Handle(ctx, r, t)
 	}
+	if !r.Deadline.IsZero() { // others may wait longer than this request
+		f := newFlight(generation)
+		f.question = q
+		return h.lead(ctx, r, t, key, f)
+	}
 	f, first := h.cache.flights.join(key, generation, ended)
 	for f == nil {
 		ended = h.cache.flights.endedOf(key)
@@ -234,7 +239,7 @@ func (h *cacheHandler) replay(r *Request, t *Trail, e *respcache.Entry) *Respons
 // lead calls next and shares its response with those that join the flight. The
 // call ends when its last user has left.
 func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respcache.Key, f *flight) (*Response, error) {
-	f.finish = h.options.OnDisconnect == config.FinishAndCache
+	f.finish = h.options.OnDisconnect == config.FinishAndCache && r.Deadline.IsZero()
 	call := f.begin(ctx)
 	me := f.watch(ctx)
 	landed := false

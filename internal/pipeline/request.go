@@ -88,6 +88,10 @@ type Request struct {
 	// none.
 	AttemptDeadline time.Time
 
+	// Deadline is when the context of the request ends, because its client waits no
+	// longer. Zero means never.
+	Deadline time.Time
+
 	// attempts counts the attempts of a check that is not the config's, which those of the
 	// request must not use up. Nil for other requests.
 	attempts *atomic.Uint32
@@ -285,7 +289,11 @@ func (r *Request) bodyConsumed() bool { return r.Upload != nil && r.Upload.start
 
 // pastDeadline reports whether no attempt may begin after waiting for d.
 func (r *Request) pastDeadline(d time.Duration) bool {
-	return !r.AttemptDeadline.IsZero() && time.Now().Add(d).After(r.AttemptDeadline)
+	if r.AttemptDeadline.IsZero() && r.Deadline.IsZero() {
+		return false
+	}
+	at := time.Now().Add(d)
+	return !r.AttemptDeadline.IsZero() && at.After(r.AttemptDeadline) || !r.Deadline.IsZero() && at.After(r.Deadline)
 }
 
 // owner returns the identity that pays for the request.

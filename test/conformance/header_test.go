@@ -304,6 +304,29 @@ func TestRequestTimeouts(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-447", "a stream that has begun ends in an error", func(t *testing.T) {
+		p := newProvider(t, func(w http.ResponseWriter, r *http.Request, _ received) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: %s\n\n", `{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"first"},"finish_reason":null}]}`)
+			http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		})
+		got := g.do(t, "POST", chatStream.path, chatStream.body, to(p, "x-gateway-request-timeout", "2000")...)
+		if body := string(got.body); got.status != 200 || !strings.Contains(body, "first") || !strings.Contains(body, `"code":"timeout"`) || strings.Contains(body, "[DONE]") {
+			t.Errorf("status %d: %s; want the text so far, an error and no terminator", got.status, body)
+		}
+	})
+	prove(t, "S-447 S-448", "targets with longer timeouts share the limit", func(t *testing.T) {
+		p := fleet(t, hang, hang)
+		began := time.Now()
+		got := g.ask(t, tree(fallback, leaf(p[0], `"request_timeout":50000`), leaf(p[1])), "x-gateway-request-timeout", "300")
+		took := time.Since(began)
+		got.refused(t, http.StatusRequestTimeout)
+		if took < limit || took > 30*time.Second {
+			t.Errorf("the response came after %v, want soon after %v", took, limit)
+		}
+		called(t, []int{1, 0}, p...)
+	})
 	prove(t, "S-447 S-507", "a response within the limit arrives", func(t *testing.T) {
 		p := newProvider(t, nil)
 		for _, value := range []string{"1000", "20000", "86400000"} {

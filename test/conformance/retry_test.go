@@ -226,7 +226,7 @@ func TestTimeoutsOfConfigs(t *testing.T) {
 		canned(w, r, in)
 	}
 	const soonOver, enough = `"request_timeout":50`, `"request_timeout":50000`
-	header := func(ms string) []string { return []string{"x-gateway-request-timeout", ms} }
+	header := func(ms string) []string { return []string{"x-gateway-attempt-timeout", ms} }
 	for _, tt := range []struct {
 		of, name     string
 		root, target string

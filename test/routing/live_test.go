@@ -110,7 +110,7 @@ func TestAClientThatLeavesIsNotServedElsewhere(t *testing.T) {
 	}
 }
 
-// S-447: the time an attempt may take comes from the target, then the header,
+// S-448: the time an attempt may take comes from the target, then the header,
 // then the root.
 func TestTheTimeoutThatCounts(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{})
@@ -124,7 +124,7 @@ func TestTheTimeoutThatCounts(t *testing.T) {
 		{"of the header over a root that is the target", leaf(`,"request_timeout":20000`), "60", "60 ms"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			res := ask(g, tt.config, "x-gateway-request-timeout", tt.header)
+			res := ask(g, tt.config, "x-gateway-attempt-timeout", tt.header)
 			if res.Status != http.StatusRequestTimeout || !strings.Contains(string(res.Body), tt.want) {
 				t.Errorf("status %d: %s; want 408 after %s", res.Status, res.Body, tt.want)
 			}
