@@ -13,7 +13,8 @@ type chatRequest struct {
 	model, lastUser, lastRole                    []byte
 	tools, choice, functions, call, format, stop []byte
 	effort                                       string
-	stream, usage, logprobs, serial, hasMessages bool
+	stream, logprobs, serial, hasMessages        bool
+	options, usage                               bool // stream_options was sent, and asks for usage
 	topLogprobs, n, limit                        int
 	messages, prompt                             int // number of messages and of their tokens
 	wrong                                        providerError
@@ -61,6 +62,8 @@ func (x *exchange) readChat(q *chatRequest) bool {
 		q.wrong = mistyped("messages", "an array of at least one message")
 	case q.n < 1 || q.n > 128:
 		q.wrong = mistyped("n", "an integer from 1 to 128")
+	case q.options && !q.stream:
+		q.wrong = optionsWithoutStream
 	case q.topLogprobs < 0 || q.topLogprobs > 20:
 		q.wrong = mistyped("top_logprobs", "an integer from 0 to 20")
 	default:
@@ -84,7 +87,7 @@ func (x *exchange) readChatMember(s *scanner, q *chatRequest, key []byte) {
 	case "stream":
 		q.stream = s.boolOf("stream", &q.wrong)
 	case "stream_options":
-		q.usage = s.usageOption()
+		q.options, q.usage = s.streamOptions()
 	case "n":
 		q.n = s.integerOf("n", 1, &q.wrong)
 	case "max_tokens", "max_completion_tokens":
@@ -237,16 +240,17 @@ func (s *scanner) integerOf(param string, otherwise int, wrong *providerError) i
 	return n
 }
 
-func (s *scanner) usageOption() (wanted bool) {
+// streamOptions reads stream_options, which may be null.
+func (s *scanner) streamOptions() (sent, usage bool) {
 	if s.peek() != '{' {
 		s.skip()
-		return false
+		return false, false
 	}
 	s.object(func(key []byte) {
 		if string(key) == "include_usage" {
-			wanted = s.peek() == 't'
+			usage = s.peek() == 't'
 		}
 		s.skip()
 	})
-	return wanted
+	return true, usage
 }

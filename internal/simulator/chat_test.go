@@ -215,6 +215,7 @@ func TestChatRefusesWhatAProviderRefuses(t *testing.T) {
 		{"empty messages", `{"model":"m","messages":[]}`, 400, "messages", "at least one"},
 		{"messages that are not an array", `{"model":"m","messages":"x"}`, 400, "messages", "array"},
 		{"a message that is not an object", `{"model":"m","messages":["x"]}`, 400, "messages", "objects"},
+		{"options of a stream that is not asked for", `{"stream_options":{"include_usage":true},` + plain("m")[1:], 400, "stream_options", "only allowed when stream is enabled"},
 		{"stream that is not a boolean", `{"stream":"yes",` + plain("m")[1:], 400, "stream", "boolean"},
 		{"too many choices", `{"n":129,` + plain("m")[1:], 400, "n", "128"},
 		{"too many logprobs", `{"top_logprobs":21,` + plain("m")[1:], 400, "top_logprobs", "20"},

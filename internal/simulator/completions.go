@@ -10,6 +10,7 @@ type textRequest struct {
 	prompts             []input
 	n, limit, logprobs  int // logprobs is -1 if not requested
 	echo, stream, usage bool
+	options             bool // stream_options was sent
 }
 
 // serveCompletion answers POST /completions.
@@ -62,7 +63,7 @@ func (q *textRequest) read(x *exchange, s *scanner, key []byte, wrong *providerE
 		q.stream = s.boolOf("stream", wrong)
 		x.asked = q.stream
 	case "stream_options":
-		q.usage = s.usageOption()
+		q.options, q.usage = s.streamOptions()
 	default:
 		s.skip()
 	}
@@ -74,6 +75,8 @@ func (q *textRequest) needed() providerError {
 		return missing("prompt")
 	case q.n < 1 || q.n > 128:
 		return mistyped("n", "an integer from 1 to 128")
+	case q.options && !q.stream:
+		return optionsWithoutStream
 	case q.limit < 0:
 		return mistyped("max_tokens", "an integer, not negative")
 	}

@@ -26,6 +26,8 @@ var (
 	noFile       = providerError{kind: invalidRequest, param: "id", code: "file_not_found", message: "there is no such file; upload it first"}
 	noContent    = providerError{kind: invalidRequest, param: "id", code: "file_too_large", message: "the file was larger than the simulator keeps; only its size and sum are known"}
 	midStream    = providerError{kind: serverError, message: "the server had an error while it was answering; try again"}
+	// https://platform.openai.com/docs/api-reference/chat/create#chat_create-stream_options
+	optionsWithoutStream = providerError{kind: invalidRequest, param: "stream_options", message: "the parameter stream_options is only allowed when stream is enabled"}
 )
 
 // missing returns the error for a missing parameter.

@@ -114,6 +114,9 @@ func (g *protocolCase) request(model string, q question, readStream bool) (path,
 	}
 	if g.streamInBody {
 		m["stream"] = readStream
+		if !readStream {
+			delete(m, "stream_options")
+		}
 	}
 	return g.path(escaped(model), readStream), asJSON(m)
 }

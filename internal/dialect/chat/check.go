@@ -52,6 +52,16 @@ func needLogprobs(_ jsonedit.Value, d *jsonedit.Doc) *grammar.Fault {
 	return &grammar.Fault{Problem: "needs logprobs: send logprobs true, or leave top_logprobs out"}
 }
 
+// needStream refuses options of a stream that the request does not ask for, as OpenAI
+// does. A stream that is false is left to the provider: the test suites of OpenAI's own
+// clients send both together. https://platform.openai.com/docs/api-reference/chat/create
+func needStream(_ jsonedit.Value, d *jsonedit.Doc) *grammar.Fault {
+	if _, sent := findParam(d, "stream"); sent {
+		return nil
+	}
+	return &grammar.Fault{Problem: "is only for streams: send stream true, or leave stream_options out"}
+}
+
 // coverN compares best_of with n. Tests of official clients send 0 with an n of 1: 0
 // counts as 1, which is the default.
 func coverN(bestOf jsonedit.Value, d *jsonedit.Doc) *grammar.Fault {

@@ -74,7 +74,7 @@ var (
 		{Name: "modalities", Rule: grammar.List{Each: grammar.Text{}, What: "strings"}},
 		{Name: "audio", Rule: grammar.Object{}},
 		{Name: "web_search_options", Rule: grammar.Object{}},
-	}, grammar.Relation{Of: "top_logprobs", Check: needLogprobs})
+	}, grammar.Relation{Of: "top_logprobs", Check: needLogprobs}, grammar.Relation{Of: "stream_options", Check: needStream})
 
 	completionsBody = grammar.NewBody([]grammar.Member{
 		model,
@@ -95,7 +95,7 @@ var (
 		{Name: "temperature", Rule: temperature},
 		{Name: "top_p", Rule: share},
 		user,
-	}, grammar.Relation{Of: "best_of", Check: coverN}, grammar.Relation{Of: "best_of", Check: notStreamed})
+	}, grammar.Relation{Of: "best_of", Check: coverN}, grammar.Relation{Of: "best_of", Check: notStreamed}, grammar.Relation{Of: "stream_options", Check: needStream})
 
 	embeddingsBody          = grammar.NewBody(embeddings(grammar.Text{NotEmpty: true}, inputs{}))
 	referenceEmbeddingsBody = grammar.NewBody(embeddings(
