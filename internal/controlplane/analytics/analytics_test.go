@@ -110,6 +110,24 @@ func mustGet(t *testing.T, c *routetest.Caller, path string) string {
 
 const all = "cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cache_hit_rate,saved_cost,prompt_cache_saved_cost,last_seen,first_seen"
 
+func TestListParametersMayBeRepeated(t *testing.T) {
+	b := newBench(t)
+	b.seed(t, seeded...)
+	root := b.Root()
+	for _, path := range []string{"/analytics/groups/model?columns=%s", "/analytics/groups/model?columns=cost&model=gpt%s"} {
+		joined, repeated := fmt.Sprintf(path, "cost,avg_tokens"), fmt.Sprintf(path, "cost&columns=avg_tokens")
+		if strings.Contains(path, "model=") {
+			joined, repeated = fmt.Sprintf(path, ",sonnet"), fmt.Sprintf(path, "&model=sonnet")
+		}
+		if want, got := mustGet(t, root, joined), mustGet(t, root, repeated); got != want || !strings.Contains(got, `"cost"`) {
+			t.Errorf("%s returns %s, want %s", repeated, got, want)
+		}
+	}
+	if a := root.Call("GET", "/analytics/groups/model?page_size=1&page_size=2", ""); a.Status != 400 || !strings.Contains(a.Body, "page_size") {
+		t.Errorf("a repeated parameter that is no list: %d %s", a.Status, a.Body)
+	}
+}
+
 func TestColumnsTellWhatTheEntriesComeTo(t *testing.T) {
 	b := newBench(t)
 	b.seed(t, seeded...)

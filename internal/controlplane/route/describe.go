@@ -24,6 +24,10 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 	if r.Method == http.MethodPut {
 		r.keptByNull = keptByNull(reflect.TypeFor[In]())
 	}
+	r.lists = listParams(reflect.TypeFor[In]())
+	if r.Form {
+		r.fields = bodyFields(reflect.TypeFor[In]())
+	}
 	a.listed = append(a.listed, &r)
 	for i, p := range r.Paths() {
 		op := r.operation(p)

@@ -169,9 +169,14 @@ type Route struct {
 	MaxBody int64
 	// Bulk is a member of the body of which the audit log stores only the length.
 	Bulk string
+	// Form also accepts the body as a form, whose fields are the members of the object. It
+	// ignores fields that the object does not have.
+	Form bool
 	// UncheckedBody leaves checking the shape of the body to the handler.
 	UncheckedBody bool
 
+	lists      []string // query parameters that may be repeated
+	fields     []string // of a form: members of the body
 	keptByNull []string // of a PUT: the fields in its body that null leaves unchanged
 }
 
@@ -291,8 +296,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if held, err = a.readBody(r, route, c); err == nil {
 			defer held.Release()
 			c.body = held.Bytes()
+			err = route.normaliseInput(r, c)
 			r.Body = io.NopCloser(bytes.NewReader(c.body))
-			if len(c.body) > 0 { // the key or session may have ended while it arrived
+			if len(c.body) > 0 && err == nil { // the key or session may have ended while it arrived
 				err = a.admitInTime(r, route, c)
 			}
 			if err == nil {

@@ -41,7 +41,7 @@ func checkText(r *http.Request, body []byte) error {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		values := query[name]
 		if len(values) > 1 {
-			return Invalid(reqlog.Cut(strings.ToValidUTF8(name, "?"), maxParameter), "must be given once, not %d times; separate the values of a list with commas", len(values))
+			return Invalid(reqlog.Cut(strings.ToValidUTF8(name, "?"), maxParameter), "must be given once, not %d times", len(values))
 		}
 		if !storable(name) || !storable(strings.Join(values, "")) {
 			return Invalid(strings.ToValidUTF8(name, "?"), "contains NUL or is not valid UTF-8")

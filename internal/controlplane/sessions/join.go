@@ -269,13 +269,13 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 		return nil, err
 	}
 	replaced := k.Hash != hash && !c.Now.Before(k.TransitionEndsAt)
-	if k.Organisation != c.Organisation || k.StatusAt(c.Now) != store.KeyActive || replaced {
+	if k.Organisation != c.Organisation || hasEnded(&k, c.Now) || replaced {
 		return &introspected{}, nil
 	}
 	own := k.Identity()
 	for _, id := range k.Origin.Lineage { // revoked with the keys it descends from, and limited by them
 		maker, err := c.DB().Key(ctx, k.Organisation, id)
-		if apierr.IsNotFound(err) || err == nil && maker.StatusAt(c.Now) != store.KeyActive {
+		if apierr.IsNotFound(err) || err == nil && hasEnded(&maker, c.Now) {
 			return &introspected{}, nil
 		}
 		if err != nil {
@@ -284,6 +284,13 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 		own = own.Under(maker.Identity())
 	}
 	return describeToken(ctx, c, own, "api_key", k.CreatedAt.Unix())
+}
+
+// hasEnded reports whether a key is valid no longer. A key whose budget is spent still is:
+// requests with it are refused until the next reset, as with any other limit.
+func hasEnded(k *store.Key, now time.Time) bool {
+	status := k.StatusAt(now)
+	return status != store.KeyActive && status != store.KeyExhausted
 }
 
 // unless returns errors that do not mean that the token is invalid.

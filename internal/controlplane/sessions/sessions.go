@@ -45,7 +45,7 @@ func Add(a *route.API) {
 	route.Add(a, own(http.MethodDelete, "/auth/sessions/{session}", "end-own-session", "End one of your sessions"), endOwnSession)
 	route.Add(a, own(http.MethodGet, "/auth/me", "who-am-i", "Return the caller of this key or session"), me)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/oauth/introspect", Name: "introspect", Tag: tag,
-		Summary: "Introspect a token (RFC 7662)"}, introspect)
+		Summary: "Introspect a token (RFC 7662)", Form: true}, introspect)
 	a.EachMinute(func(ctx context.Context, now time.Time, last bool) error {
 		for _, row := range f.failures.sums(now, last) {
 			a.Note(ctx, row)

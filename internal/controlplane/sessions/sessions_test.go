@@ -176,6 +176,21 @@ func TestIntrospectionReportsTheCallersOwnTokens(t *testing.T) {
 	if got := ask(root, s.Token); got["active"] != true || got["token_type"] != "session" {
 		t.Errorf("a session: %v", got)
 	}
+	form := func(body string) routetest.Response {
+		return root.CallWith("POST", "/oauth/introspect", body, http.Header{"Content-Type": {"application/x-www-form-urlencoded; charset=utf-8"}})
+	}
+	if a := form("token=mg-hers&token_type_hint=access_token&client_id=me"); a.Status != 200 || !strings.Contains(a.Body, `"active":true`) || !strings.Contains(a.Body, `"client_id":"k1"`) {
+		t.Errorf("a form (RFC 7662, section 2.1): %d %s", a.Status, a.Body)
+	}
+	for _, body := range []string{"", "token=", "token=a&token=b", "token_type_hint=access_token", "token=%zz"} {
+		if a := form(body); a.Status != 400 || strings.Contains(a.Body, "active") {
+			t.Errorf("the form %q: %d %s, want 400", body, a.Status, a.Body)
+		}
+	}
+	b.Exec(`UPDATE keys SET status = 'exhausted' WHERE id = 'k1'`)
+	if got := ask(root, "mg-hers"); got["active"] != true || got["email"] != "boss@example.com" {
+		t.Errorf("a key whose budget is spent: %v", got)
+	}
 	inactive := func(name string, got map[string]any) {
 		if len(got) != 1 || got["active"] != false {
 			t.Errorf("%s: %v", name, got)

@@ -238,7 +238,7 @@ func (c *Caller) CallWith(method, path, body string, h http.Header) Response {
 	}
 	maps.Copy(r.Header, h)
 	r.Header.Set("x-gateway-api-key", c.key)
-	if body != "" {
+	if body != "" && h.Get("Content-Type") == "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if !c.b.Handles(r) {

@@ -1,0 +1,87 @@
+package route
+
+import (
+	"encoding/json"
+	"mime"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// formType is the media type of forms, in which RFC 7662 sends tokens.
+const formType = "application/x-www-form-urlencoded"
+
+// normaliseInput replaces the spellings of a request that a route accepts in addition to
+// those that handlers read: forms, and list parameters that are repeated.
+func (r *Route) normaliseInput(req *http.Request, c *Caller) error {
+	r.joinLists(req)
+	if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); !r.Form || err != nil || kind != formType {
+		return nil
+	}
+	fields, err := url.ParseQuery(string(c.body))
+	if err != nil {
+		return Invalid("body", "is not a form: %v", err)
+	}
+	members := make(map[string]string)
+	for name, values := range fields {
+		if !slices.Contains(r.fields, name) {
+			continue
+		}
+		if len(values) > 1 {
+			return Invalid(name, "is duplicated; send it once")
+		}
+		members[name] = values[0]
+	}
+	c.body, err = json.Marshal(members)
+	req.Header.Set("Content-Type", "application/json")
+	return err
+}
+
+// joinLists joins the values of list parameters with commas, as handlers read them.
+func (r *Route) joinLists(req *http.Request) {
+	if len(r.lists) == 0 || req.URL.RawQuery == "" {
+		return
+	}
+	query, err := url.ParseQuery(req.URL.RawQuery)
+	if err != nil {
+		return // reported later
+	}
+	changed := false
+	for _, name := range r.lists {
+		if values := query[name]; len(values) > 1 {
+			query[name], changed = []string{strings.Join(values, ",")}, true
+		}
+	}
+	if changed {
+		req.URL.RawQuery = query.Encode()
+	}
+}
+
+// listParams returns the query parameters of an input that are lists.
+func listParams(input reflect.Type) []string {
+	var names []string
+	for _, f := range reflect.VisibleFields(input) {
+		if name := f.Tag.Get("query"); name != "" && f.Type.Kind() == reflect.Slice {
+			name, _, _ = strings.Cut(name, ",")
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// bodyFields returns the names of the members of an input's body.
+func bodyFields(input reflect.Type) []string {
+	body, ok := input.FieldByName("Body")
+	if !ok || body.Type.Kind() != reflect.Struct {
+		return nil
+	}
+	var names []string
+	for _, f := range reflect.VisibleFields(body.Type) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
