@@ -401,6 +401,7 @@ func TestEmbeddingParameters(t *testing.T) {
 		refuse("S-315 S-497", "input", `{"input":`+many(2049, `"x"`)+`}`),
 		accept("S-315 S-497", `{"input":`+many(2048, `[1]`)+`}`),
 		refuse("S-315 S-497", "input", `{"input":`+many(2049, `[1]`)+`}`),
+		accept("S-315 S-497", `{"input":`+many(2049, `1`)+`}`),
 		accept("S-316 S-497", `{`+reference+`"input":[`+many(8192, `1`)+`]}`),
 		refuse("S-316 S-497", "input", `{`+reference+`"input":[`+many(8193, `1`)+`]}`),
 		refuse("S-316", "input[1]", `{`+reference+`"input":[[1],`+many(8193, `1`)+`]}`),

@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 
 	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
@@ -27,10 +29,13 @@ func (r inputs) Check(c *jsonedit.Cursor) *grammar.Fault {
 	if !c.Enter('[') {
 		return grammar.WrongType(r.Expected(), c.Raw())
 	}
-	each := r.each(c)
+	each, most := r.each(c), maxInputs
+	if c.Kind() == jsonedit.Number { // one input, as tokens
+		most = cmp.Or(r.tokens, math.MaxInt)
+	}
 	n := 0
 	for ; c.Element(); n++ {
-		if !r.any && n >= maxInputs {
+		if !r.any && n >= most {
 			c.Skip()
 			continue
 		}
@@ -38,8 +43,8 @@ func (r inputs) Check(c *jsonedit.Cursor) *grammar.Fault {
 			return f.At(n)
 		}
 	}
-	if !r.any && (n == 0 || n > maxInputs) {
-		return &grammar.Fault{Code: grammar.CodeValue, Want: fmt.Sprintf("a string or an array of 1 to %d elements", maxInputs), Sent: fmt.Sprintf("one of %d", n)}
+	if !r.any && (n == 0 || n > most) {
+		return &grammar.Fault{Code: grammar.CodeValue, Want: fmt.Sprintf("a string or an array of 1 to %d elements", most), Sent: fmt.Sprintf("one of %d", n)}
 	}
 	return nil
 }
