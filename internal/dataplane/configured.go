@@ -3,6 +3,7 @@ package dataplane
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,6 +32,9 @@ func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
 	}
 	if saved {
 		stored, ok := x.snap.Config(x.Identity.Workspace, text)
+		if !ok && !isConfigID(text) {
+			return nil, configError("must be a config object or the id of a saved config")
+		}
 		if !ok {
 			return nil, apierr.New(apierr.NotFound, "config %.60q not found; save it first, or send the config as a JSON object", text).
 				WithParam("x-gateway-config").WithCode("unknown_config")
@@ -60,6 +64,15 @@ func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
 		x.AttemptDeadline = x.entry.Time.Add(p.AttemptsTimeout)
 	}
 	return tree, nil
+}
+
+// isConfigID reports whether text may be the id or slug of a saved config, rather than
+// JSON that is no object, or anything else.
+func isConfigID(text string) bool {
+	other := strings.ContainsFunc(text, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.@", r))
+	})
+	return text != "" && len(text) <= maxWord && !other && !json.Valid([]byte(text))
 }
 
 // resolveLeaves sets the target of each leaf of the config for the request. A

@@ -76,6 +76,11 @@ func TestEveryRefusalHasItsCodeAndIsRecorded(t *testing.T) {
 		{"config no JSON", chat, plainChat, []string{"x-gateway-config", `{"retry":`}, 400, "AB01", "x-gateway-config", "AB01"},
 		{"config unknown property", chat, plainChat, []string{"x-gateway-config", `{"provider":"openai","api_key":"k","tries":1}`}, 400, "AB01", "x-gateway-config", "tries"},
 		{"config too large", chat, plainChat, []string{"x-gateway-config", `{"provider":"` + strings.Repeat("x", 65<<10) + `"}`}, 400, "AB01", "x-gateway-config", "65536"},
+		{"config that is an array", chat, plainChat, []string{"x-gateway-config", `[{"provider":"@simulator"}]`}, 400, "AB01", "x-gateway-config", "AB01"},
+		{"config that is a string", chat, plainChat, []string{"x-gateway-config", `"pc-nobody"`}, 400, "AB01", "x-gateway-config", "AB01"},
+		{"config that is null", chat, plainChat, []string{"x-gateway-config", `null`}, 400, "AB01", "x-gateway-config", "AB01"},
+		{"config that is a number", chat, plainChat, []string{"x-gateway-config", `12`}, 400, "AB01", "x-gateway-config", "AB01"},
+		{"config that is no id", chat, plainChat, []string{"x-gateway-config", `provider=openai`}, 400, "AB01", "x-gateway-config", "AB01"},
 		{"config unknown name", chat, plainChat, []string{"x-gateway-config", "pc-nobody"}, 404, "unknown_config", "x-gateway-config", "pc-nobody"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
