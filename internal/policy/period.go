@@ -17,21 +17,24 @@ const firstWeekday = time.Monday
 type Period struct {
 	Every string // Monthly, Weekly or empty
 	Days  int    // every N days; zero for none
-	// Since is the day from which days are counted.
+	// Since is the day from which days are counted, unless First is set.
 	Since time.Time
-	// First is the day of the first reset. Zero means that the period decides.
+	// First is the time of the first reset. Zero means that the period decides.
 	First time.Time
 }
 
 // noPeriod labels the period of policies that are never reset.
 const noPeriod = "-"
 
-// At returns the label of the period that contains now, which is its first day,
-// and its end. A zero end is never.
+// At returns the label of the period that contains now, which is its first day, with the
+// time if it does not begin at midnight, and its end. A zero end is never.
 func (p Period) At(now time.Time) (label string, end time.Time) {
 	start, end := p.bounds(now)
 	if start.IsZero() {
 		return noPeriod, end
+	}
+	if !start.Equal(start.Truncate(24 * time.Hour)) {
+		return start.Format(time.RFC3339Nano), end
 	}
 	return start.Format(time.DateOnly), end
 }
@@ -52,12 +55,11 @@ func (p Period) bounds(now time.Time) (start, end time.Time) {
 		start = today.AddDate(0, 0, -(int(today.Weekday()-firstWeekday)+7)%7)
 		end = start.AddDate(0, 0, 7)
 	case p.Days > 0:
-		from := p.Since
+		from := p.Since.UTC().Truncate(24 * time.Hour)
 		if !p.First.IsZero() {
-			from = p.First
+			from = p.First.UTC()
 		}
-		from = from.UTC().Truncate(24 * time.Hour)
-		days := floorDiv(int(today.Sub(from)/(24*time.Hour)), p.Days) * p.Days
+		days := floorDiv(int(now.Sub(from)/(24*time.Hour)), p.Days) * p.Days
 		start = from.AddDate(0, 0, days)
 		end = start.AddDate(0, 0, p.Days)
 	}

@@ -199,6 +199,9 @@ func TestUsageCountersAreNamedAfterTheirPeriod(t *testing.T) {
 		{"before the first reset", policy.Period{Every: "monthly", First: day("2026-11-26")}, "2026-11-25T23:59:59Z", "-", "2026-11-26"},
 		{"after the first reset", policy.Period{Every: "monthly", First: day("2026-11-26")}, "2026-11-26T00:00:00Z", "2026-11-26", "2026-12-01"},
 		{"days after the first reset", policy.Period{Days: 7, Since: day("2026-01-01"), First: day("2026-11-11")}, "2026-11-25T00:00:00Z", "2026-11-25", "2026-12-02"},
+		{"before a first reset today", policy.Period{Days: 2, First: day("2026-11-25").Add(15 * time.Hour)}, "2026-11-25T14:59:59Z", "-", "2026-11-25T15:00:00Z"},
+		{"days after a first reset in the afternoon", policy.Period{Days: 2, First: day("2026-11-25").Add(15 * time.Hour)}, "2026-11-27T14:59:59Z", "2026-11-25T15:00:00Z", "2026-11-27T15:00:00Z"},
+		{"months after a first reset in the afternoon", policy.Period{Every: "monthly", First: day("2026-11-25").Add(15 * time.Hour)}, "2026-11-25T15:00:00Z", "2026-11-25T15:00:00Z", "2026-12-01"},
 		{"one reset", policy.Period{First: day("2026-11-11")}, "2026-11-25T00:00:00Z", "2026-11-11", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -216,6 +219,9 @@ func TestUsageCountersAreNamedAfterTheirPeriod(t *testing.T) {
 
 // day parses a day; empty is the zero time.
 func day(text string) time.Time {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at
+	}
 	d, _ := time.Parse(time.DateOnly, text)
 	return d
 }

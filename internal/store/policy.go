@@ -267,6 +267,9 @@ func (p *Policy) Used(s reqlog.Spend) float64 {
 // Reaches reports whether used reaches a limit. An empty limit is never reached.
 func (p *Policy) Reaches(used float64, limit string) bool {
 	n, err := strconv.ParseFloat(limit, 64)
+	if p.Type != "cost" {
+		n = math.Floor(n)
+	}
 	return err == nil && used >= n
 }
 
@@ -283,14 +286,14 @@ func (p *Policy) Rule(generations map[string]int64) policy.Policy {
 	for _, n := range generations {
 		r.Version += n << 48 // times are below, and each reset changes the sum
 	}
-	r.Max, _ = strconv.ParseInt(s.Value.String(), 10, 64)
+	limit, _ := s.Value.Float64()
+	r.Max = int64(limit)
 	switch p.Type {
 	case "tokens":
 		r.Measure = quota.Tokens
 	case "cost":
 		r.Measure = quota.Cost
-		dollars, _ := s.Value.Float64()
-		r.Max = int64(math.Round(dollars * 1e9))
+		r.Max = int64(math.Round(limit * 1e9))
 	case "seconds":
 		r.Time = true
 	}

@@ -43,7 +43,7 @@ type BudgetInput struct {
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"Less than credit_limit"`
 	PeriodicReset     *string  `json:"periodic_reset,omitempty" nullable:"true" enum:"monthly,weekly" doc:"On the first of the month or on Sunday, 00:00 UTC"`
 	PeriodicResetDays *int     `json:"periodic_reset_days,omitempty" nullable:"true" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
-	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"Day of the first reset, at 00:00 UTC; a future day in ISO 8601 format"`
+	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"Time of the first reset in ISO 8601 format, in the future; a day means 00:00 UTC"`
 	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" default:"finish" doc:"finish admits requests while anything is left of the budget and lets their responses finish; stop ends streams when the budget is used up, and rejects other requests whose largest possible use does not fit"`
 }
 
@@ -70,11 +70,11 @@ func (in *BudgetInput) Apply(field string, old *Budget, now time.Time) (*Budget,
 		u.PeriodicResetDays = *in.PeriodicResetDays
 	}
 	if in.NextUsageResetAt != nil {
-		day, err := parseDay(*in.NextUsageResetAt)
-		if err != nil || !day.After(now) {
-			return nil, route.Invalid(field+".next_usage_reset_at", "must be a future day in ISO 8601 format")
+		at, err := ParseReset(*in.NextUsageResetAt)
+		if err != nil || !at.After(now) {
+			return nil, route.Invalid(field+".next_usage_reset_at", "must be a future time or day in ISO 8601 format")
 		}
-		u.NextResetAt = day
+		u.NextResetAt = at
 	}
 	u.inherit(old, now)
 	if u.NextResetAt.IsZero() {
@@ -97,13 +97,14 @@ func (in *BudgetInput) check(field string) error {
 	return nil
 }
 
-// parseDay parses an ISO 8601 time or day and returns the start of its day.
-func parseDay(text string) (time.Time, error) {
+// ParseReset parses the time of a reset: an ISO 8601 time, or a day, which begins at
+// 00:00 UTC.
+func ParseReset(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		t, err = time.Parse(time.DateOnly, text)
 	}
-	return midnight(t), err
+	return t.UTC().Truncate(time.Millisecond), err
 }
 
 func midnight(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }

@@ -53,9 +53,10 @@ func TestABudgetStartsAgainWhenItsPeriodEnds(t *testing.T) {
 		{`{"credit_limit":1,"periodic_reset":"weekly"}`, day(5, 3).Add(-1), day(5, 3)},
 		{`{"credit_limit":1,"periodic_reset_days":1}`, now, day(5, 2)},
 		{`{"credit_limit":1,"periodic_reset_days":365}`, now, time.Date(2027, 5, 1, 0, 0, 0, 0, time.UTC)},
-		{`{"credit_limit":1,"periodic_reset_days":10,"next_usage_reset_at":"2026-05-04T18:00:00+02:00"}`, now, day(5, 4)},
+		{`{"credit_limit":1,"periodic_reset_days":10,"next_usage_reset_at":"2026-05-04T18:00:00+02:00"}`, now, day(5, 4).Add(16 * time.Hour)},
 		{`{"credit_limit":1,"periodic_reset":"monthly","next_usage_reset_at":"2026-05-04"}`, now, day(5, 4)},
-		{`{"credit_limit":1,"next_usage_reset_at":"2026-05-03T01:00:00+02:00"}`, now, day(5, 2)},
+		{`{"credit_limit":1,"next_usage_reset_at":"2026-05-03T01:00:00+02:00"}`, now, day(5, 2).Add(23 * time.Hour)},
+		{`{"credit_limit":1,"next_usage_reset_at":"2026-05-01T23:00:00Z"}`, now, day(5, 1).Add(23 * time.Hour)},
 	} {
 		if got := mustApply(t, tt.in, nil, tt.at).NextResetAt; !got.Equal(tt.want) {
 			t.Errorf("%s at %s starts again %s, want %s", tt.in, tt.at, got, tt.want)
@@ -73,7 +74,7 @@ func TestABudgetThatMakesNoSenseIsRefusedByItsField(t *testing.T) {
 		`{"credit_limit":5,"next_usage_reset_at":"tomorrow"}`:                  "usage_limits.next_usage_reset_at",
 		`{"credit_limit":5,"next_usage_reset_at":"2026-13-01"}`:                "usage_limits.next_usage_reset_at",
 		`{"credit_limit":5,"next_usage_reset_at":"2026-04-30"}`:                "usage_limits.next_usage_reset_at",
-		`{"credit_limit":5,"next_usage_reset_at":"2026-05-01T23:00:00Z"}`:      "usage_limits.next_usage_reset_at",
+		`{"credit_limit":5,"next_usage_reset_at":"2026-05-01"}`:                "usage_limits.next_usage_reset_at",
 	} {
 		_, err := mustInput(t, in).Apply("usage_limits", nil, now)
 		if err == nil || !strings.HasPrefix(err.Error(), field+" ") {

@@ -95,11 +95,11 @@ func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.P
 		row.Settings.Loop = policy.Loop(*want.Loop)
 	}
 	if want.FirstReset != "" {
-		at, err := time.Parse(time.RFC3339, want.FirstReset)
-		if err != nil || want.FirstReset != at.UTC().Truncate(24*time.Hour).Format(time.RFC3339) {
-			return nil, p.file.ErrorAt(path+".next_usage_reset_at", errors.New("must be the beginning of a day in UTC, such as 2026-06-01T00:00:00Z"))
+		at, err := limits.ParseReset(want.FirstReset)
+		if err != nil {
+			return nil, p.file.ErrorAt(path+".next_usage_reset_at", errors.New("must be a time or day in ISO 8601 format, such as 2026-06-01T00:00:00Z"))
 		}
-		row.Settings.NextReset = at.UTC()
+		row.Settings.NextReset = at
 	}
 	if err := policies.Check(&row); err != nil {
 		return nil, p.fault(path, err)
@@ -177,7 +177,7 @@ func (r *reader) limitPolicy(row *store.Policy) (v settings.LimitPolicy, ok bool
 		v.Conditions = append(v.Conditions, settings.PolicyCondition{Key: c.Key, Value: r.values(c.Key, c.Value), Excludes: r.values(c.Key, c.Excludes)})
 	}
 	if !s.NextReset.IsZero() {
-		v.FirstReset = s.NextReset.UTC().Format(time.RFC3339)
+		v.FirstReset = s.NextReset.UTC().Format(time.RFC3339Nano)
 	}
 	if s.Loop != (policy.Loop{}) {
 		loop := settings.PolicyLoop(s.Loop)

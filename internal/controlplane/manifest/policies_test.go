@@ -59,7 +59,7 @@ func TestWrongPoliciesAreRefusedByTheirField(t *testing.T) {
 		{ratePolicy, "rpm", "rps", "policies[0].unit"},
 		{ratePolicy, ", unit: rpm", "", "unit is required"},
 		{ratePolicy, "value: 5}", "value: 0}", "value"},
-		{ratePolicy, "value: 5}", "value: 1.5}", "value"},
+		{ratePolicy, "value: 5}", "value: 0.5}", "value"},
 		{ratePolicy, "type: requests", "type: cost", "type must be requests or tokens"},
 		{ratePolicy, "value: 5}", "value: 5, credit_limit: 5}", "credit_limit does not belong"},
 		{ratePolicy, "key: workspace_id", "key: colour", "conditions[0].key"},
@@ -68,7 +68,7 @@ func TestWrongPoliciesAreRefusedByTheirField(t *testing.T) {
 		{ratePolicy, "name: p", "name: p, colour: red", `unknown field "colour"`},
 		{usagePolicy, "credit_limit: 5", "credit_limit: 5, value: 5", "value does not belong"},
 		{usagePolicy, "credit_limit: 5", "credit_limit: 5, alert_threshold: 5", "alert_threshold"},
-		{usagePolicy, "credit_limit: 5", "credit_limit: 5, next_usage_reset_at: \"2026-06-01T01:00:00Z\"", "next_usage_reset_at"},
+		{usagePolicy, "credit_limit: 5", "credit_limit: 5, next_usage_reset_at: \"2026-06-01 01:00\"", "next_usage_reset_at"},
 		{usagePolicy + strings.TrimPrefix(usagePolicy, "policies:\n"), "", "", "policies[1]: p is duplicated"},
 		{strings.Replace(usagePolicy, "name: p", "name: q", 1), "type: cost", "type: tokens", "cannot be changed"},
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"modelgate/api"
+	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/policy"
 	"modelgate/internal/quota"
@@ -108,7 +109,7 @@ type UsageBody struct {
 	AlertThreshold    Number `json:"alert_threshold,omitempty" doc:"Less than credit_limit"`
 	PeriodicReset     string `json:"periodic_reset,omitempty" enum:"monthly,weekly" doc:"On the first of the month or on Monday, 00:00 UTC"`
 	PeriodicResetDays int    `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
-	NextUsageResetAt  string `json:"next_usage_reset_at,omitempty" maxLength:"40" doc:"Day of the first reset, at 00:00 UTC; a future day in ISO 8601 format"`
+	NextUsageResetAt  string `json:"next_usage_reset_at,omitempty" maxLength:"40" doc:"Time of the first reset in ISO 8601 format, in the future; a day means 00:00 UTC"`
 	OnBudgetEnd       string `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"When the limit is reached, finish (default) lets responses finish; stop ends streams, and rejects other requests whose largest possible use does not fit"`
 }
 
@@ -185,15 +186,11 @@ func parseReset(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t, err = time.Parse(time.DateOnly, text)
+	t, err := limits.ParseReset(text)
+	if err != nil || !t.After(now) {
+		return time.Time{}, route.Invalid("next_usage_reset_at", "must be a future time or day in ISO 8601 format")
 	}
-	day := t.UTC().Truncate(24 * time.Hour)
-	if err != nil || !day.After(now) {
-		return time.Time{}, route.Invalid("next_usage_reset_at", "must be a future day in ISO 8601 format")
-	}
-	return day, nil
+	return t, nil
 }
 
 const (
@@ -266,7 +263,8 @@ func checkKey(field, name, kind string) error {
 	return nil
 }
 
-// checkAmount parses a limit or threshold.
+// checkAmount parses a limit or threshold. Only whole requests, tokens and seconds are
+// counted, so that the fraction of a limit of them has no effect.
 func checkAmount(field, typ, text string) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	n, intErr := strconv.ParseInt(text, 10, 64)
@@ -276,8 +274,8 @@ func checkAmount(field, typ, text string) (float64, error) {
 		}
 		return v, nil
 	}
-	if err != nil || intErr != nil || n < 1 || n > quota.MaxLimit {
-		return 0, route.Invalid(field, "must be an integer from 1 to %d", int64(quota.MaxLimit))
+	if err != nil || v < 1 || v > quota.MaxLimit || intErr == nil && n > quota.MaxLimit { // v is rounded
+		return 0, route.Invalid(field, "must be a number from 1 to %d", int64(quota.MaxLimit))
 	}
 	return v, nil
 }

@@ -115,6 +115,32 @@ func TestAUsageLimitPolicyIsReadAsItWasCreated(t *testing.T) {
 	}
 }
 
+func TestLimitsOfPoliciesMayBeFractions(t *testing.T) {
+	b := routetest.New(t, policies.Add)
+	root := b.Root()
+	for path, body := range map[string]string{
+		rates:  strings.Replace(rateBody, `"value":10`, `"value":2.5`, 1),
+		usages: strings.NewReplacer(`"cost"`, `"requests"`, `2.5`, `2.75`, `"alert_threshold":2`, `"alert_threshold":1.5`).Replace(costBody),
+	} {
+		var made struct{ ID string }
+		root.Must("POST", path, body, &made)
+		kind := store.RatePolicy
+		if path == usages {
+			kind = store.UsagePolicy
+		}
+		row, err := b.DB.Policy(t.Context(), store.DefaultOrganisation, kind, made.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := row.Rule(nil).Max; got != 2 || !row.Reaches(2, row.Settings.Value.String()) || row.Reaches(1, row.Settings.Value.String()) {
+			t.Errorf("%s: the limit of %s admits %d, want 2", path, row.Settings.Value, got)
+		}
+		if shown := root.Call("GET", path+"/"+made.ID, ""); !strings.Contains(shown.Body, row.Settings.Value.String()) || !strings.Contains(shown.Body, ".") {
+			t.Errorf("%s: %s; want the limit as sent", path, shown.Body)
+		}
+	}
+}
+
 func TestPolicyErrorsNameTheField(t *testing.T) {
 	b := routetest.New(t, policies.Add)
 	c := b.Root()
@@ -155,7 +181,7 @@ func TestPolicyErrorsNameTheField(t *testing.T) {
 		{rates, with(rateBody, `"value":10`, `"value":"10"`), "value"},
 		{rates, with(rateBody, `"value":10`, `"value":0`), "value"},
 		{rates, with(rateBody, `"value":10`, `"value":-1`), "value"},
-		{rates, with(rateBody, `"value":10`, `"value":1.5`), "value"},
+		{rates, with(rateBody, `"value":10`, `"value":0.5`), "value"},
 		{rates, with(rateBody, `"value":10`, `"value":9007199254740993`), "value"},
 		{rates, with(rateBody, `"value":10`, `"value":1e400`), ""},
 		{rates, with(rateBody, `"type"`, `"on_budget_end":"stop","type"`), "on_budget_end"},
@@ -179,9 +205,10 @@ func TestPolicyErrorsNameTheField(t *testing.T) {
 		{usages, with(costBody, `"periodic_reset":"monthly"`, `"periodic_reset_days":0`), "periodic_reset_days"},
 		{usages, with(costBody, `"periodic_reset":"monthly"`, `"periodic_reset_days":366`), "periodic_reset_days"},
 		{usages, with(costBody, `"monthly"`, `"monthly","next_usage_reset_at":"2026-05-01"`), "next_usage_reset_at"},
+		{usages, with(costBody, `"monthly"`, `"monthly","next_usage_reset_at":"2026-05-01T11:59:00Z"`), "next_usage_reset_at"},
 		{usages, with(costBody, `"monthly"`, `"monthly","next_usage_reset_at":"soon"`), "next_usage_reset_at"},
 		{usages, with(with(costBody, `"api_key"`, `"session"`), `"periodic_reset":"monthly"`, `"on_budget_end":"stop"`), "periodic_reset_days"},
-		{usages, with(costBody, `"cost"`, `"seconds"`), "credit_limit"},
+		{usages, with(with(costBody, `"cost"`, `"seconds"`), `2.5`, `0.5`), "credit_limit"},
 		{usages, with(with(costBody, `"cost"`, `"seconds"`), `2.5`, `60`), "group_by"},
 		{usages, with(with(with(costBody, `"cost"`, `"seconds"`), `2.5`, `60`), `"api_key"`, `"trace_id"`), "periodic_reset"},
 		{usages, with(costBody, `"monthly"`, `"monthly","colour":1`), "colour"},
