@@ -187,7 +187,7 @@ func TestIntrospectionReportsTheCallersOwnTokens(t *testing.T) {
 			t.Errorf("the form %q: %d %s, want 400", body, a.Status, a.Body)
 		}
 	}
-	b.Exec(`UPDATE keys SET status = 'exhausted' WHERE id = 'k1'`)
+	b.Exec(`UPDATE gateway_keys SET status = 'exhausted' WHERE id = 'k1'`)
 	if got := ask(root, "mg-hers"); got["active"] != true || got["email"] != "boss@example.com" {
 		t.Errorf("a key whose budget is spent: %v", got)
 	}
