@@ -100,7 +100,9 @@ func (a *Attempt) headMayBeEarly() bool {
 
 // mayBeSilent reports whether the client may get the head of a stream that is
 // silent. It may not if a timeout of the request gives such a stream its own status.
-func (a *Attempt) mayBeSilent() bool { return a.handler.HeadDelay > 0 && a.handler.Timeout <= 0 }
+func (a *Attempt) mayBeSilent() bool {
+	return a.handler.HeadDelay > 0 && a.handler.Timeout <= 0 && a.request.Deadline.IsZero()
+}
 
 // nextFrame returns the next frame, which may be pending.
 func (s *eventStream) nextFrame() (sse.Event, error) {
