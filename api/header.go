@@ -24,6 +24,7 @@ const (
 	HeaderCacheNamespace = "X-Gateway-Cache-Namespace"
 	HeaderStrict         = "X-Gateway-Strict-Vendora-Compliance"
 	HeaderDebug          = "X-Gateway-Debug"
+	HeaderPassThrough    = "X-Gateway-Pass-Through"
 )
 
 // Response headers, in canonical form.

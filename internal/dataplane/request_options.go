@@ -31,8 +31,12 @@ type requestOptions struct {
 	forward    []string
 	options    map[string]string // provider options by their config names
 	headers    map[string]string // option headers that no target has accepted yet, with their options
-	strict     *bool             // strict_vendora_compliance; nil means that the config decides
-	prefix     string            // the header prefix used, if it is not the gateway's own
+	// passThrough sends a path to the provider that is the name of a route of the
+	// gateway's own administration.
+	passThrough bool
+
+	strict *bool  // strict_vendora_compliance; nil means that the config decides
+	prefix string // the header prefix used, if it is not the gateway's own
 }
 
 // namesTarget reports whether a provider is named.
@@ -83,6 +87,16 @@ func (x *exchange) cutHeaderPrefix(name string) (suffix string, ok bool) {
 	return "", false
 }
 
+// PassesThrough reports whether a request is for a provider although its path is that of
+// a route of the gateway.
+func (p *Plane) PassesThrough(h http.Header) bool {
+	if v := h[api.HeaderPassThrough]; len(v) > 0 {
+		return strings.EqualFold(v[0], "true")
+	}
+	suffix := strings.TrimPrefix(api.HeaderPassThrough, api.HeaderPrefix)
+	return slices.ContainsFunc(p.Snapshot.Load().HeaderPrefixes, func(prefix string) bool { return strings.EqualFold(h.Get(prefix+suffix), "true") })
+}
+
 func (x *exchange) readOptionHeader(name, value string) (err error) {
 	w, e := &x.opts, &x.entry
 	switch name {
@@ -115,6 +129,10 @@ func (x *exchange) readOptionHeader(name, value string) (err error) {
 	case api.HeaderDebug:
 		debug, err := boolHeader(name, value)
 		x.skipBodies = debug != nil && !*debug
+		return err
+	case api.HeaderPassThrough:
+		through, err := boolHeader(name, value)
+		x.opts.passThrough = through != nil && *through
 		return err
 	case api.HeaderCacheRefresh:
 		refresh, err := boolHeader(name, value)
@@ -153,6 +171,9 @@ func (w *requestOptions) markTaken(t *provider.Target) {
 // rejected, since client libraries send headers that this gateway does not
 // know.
 func (x *exchange) reportIgnored() {
+	if x.opts.passThrough && x.Operation != api.Proxy {
+		x.noteIgnored(api.HeaderPassThrough)
+	}
 	if len(x.opts.headers) == 0 { // almost all requests: nothing to sort
 		return
 	}

@@ -106,6 +106,12 @@ func IsModelPath(path string) bool {
 	return ok
 }
 
+// IsUnifiedRoute reports whether a unified route serves a canonical path.
+func IsUnifiedRoute(method, path string) bool {
+	_, ok, _ := findUnifiedRoute(method, path)
+	return ok
+}
+
 // findRoute returns the route of a canonical path. Even with an error, the
 // route has the dialect for the response.
 func findRoute(method, path string) (route, error) {

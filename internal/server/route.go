@@ -89,8 +89,10 @@ func (s *Server) handlerOf(r *http.Request) http.Handler {
 		return http.HandlerFunc(sessions.ServePage)
 	case path == route.PagePath:
 		return http.HandlerFunc(route.ServePage)
-	case s.control.Handles(r) && !isVendors(r):
+	case s.control.Handles(r) && !s.isForProvider(r):
 		return s.control
+	case s.control.Owns(path) && !dataplane.IsUnifiedRoute(r.Method, path) && !s.isForProvider(r):
+		return http.HandlerFunc(s.control.ServeUnknown)
 	case dataplane.IsModelPath(path):
 		return modelRoutes{s}
 	case path == "/health":
@@ -101,9 +103,12 @@ func (s *Server) handlerOf(r *http.Request) http.Handler {
 	return http.HandlerFunc(serveOther)
 }
 
-// isVendors reports whether a request is for a vendor, although its path may be one of
-// the control plane too: clients of Anthropic's API name its version.
-func isVendors(r *http.Request) bool { return len(r.Header["Anthropic-Version"]) > 0 }
+// isForProvider reports whether a request is for a provider, although its path may be one
+// of the control plane too: clients of Anthropic's API name its version, and others send a
+// header of the gateway.
+func (s *Server) isForProvider(r *http.Request) bool {
+	return len(r.Header["Anthropic-Version"]) > 0 || s.requests.PassesThrough(r.Header)
+}
 
 // modelRoutes serves model requests.
 type modelRoutes struct{ *Server }
