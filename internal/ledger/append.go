@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -10,7 +11,7 @@ import (
 )
 
 // RecordIntent records an attempt that is about to be sent, and returns when the record
-// was written. If there is no space it behaves as [Options].Full says, until ctx ends.
+// was written. If there is no space it behaves as [Options].OnFull says, until ctx ends.
 // On an error the attempt must not be sent, and needs no settlement.
 func (l *Ledger) RecordIntent(ctx context.Context, i reqlog.Intent) error {
 	l.mu.Lock()
@@ -84,6 +85,10 @@ func (l *Ledger) Record(ctx context.Context, e *reqlog.Entry) {
 		l.stats.Lost++
 		return
 	}
+	if len(e.Attempts) == 0 && l.crowded(size) {
+		l.lose(kindRow)
+		return
+	}
 	if ok, _ := l.room(ctx, kindRow, size); !ok {
 		return
 	}
@@ -98,6 +103,12 @@ func (l *Ledger) Record(ctx context.Context, e *reqlog.Entry) {
 	l.await(ctx, kindRow, seg, at+int64(size))
 }
 
+// crowded reports whether a row of a request that was not sent would take memory that
+// requests in progress need: if attempts are rejected and writes fail, they get half of it.
+func (l *Ledger) crowded(size int) bool {
+	return l.rejectsAttempts() && l.writeStalled() && len(l.pending)+size > maxPending/2
+}
+
 // giveBack returns buf to the pool, unless it has grown too large.
 func giveBack(buf *[]byte) {
 	if cap(*buf) <= 256<<10 {
@@ -106,13 +117,13 @@ func giveBack(buf *[]byte) {
 }
 
 // bodiesFit waits until a row of size bytes may be recorded with its bodies, and
-// reports false if the bodies must be dropped, as [Options].Full says: because of
-// space, of which bodies leave a quarter to rows without them, or while writes fail.
+// reports false if the bodies must be dropped, as [Options].OnFull says: because of
+// space, of which bodies leave a quarter to exchanges without them, or while writes fail.
 func (l *Ledger) bodiesFit(ctx context.Context, size int) bool {
 	if l.o.OnFull != DropBodies && l.o.OnFull != DropRows {
 		return true
 	}
-	limit := l.limit(kindRow) - l.o.MaxSize/4
+	limit := min(l.limit(kindRow), l.limit(kindIntent)) - l.o.MaxSize/4
 	for !l.writeStalled() && !l.closed && l.total+int64(size) <= limit {
 		if l.fitsPending(size) {
 			return true
@@ -136,72 +147,20 @@ func (l *Ledger) accepted(size int) *segment {
 	return l.cur
 }
 
-// room waits until size bytes may be appended. It reports false if the record is lost,
-// which it counts; an error also rejects the attempt.
-func (l *Ledger) room(ctx context.Context, kind byte, size int) (bool, error) {
-	for !l.fits(kind, size) || l.refuses(kind) {
-		switch {
-		case l.refuses(kind), l.closed && kind == kindIntent:
-			return false, ErrFull
-		case l.closed, l.o.OnFull == DropRows:
-			l.lose(kind)
-			return false, nil
-		}
-		if err := l.pause(ctx); err != nil {
-			l.lose(kind)
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// limit returns the total size of segments, in bytes, up to which records of a kind may
-// be appended. If rows may be dropped, they leave a quarter of the space to attempts.
-// If attempts may be rejected, they leave a quarter to the rows of earlier attempts,
-// because an ended exchange does not wait.
-func (l *Ledger) limit(kind byte) int64 {
-	if l.o.OnFull == DropRows && kind == kindRow || l.o.OnFull == Reject && kind == kindIntent {
-		return l.o.MaxSize - l.o.MaxSize/4
-	}
-	return l.o.MaxSize
-}
-
-// fits reports whether size bytes may be appended now.
-func (l *Ledger) fits(kind byte, size int) bool {
-	if l.total+int64(size) > l.limit(kind) || l.closed {
-		return false
-	}
-	return l.fitsPending(size)
-}
-
-// fitsPending reports whether size more bytes may be pending.
-func (l *Ledger) fitsPending(size int) bool {
-	return len(l.pending)+size <= maxPending || size > maxPending/2 && len(l.pending) <= maxPending/2
-}
-
-// refuses reports whether an attempt is rejected at once.
-func (l *Ledger) refuses(kind byte) bool {
-	return l.o.OnFull == Reject && kind == kindIntent && (l.writeStalled() || !l.fits(kind, intentSize))
-}
-
 var _ reqlog.Recorder = (*Ledger)(nil)
-
-// writeStalled reports whether writes fail or take unusually long.
-func (l *Ledger) writeStalled() bool { return l.failedWrite != nil || l.slow }
-
-func (l *Ledger) lose(kind byte) {
-	if kind == kindRow {
-		l.stats.Lost++
-		return
-	}
-	l.stats.LostAttempts++
-}
 
 // await returns when the segment was written up to end, writing it unless another
 // caller does. If callers do not wait for the disk, it also returns when the disk
 // hangs; accepted records stay accepted.
 func (l *Ledger) await(ctx context.Context, kind byte, seg *segment, end int64) error {
+	held := false
 	for seg.written < end {
+		if l.writeStalled() && !held {
+			var cancel context.CancelFunc
+			ctx, cancel = l.hold(ctx, kind)
+			defer cancel()
+			held = true
+		}
 		if err := l.writeOrWait(ctx, kind); err != nil {
 			return err
 		}
@@ -212,6 +171,8 @@ func (l *Ledger) await(ctx context.Context, kind byte, seg *segment, end int64) 
 	if l.o.Sync != Strict || kind != kindIntent {
 		return nil
 	}
+	ctx, cancel := l.hold(ctx, kind)
+	defer cancel()
 	l.strict++
 	defer func() { l.strict-- }()
 	ring(l.wake)
@@ -220,7 +181,7 @@ func (l *Ledger) await(ctx context.Context, kind byte, seg *segment, end int64) 
 			return l.notWrittenError(kind)
 		}
 		if l.refuses(kind) {
-			return ErrFull
+			return l.fullError()
 		}
 		if err := l.pause(ctx); err != nil {
 			return err
@@ -237,7 +198,7 @@ func (l *Ledger) writeOrWait(ctx context.Context, kind byte) error {
 		l.writePending()
 		return nil
 	case l.refuses(kind):
-		return ErrFull
+		return l.fullError()
 	case l.waitDisabled(kind):
 		return nil
 	case l.writeStalled():
@@ -251,20 +212,28 @@ func (l *Ledger) writeOrWait(ctx context.Context, kind byte) error {
 // because the ledger is closing. If attempts may be rejected, ended exchanges wait in
 // memory, because the next request on their connection would wait for them.
 func (l *Ledger) waitDisabled(kind byte) bool {
-	return l.writeStalled() && (l.o.OnFull == DropRows || l.o.OnFull == Reject && kind != kindIntent || l.closed)
+	return l.writeStalled() && (l.o.OnFull == DropRows || l.rejectsAttempts() && kind != kindIntent || l.closed)
 }
 
 // notWrittenError returns the error for a record that was accepted but not written.
 func (l *Ledger) notWrittenError(kind byte) error {
 	if kind == kindIntent && l.o.OnFull != DropRows {
-		return ErrFull
+		return l.fullError()
 	}
 	return nil
 }
 
+// fullError returns ErrFull with the reason why writes fail.
+func (l *Ledger) fullError() error {
+	if l.failure == nil {
+		return ErrFull
+	}
+	return fmt.Errorf("%w: %w", ErrFull, l.failure)
+}
+
 // pause waits for a change until ctx ends.
 func (l *Ledger) pause(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	if err := waitError(ctx); err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() {
@@ -274,6 +243,14 @@ func (l *Ledger) pause(ctx context.Context) error {
 	})
 	defer stop()
 	l.changed.Wait()
+	return waitError(ctx)
+}
+
+// waitError returns the error of ctx, which is ErrFull after [Ledger.hold].
+func waitError(ctx context.Context) error {
+	if context.Cause(ctx) == ErrFull {
+		return ErrFull
+	}
 	return ctx.Err()
 }
 

@@ -220,20 +220,20 @@ func TestStrictAttemptIsHeldUntilItIsSafe(t *testing.T) {
 		disk := new(ledger.Disk)
 		l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Sync: ledger.Strict}))
 		disk.Deafen(true)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		ended := make(chan error, 2)
 		go func() { ended <- l.RecordIntent(ctx, intent(reqlog.NewID(time.Now()), 1)) }()
 		go func() { ended <- l.RecordIntent(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
 		for range 10 {
-			time.Sleep(time.Minute)
+			time.Sleep(time.Second / 10)
 			l.Record(t.Context(), entry(reqlog.NewID(time.Now())))
 		}
 		synctest.Wait()
 		if n := len(ended); n != 0 {
 			t.Errorf("%d attempts may be sent before their intents are safe, want none: the first with %v", n, <-ended)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Second)
 		if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Intend = %v after its context has ended, want DeadlineExceeded", err)
 		}
@@ -243,4 +243,59 @@ func TestStrictAttemptIsHeldUntilItIsSafe(t *testing.T) {
 		}
 		mustClose(t, l)
 	})
+}
+
+func TestHeldAttemptsAreRejectedAfterHoldTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(ledger.Disk)
+		l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), OnFull: ledger.Block}))
+		disk.Fill(true)
+		for _, state := range []string{"finds the disk full", "knows that it is"} {
+			began := time.Now()
+			err := l.RecordIntent(t.Context(), intent(reqlog.NewID(began), 1))
+			if took := time.Since(began); !errors.Is(err, ledger.ErrFull) || took != ledger.HoldTime {
+				t.Errorf("an attempt that %s: %v after %s, want ErrFull after %s", state, err, took, ledger.HoldTime)
+			}
+		}
+		disk.Fill(false)
+		mustClose(t, l)
+	})
+}
+
+// TestRejectedRequestsFillNoMemory records more rows of rejected requests than fit into
+// memory, and then the end of attempts in progress.
+func TestRejectedRequestsFillNoMemory(t *testing.T) {
+	for _, full := range []ledger.FullPolicy{ledger.Reject, ledger.DropBodies} {
+		t.Run(string(full), func(t *testing.T) {
+			disk, store := new(ledger.Disk), newMemory()
+			l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), Store: store, OnFull: full, SyncInterval: time.Millisecond}))
+			running := reqlog.NewID(time.Now())
+			mustIntend(t, l, running, 1)
+			disk.Fill(true)
+			runWithin(t, "rejected requests, while the disk is full", func() {
+				for range 200 {
+					id := reqlog.NewID(time.Now())
+					if err := l.RecordIntent(t.Context(), intent(id, 1)); !errors.Is(err, ledger.ErrFull) {
+						t.Errorf("RecordIntent = %v, want ErrFull", err)
+					}
+					e := sizedEntry(20 << 10)
+					l.Record(t.Context(), e)
+				}
+				ended := sizedEntry(20 << 10)
+				ended.ID, ended.Attempts = running, make([]reqlog.Attempt, 1)
+				l.RecordSettlement(settlement(running, 1))
+				l.Record(t.Context(), ended)
+			})
+			st := l.Stats()
+			if st.Lost == 0 || st.Lost > 190 || st.LostAttempts != 0 || !l.Blocked() {
+				t.Errorf("Stats = %+v, blocked %t; want some rows of rejected requests lost and no attempt", st, l.Blocked())
+			}
+			disk.Fill(false)
+			waittest.Until(t, "writing works again", func() bool { return !l.Blocked() })
+			mustClose(t, l)
+			if store.rows[running] != 1 {
+				t.Errorf("the store has %d rows of the request in progress, want 1", store.rows[running])
+			}
+		})
+	}
 }

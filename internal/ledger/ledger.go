@@ -29,11 +29,14 @@ type FullPolicy string
 
 // Policies. The zero value is Block.
 const (
-	Block      FullPolicy = "block"       // attempts and ends of responses wait
-	DropBodies FullPolicy = "drop_bodies" // recorded bodies are dropped and counted, everything else waits
+	Block      FullPolicy = "block"       // attempts wait up to HoldTime and are then rejected; ends of responses wait
+	DropBodies FullPolicy = "drop_bodies" // recorded bodies are dropped and counted; otherwise like Reject
 	DropRows   FullPolicy = "drop_rows"   // nothing waits; bodies, then records without space, are lost and counted
 	Reject     FullPolicy = "reject"      // new attempts are rejected; ended exchanges wait in memory
 )
+
+// HoldTime is how long an attempt waits until something can be written with [Block].
+const HoldTime = 10 * time.Second
 
 // SyncMode says when an attempt may be sent.
 type SyncMode string
@@ -264,6 +267,14 @@ func (l *Ledger) releaseAll() {
 		os.Remove(l.next.path)
 	}
 	l.all, l.next = nil, nil
+}
+
+// Blocked reports whether nothing can be written now: writes fail or take unusually
+// long, or the segments have reached their total size.
+func (l *Ledger) Blocked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.writeStalled() || !l.fitsSegments(kindIntent, intentSize)
 }
 
 // Stats returns the statistics of the ledger.

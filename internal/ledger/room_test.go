@@ -297,7 +297,7 @@ func TestLedgerOfFullSizeHoldsExchangesBackAndLosesNone(t *testing.T) {
 // bodies may take, and one of a byte more.
 func TestBodiesAreDroppedBeyondTheirShareOfTheLedger(t *testing.T) {
 	const most = 64 << 10
-	for full, share := range map[ledger.FullPolicy]int{ledger.DropBodies: most * 3 / 4, ledger.DropRows: most / 2} {
+	for full, share := range map[ledger.FullPolicy]int{ledger.DropBodies: most / 2, ledger.DropRows: most / 2} {
 		for more := range 2 {
 			l := mustOpen(t, ledger.Options{Dir: t.TempDir(), OnFull: full, MaxSize: most, Codec: plain(share-ledger.HeadSize-48+more, new(atomic.Int64))})
 			l.Record(t.Context(), withBodies(reqlog.NewID(time.Now()), 10))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"modelgate/internal/apierr"
@@ -111,7 +112,11 @@ func countAttempt(used *atomic.Uint32, limit int) error {
 // intentError returns the error of an attempt that is not sent because its
 // intent could not be written.
 func intentError(err error) *apierr.Error {
-	e := apierr.New(apierr.Unavailable, "the request was not sent because the usage ledger is unavailable; try again shortly").
+	reason := "cannot be written"
+	if number, ok := errors.AsType[syscall.Errno](err); ok { // without the path
+		reason += ": " + number.Error()
+	}
+	e := apierr.New(apierr.Unavailable, "the request was not sent because the usage ledger %s; try again shortly", reason).
 		WithCode("ledger_full").WithCause(err)
 	e.RetryAfter = time.Second
 	return e

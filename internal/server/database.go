@@ -47,6 +47,7 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 	if s.store, err = store.Connect(ctx, DatabaseAddress(s.Data, s.Database), s.DatabaseOptions); err != nil {
 		return nil, err
 	}
+	s.store.KeepReserve()
 	s.ring = datakey.New(s.store, s.box)
 	if stored, err = s.readStored(ctx); err != nil {
 		return nil, err

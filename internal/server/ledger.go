@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -25,7 +26,7 @@ func LedgerDir(data string) string { return filepath.Join(data, "ledger") }
 // openLedger opens the ledger and makes the engine record in it.
 func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err error) {
 	o := ledgerOptions(s.Data, &logRows{Store: s.logs})
-	o.OnFull, o.Sync, o.MaxSize = ledger.FullPolicy(set.Ledger.OnFull), ledger.SyncMode(set.Ledger.Sync), set.Ledger.MaxSize.Or(0)
+	o.OnFull, o.Sync, o.MaxSize = cmp.Or(ledger.FullPolicy(set.Ledger.OnFull), ledger.Reject), ledger.SyncMode(set.Ledger.Sync), set.Ledger.MaxSize.Or(0)
 	o.MaxQueued = set.Log.Queue
 	s.spender = s.newSpender()
 	o.Counter = s.spender
@@ -94,7 +95,7 @@ func (s *Server) closeRecords() error {
 }
 
 // flushLog waits until recorded entries can be read, up to 10 seconds, or 2 while
-// writing the log fails: earlier entries can still be read.
+// writing the log or the ledger fails: earlier entries can still be read.
 func (s *Server) flushLog(ctx context.Context) error {
 	for range 5 {
 		short, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -104,7 +105,7 @@ func (s *Server) flushLog(ctx context.Context) error {
 		if !late {
 			return err
 		}
-		if s.logs.Stats().LastError != "" {
+		if s.logs.Stats().LastError != "" || s.ledger.Blocked() {
 			break
 		}
 	}

@@ -336,6 +336,7 @@ func (s *Server) watch(ctx context.Context) {
 
 // minute runs the control plane's tasks.
 func (s *Server) minute(ctx context.Context, last bool) {
+	s.store.KeepReserve()
 	if err := s.control.Minute(ctx, time.Now(), last); err != nil && ctx.Err() == nil {
 		s.Logger.Error("control-plane task failed", "err", err.Error())
 	}

@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/inbound"
+	"modelgate/internal/ledger"
 )
 
 // controlTime limits a control-plane request after its body was read, so that an
@@ -140,11 +141,26 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "ok\n")
 }
 
+// reportBlocked reports that nothing can be recorded, which rejects requests unless
+// records may be dropped.
+func (s *Server) reportBlocked(w http.ResponseWriter) {
+	if ledger.FullPolicy(s.first.Ledger.OnFull) == ledger.DropRows {
+		io.WriteString(w, "ready, degraded: the ledger can't be written, for example because the disk is full; requests are served without records\n")
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	io.WriteString(w, "not ready: the ledger can't be written, for example because the disk is full; model requests are rejected\n")
+}
+
 // readiness reports to load balancers whether to send requests here.
 func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
 	if !s.ready.Load() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		io.WriteString(w, "draining or not started\n")
+		return
+	}
+	if s.ledger.Blocked() || noSpace(LedgerDir(s.Data)) {
+		s.reportBlocked(w)
 		return
 	}
 	if s.away.Load() { // not a reason to send requests to other nodes

@@ -272,7 +272,7 @@ type Retention struct {
 
 // Ledger configures the ledger of attempts.
 type Ledger struct {
-	OnFull  string `json:"on_full,omitempty" enum:",block,drop_bodies,drop_rows,reject"` // default block
+	OnFull  string `json:"on_full,omitempty" enum:",block,drop_bodies,drop_rows,reject"` // default reject
 	Sync    string `json:"sync,omitempty" enum:",grouped,strict"`                        // default grouped
 	MaxSize Size   `json:"max_size,omitempty"`                                           // of all segments; default 1 GB
 }

@@ -28,12 +28,13 @@ import (
 type DB struct {
 	Queries // outside of transactions
 
-	read   *sql.DB // read-only
-	write  *journal.DB
-	engine engine
-	mute   bool        // do not write the audit log
-	ready  atomic.Bool // the tables are up to date
-	close  func() error
+	read    *sql.DB // read-only
+	write   *journal.DB
+	engine  engine
+	mute    bool        // do not write the audit log
+	ready   atomic.Bool // the tables are up to date
+	reserve reserve
+	close   func() error
 }
 
 // engine holds the differences between the databases.
@@ -42,6 +43,7 @@ type engine struct {
 	lock     string           // statement that locks migrations; empty if beginning a transaction locks
 	conflict func(error) bool // a constraint was violated
 	away     func(error) bool // the database cannot be reached or written to
+	full     func(error) bool // the disk of a file is full; nil without
 	reason   func(error) string
 
 	// listen calls its function for each notification until the connection fails. Nil
@@ -147,7 +149,8 @@ func openSQLite(ctx context.Context, dsn string) (*DB, error) {
 		Queries: Queries{file.Read},
 		read:    file.Read,
 		write:   journal.New(file.Write, ""),
-		engine:  engine{name: file.Path, conflict: sqlite.Conflict, away: isSQLiteUnavailable, reason: error.Error},
+		engine:  engine{name: file.Path, conflict: sqlite.Conflict, away: isSQLiteUnavailable, full: sqlite.IsFull, reason: error.Error},
+		reserve: reserve{file.Path + "-reserve"},
 		close:   file.Close,
 	}, nil
 }
@@ -184,7 +187,8 @@ const changeTime = 15 * time.Second
 // program makes by itself. Changes of all processes are serialised, so f sees all
 // earlier changes and no concurrent ones. A violated constraint returns an
 // *apierr.Error of kind Conflict unless f returns a more specific error, an unreachable
-// database one of kind Unavailable.
+// database one of kind Unavailable. If the disk is full, a change with an audit event
+// is repeated with the space that [DB.KeepReserve] has kept for it; f then runs again.
 func (db *DB) Update(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
@@ -196,7 +200,13 @@ func (db *DB) UpdateLong(ctx context.Context, audit *Audit, f func(*Tx) error) e
 	if !db.ready.Load() {
 		return unavailableError(nil)
 	}
-	return db.ClientError(db.change(ctx, func(tx *Tx) error { return tx.run(ctx, audit, f) }))
+	change := func() error {
+		return db.change(ctx, func(tx *Tx) error { return tx.run(ctx, audit, f) })
+	}
+	if audit == nil {
+		return db.ClientError(change())
+	}
+	return db.ClientError(db.withReserve(change))
 }
 
 // TryChange is [DB.UpdateLong] with a rollback at the end. It returns the error that

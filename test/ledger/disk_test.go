@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -113,7 +114,11 @@ type crowded struct {
 
 func (c *crowded) start(t *testing.T) {
 	t.Helper()
-	c.g = start(t, c.disk, c.up.URL, "ledger: {on_full: "+c.full+"}")
+	setting := ""
+	if c.full != "" {
+		setting = "ledger: {on_full: " + c.full + "}"
+	}
+	c.g = start(t, c.disk, c.up.URL, setting)
 	c.waiting = make(chan int, 1)
 }
 
@@ -133,7 +138,7 @@ func (c *crowded) serve(t *testing.T, n int) {
 func (c *crowded) press(t *testing.T) {
 	t.Helper()
 	bound := time.Minute
-	if c.full != "reject" { // it waits: no response is what there is to see
+	if c.full == "block" { // it waits: no response is what there is to see
 		bound = 2 * time.Second
 	}
 	for {
@@ -149,12 +154,12 @@ func (c *crowded) press(t *testing.T) {
 			case status == http.StatusOK:
 				c.answered++
 				continue
-			case c.full != "reject" || status != http.StatusServiceUnavailable || !strings.Contains(text, "ledger_full"):
+			case c.full == "block" || status != http.StatusServiceUnavailable || !strings.Contains(text, "ledger_full"):
 				t.Fatalf("on a full disk: %d %s", status, text)
 			}
 			return
 		case <-time.After(bound):
-			if c.full == "reject" {
+			if c.full != "block" {
 				t.Fatal("on a full disk a request waits, where it should be refused")
 			}
 			return
@@ -168,7 +173,7 @@ func (c *crowded) recover(t *testing.T) {
 	t.Helper()
 	deadline := time.After(time.Minute)
 	for {
-		if c.full == "reject" {
+		if c.full != "block" {
 			status, _, _ := c.g.ask("sim")
 			c.waiting <- status
 		}
@@ -178,7 +183,7 @@ func (c *crowded) recover(t *testing.T) {
 				c.answered++
 				return
 			}
-			if c.full != "reject" {
+			if c.full == "block" {
 				t.Fatalf("the request that waited for room was answered %d", status)
 			}
 		case <-deadline:
@@ -216,5 +221,86 @@ func (c *crowded) check(t *testing.T) {
 	verify.Env = programtest.Env()
 	if out, err := verify.CombinedOutput(); err != nil {
 		t.Errorf("modelgate ledger verify: %v\n%s", err, out)
+	}
+}
+
+// control sends a request of the control plane.
+func (g *gateway) control(t *testing.T, method, path, body string) (status int, text string) {
+	t.Helper()
+	req, err := http.NewRequest(method, g.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("x-gateway-api-key", key)
+	res, err := g.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+// readiness returns the status of /ready.
+func (g *gateway) readiness(t *testing.T) int {
+	t.Helper()
+	res, err := g.client.Get(strings.TrimSuffix(g.url, "/v1") + "/ready")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	return res.StatusCode
+}
+
+// TestAFullDiskIsReported fills the disk of a gateway with default settings. It rejects
+// requests at once, however many, is not ready, and still revokes keys.
+func TestAFullDiskIsReported(t *testing.T) {
+	if os.Getenv("MODELGATE_TEST_MOUNT") == "off" {
+		return
+	}
+	c := &crowded{disk: smallDisk(t, "48m"), sim: recorder.New(recorder.Options{})}
+	c.up = httptest.NewServer(c.sim)
+	t.Cleanup(c.up.Close)
+	c.start(t)
+	c.serve(t, 5)
+	var ids []string
+	for range 3 {
+		status, text := c.g.control(t, "POST", "/api-keys/workspace/service", `{"name":"k","scopes":["completions.write"]}`)
+		var made struct{ ID string }
+		if err := json.Unmarshal([]byte(text), &made); err != nil || made.ID == "" {
+			t.Fatalf("creating a key: %d %s", status, text)
+		}
+		ids = append(ids, made.ID)
+	}
+	if got := c.g.readiness(t); got != 200 {
+		t.Fatalf("/ready returns %d before the disk is full", got)
+	}
+	filler := fill(t, c.disk)
+	if got := c.g.readiness(t); got != 503 {
+		t.Errorf("/ready returns %d on a full disk, want 503", got)
+	}
+	c.press(t)
+	for range 2000 { // their own entries do not fill the memory
+		status, text, err := c.g.ask("sim")
+		if status != http.StatusServiceUnavailable || !strings.Contains(text, "ledger_full") || !strings.Contains(text, "no space left") {
+			t.Fatalf("on a full disk: %d %s %v, want 503 ledger_full with its reason", status, text, err)
+		}
+	}
+	for _, id := range ids {
+		if status, text := c.g.control(t, "DELETE", "/api-keys/"+id, ""); status != 200 {
+			t.Errorf("revoking a key on a full disk: %d %s", status, text)
+		}
+	}
+	if got := c.g.readiness(t); got != 503 {
+		t.Errorf("/ready returns %d on a full disk after keys were revoked, want 503", got)
+	}
+	empty(t, filler)
+	c.recover(t)
+	if got := c.g.readiness(t); got != 200 {
+		t.Errorf("/ready returns %d when there is space again, want 200", got)
 	}
 }
