@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"net"
+	"strings"
 )
 
 // publicURL returns the configured prefix of links, empty if there is none.
@@ -12,6 +13,15 @@ func (s *Server) publicURL() string {
 		return s.PublicURL
 	}
 	return cmp.Or(s.PublicURL, set.PublicURL)
+}
+
+// publicPath returns the path of the public address, empty if it has none.
+func (s *Server) publicPath() string {
+	_, host, _ := strings.Cut(s.publicURL(), "://")
+	if i := strings.IndexByte(host, '/'); i >= 0 {
+		return host[i:]
+	}
+	return ""
 }
 
 // listenURL returns the address of the API on this host.

@@ -47,7 +47,7 @@ func TestLinksFollowTheConfiguredAddressAndNotTheHostHeader(t *testing.T) {
 
 func TestPublicURLIsAnAddress(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"gateway.example", "ftp://gateway.example", "https://user:secret@gateway.example", "https://gateway.example?x=1", "https://gateway.example/#a", "https://gateway.example/v1", "https://"} {
+	for _, bad := range []string{"https://h/a/../b", "https://h/a//b", "https://h/%61", "gateway.example", "ftp://gateway.example", "https://user:secret@gateway.example", "https://gateway.example?x=1", "https://gateway.example/#a", "https://gateway.example/v1", "https://"} {
 		dir := t.TempDir()
 		config := filepath.Join(dir, "modelgate.yaml")
 		if err := os.WriteFile(config, []byte("version: 1\npublic_url: \""+bad+"\"\n"), 0o600); err != nil {

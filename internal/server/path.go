@@ -13,15 +13,16 @@ import (
 
 // canonicalise sets the path of r, in RequestURI and URL, to its canonical form. A
 // target in absolute form, as sent to proxies, is converted to origin form (RFC 9112,
-// section 3.2.2). The query stays unchanged.
-func canonicalise(r *http.Request) error {
+// section 3.2.2). The path of the public address, base, is removed from its beginning;
+// proxies may have removed it before. The query stays unchanged.
+func canonicalise(r *http.Request, base string) error {
 	target := originForm(r)
 	path, query, marked := strings.Cut(target, "?")
 	canonical, err := urlpath.Canonical(path)
 	if err != nil {
 		return err
 	}
-	canonical = withoutAlias(canonical)
+	canonical = withoutAlias(withoutBase(canonical, base))
 	if canonical == path && target == r.RequestURI {
 		return nil
 	}
@@ -34,6 +35,18 @@ func canonicalise(r *http.Request) error {
 	}
 	r.RequestURI, r.URL = target, u
 	return nil
+}
+
+// withoutBase returns a path without base, if it begins with it.
+func withoutBase(path, base string) string {
+	rest, ok := strings.CutPrefix(path, base)
+	switch {
+	case !ok || rest != "" && rest[0] != '/':
+		return path
+	case rest == "":
+		return "/"
+	}
+	return rest
 }
 
 // withoutAlias returns a path below /openai/v1, which Groq's own client library
@@ -58,7 +71,7 @@ func originForm(r *http.Request) string {
 // recorded like any other.
 func (s *Server) refusePath(w http.ResponseWriter, r *http.Request, err error) {
 	s.metrics.refusedPaths.Inc()
-	if path, _, _ := strings.Cut(originForm(r), "?"); dataplane.IsModelPath(path) {
+	if path, _, _ := strings.Cut(originForm(r), "?"); dataplane.IsModelPath(withoutBase(path, s.publicPath())) {
 		s.refuse(w, r, err)
 		return
 	}
@@ -77,7 +90,7 @@ func writeError(w http.ResponseWriter, e *apierr.Error) {
 // rejects requests whose path has none.
 func (s *Server) onCanonicalPath(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := canonicalise(r); err != nil {
+		if err := canonicalise(r, ""); err != nil {
 			s.metrics.refusedPaths.Inc()
 			writeError(w, apierr.From(err))
 			return

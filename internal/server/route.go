@@ -40,7 +40,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, errNoTunnel)
 		return
 	}
-	if err := canonicalise(r); err != nil {
+	if err := canonicalise(r, s.publicPath()); err != nil {
 		s.refusePath(w, r, err)
 		return
 	}

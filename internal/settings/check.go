@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/provider/table"
 	"modelgate/internal/redact"
 	"modelgate/internal/secret"
+	"modelgate/internal/urlpath"
 )
 
 // fault is an error at a path.
@@ -219,6 +220,10 @@ func ParsePublicURL(text string) (string, error) {
 		return "", errors.New("must be an http or https address without credentials, query and fragment, such as https://gateway.example.com")
 	}
 	text = strings.TrimRight(text, "/?#")
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	if canonical, err := urlpath.Canonical(cmp.Or(path, "/")); path != "" && (err != nil || canonical != path) {
+		return "", errors.New("must have a plain path: without dot segments, empty segments and characters that are percent-encoded without need")
+	}
 	if strings.HasSuffix(u.Path, "/v1") || strings.HasSuffix(u.Path, "/v1/") {
 		return "", errors.New("must not end in /v1")
 	}
