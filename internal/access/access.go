@@ -92,6 +92,9 @@ type Identity struct {
 	// requests but may still read.
 	Exhausted bool
 
+	// Disabled means that the key may not be used until it is enabled again.
+	Disabled bool
+
 	// Limits are the key's rate limits and budgets, those of its user, and those
 	// of the keys that it descends from. The slice is shared.
 	Limits []*quota.Limit

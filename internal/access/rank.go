@@ -72,6 +72,7 @@ func (id *Identity) Under(maker *Identity) *Identity {
 	}
 	out.ExpiresAt = earlier(id.ExpiresAt, maker.ExpiresAt)
 	out.Exhausted = id.Exhausted || maker.Exhausted
+	out.Disabled = id.Disabled || maker.Disabled
 	out.Limits = slices.Concat(id.Limits, maker.Limits)
 	if user := maker.UserID; user != "" && user != id.UserID && !slices.Contains(id.Makers, user) {
 		out.Makers = append(slices.Clone(id.Makers), user)

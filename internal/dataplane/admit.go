@@ -154,6 +154,9 @@ func (x *exchange) authenticate() error {
 		if double := x.checkAmbiguity(); double != nil { // a key that was sent twice is not valid
 			return double
 		}
+		if session := x.sessionError(); session != nil {
+			return session
+		}
 		return err
 	}
 	x.setIdentity(id)

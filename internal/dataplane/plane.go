@@ -87,6 +87,10 @@ type Options struct {
 	// path to the plane, for dry runs. Nil explains every path.
 	IsModelRoute func(r *http.Request) bool
 
+	// OtherRoutes returns the routes that the server does not pass to the plane, each
+	// as method and path, for suggestions. Nil means none.
+	OtherRoutes func() []string
+
 	// Gate limits the requests in progress. Default: one with the default limits.
 	Gate *inflight.Gate
 

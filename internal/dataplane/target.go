@@ -98,9 +98,7 @@ func (x *exchange) find(c providerChoice) (*provider.Target, error) {
 		return x.managed(strings.TrimPrefix(c.virtualKey, "@"), c)
 	}
 	if c.provider == "" {
-		return nil, apierr.New(apierr.Invalid,
-			"no provider selected; set x-gateway-provider to a provider id or @slug, or send a config that names one").
-			WithParam("x-gateway-provider").WithCode("missing_provider")
+		return nil, x.missingProvider()
 	}
 	spec, ok := x.snap.Spec(c.provider)
 	if ok {

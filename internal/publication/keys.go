@@ -53,7 +53,7 @@ func (l *loader) readIdentities(ctx context.Context) error {
 func (l *loader) addIdentities(ctx context.Context, where string, args ...any) error {
 	text := `
 		SELECT k.id, k.type, k.organisation_id, k.workspace_id, k.user_id, k.name, k.hash, k.scopes, k.providers, k.defaults,
-			k.previous_hash, k.transition_ends_at, k.status, k.expires_at, k.origin, COALESCE(w.defaults, '{}'),
+			k.previous_hash, k.transition_ends_at, k.status, k.disabled, k.expires_at, k.origin, COALESCE(w.defaults, '{}'),
 			k.rate_limits, k.usage_limits, COALESCE(s.cost, 0), COALESCE(s.tokens, 0),
 			COALESCE(o.role, ''), COALESCE(m.role, ''), COALESCE(w.security_settings, '{}')
 		FROM gateway_keys k
@@ -62,7 +62,7 @@ func (l *loader) addIdentities(ctx context.Context, where string, args ...any) e
 		LEFT JOIN users u ON u.id = k.user_id
 		LEFT JOIN organisation_members o ON o.organisation_id = k.organisation_id AND o.user_id = k.user_id
 		LEFT JOIN workspace_members m ON m.workspace_id = k.workspace_id AND m.user_id = k.user_id
-		WHERE k.status IN ('active', 'exhausted') AND (w.status IS NULL OR w.status <> 'archived') AND (u.status IS NULL OR u.status = 'active')`
+		WHERE k.status IN ('active', 'exhausted', 'expired') AND (w.status IS NULL OR w.status <> 'archived') AND (u.status IS NULL OR u.status = 'active')`
 	same := interner{denied: map[string][]access.Permission{}, scopes: map[string][]access.Scope{}, words: map[string][]string{}, texts: map[string]string{}, origins: map[string]store.KeyOrigin{}, above: map[string]store.KeyDefaults{}}
 	_, err := sqlrow.List(ctx, l.q.Reader, "API keys", text+where, func(r sqlrow.Scanner) (none struct{}, err error) {
 		var holder keyHolder
@@ -129,7 +129,7 @@ func (s *interner) key(r sqlrow.Scanner, holder *keyHolder) (k store.Key, limits
 	var hash, scopes, providers, defaults, origin, workspaceDefaults string
 	var previous sql.NullString
 	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &hash, &scopes, &providers, &defaults,
-		&previous, sqlrow.Time(&k.TransitionEndsAt), &k.Status, sqlrow.Time(&k.ExpiresAt), &origin, &workspaceDefaults,
+		&previous, sqlrow.Time(&k.TransitionEndsAt), &k.Status, &k.Disabled, sqlrow.Time(&k.ExpiresAt), &origin, &workspaceDefaults,
 		&stored.rates, &stored.budgets, &stored.cost, &stored.tokens, &holder.organisation, &holder.workspace, &holder.permissions)
 	if err != nil {
 		return k, nil, err

@@ -58,7 +58,7 @@ type State struct {
 	// Users are the users of organisations that have limits.
 	Users []access.UserLimits
 
-	// Identities are the owners of keys that count: active ones and those that
+	// Identities are the owners of keys that are not revoked: active ones and those that
 	// used up their budget, of workspaces that are not archived. They may have
 	// expired by the clock.
 	Identities []*access.Identity

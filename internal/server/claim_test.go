@@ -26,7 +26,7 @@ func TestAFirstOwnerClaimsTheInstallation(t *testing.T) {
 	}
 	html, _ := io.ReadAll(page.Body)
 	page.Body.Close()
-	if page.StatusCode != http.StatusOK || !strings.Contains(string(html), "/v1/auth/claim") || strings.Contains(string(html), token.Reveal()) {
+	if page.StatusCode != http.StatusOK || !strings.Contains(string(html), "v1/auth/claim") || strings.Contains(string(html), token.Reveal()) {
 		t.Errorf("the page: %d %.200s", page.StatusCode, html)
 	}
 
@@ -53,6 +53,22 @@ func TestAFirstOwnerClaimsTheInstallation(t *testing.T) {
 		res.Body.Close()
 		if res.StatusCode != http.StatusOK || !strings.Contains(string(body), "boss@example.com") {
 			t.Errorf("with the session in %s: %d %s", header, res.StatusCode, body)
+		}
+	}
+	for _, tt := range []struct {
+		method, path, text string
+		status             int
+	}{
+		{"POST", "/v1/chat/completions", "sessions are for administration", 401},
+		{"POST", "/v1/messages", "sessions are for administration", 401},
+		{"GET", "/v1/models", "sessions are for administration", 401},
+		{"POST", "/v1/explain", "sessions are for administration", 401},
+		{"GET", "/v1/admin/user", "did you mean GET /v1/admin/users?", 404},
+		{"GET", "/v1/nothing/like/this", "no route of the administration", 404},
+	} {
+		res := g.Do(g.Request(tt.method, strings.TrimPrefix(tt.path, "/v1"), chat, "x-gateway-api-key", session.Token))
+		if res.Status != tt.status || !strings.Contains(string(res.Body), tt.text) {
+			t.Errorf("a session at %s %s: %d %s, want %d and %q", tt.method, tt.path, res.Status, res.Body, tt.status, tt.text)
 		}
 	}
 }

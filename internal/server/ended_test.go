@@ -26,7 +26,9 @@ func TestAKeyThatUsedUpItsBudgetReadsOn(t *testing.T) {
 		waittest.Until(t, "the key counts", func() bool { return ask("POST", "/chat/completions", chat).Status == 200 })
 		put := func(status string) {
 			t.Helper()
-			k.Status = status
+			if k.Disabled = status == store.KeyDisabled; !k.Disabled {
+				k.Status = status
+			}
 			if err := storetest.Open(t, dsn).Update(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateKey(t.Context(), k) }); err != nil {
 				t.Fatal(err)
 			}
@@ -54,9 +56,14 @@ func TestAKeyThatUsedUpItsBudgetReadsOn(t *testing.T) {
 		}
 		put(store.KeyActive)
 		waittest.Until(t, "it has a budget again", func() bool { return ask("POST", "/chat/completions", chat).Status == 200 })
-		for _, status := range []string{store.KeyRevoked, store.KeyExpired} {
+		for status, code := range map[string]string{store.KeyRevoked: "invalid_api_key", store.KeyExpired: "expired_api_key", store.KeyDisabled: "disabled_api_key"} {
 			put(status)
 			waittest.Until(t, "it is "+status, func() bool { return ask("POST", "/chat/completions", chat).Status == 401 })
+			for _, path := range []string{"/chat/completions", "/messages", "/any/path", "/explain"} {
+				if res := ask("POST", path, chat); res.Status != 401 || !bytes.Contains(res.Body, []byte(code)) {
+					t.Errorf("%s with a key that is %s: %d %s, want 401 %s", path, status, res.Status, res.Body, code)
+				}
+			}
 			put(store.KeyActive)
 			waittest.Until(t, "it counts again", func() bool { return ask("POST", "/chat/completions", chat).Status == 200 })
 		}

@@ -127,6 +127,17 @@ func (s *Server) isModelRoute(r *http.Request) bool {
 	return ok && s.Off.CheckPath(path) == nil
 }
 
+// controlRoutes returns the routes of the control plane, as method and path.
+func (s *Server) controlRoutes() []string {
+	var list []string
+	for _, r := range s.control.Routes() {
+		for _, path := range r.Paths() {
+			list = append(list, r.Method+" "+path)
+		}
+	}
+	return list
+}
+
 // serveOther serves the root and unknown paths.
 func serveOther(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/" {

@@ -289,6 +289,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 
 		Gate:         s.gate,
 		IsModelRoute: s.isModelRoute,
+		OtherRoutes:  s.controlRoutes,
 		PublicURL:    s.publicURL,
 		Box:          s.box,
 

@@ -122,6 +122,7 @@ type Key struct {
 	Mask           string            `json:"mask,omitempty" maxLength:"16" doc:"Visible part by which users recognise the key"`
 	Metadata       map[string]string `json:"metadata,omitempty" maxProperties:"64"`
 	ConfigFixed    bool              `json:"config_fixed,omitempty" doc:"Rejects requests that name another config"`
+	Disabled       bool              `json:"disabled,omitempty" doc:"Rejects requests with the key"`
 	UsageLimits    *Usage            `json:"usage_limits,omitempty"`
 	RateLimits     []Rate            `json:"rate_limits,omitempty" maxItems:"11"`
 	AlertEmails    []string          `json:"alert_emails,omitempty" maxItems:"50"`

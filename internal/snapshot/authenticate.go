@@ -76,6 +76,8 @@ func (s *Snapshot) owner(key string, now time.Time) (*access.Identity, error) {
 	hash := access.HashKey(key)
 	id, ok := s.identity(hash)
 	switch {
+	case ok && id.Disabled:
+		return nil, refused("the gateway key is disabled; ask an admin to enable it, or use another").WithCode("disabled_api_key")
 	case ok && id.Expired(now):
 		return nil, refused("the gateway key has expired; create another").WithCode("expired_api_key")
 	case ok && len(key) < access.MinKeyBytes:

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
+	"slices"
 	"time"
 
 	"modelgate/internal/access"
@@ -21,6 +22,9 @@ const (
 	KeyActive  = "active"
 	KeyRevoked = "revoked"
 	KeyExpired = "expired"
+
+	// KeyDisabled is the state of a key that is [Key.Disabled]. It is not stored.
+	KeyDisabled = "disabled"
 
 	// KeyExhausted is the state of a key whose budget is exhausted.
 	KeyExhausted = "exhausted"
@@ -60,6 +64,7 @@ type Key struct {
 
 	CreationMode string // ui, api or auto
 	Status       string
+	Disabled     bool // may not be used until it is enabled
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	ExpiresAt    time.Time // zero means never
@@ -96,13 +101,26 @@ func KeepsSecret(text, mask string) (bool, error) {
 
 // StatusAt returns the state of k at now.
 func (k Key) StatusAt(now time.Time) string {
-	if k.Status != KeyRevoked && k.ended(now) {
+	switch {
+	case k.Status == KeyRevoked:
+		return KeyRevoked
+	case k.ended(now):
 		return KeyExpired
+	case k.Disabled:
+		return KeyDisabled
 	}
 	return k.Status
 }
 
 func (k Key) ended(now time.Time) bool { return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt) }
+
+// expiry returns when k expires, which is in the past if it is marked as expired.
+func (k Key) expiry() time.Time {
+	if k.Status == KeyExpired && k.ExpiresAt.IsZero() {
+		return time.UnixMilli(0)
+	}
+	return k.ExpiresAt
+}
 
 // Identity returns the identity of k without the limits of its makers. It shares k's
 // slices.
@@ -128,7 +146,8 @@ func (k Key) Identity() *access.Identity {
 		ConfigFixed:  d.ConfigFixed,
 		Metadata:     d.Metadata,
 		Exhausted:    k.Status == KeyExhausted,
-		ExpiresAt:    k.ExpiresAt,
+		Disabled:     k.Disabled,
+		ExpiresAt:    k.expiry(),
 		Logging:      access.Logging{Key: access.ParseLogLevel(d.Logging)},
 
 		ResponseModel: d.ResponseModel,
@@ -209,7 +228,7 @@ func checkKey(k Key) error {
 		return apierr.New(apierr.Invalid, "an API key must have a name").WithParam("name")
 	case k.Hash == access.Hash{}:
 		return apierr.New(apierr.Invalid, "an API key must have the hash of its secret").WithParam("hash")
-	case k.Status != KeyActive && k.Status != KeyRevoked && k.Status != KeyExpired && k.Status != KeyExhausted:
+	case !slices.Contains([]string{KeyActive, KeyRevoked, KeyExpired, KeyExhausted}, k.Status):
 		return apierr.New(apierr.Invalid, "the status of an API key must be active, revoked, expired or exhausted, not %q", k.Status).WithParam("status")
 	}
 	return nil
@@ -225,7 +244,7 @@ var keyTable = table[Key]{
 			{"rate_limits", array(&k.RateLimits)}, {"alert_emails", array(&k.AlertEmails)}, {"rotation_policy", nullable(&k.RotationPolicy)},
 			{"previous_hash", previousHash{&k.PreviousHash}}, {"transition_ends_at", &k.TransitionEndsAt}, {"creation_mode", &k.CreationMode},
 			{"status", &k.Status}, {"created_at", &k.CreatedAt}, {"updated_at", &k.UpdatedAt}, {"expires_at", &k.ExpiresAt},
-			{"rotation_due_at", &k.RotationDueAt}, {"origin", object(&k.Origin)},
+			{"rotation_due_at", &k.RotationDueAt}, {"origin", object(&k.Origin)}, {"disabled", &k.Disabled},
 		}
 	},
 }

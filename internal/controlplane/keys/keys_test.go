@@ -442,3 +442,17 @@ func TestUpdatesAtTheSameTimeLoseNothingOfEachOther(t *testing.T) {
 		}
 	}
 }
+
+func TestAKeyIsDisabledAndEnabledAgain(t *testing.T) {
+	b := routetest.New(t, keys.Add)
+	c := b.Root()
+	k := mustMake(t, c, "workspace/service", `{"name":"ci","scopes":["models.list"]}`)
+	wantRefused(t, "another state", c.Call("PUT", "/api-keys/"+k.ID, `{"status":"revoked"}`), http.StatusBadRequest, "AB01", "status")
+	for _, want := range []string{"disabled", "active"} {
+		c.Must("PUT", "/api-keys/"+k.ID, `{"status":"`+want+`"}`, nil)
+		c.Must("PUT", "/api-keys/"+k.ID, `{"name":"another name"}`, nil) // keeps the state
+		if got := mustGet(c, k.ID).Status; got != want {
+			t.Errorf("the key is %s, want %s", got, want)
+		}
+	}
+}

@@ -30,6 +30,8 @@ type updateBody struct {
 	Rotation     route.Optional[RotationInput]      `json:"rotation_policy,omitempty"`
 	Egress       route.Optional[egress.Policy]      `json:"egress_policy,omitempty" doc:"Replaces the policy; null if only the policies above the key apply"`
 
+	Status string `json:"status,omitempty" enum:"active,disabled" doc:"disabled rejects requests with the key until it is active again"`
+
 	AllowedAddresses route.Optional[[]string] `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Client addresses and CIDRs that may use the key; null or an empty array allows all"`
 }
 
@@ -49,6 +51,9 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	return change(ctx, c, in.Named, "update", func(tx *store.Tx, k *store.Key) error {
 		if b.Name.Null {
 			return route.Invalid("name", "cannot be cleared")
+		}
+		if b.Status != "" {
+			k.Disabled = b.Status == store.KeyDisabled
 		}
 		k.Name, k.Description = b.Name.Or(k.Name), b.Description.Or(k.Description)
 		for _, step := range []func(context.Context, *route.Caller, *store.Tx, *store.Key) error{b.changePermissions, b.changeLimits, b.changeLifetime} {

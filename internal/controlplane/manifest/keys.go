@@ -49,7 +49,7 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key, _ []string) 
 	if err := checkMetadata(want.Metadata); err != nil {
 		return nil, err
 	}
-	row.Name, row.Description, row.Mask, row.Providers, row.UpdatedAt = want.Name, want.Description, want.Mask, want.Providers, p.now
+	row.Name, row.Description, row.Mask, row.Providers, row.Disabled, row.UpdatedAt = want.Name, want.Description, want.Mask, want.Providers, want.Disabled, p.now
 	if row.ExpiresAt = parsed(want.ExpiresAt); row.Status == store.KeyExpired && (row.ExpiresAt.IsZero() || p.now.Before(row.ExpiresAt)) {
 		row.Status = store.KeyActive
 	}
@@ -174,7 +174,7 @@ func (r *reader) key(k *store.Key) (v settings.Key, ok bool, err error) {
 	v = settings.Key{
 		Workspace: slug, Member: r.people[k.UserID],
 		Name: k.Name, SHA256: k.Hash.String(), Scopes: words(k.Scopes), Providers: k.Providers, Type: string(k.Type),
-		Description: k.Description, Mask: k.Mask, ExpiresAt: moment(k.ExpiresAt),
+		Description: k.Description, Mask: k.Mask, ExpiresAt: moment(k.ExpiresAt), Disabled: k.Disabled,
 	}
 	var d store.KeyDefaults
 	if err := json.Unmarshal(k.Defaults, &d); err != nil {

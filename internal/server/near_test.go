@@ -1,0 +1,41 @@
+package server_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"modelgate/internal/gatewaytest"
+)
+
+// TestARequestWithoutAProviderIsHelped sends requests with a misspelt header or path and
+// reads the error.
+func TestARequestWithoutAProviderIsHelped(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.New(t, gatewaytest.Options{})
+	const none = "no provider selected; put it before the model, as in @slug/model, set x-gateway-provider to a provider id or @slug, or send a config that names one"
+	for _, tt := range []struct {
+		method, path string
+		header       []string
+		want         string
+	}{
+		{"POST", "/chat/completions", nil, none},
+		{"POST", "/chat/completions", []string{"x-gateway-providr", "@simulator"}, none + "; the header x-gateway-providr has no effect: did you mean x-gateway-provider?"},
+		{"POST", "/chat/completions", []string{"x-gatewayprovider", "@simulator"}, none + "; the header x-gatewayprovider has no effect: did you mean x-gateway-provider?"},
+		{"POST", "/chat/completions", []string{"x-gateway-confg", "pc-a"}, none + "; the header x-gateway-confg has no effect: did you mean x-gateway-config?"},
+		{"POST", "/chat/completion", nil, none + "; POST /v1/chat/completion is not a route of the gateway: did you mean POST /v1/chat/completions?"},
+		{"GET", "/chat/completions", nil, none + "; GET /v1/chat/completions is not a route of the gateway: did you mean POST /v1/chat/completions?"},
+		{"POST", "/v1/chat/completions", nil, none + "; POST /v1/v1/chat/completions is not a route of the gateway: did you mean POST /v1/chat/completions?"},
+		{"GET", "/api-key", nil, none + "; GET /v1/api-key is not a route of the gateway: did you mean GET /v1/api-keys?"},
+		{"GET", "/guardrail/gr-1", nil, none + "; GET /v1/guardrail/gr-1 is not a route of the gateway: did you mean GET /v1/guardrails/{guardrail}?"},
+		{"GET", "/something/else", nil, none},
+	} {
+		header := append([]string{"x-gateway-provider", ""}, tt.header...)
+		res := g.Do(g.Request(tt.method, tt.path, chat, header...))
+		var body struct {
+			Error struct{ Message, Code string }
+		}
+		if err := json.Unmarshal(res.Body, &body); err != nil || res.Status != 400 || body.Error.Code != "missing_provider" || body.Error.Message != tt.want {
+			t.Errorf("%s %s %q: %d %s\nwant %s", tt.method, tt.path, tt.header, res.Status, body.Error.Message, tt.want)
+		}
+	}
+}
