@@ -26,6 +26,9 @@ import (
 type ClientDialect interface {
 	ClientCodec
 
+	// HoldsMedia reports whether responses hold media such as m. Other media are left out.
+	HoldsMedia(m *llm.Media, to ResponseTarget) bool
+
 	// Headers returns the request headers, in canonical form, that are part of
 	// the API. They are forwarded to providers of the same dialect.
 	Headers() []string

@@ -296,6 +296,9 @@ func (a *Attempt) providerEdits(doc *jsonedit.Doc, list []jsonedit.Edit) []jsone
 	slices.SortFunc(q.changes, func(b, c dialect.ParamChange) int {
 		return cmp.Or(cmp.Compare(b.Name, c.Name), cmp.Compare(b.Outcome, c.Outcome))
 	}) // quirks are in maps
+	for i := range q.changes {
+		q.changes[i].Name = a.wire.clientName(q.changes[i].Name)
+	}
 	a.Params = append(a.Params, q.changes...)
 	return a.withoutRefused(doc, a.clampOutput(doc, q.list, rule), rule)
 }

@@ -11,10 +11,10 @@ func TestEveryTypeOfLostContentIsNamedOnce(t *testing.T) {
 	l := lostContent{client: "chat"}
 	for i := range maxLost + 8 {
 		for range 2 {
-			l.add(llm.Native{Dialect: "messages", Type: fmt.Sprint("type", i)})
+			l.carry(llm.Native{Dialect: "messages", Type: fmt.Sprint("type", i)})
 		}
-		l.add(llm.Native{Dialect: "chat", Type: fmt.Sprint("own", i)})
-		l.add(llm.Text{Text: "text"})
+		l.carry(llm.Native{Dialect: "chat", Type: fmt.Sprint("own", i)})
+		l.carry(llm.Text{Text: "text"})
 	}
 	list := l.changes()
 	if len(list) != maxLost {

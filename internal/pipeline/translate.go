@@ -48,7 +48,7 @@ func (t *translationTap) event(e *llm.Event) {
 	case llm.EventPartStart:
 		s.Begun = true
 		t.choice(e.Choice, true)
-		t.lost.add(e.Opened)
+		e.Opened = t.lost.carry(e.Opened)
 	case llm.EventDelta:
 		s.Begun = true
 		s.Written += llm.TextSize(e.Text)

@@ -73,8 +73,8 @@ func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) erro
 	}
 	lost := c.lostFor(a)
 	for i := range r.Choices {
-		for _, p := range r.Choices[i].Parts {
-			lost.add(p)
+		for j, p := range r.Choices[i].Parts {
+			r.Choices[i].Parts[j] = lost.carry(p)
 		}
 	}
 	a.Params = append(a.Params, lost.changes()...)

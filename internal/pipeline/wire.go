@@ -6,6 +6,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 )
 
@@ -35,6 +36,15 @@ func (w *wirePlan) translates() bool { return w.translator != nil }
 func (w *wirePlan) translatesConversation() bool {
 	_, ok := w.translator.(*conversation)
 	return ok
+}
+
+// clientName returns the client's name for a parameter of the target's body. The neutral
+// names are those of the chat dialect, which the quirks of providers are about.
+func (w *wirePlan) clientName(name string) string {
+	if c, ok := w.translator.(*conversation); ok && c.decoded != nil {
+		return c.decoded.NameOf(llm.Field(name))
+	}
+	return name
 }
 
 // planWire chooses the encoding for the target.

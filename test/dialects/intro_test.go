@@ -101,6 +101,7 @@ the client used:
 | ` + "`messages.thinking;ignored=\"the target does not read it\"`" + ` | thinking of earlier turns is left out |
 | ` + "`max_tokens;renamed=\"max_completion_tokens\"`" + `, ` + "`temperature;clamped=1`" + ` | changed for this provider |
 | ` + "`response.web_search_call;dropped`" + ` | content of the response that the client's dialect does not have; for a stream, only in the log entry |
+| ` + "`response.audio;adapted=\"its transcript\"`" + ` | a spoken response, for clients whose dialect has no audio in responses |
 
 ` + "`on_unsupported`" + ` in a config or target decides how parameters are handled that would be dropped; see
 [routing](routing.md#unsupported-parameters):
@@ -132,6 +133,11 @@ the next message of the user.
 For messages clients, the signature of a text is in its ` + "`citations`" + `, as a ` + "`char_location`" + ` of document -1: send it back with
 the text, and do not show it.
 
+## Sources
+
+Clients of converse that asked for citations, by a document or a search tool, get text inside ` + "`citationsContent`" + `, as
+from Bedrock. Others get plain text, followed by a ` + "`citationsContent`" + ` block that holds only its sources.
+
 ## Structured output
 
 If a target does not support a JSON Schema for its response, or not in combination with tools, the gateway adds a tool
@@ -155,6 +161,9 @@ a call as soon as its end arrives. If the token limit cuts off a call, the clien
 the arguments received so far, or no call if its dialect has only complete ones (gemini, and complete responses in
 messages and converse). Messages and gemini cannot interleave the arguments of tool calls, so their clients get one call
 after the other.
+
+Text that begins while a model still reasons is sent at once. Messages clients then get the rest of the thinking, with
+its signature, in a block after the text.
 
 ## Errors and failures in responses
 

@@ -123,7 +123,7 @@ var samples = map[api.Dialect][]sample{
 		{name: "`instructions`", patch: `{"instructions":"Be brief."}`},
 		{name: "`temperature`", patch: `{"temperature":0.5}`},
 		{name: "`top_p`", patch: `{"top_p":0.5}`},
-		{name: "`top_logprobs`", patch: `{"top_logprobs":2}`, base: `{"include":["message.output_text.logprobs"]}`, unsaid: "messages converse"},
+		{name: "`top_logprobs`", patch: `{"top_logprobs":2}`, base: `{"include":["message.output_text.logprobs"]}`},
 		{name: "`include`, logprobs", patch: `{"include":["message.output_text.logprobs"]}`},
 		{name: "`include`, encrypted thinking", patch: `{"include":["reasoning.encrypted_content"]}`, unsaid: "chat messages gemini converse cohere"},
 		{name: "`include`, others", patch: `{"include":["file_search_call.results"]}`},

@@ -39,6 +39,10 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTa
 	return w.Bytes()
 }
 
+// HoldsMedia implements dialect.ClientDialect: audio has its own member, and other media
+// are in content_blocks.
+func (Dialect) HoldsMedia(*llm.Media, dialect.ResponseTarget) bool { return true }
+
 // head holds the top-level members of every response and chunk.
 type head struct {
 	id, model string

@@ -1,6 +1,7 @@
 package converse
 
 import (
+	"bytes"
 	"encoding/base64"
 
 	"modelgate/internal/dialect"
@@ -13,9 +14,10 @@ var _ dialect.ForeignContentCleaner = Dialect{}
 var markBegins = base64.StdEncoding.EncodeToString([]byte("mg1"))
 
 // Clean implements dialect.ForeignContentCleaner: clients send back the blocks
-// that they received, and a model rejects thinking that it did not sign.
+// that they received. A model rejects thinking that it did not sign, and sources without
+// the text that they are for.
 func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edit {
-	if b := body.Bytes(); !dialect.MayContainMarkedSignature(b) && !jsonedit.StringBegins(b, markBegins) {
+	if b := body.Bytes(); !dialect.MayContainMarkedSignature(b) && !jsonedit.StringBegins(b, markBegins) && !bytes.Contains(b, sourcesBegin) {
 		return nil
 	}
 	return dialect.EditElements(body, "messages", "content", func(block jsonedit.Value) []byte {
@@ -27,6 +29,12 @@ func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edi
 		if data, err := base64.StdEncoding.DecodeString(word(reasoning, "redactedContent")); err == nil && dialect.IsMarkedSignature(string(data)) {
 			return nil
 		}
+		if sources, ok := block.Get("citationsContent"); ok && cited(sources).Text == "" {
+			return nil
+		}
 		return block.Raw()
 	})
 }
+
+// sourcesBegin is the name of the blocks with sources.
+var sourcesBegin = []byte(`"citationsContent"`)

@@ -15,6 +15,7 @@ func TestForeignSignaturesAreRemovedFromPassedBodies(t *testing.T) {
 		{"nothing of the kind", `{"messages":[{"role":"user","content":[{"text":"u"}]}]}`, ""},
 		{"its own stays", `{"messages":[{"role":"assistant","content":[{"reasoningContent":{"reasoningText":{"text":"a","signature":"s"}}},{"reasoningContent":{"reasoningText":{"text":"unsigned"}}},{"reasoningContent":{"redactedContent":"YQ=="}},{"text":"mg1.x"}]}]}`, ""},
 		{"marked, unsigned and hidden thinking goes", `{"messages":[{"role":"assistant" ,"content":[{"reasoningContent":{"reasoningText":{"text":"a","signature":"mg1.google.s"}}},{"reasoningContent":{"reasoningText":{"text":"a","signature":"mg1.none.-"}}},{"reasoningContent":{"redactedContent":"bWcxLm9wZW5haS5z"}},{"text":"t"}]}]}`, `{"messages":[{"role":"assistant" ,"content":[{"text":"t"}]}]}`},
+		{"and sources without their text", `{"messages":[{"role":"assistant","content":[{"text":"t"},{"citationsContent":{"content":[],"citations":[{"title":"A"}]}},{"citationsContent":{"content":[{"text":"u"}],"citations":[{"title":"A"}]}}]}]}`, `{"messages":[{"role":"assistant","content":[{"text":"t"},{"citationsContent":{"content":[{"text":"u"}],"citations":[{"title":"A"}]}}]}]}`},
 		{"and so does a message of nothing else", `{"messages":[{"role":"user","content":[{"text":"u"}]},{"role":"assistant","content":[{"reasoningContent":{"reasoningText":{"text":"a","signature":"mg1.google.s"}}}]}]}`, `{"messages":[{"role":"user","content":[{"text":"u"}]}]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -38,8 +38,16 @@ func (d *requestDecoder) block(parts []llm.Part, path string, v jsonedit.Value) 
 			return append(parts, p)
 		}
 	case "citationsContent":
-		if p, ok := cited(inner); ok {
+		p := cited(inner)
+		if p.Text != "" {
 			return append(parts, p)
+		}
+		if n := len(parts); n > 0 {
+			if text, ok := parts[n-1].(llm.Text); ok { // as EncodeResponse writes it
+				text.Citations = append(text.Citations, p.Citations...)
+				parts[n-1] = text
+				return parts
+			}
 		}
 	}
 	return append(parts, llm.Native{Dialect: name, Type: kind, Raw: v.Raw(), At: path, Parts: d.describe(kind, path, inner)})
@@ -277,8 +285,7 @@ func unsign(parts []llm.Part) []llm.Part {
 }
 
 // cited reads a citationsContent.
-func cited(v jsonedit.Value) (llm.Part, bool) {
-	var p llm.Text
+func cited(v jsonedit.Value) (p llm.Text) {
 	content, _ := v.Get("content")
 	for e := range content.Elements() {
 		p.Text += word(e, "text")
@@ -287,7 +294,7 @@ func cited(v jsonedit.Value) (llm.Part, bool) {
 	for e := range citations.Elements() {
 		p.Citations = append(p.Citations, citation(e))
 	}
-	return p, p.Text != ""
+	return p
 }
 
 // citation reads a source. Its location refers to the document rather than the

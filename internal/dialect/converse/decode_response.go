@@ -85,7 +85,7 @@ func (a *responseState) block(parts []llm.Part, v jsonedit.Value) []llm.Part {
 			return append(parts, p)
 		}
 	case "citationsContent":
-		if p, ok := cited(inner); ok {
+		if p := cited(inner); p.Text != "" {
 			return append(parts, p)
 		}
 	case "image":

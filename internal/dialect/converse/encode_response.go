@@ -49,9 +49,13 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTa
 func appendPart(b *jsonedit.Builder, p llm.Part, to dialect.ResponseTarget) {
 	switch p := p.(type) {
 	case llm.Text:
-		if len(p.Citations) > 0 && cites(to.Request) {
+		switch {
+		case len(p.Citations) > 0 && cites(to.Request):
 			appendCited(b, &p)
-		} else {
+		case len(p.Citations) > 0: // in a block after the text, where every client finds the text
+			b.Raw(wrap("text", jsonedit.AppendString(nil, p.Text)))
+			appendCited(b, &llm.Text{Citations: p.Citations})
+		default:
 			b.Raw(wrap("text", jsonedit.AppendString(nil, p.Text)))
 		}
 		if p.Signature.Value != "" { // it has no place in the text itself; [unsign] reads it
@@ -83,14 +87,20 @@ func appendPart(b *jsonedit.Builder, p llm.Part, to dialect.ResponseTarget) {
 		b.Close('}')
 		b.Close('}')
 	case llm.Media:
-		if word := wordOf(llm.Image, p.Type); p.Kind == llm.Image && p.Data != "" && word != "" {
-			b.Raw(wrap("image", imageBlock(word, p.Data)))
+		if (Dialect{}).HoldsMedia(&p, to) {
+			b.Raw(wrap("image", imageBlock(wordOf(llm.Image, p.Type), p.Data)))
 		}
 	case llm.Native:
 		if p.Dialect == name {
 			b.Raw(p.Raw)
 		}
 	}
+}
+
+// HoldsMedia implements dialect.ClientDialect.
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html
+func (Dialect) HoldsMedia(m *llm.Media, _ dialect.ResponseTarget) bool {
+	return m.Kind == llm.Image && m.Data != "" && wordOf(llm.Image, m.Type) != ""
 }
 
 // imageBlock returns {"format":…,"source":{"bytes":…}}.
@@ -148,7 +158,9 @@ func appendCited(b *jsonedit.Builder, p *llm.Text) {
 	b.Open('{')
 	b.Name("content")
 	b.Open('[')
-	b.Raw(wrap("text", jsonedit.AppendString(nil, p.Text)))
+	if p.Text != "" {
+		b.Raw(wrap("text", jsonedit.AppendString(nil, p.Text)))
+	}
 	b.Close(']')
 	b.Name("citations")
 	b.Open('[')

@@ -12,14 +12,13 @@ import (
 
 // NewEncoder returns an encoder for one streamed response.
 func (Dialect) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
-	return &streamEncoder{to: to, cites: cites(to.Request), parts: map[int]*openPart{}}
+	return &streamEncoder{to: to, parts: map[int]*openPart{}}
 }
 
 // streamEncoder writes one streamed response as binary messages. Parts may be
 // open in parallel, since every message names its block.
 type streamEncoder struct {
 	to      dialect.ResponseTarget
-	cites   bool
 	parts   map[int]*openPart
 	next    int    // index of the next block
 	payload []byte // of the current message
@@ -129,8 +128,8 @@ func (w *streamEncoder) open(dst []byte, e *llm.Event) []byte {
 	case llm.ToolCall:
 		return w.call(dst, p, &opened)
 	case llm.Media:
-		if word := wordOf(llm.Image, opened.Type); opened.Kind == llm.Image && opened.Data != "" && word != "" {
-			dst = w.raw(dst, p, "start", wrap("image", wrap("format", jsonedit.AppendString(nil, word))))
+		if (Dialect{}).HoldsMedia(&opened, w.to) {
+			dst = w.raw(dst, p, "start", wrap("image", wrap("format", jsonedit.AppendString(nil, wordOf(llm.Image, opened.Type)))))
 			return w.raw(dst, p, "delta", wrap("image", wrap("source", wrap("bytes", jsonedit.AppendString(nil, opened.Data)))))
 		}
 	case llm.Native:
@@ -198,9 +197,6 @@ func (w *streamEncoder) sign(dst []byte, p *openPart, s llm.Signature) []byte {
 }
 
 func (w *streamEncoder) citation(dst []byte, p *openPart, c *llm.Citation) []byte {
-	if !w.cites {
-		return dst
-	}
 	var b jsonedit.Builder
 	appendCitation(&b, c)
 	return w.raw(dst, p, "delta", wrap("citation", b.Bytes()))

@@ -166,7 +166,7 @@ func TestCallsComeBackUnderTheNamesOfTheClient(t *testing.T) {
 	}
 }
 
-func TestSourcesAreForClientsThatAskForThem(t *testing.T) {
+func TestSourcesFollowTheTextForClientsThatDidNotAskForThem(t *testing.T) {
 	const body = `{"output":{"message":{"content":[{"citationsContent":{"content":[{"text":"Blue."}],"citations":[{"title":"Sky","location":{"web":{"url":"https://example.com"}},"sourceContent":[{"text":"is blue"}]}]}}]}},"stopReason":"end_turn"}`
 	r, err := converse.Dialect{}.DecodeResponse([]byte(body), nil, dialect.RequestTarget{Model: sonnet45})
 	if err != nil {
@@ -180,7 +180,7 @@ func TestSourcesAreForClientsThatAskForThem(t *testing.T) {
 	if out := string(converse.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{Request: asked})); !strings.Contains(out, `{"citationsContent":{"content":[{"text":"Blue."}],"citations":[{"title":"Sky"`) {
 		t.Errorf("a client that asked gets %s", out)
 	}
-	if out := string(converse.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{})); !strings.Contains(out, `"content":[{"text":"Blue."}]`) {
+	if out := string(converse.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{})); !strings.Contains(out, `"content":[{"text":"Blue."},{"citationsContent":{"content":[],"citations":[{"title":"Sky"`) {
 		t.Errorf("a client that did not gets %s", out)
 	}
 }

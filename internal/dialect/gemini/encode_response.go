@@ -269,6 +269,11 @@ func (p *parts) call(b *jsonedit.Builder, c llm.ToolCall) {
 	p.signature(b, sign)
 }
 
+// HoldsMedia implements dialect.ClientDialect.
+func (Dialect) HoldsMedia(m *llm.Media, _ dialect.ResponseTarget) bool {
+	return m.Data != "" || m.URL != "" || m.Text != ""
+}
+
 func (p *parts) media(b *jsonedit.Builder, m llm.Media) {
 	switch {
 	case m.Text != "":

@@ -27,10 +27,9 @@ type writing struct {
 	index    int
 	parts    parts
 	open     []unsentCall // calls that are not written yet, by part number
-	last     llm.Part     // kind of the open text
-	lastPart int
-	thought  bool   // the last part is thinking with text
-	said     []byte // the last text
+	thinking map[int]bool // the open parts of thinking
+	thought  bool         // the last part is thinking with text
+	said     []byte       // the last text
 	cites    []llm.Citation
 	finish   *llm.Event
 }
@@ -108,7 +107,7 @@ func (w *streamEncoder) tail(dst []byte) []byte {
 // in deltas.
 func (w *streamEncoder) start(dst []byte, e *llm.Event) []byte {
 	c := w.choice(e.Choice)
-	c.last, c.lastPart, c.thought = e.Opened, e.Part, false
+	c.thought = false
 	switch p := e.Opened.(type) {
 	case llm.Text:
 		c.said = c.said[:0]
@@ -120,6 +119,10 @@ func (w *streamEncoder) start(dst []byte, e *llm.Event) []byte {
 		if p.Redacted {
 			return w.frame(dst, c, nil, func(b *jsonedit.Builder) { c.parts.write(b, p) })
 		}
+		if c.thinking == nil {
+			c.thinking = map[int]bool{}
+		}
+		c.thinking[e.Part] = true
 		return w.thought(dst, c, p.Text, p.Signature)
 	case llm.ToolCall:
 		g := unsentCall{part: e.Part, call: p}
@@ -130,7 +133,7 @@ func (w *streamEncoder) start(dst []byte, e *llm.Event) []byte {
 			return dst
 		}
 	case llm.Media:
-		if p.Data == "" && p.URL == "" && p.Text == "" {
+		if !(Dialect{}).HoldsMedia(&p, w.to) {
 			return dst
 		}
 	}
@@ -148,7 +151,7 @@ func (w *streamEncoder) delta(dst []byte, e *llm.Event) []byte {
 			return dst
 		}
 	}
-	if _, thinking := c.last.(llm.Thinking); thinking && c.lastPart == e.Part {
+	if c.thinking[e.Part] {
 		return w.thought(dst, c, e.Text, e.Signature)
 	}
 	if e.Citation != nil {
@@ -189,6 +192,7 @@ func (w *streamEncoder) thought(dst []byte, c *writing, words string, s llm.Sign
 // began.
 func (w *streamEncoder) end(dst []byte, e *llm.Event) []byte {
 	c := w.choice(e.Choice)
+	delete(c.thinking, e.Part)
 	for i := range c.open {
 		if c.open[i].part == e.Part {
 			c.open[i].ended = true

@@ -145,7 +145,7 @@ func (e *responseEncoder) part(p llm.Part) {
 			e.call(&part)
 		}
 	case llm.Media:
-		if writesMedia(&part, e.to) {
+		if (Dialect{}).HoldsMedia(&part, e.to) {
 			writeMedia(&e.Builder, &part)
 		}
 	case llm.Native:
@@ -280,9 +280,9 @@ func isTextSignature(citation jsonedit.Value) bool {
 	return dialect.IsMarkedSignature(title)
 }
 
-// writesMedia reports whether media in a response are written. The protocol has
-// none, so this is an extension.
-func writesMedia(m *llm.Media, to dialect.ResponseTarget) bool {
+// HoldsMedia implements dialect.ClientDialect. The protocol has no media in responses, so
+// this is an extension.
+func (Dialect) HoldsMedia(m *llm.Media, to dialect.ResponseTarget) bool {
 	return !to.Strict && (m.Kind == llm.Image || m.Kind == llm.Document) && (m.Data != "" || m.URL != "")
 }
 

@@ -13,13 +13,15 @@ func (Dialect) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
 
 // streamEncoder writes one stream. The protocol has one open block at a time,
 // so parallel parts are written one after another: the first as it arrives,
-// each other one after the parts before it have ended.
+// each other one after the parts before it have ended. Only text does not wait for
+// thinking, whose rest is written after it.
 type streamEncoder struct {
 	to    dialect.ResponseTarget
 	parts []*pending // in order; the first is being written
 	first int        // number of parts[0]
 	index int        // of the next block
 	calls int
+	aside map[int]*pending // thinking that text has overtaken, by number
 
 	started, ended bool
 	ending         ending
@@ -94,6 +96,7 @@ func (e *streamEncoder) end(dst []byte) []byte {
 	for len(e.parts) > 0 {
 		dst = e.next(dst)
 	}
+	dst = e.writeAside(dst, true)
 	e.ended = true
 	b := openEvent(dst, "message_delta")
 	b.Name("delta")
@@ -123,7 +126,7 @@ func (e *streamEncoder) failed(dst []byte, f *llm.ProviderError) []byte {
 	e.ended = true
 	if len(e.parts) > 0 && e.parts[0].open {
 		if _, call := e.parts[0].part.(llm.ToolCall); !call {
-			dst = e.blockStop(dst)
+			dst = e.writeAside(e.blockStop(dst), true)
 		}
 	}
 	if f == nil {

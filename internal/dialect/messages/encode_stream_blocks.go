@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
 	"modelgate/internal/dialect"
@@ -40,7 +42,56 @@ func (e *streamEncoder) partStart(dst []byte, ev *llm.Event) []byte {
 	if len(e.parts) == 1 {
 		return e.openBlock(dst, p)
 	}
-	return e.skipComplete(dst)
+	return e.skipComplete(e.overtake(dst))
+}
+
+// maxAside is the limit of the parts of thinking that text overtakes while they are open.
+const maxAside = 64
+
+// overtake opens the block of a text that begins while only thinking is open: a reader
+// waits for the text, and some providers end the thinking with the response. What follows
+// of the thinking becomes a block of its own.
+func (e *streamEncoder) overtake(dst []byte) []byte {
+	last := len(e.parts) - 1
+	switch e.parts[last].part.(type) {
+	case llm.Text, llm.Refusal:
+	default:
+		return dst
+	}
+	before := e.parts[:last]
+	for _, p := range before {
+		if _, ok := p.part.(llm.Thinking); !ok || len(e.aside)+last > maxAside {
+			return dst
+		}
+	}
+	if before[0].open {
+		dst = e.closeBlock(dst, before[0])
+		before[0].sign = llm.Signature{}
+	}
+	if e.aside == nil {
+		e.aside = map[int]*pending{}
+	}
+	for i, p := range before {
+		e.aside[e.first+i] = p
+	}
+	e.parts, e.first = e.parts[last:], e.first+last
+	return e.openBlock(dst, e.parts[0])
+}
+
+// writeAside writes the rest of thinking that text has overtaken, unless it may grow.
+// all says that nothing grows any more. No block is open.
+func (e *streamEncoder) writeAside(dst []byte, all bool) []byte {
+	for _, number := range slices.Sorted(maps.Keys(e.aside)) {
+		p := e.aside[number]
+		if !all && !p.ended {
+			continue
+		}
+		delete(e.aside, number)
+		if len(p.text) > 0 || p.sign.Value != "" {
+			dst = e.closeBlock(e.openBlock(dst, p), p)
+		}
+	}
+	return dst
 }
 
 // skipComplete moves to the next part if the first is a call with complete
@@ -54,6 +105,9 @@ func (e *streamEncoder) skipComplete(dst []byte) []byte {
 }
 
 func (e *streamEncoder) find(part int) *pending {
+	if part < e.first {
+		return e.aside[part]
+	}
 	if i := part - e.first; i >= 0 && i < len(e.parts) {
 		return e.parts[i]
 	}
@@ -72,7 +126,7 @@ func (e *streamEncoder) delta(dst []byte, ev *llm.Event) []byte {
 	if called && !call.Custom {
 		p.json.Read(ev.Text)
 	}
-	if p != e.parts[0] {
+	if len(e.parts) == 0 || p != e.parts[0] {
 		p.text = append(p.text, ev.Text...)
 		if ev.Citation != nil {
 			p.cites = append(p.cites, ev.Citation)
@@ -95,6 +149,9 @@ func (e *streamEncoder) partEnd(dst []byte, part int) []byte {
 		return dst
 	}
 	p.ended = true
+	if len(e.parts) == 0 {
+		return e.writeAside(dst, false)
+	}
 	return e.advance(dst)
 }
 
@@ -112,6 +169,7 @@ func (e *streamEncoder) next(dst []byte) []byte {
 	dst = e.closeBlock(dst, e.parts[0])
 	e.parts = e.parts[1:]
 	e.first++
+	dst = e.writeAside(dst, false)
 	if len(e.parts) > 0 {
 		dst = e.openBlock(dst, e.parts[0])
 	}
@@ -140,7 +198,7 @@ func (e *streamEncoder) openBlock(dst []byte, p *pending) []byte {
 	case llm.ToolCall:
 		dst = e.openCall(dst, p, &part)
 	case llm.Media:
-		if !writesMedia(&part, e.to) {
+		if !(Dialect{}).HoldsMedia(&part, e.to) {
 			return dst
 		}
 		b := e.openStart(dst)

@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"maps"
+
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -20,6 +22,13 @@ var names = map[llm.Field]string{
 
 	llm.FieldThinkingObject: "reasoning",
 }
+
+// includeNames are the names for a request that asks for log probabilities by include.
+var includeNames = func() map[llm.Field]string {
+	named := maps.Clone(names)
+	named[llm.FieldLogprobs] = "include"
+	return named
+}()
 
 // requestDecoder is the state of a request while it is decoded.
 type requestDecoder struct {
@@ -223,7 +232,7 @@ func (q *requestDecoder) readInclude(v jsonedit.Value) {
 		switch text, _ := e.Text(); text {
 		case "message.output_text.logprobs":
 			on := true
-			q.r.Logprobs = &on
+			q.r.Logprobs, q.r.Names = &on, includeNames
 		case encryptedContent:
 			q.r.Reasoning.Extra = append(q.r.Reasoning.Extra, llm.Member{Name: withEncrypted, Value: e.Raw()})
 		default:

@@ -58,6 +58,9 @@ func (in *inputDecoder) native(v jsonedit.Value, typ, at string) {
 	call, called := nativeCalls[typ]
 	output, isOutput := nativeOutputs[typ]
 	id := callID(v)
+	if ranAtProvider(v) {
+		called, isOutput = false, false
+	}
 	switch {
 	case called && id != "":
 		n.Parts = []llm.Part{nativeCall(v, call.tool, call.arguments, at)}
@@ -82,6 +85,10 @@ func (in *inputDecoder) native(v jsonedit.Value, typ, at string) {
 	in.assistant(at).add(n)
 }
 
+// ranAtProvider reports whether the provider ran a search for tools itself.
+// https://platform.openai.com/docs/guides/tools-tool-search
+func ranAtProvider(v jsonedit.Value) bool { return textOf(v, "execution") == "server" }
+
 // provided records what an item that the provider ran changes for later ones.
 func (in *inputDecoder) provided(v jsonedit.Value, typ, at, id string) {
 	switch typ {
@@ -90,7 +97,7 @@ func (in *inputDecoder) provided(v jsonedit.Value, typ, at, id string) {
 	case "mcp_call":
 		in.approved(textOf(v, "approval_request_id"))
 	default: // of tomorrow
-		if id != "" && !in.resolve(id) {
+		if id != "" && !ranAtProvider(v) && !in.resolve(id) {
 			in.called(id)
 		}
 	}

@@ -70,7 +70,7 @@ func (a *output) begin(p llm.Part) (*item, *content) {
 	case llm.ToolCall:
 		return a.calls(&part), nil
 	case llm.Media:
-		if part.Kind != llm.Image || part.Data == "" {
+		if !(Dialect{}).HoldsMedia(&part, a.to) {
 			return nil, nil
 		}
 		it := a.add(kindOther, "ig_")
@@ -90,6 +90,11 @@ func (a *output) begin(p llm.Part) (*item, *content) {
 		return it, nil
 	}
 	return nil, nil
+}
+
+// HoldsMedia implements dialect.ClientDialect: images are those of the tool that draws.
+func (Dialect) HoldsMedia(m *llm.Media, _ dialect.ResponseTarget) bool {
+	return m.Kind == llm.Image && m.Data != ""
 }
 
 // addContent adds a part to the last message item, or to a new one.
