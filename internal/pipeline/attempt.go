@@ -74,6 +74,7 @@ func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
 			a.Model = h.DefaultModel
 		}
 	}
+	a.Target = a.Target.InRegionOf(a.namedModel())
 	a.Record = reqlog.Attempt{Target: h.Path, Provider: a.Target.ID, Slug: a.Target.Slug}
 	if a.Target.Base != nil {
 		a.Record.Host = a.Target.Base.Host

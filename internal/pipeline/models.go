@@ -102,6 +102,16 @@ func (a *Attempt) modelInPath() []string {
 	return names[:min(len(names), 1)]
 }
 
+// namedModel returns the model of the request, on pass-through that in its path.
+func (a *Attempt) namedModel() string {
+	if a.request.Operation == api.Proxy && a.Target.RegionOf != nil {
+		for _, name := range a.modelInPath() {
+			return name
+		}
+	}
+	return a.Model
+}
+
 func (a *Attempt) addModels(models []string) error {
 	for _, m := range models {
 		switch {

@@ -117,6 +117,10 @@ type Spec struct {
 	// Complete completes a draft of a target if the address depends on options,
 	// or if the operations depend on a custom host. It is optional.
 	Complete func(d *TargetDraft) error
+	// RegionOf returns the region that the name of a model contains, empty if none.
+	// It replaces the default of the option region; see [Target.InRegionOf]. It is
+	// optional.
+	RegionOf func(model string) string
 	// URL changes the address of a call where a path is not enough, for example
 	// to add a version to the query. It is optional.
 	URL func(t *Target, c *Call, u *url.URL) error
@@ -150,6 +154,8 @@ type TargetDraft struct {
 	Custom  bool              // the address is not from the provider definition
 	Key     secret.String     // the credential, which may contain other settings
 	Options map[string]string // may be nil
+
+	BaseModel string // see Target
 }
 
 // Option returns an option of the draft, like [Target.Option].

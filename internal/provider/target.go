@@ -151,11 +151,11 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 		base, t.Guarded = s.CustomHost, true
 	}
 	if spec.Complete != nil {
-		d := TargetDraft{Spec: *spec, Base: base, Custom: t.Guarded, Key: s.Key, Options: maps.Clone(s.Options)}
+		d := TargetDraft{Spec: *spec, Base: base, Custom: t.Guarded, Key: s.Key, Options: maps.Clone(s.Options), BaseModel: s.BaseModel}
 		if err := spec.Complete(&d); err != nil {
 			return nil, err
 		}
-		t.Spec, t.Options, base, t.Guarded = &d.Spec, d.Options, d.Base, d.Custom
+		t.Spec, t.Options, base, t.Guarded, t.BaseModel = &d.Spec, d.Options, d.Base, d.Custom, d.BaseModel
 	}
 	if base == "" {
 		return nil, apierr.New(apierr.Invalid,

@@ -1,6 +1,7 @@
 package converse
 
 import (
+	"net/url"
 	"strings"
 
 	"modelgate/internal/llm"
@@ -27,6 +28,11 @@ var regions = []string{"us-gov.", "us.", "eu.", "apac.", "au.", "ca.", "jp.", "g
 // modelOf parses an id, or the ARN of a model or of a profile that AWS defines.
 // The ARN of an application's own profile does not reveal the model.
 func modelOf(id string) model {
+	if strings.HasPrefix(id, "arn%3A") || strings.HasPrefix(id, "arn%3a") { // as in a path
+		if plain, err := url.PathUnescape(id); err == nil {
+			id = plain
+		}
+	}
 	if strings.HasPrefix(id, "arn:") {
 		kind, last, _ := strings.Cut(id[strings.LastIndexByte(id, ':')+1:], "/")
 		if _, resource, ok := strings.Cut(id, "/"); ok {

@@ -159,13 +159,10 @@ const azureResponses = "2025-03-01"
 
 // azureModel sets the model that the API version expects in bodies: the
 // deployment if it is not in the path, otherwise the deployment's model if it
-// is configured, and the dialects of both.
+// is configured, whose rules apply.
 func azureModel(d *provider.TargetDraft) error {
 	name := d.Option("model_name")
-	if name != "" {
-		spoken := openaiDialects(name)
-		d.Spec.Dialects = func(string) []api.Dialect { return spoken }
-	}
+	d.BaseModel = cmp.Or(d.BaseModel, name)
 	switch version := d.Option("api_version"); {
 	case version == "v1", version == "preview":
 		name = d.Option("deployment_id")

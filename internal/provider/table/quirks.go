@@ -138,6 +138,20 @@ func vertexHost(t *provider.Target, _ *provider.Call, u *url.URL) error {
 	return nil
 }
 
+// arnRegion returns the region of an ARN of Bedrock. Profiles and deployments exist
+// in their region only.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
+func arnRegion(model string) string {
+	if !strings.HasPrefix(model, "arn") {
+		return ""
+	}
+	parts := strings.SplitN(unescaped(model), ":", 5)
+	if len(parts) < 5 || parts[0] != "arn" || parts[1] != "aws" && parts[1] != "aws-us-gov" || parts[2] != "bedrock" {
+		return ""
+	}
+	return parts[3]
+}
+
 // vertexRule returns what is known of a model of google or anthropic.
 func vertexRule(model string) *modeldata.Model {
 	publisher, name := vertexModel(model)
