@@ -1,8 +1,23 @@
 package config
 
+import (
+	"fmt"
+	"math"
+)
+
+// maxRating bounds the values and weights of feedback, whose products are added up.
+const maxRating = 1_000_000
+
+var rating = checked(number(lowest), func(n float64) string {
+	if math.Abs(n) > maxRating {
+		return fmt.Sprintf("must be from -%d to %d", maxRating, maxRating)
+	}
+	return ""
+})
+
 var feedbacks = newShape(
-	prop("value", optional(number(lowest), decimal), func(f *Feedback) **float64 { return &f.Value }, "recorded value"),
-	prop("weight", optional(number(lowest), decimal), func(f *Feedback) **float64 { return &f.Weight }, "weight of the value"),
+	prop("value", optional(rating, decimal), func(f *Feedback) **float64 { return &f.Value }, "recorded value"),
+	prop("weight", optional(rating, decimal), func(f *Feedback) **float64 { return &f.Weight }, "weight of the value"),
 	prop("metadata", freeForm, func(f *Feedback) *Object { return &f.Metadata }, "stored with the value"),
 )
 

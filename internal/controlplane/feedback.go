@@ -2,8 +2,11 @@ package controlplane
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"modelgate/api"
 	"modelgate/internal/access"
@@ -76,7 +79,7 @@ func (f feedbacks) add(ctx context.Context, c *route.Caller, in *addFeedbackInpu
 		now := f.api.Now()
 		list[i] = logstore.Feedback{
 			ID: reqlog.NewID(now), Organisation: c.Organisation, Workspace: c.Workspace, KeyID: c.KeyID,
-			TraceID: o.TraceID, Value: o.Value, Weight: o.Weight, Metadata: o.Metadata, Created: now, Updated: now,
+			TraceID: o.TraceID, Value: float64(o.Value), Weight: o.Weight, Metadata: o.Metadata, Created: now, Updated: now,
 		}
 		out.IDs = append(out.IDs, list[i].ID.String())
 	}
@@ -196,17 +199,17 @@ type listFeedbackInput struct {
 
 // feedbackRecord is feedback in a response.
 type feedbackRecord struct {
-	Object    string            `json:"object" doc:"Always feedback"`
-	ID        string            `json:"id"`
-	TraceID   string            `json:"trace_id"`
-	Value     int               `json:"value"`
-	Weight    float64           `json:"weight"`
-	Metadata  map[string]string `json:"metadata"`
-	Model     *string           `json:"ai_model" doc:"Model of the trace's latest request when the feedback was given"`
-	KeyID     string            `json:"api_key_id" doc:"Key that sent it"`
-	Workspace string            `json:"workspace_id"`
-	Created   route.Time        `json:"created_at"`
-	Updated   route.Time        `json:"last_updated_at"`
+	Object    string           `json:"object" doc:"Always feedback"`
+	ID        string           `json:"id"`
+	TraceID   string           `json:"trace_id"`
+	Value     float64          `json:"value"`
+	Weight    float64          `json:"weight"`
+	Metadata  feedbackMetadata `json:"metadata"`
+	Model     *string          `json:"ai_model" doc:"Model of the trace's latest request when the feedback was given"`
+	KeyID     string           `json:"api_key_id" doc:"Key that sent it"`
+	Workspace string           `json:"workspace_id"`
+	Created   route.Time       `json:"created_at"`
+	Updated   route.Time       `json:"last_updated_at"`
 }
 
 func (f feedbacks) list(ctx context.Context, c *route.Caller, in *listFeedbackInput) (*route.List[feedbackRecord], error) {
@@ -226,15 +229,35 @@ func (f feedbacks) list(ctx context.Context, c *route.Caller, in *listFeedbackIn
 	return route.ListOf(toResponse(list), total), err
 }
 
+// feedbackMetadata is an object. Members of other kinds than strings come from hooks.
+type feedbackMetadata struct {
+	texts      map[string]string
+	structures map[string]json.RawMessage
+}
+
+// MarshalJSON implements json.Marshaler.
+func (m feedbackMetadata) MarshalJSON() ([]byte, error) {
+	all := make(map[string]any, len(m.texts)+len(m.structures))
+	for name, text := range m.texts {
+		all[name] = text
+	}
+	for name, raw := range m.structures {
+		all[name] = raw
+	}
+	return json.Marshal(all)
+}
+
+// Schema implements huma.SchemaProvider.
+func (feedbackMetadata) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+}
+
 func toResponse(list []logstore.Feedback) []feedbackRecord {
 	out := make([]feedbackRecord, len(list))
 	for i := range list {
 		f := &list[i]
 		out[i] = feedbackRecord{
-			"feedback", f.ID.String(), f.TraceID, f.Value, f.Weight, f.Metadata, orNull(f.About.Model), f.KeyID, f.Workspace, route.Time(f.Created), route.Time(f.Updated),
-		}
-		if out[i].Metadata == nil {
-			out[i].Metadata = map[string]string{}
+			"feedback", f.ID.String(), f.TraceID, f.Value, f.Weight, feedbackMetadata{f.Metadata, f.Structures}, orNull(f.About.Model), f.KeyID, f.Workspace, route.Time(f.Created), route.Time(f.Updated),
 		}
 	}
 	return out

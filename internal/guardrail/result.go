@@ -1,6 +1,7 @@
 package guardrail
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -174,7 +175,9 @@ func (h *Hook) feedback(r *HookResult) *FeedbackResult {
 		out.Weight = *f.Weight
 	}
 	if f.Metadata != nil {
-		_ = json.Unmarshal(f.Metadata, &out.Metadata) // was an object when compiled
+		d := json.NewDecoder(bytes.NewReader(f.Metadata)) // was an object when compiled
+		d.UseNumber()
+		_ = d.Decode(&out.Metadata)
 	}
 	var passed, failed, errored []string
 	for _, c := range r.Checks {

@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,9 +19,10 @@ type Feedback struct {
 	Workspace    string
 	KeyID        string // key with which it was given
 	TraceID      string
-	Value        int
+	Value        float64
 	Weight       float64
 	Metadata     map[string]string
+	Structures   map[string]json.RawMessage // members of the metadata that are not strings
 	Created      time.Time
 	Updated      time.Time
 
@@ -53,7 +55,7 @@ type FeedbackGroup struct {
 	Workspace string
 	KeyID     string // key with which it was given
 	About     RatedEntry
-	Value     int
+	Value     float64
 	Step      time.Time // start of the step in which it was given
 
 	Count    int64
@@ -87,6 +89,9 @@ func (s *Store) AddFeedback(ctx context.Context, list []Feedback) error {
 	for i := range list {
 		var size int64
 		list[i].Metadata, size = limitMetadata(list[i].Metadata)
+		for name, raw := range list[i].Structures {
+			size += int64(len(name) + len(raw))
+		}
 		bytes += size + int64(2*len(list[i].TraceID)) + 300
 	}
 	defer s.addRows(bytes)

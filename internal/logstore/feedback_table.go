@@ -24,7 +24,7 @@ const feedbackTable = `
 		about_key TEXT NOT NULL,
 		service TEXT NOT NULL,
 		model TEXT NOT NULL,
-		value BIGINT NOT NULL,
+		value DOUBLE PRECISION NOT NULL,
 		weight DOUBLE PRECISION NOT NULL,
 		metadata TEXT NOT NULL,
 		created_at BIGINT NOT NULL,
@@ -47,7 +47,7 @@ func (t *tables) addFeedback(ctx context.Context, list []Feedback) error {
 	defer tx.Rollback() // without effect once committed
 	for i := range list {
 		f := &list[i]
-		metadata, err := json.Marshal(f.Metadata)
+		metadata, err := json.Marshal(f.members())
 		if err != nil {
 			return err
 		}
@@ -123,11 +123,46 @@ func scanFeedback(rows *sql.Rows) (f Feedback, err error) {
 	if err != nil {
 		return f, err
 	}
-	if len(id) != len(f.ID) || json.Unmarshal([]byte(metadata), &f.Metadata) != nil {
+	var members map[string]json.RawMessage
+	if len(id) != len(f.ID) || json.Unmarshal([]byte(metadata), &members) != nil {
 		return f, errDamaged
 	}
+	f.setMembers(members)
 	f.ID, f.Created, f.Updated = reqlog.ID(id), time.UnixMilli(created).UTC(), time.UnixMilli(updated).UTC()
 	return f, nil
+}
+
+// members returns the complete metadata.
+func (f *Feedback) members() any {
+	if len(f.Structures) == 0 {
+		return f.Metadata
+	}
+	all := make(map[string]any, len(f.Metadata)+len(f.Structures))
+	for name, text := range f.Metadata {
+		all[name] = text
+	}
+	for name, raw := range f.Structures {
+		all[name] = raw
+	}
+	return all
+}
+
+// setMembers sets the metadata.
+func (f *Feedback) setMembers(members map[string]json.RawMessage) {
+	for name, raw := range members {
+		var text string
+		if json.Unmarshal(raw, &text) != nil || string(raw) == "null" {
+			if f.Structures == nil {
+				f.Structures = make(map[string]json.RawMessage)
+			}
+			f.Structures[name] = raw
+			continue
+		}
+		if f.Metadata == nil {
+			f.Metadata = make(map[string]string, len(members))
+		}
+		f.Metadata[name] = text
+	}
 }
 
 func (t *tables) sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) (list []FeedbackGroup, err error) {

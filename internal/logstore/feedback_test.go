@@ -20,7 +20,7 @@ func feedbackAt(at time.Time, sec int, workspace, trace string, value int, weigh
 	at = at.Add(time.Duration(sec) * time.Second)
 	return logstore.Feedback{
 		ID: reqlog.NewID(at), Organisation: "o", Workspace: workspace, KeyID: "giver", TraceID: trace,
-		Value: value, Weight: weight, Metadata: map[string]string{"n": fmt.Sprint(sec)}, Created: at, Updated: at,
+		Value: float64(value), Weight: weight, Metadata: map[string]string{"n": fmt.Sprint(sec)}, Created: at, Updated: at,
 	}
 }
 

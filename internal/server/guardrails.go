@@ -3,9 +3,9 @@ package server
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -107,13 +107,17 @@ func (s *Server) addFeedback(ctx context.Context, e *reqlog.Entry, list []guardr
 	now := time.Now()
 	rows := make([]logstore.Feedback, len(list))
 	for i, f := range list {
-		metadata := make(map[string]string, len(f.Metadata))
+		metadata, structures := make(map[string]string, len(f.Metadata)), make(map[string]json.RawMessage)
 		for name, v := range f.Metadata {
-			metadata[name] = fmt.Sprint(v)
+			if text, ok := v.(string); ok {
+				metadata[name] = text
+			} else if raw, err := json.Marshal(v); err == nil {
+				structures[name] = raw
+			}
 		}
 		rows[i] = logstore.Feedback{
 			ID: reqlog.NewID(now), Organisation: e.Organisation, Workspace: e.Workspace, KeyID: e.KeyID, TraceID: e.TraceID,
-			Value: int(math.Round(max(-10, min(10, f.Value)))), Weight: max(0, min(1, f.Weight)), Metadata: metadata, Created: now, Updated: now,
+			Value: f.Value, Weight: f.Weight, Metadata: metadata, Structures: structures, Created: now, Updated: now,
 		}
 	}
 	if err := s.logs.AddFeedback(ctx, rows); err != nil {

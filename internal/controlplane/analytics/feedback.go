@@ -140,7 +140,7 @@ func drawSteps(tell func(n int64, weighted float64) figures) func([]logstore.Fee
 
 // drawScores draws one point for each feedback value.
 func drawScores(sums []logstore.FeedbackGroup, _ *Filters, _ time.Duration) *graphResponse {
-	scores := by(sums, func(s *logstore.FeedbackGroup) int { return s.Value })
+	scores := by(sums, func(s *logstore.FeedbackGroup) float64 { return s.Value })
 	var points []figures
 	for _, v := range slices.Sorted(maps.Keys(scores)) {
 		points = append(points, figures{"score": v, "total": scores[v].n})

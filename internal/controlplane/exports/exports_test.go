@@ -266,7 +266,7 @@ func TestFiltersChooseRows(t *testing.T) {
 		&reqlog.Entry{Sender: reqlog.Sender{UserAgent: "old"}, Time: d.Clock.AddDate(0, 0, -5)},
 	)
 	for trace, value := range map[string]int{"t1": 5, "t2": -3} {
-		f := logstore.Feedback{ID: reqlog.NewID(d.Clock), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, TraceID: trace, Value: value, Weight: 1, Created: d.Clock, Updated: d.Clock}
+		f := logstore.Feedback{ID: reqlog.NewID(d.Clock), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, TraceID: trace, Value: float64(value), Weight: 1, Created: d.Clock, Updated: d.Clock}
 		if err := d.logs.AddFeedback(t.Context(), []logstore.Feedback{f}); err != nil {
 			t.Fatal(err)
 		}
