@@ -202,7 +202,7 @@ func TestAnUpdateChangesOnlyItsFields(t *testing.T) {
 		t.Errorf("after another name (-want +got):\n%s", diff)
 	}
 	if a := c.Call("PUT", "/api-keys/"+k.ID, `{"description":null,"scopes":["completions:write"],"usage_limits":null,"rate_limits":null,"defaults":null,
-		"alert_emails":null,"expires_at":null,"rotation_policy":null,"workspace_id":"default"}`); a.Status != http.StatusOK || strings.TrimSpace(a.Body) != "{}" {
+		"alert_emails":null,"expires_at":null,"rotation_policy":null,"workspace_id":"default"}`); a.Status != http.StatusOK || !strings.Contains(a.Body, `"object":"api-key"`) || !strings.Contains(a.Body, `"usage_limits":null`) {
 		t.Errorf("clearing: %d %s", a.Status, a.Body)
 	}
 	got := c.Call("GET", "/api-keys/"+k.ID, "").Body

@@ -36,6 +36,7 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 		}
 		pattern := op.Method + " " + op.Path
 		a.routes[pattern] = &r
+		a.etags[op.Path] = a.etags[op.Path] || r.Versioned && r.Method == http.MethodPut
 		a.mux.HandleFunc(pattern, a.handle)
 		if rest, ok := strings.CutPrefix(p, api.BasePath); ok {
 			a.firsts[first(rest)] = true
@@ -98,6 +99,7 @@ func (a *API) described() *API {
 		for _, f := range a.pending {
 			f()
 		}
+		a.describeUpdates()
 		a.pending = nil
 	})
 	return a

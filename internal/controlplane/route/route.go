@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -210,6 +211,7 @@ type API struct {
 	Deps
 	mux    *paths
 	routes map[string]*Route // by mux pattern
+	etags  map[string]bool   // paths of mux patterns whose objects have an ETag
 	firsts map[string]bool   // first path segments of the routes, without the base path
 	listed []*Route
 
@@ -243,7 +245,7 @@ func New(d Deps) *API {
 		"key":   {Type: "apiKey", In: "header", Name: "x-gateway-api-key"},
 		"token": {Type: "http", Scheme: "bearer"},
 	}
-	a := &API{Deps: d, mux: new(paths), routes: make(map[string]*Route), firsts: make(map[string]bool), handlers: make(handlers)}
+	a := &API{Deps: d, mux: new(paths), routes: make(map[string]*Route), etags: make(map[string]bool), firsts: make(map[string]bool), handlers: make(handlers)}
 	a.huma = humago.New(a.handlers, c)
 	for pattern := range a.handlers { // those of the description
 		a.mux.HandleFunc(pattern, a.handle)
@@ -313,6 +315,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.failure(err).write(out)
 	} else {
 		a.mux.ServeHTTP(out, r.WithContext(withCaller(r.Context(), c)))
+		a.describeState(r, c, pattern, out)
 	}
 	c.finish(r.Context(), out.status)
 	c.sign(out)
@@ -334,15 +337,15 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 	if route.Data && (id.Workspace == "" || id.Type == access.Session) {
 		return apierr.New(apierr.Forbidden, "use a workspace key; organisation keys and sessions are for administration only").WithCode("AB03")
 	}
-	if len(route.Scopes) == 0 {
-		return nil
+	if !route.isAllowed(id) {
+		return apierr.New(apierr.Forbidden, "this key or session lacks the scope %q", string(route.Scopes[0])).WithCode("AB03")
 	}
-	for _, s := range route.Scopes {
-		if id.Allows(s) {
-			return route.checkFixed(id)
-		}
-	}
-	return apierr.New(apierr.Forbidden, "this key or session lacks the scope %q", string(route.Scopes[0])).WithCode("AB03")
+	return route.checkFixed(id)
+}
+
+// isAllowed reports whether an identity has one of the scopes of the route.
+func (r *Route) isAllowed(id *access.Identity) bool {
+	return len(r.Scopes) == 0 || slices.ContainsFunc(r.Scopes, id.Allows)
 }
 
 // bufferedResponse holds a response until the audit event is written.

@@ -32,7 +32,7 @@ func (c *Caller) CheckIfMatch(read, now time.Time, err error) error {
 // named reports whether the request's If-Match, with or without quotes, names the state
 // of a time. An absent header or a star matches any state.
 func (c *Caller) named(at time.Time) bool {
-	text := strings.Trim(c.ifMatch, `"`)
+	text := strings.Trim(strings.TrimPrefix(c.ifMatch, "W/"), `"`) // proxies that compress weaken it
 	if text == "" || text == "*" {
 		return true
 	}
