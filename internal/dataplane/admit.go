@@ -122,7 +122,7 @@ func (x *exchange) facts() *policy.Facts {
 // be known.
 func (x *exchange) findFurtherModels() {
 	f := x.Facts
-	if f == nil || !x.Policies.ReadsModels(f.Workspace, f.Organisation) || x.Method == http.MethodGet || x.runsNoModel() {
+	if !x.Policies.ReadsModels(f) || x.Method == http.MethodGet || x.runsNoModel() {
 		return
 	}
 	models := x.modelsOutsideDoc().models

@@ -213,7 +213,7 @@ func (x *exchange) findUploadModel() error {
 	if x.upload == nil || x.Upload == nil || x.Model != "" || x.upload.front != nil {
 		return nil
 	}
-	x.oneModel = x.snap.Policies.ReadsModels(x.Identity.Workspace, x.Identity.Organisation) && x.Method != http.MethodGet && !x.runsNoModel()
+	x.oneModel = x.Method != http.MethodGet && !x.runsNoModel() && x.snap.Policies.ReadsModels(x.facts())
 	if !x.oneModel && x.route.body != bodyForm {
 		return nil
 	}

@@ -127,8 +127,7 @@ func (a *Attempt) addModels(models []string) error {
 
 // dependsOnModels reports whether a policy depends on the models of the request.
 func (a *Attempt) dependsOnModels() bool {
-	f := a.request.Facts
-	return f != nil && a.request.Policies.ReadsModels(f.Workspace, f.Organisation)
+	return a.request.Policies.ReadsModels(a.request.Facts)
 }
 
 func unknownToPolicies(err error) error {

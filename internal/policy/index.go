@@ -9,9 +9,9 @@ type index map[string]*scope // by id of the workspace or organisation
 // scope holds the policies of a workspace, or of an organisation as a whole.
 type scope struct {
 	byValue map[pair][]*compiled
-	keys    []key    // of byValue, except metadata
-	fields  []string // of byValue, metadata only
-	models  bool     // a policy needs the name of the model
+	keys    []key       // of byValue, except metadata
+	fields  []string    // of byValue, metadata only
+	models  []*compiled // the policies that need the name of the model
 }
 
 // pair is a key with a value, or a field of metadata with a value. The value Any has
@@ -49,7 +49,9 @@ func newIndex(list []*compiled) index {
 			s = &scope{byValue: make(map[pair][]*compiled)}
 			index[at] = s
 		}
-		s.models = s.models || c.readsModel()
+		if c.readsModel() {
+			s.models = append(s.models, c)
+		}
 		best, least := 0, 0
 		for i := range c.conditions {
 			most := 0

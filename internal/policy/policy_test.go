@@ -473,7 +473,12 @@ func TestAModelInAPathBeginsWithItsName(t *testing.T) {
 }
 
 func TestModelsAreNeededOnlyWhereAPolicyReadsThem(t *testing.T) {
-	reads := func(p policy.Policy) bool { return policy.Compile([]policy.Policy{p}, nil).ReadsModels("w", "o") }
+	f := policy.Facts{Workspace: "w", Organisation: "o", KeyID: "k", Metadata: map[string]string{"app": "a"}}
+	reads := func(p policy.Policy) bool { return policy.Compile([]policy.Policy{p}, nil).ReadsModels(&f) }
+	more := func(p policy.Policy, c policy.Condition) policy.Policy {
+		p.Conditions = append(p.Conditions, c)
+		return p
+	}
 	other := rate("p", []string{"api_key"}, when("model", nil, "m"))
 	other.Workspace = "another"
 	for _, tt := range []struct {
@@ -487,12 +492,18 @@ func TestModelsAreNeededOnlyWhereAPolicyReadsThem(t *testing.T) {
 		{rate("p", []string{"api_key"}, when("model", []string{"m"}, "@prod/*")), true},
 		{rate("p", []string{"api_key"}, when("api_key", nil, "*")), false},
 		{other, false},
+		{more(rate("p", []string{"api_key"}, when("model", nil, "m")), when("metadata.app", nil, "a")), true},
+		{more(rate("p", []string{"api_key"}, when("model", nil, "m")), when("metadata.app", nil, "b")), false},
+		{more(rate("p", []string{"api_key"}, when("model", nil, "m")), when("api_key", nil, "other")), false},
+		{more(rate("p", []string{"api_key"}, when("model", nil, "m")), when("provider", nil, "openai")), true},
+		{rate("p", []string{"model", "metadata.app"}, when("api_key", nil, "*")), true},
+		{rate("p", []string{"model", "metadata.team"}, when("api_key", nil, "*")), false},
 	} {
 		if got := reads(tt.policy); got != tt.want {
 			t.Errorf("%+v: %t", tt.policy.Conditions, got)
 		}
 	}
-	if (*policy.Set)(nil).ReadsModels("w", "o") {
+	if (*policy.Set)(nil).ReadsModels(&f) {
 		t.Error("no policies need models")
 	}
 }

@@ -107,15 +107,16 @@ func (s *Set) Match(dst []*quota.Limit, f *Facts) []*quota.Limit {
 	return dst
 }
 
-// ReadsModels reports whether a policy of a workspace, or of its organisation, needs to know
-// the model of requests.
-func (s *Set) ReadsModels(workspace, organisation string) bool {
-	if s == nil {
+// ReadsModels reports whether a policy needs to know the model of a request: the request
+// meets its other conditions, as far as they do not depend on the target.
+func (s *Set) ReadsModels(f *Facts) bool {
+	if s == nil || f == nil {
 		return false
 	}
 	for _, x := range [...]index{s.limits, s.govern} {
-		for _, id := range [...]string{workspace, organisation} {
-			if scope := x[id]; scope != nil && scope.models {
+		for _, id := range [...]string{f.Workspace, f.Organisation} {
+			scope := x[id]
+			if scope != nil && slices.ContainsFunc(scope.models, func(c *compiled) bool { return c.mayApplyTo(f) }) {
 				return true
 			}
 		}
@@ -167,6 +168,13 @@ func (s *Set) InUse(counter string, now time.Time) bool {
 func (c *compiled) readsModel() bool {
 	return slices.ContainsFunc(c.group, func(k key) bool { return k.name == KeyModel }) ||
 		slices.ContainsFunc(c.conditions, func(k condition) bool { return k.readsModel() })
+}
+
+// mayApplyTo reports whether the policy applies to a request of some model to some target.
+func (c *compiled) mayApplyTo(f *Facts) bool {
+	unmet := func(k condition) bool { return k.name != KeyModel && !k.ofTarget() && !k.metBy(f) }
+	lacks := func(k key) bool { return k.name != KeyModel && !k.ofTarget() && f.value(k) == "" }
+	return !slices.ContainsFunc(c.conditions, unmet) && !slices.ContainsFunc(c.group, lacks)
 }
 
 // appliesTo reports whether the policy applies to a request, and appends its value
