@@ -30,6 +30,17 @@ const (
 	ExplainPath = api.BasePath + "/explain"
 )
 
+// LogRoutes returns the routes that a [LogHandler] and a [Tail] serve.
+func LogRoutes() []route.Documented {
+	const tag = "Logs"
+	return []route.Documented{
+		{Method: http.MethodGet, Path: LogPath, Tag: tag, Summary: "List log entries, newest first"},
+		{Method: http.MethodGet, Path: LogPath + "/{log}", Tag: tag, Summary: "Read a log entry"},
+		{Method: http.MethodGet, Path: TailPath, Tag: tag, Summary: "Stream log entries as requests finish"},
+		{Method: http.MethodGet, Path: ExplainPath + "/{log}", Tag: tag, Summary: "Explain a past request"},
+	}
+}
+
 // InLog reports whether path is LogPath or below it.
 func InLog(path string) bool {
 	rest, ok := strings.CutPrefix(path, LogPath)

@@ -245,6 +245,8 @@ var samples = map[string][2]string{
 	"list-configs":           {"?workspace_id=default", ""},
 	"get-config":             {"", ""},
 	"update-config":          {"", `{"name":"Renamed"}`},
+	"rollback-config":        {"", `{"version":1}`},
+	"rollback-guardrail":     {"", `{"version":1}`},
 	"create-guardrail":       {"", `{"name":"Other","workspace_id":"default","checks":[{"id":"default.wordCount","parameters":{"maxWords":9}}],"actions":{}}`},
 	"list-guardrails":        {"?workspace_id=default", ""},
 	"update-guardrail":       {"", `{"name":"Renamed"}`},

@@ -2,8 +2,10 @@ package server_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
+	"modelgate/internal/dataplane"
 	"modelgate/internal/gatewaytest"
 )
 
@@ -36,6 +38,32 @@ func TestARequestWithoutAProviderIsHelped(t *testing.T) {
 		}
 		if err := json.Unmarshal(res.Body, &body); err != nil || res.Status != 400 || body.Error.Code != "missing_provider" || body.Error.Message != tt.want {
 			t.Errorf("%s %s %q: %d %s\nwant %s", tt.method, tt.path, tt.header, res.Status, body.Error.Message, tt.want)
+		}
+	}
+}
+
+// TestTheDescriptionHasEveryRoute finds the routes of model requests and of the log in
+// the OpenAPI document.
+func TestTheDescriptionHasEveryRoute(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.New(t, gatewaytest.Options{})
+	g.URL = g.Root
+	var doc struct {
+		Paths map[string]map[string]struct{ Summary string }
+	}
+	if err := json.Unmarshal(g.Get("/openapi.json").Body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range dataplane.Routes() {
+		if got := doc.Paths[r.Path][strings.ToLower(r.Method)].Summary; got == "" || got != r.Summary {
+			t.Errorf("%s %s is described as %q, want %q", r.Method, r.Path, got, r.Summary)
+		}
+	}
+	for _, want := range []string{"post /v1/chat/completions", "post /v1/messages", "post /v1/responses", "post /v1beta/models/{model}:generateContent", "post /model/{model}/converse",
+		"get /v1/models", "get /v1/models/{model}", "get /v1/logs", "get /v1/logs/{log}", "get /v1/logs/tail", "get /v1/explain/{log}", "post /v1/explain", "post /v1/configs"} {
+		method, path, _ := strings.Cut(want, " ")
+		if doc.Paths[path][method].Summary == "" {
+			t.Errorf("%s is not described", want)
 		}
 	}
 }

@@ -50,7 +50,7 @@ var configTable = table[Config]{
 // An empty workspace means all of the organisation.
 func (q Queries) Configs(ctx context.Context, organisation, workspace string, p Page) (list []Config, total int, err error) {
 	return configTable.page(ctx, q.Reader, p, `
-		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND status = 'active'`, organisation, workspace)
+		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND `+p.state(`status = 'active'`), organisation, workspace)
 }
 
 // Config returns the active config with this id or slug. An empty workspace means any
@@ -75,6 +75,12 @@ func (q Queries) ConfigIDs(ctx context.Context, organisation, workspace, slug st
 func (q Queries) ConfigVersion(ctx context.Context, id string) (ConfigVersion, error) {
 	return configVersionTable.one(ctx, q.Reader, `
 		WHERE id = $1`, id)
+}
+
+// ConfigVersionNumber returns the version of a config with this number.
+func (q Queries) ConfigVersionNumber(ctx context.Context, config string, number int64) (ConfigVersion, error) {
+	return configVersionTable.one(ctx, q.Reader, `
+		WHERE config_id = $1 AND number = $2`, config, number)
 }
 
 // ConfigVersions returns all versions of a config, newest first.

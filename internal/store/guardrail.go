@@ -39,7 +39,7 @@ var guardrailTable = table[Guardrail]{
 // all of the organisation.
 func (q Queries) Guardrails(ctx context.Context, organisation, workspace string, p Page) (list []Guardrail, total int, err error) {
 	return guardrailTable.page(ctx, q.Reader, p, `
-		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2 OR workspace_id = '') AND status = 'active'`, organisation, workspace)
+		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2 OR workspace_id = '') AND `+p.state(`status = 'active'`), organisation, workspace)
 }
 
 // ActiveGuardrails returns the active guardrails of all organisations.
@@ -59,12 +59,18 @@ func (q Queries) Guardrail(ctx context.Context, organisation, workspace, ref str
 		organisation, workspace, ref)
 }
 
-// CreateGuardrail stores a guardrail.
+// CreateGuardrail stores a guardrail and its first version.
 func (tx *Tx) CreateGuardrail(ctx context.Context, g Guardrail) error {
-	return guardrailTable.insert(ctx, tx, g)
+	if err := guardrailTable.insert(ctx, tx, g); err != nil {
+		return err
+	}
+	return tx.keepVersion(ctx, &g)
 }
 
-// UpdateGuardrail stores the changed fields of a guardrail.
+// UpdateGuardrail stores the changed fields of a guardrail, and its version if it is new.
 func (tx *Tx) UpdateGuardrail(ctx context.Context, g Guardrail) error {
-	return guardrailTable.update(ctx, tx, g)
+	if err := guardrailTable.update(ctx, tx, g); err != nil {
+		return err
+	}
+	return tx.keepVersion(ctx, &g)
 }

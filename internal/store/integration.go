@@ -73,14 +73,15 @@ type IntegrationFilter struct {
 
 // Integrations returns a page of integrations, newest first, and the number of all.
 func (q Queries) Integrations(ctx context.Context, f IntegrationFilter, p Page) (list []Integration, total int, err error) {
-	const where = `
-		WHERE organisation_id = $1 AND status = 'active'
+	where := `
+		WHERE organisation_id = $1 AND ` + p.state(`status = 'active'`) + `
 			AND ($2 AND workspace_id = '' AND ($4 = '' OR ` + granted + `)
 				OR $3 AND workspace_id <> '' AND ($4 = '' OR workspace_id = $4))`
 	args := []any{f.Organisation, f.Shared, f.Own, f.Workspace}
 	if len(f.Tags) == 0 {
 		return integrationTable.page(ctx, q.Reader, p, where, args...)
 	}
+	where, args = p.named(where, args)
 	list, err = integrationTable.list(ctx, q.Reader, where+` ORDER BY id DESC`, args...)
 	list, total = withTags(list, func(i Integration) map[string]string { return i.Tags }, f.Tags, p)
 	return list, total, err

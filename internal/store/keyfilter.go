@@ -28,6 +28,11 @@ type KeyFilter struct {
 	// CreatedBy restricts the list to keys created by this user or key. Empty matches
 	// all.
 	CreatedBy string
+
+	// Status restricts the list to keys with this status at Now; see [Key.StatusAt].
+	// Empty matches all.
+	Status string
+	Now    time.Time
 }
 
 // KeysOf returns a page of keys, newest first, and the number of all.
@@ -45,8 +50,12 @@ func (q Queries) KeysOf(ctx context.Context, f KeyFilter, p Page) (list []Key, t
 			AND $2 LIKE '%,' || type || ',%'
 			AND ($3 = '*' OR $3 LIKE '%,' || workspace_id || ',%' OR user_id = $4 AND $5 LIKE '%,' || workspace_id || ',%')
 			AND (rotation_due_at <= $6 OR $6 IS NULL)
-			AND origin LIKE $7 ESCAPE '!'`,
-		f.Organisation, listed(types), workspaces, f.Owner, listed(f.OwnIn), millis(f.RotationDue), f.origin())
+			AND origin LIKE $7 ESCAPE '!'
+			AND ($8 = '' OR $8 = CASE
+				WHEN expires_at <= $9 THEN 'expired'
+				WHEN disabled THEN 'disabled'
+				ELSE status END)`,
+		f.Organisation, listed(types), workspaces, f.Owner, listed(f.OwnIn), millis(f.RotationDue), f.origin(), f.Status, f.Now.UnixMilli())
 }
 
 // origin returns the LIKE pattern for the origins of matching keys, with ! as escape

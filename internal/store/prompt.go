@@ -76,7 +76,7 @@ type PromptQuery struct {
 // Prompts returns a page of prompts, newest first, and the number of all matches.
 func (q Queries) Prompts(ctx context.Context, f PromptQuery, p Page) (list []Prompt, total int, err error) {
 	return promptTable.page(ctx, q.Reader, p, `
-		WHERE organisation_id = $1 AND kind = $2 AND status = 'active' AND ($3 = '' OR workspace_id = $3)
+		WHERE organisation_id = $1 AND kind = $2 AND `+p.state(`status = 'active'`)+` AND ($3 = '' OR workspace_id = $3)
 			AND ($4 = '' OR collection_id = $4) AND ($5 = '' OR REPLACE(name, $5, '') <> name)`,
 		f.Organisation, f.Kind, f.Workspace, f.Collection, f.Search)
 }

@@ -42,7 +42,7 @@ var promptCollectionTable = table[PromptCollection]{
 // substring of the name.
 func (q Queries) PromptCollections(ctx context.Context, organisation, workspace, search string, p Page) (list []PromptCollection, total int, err error) {
 	return promptCollectionTable.page(ctx, q.Reader, p, `
-		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND status = 'active' AND ($3 = '' OR REPLACE(name, $3, '') <> name)`,
+		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND `+p.state(`status = 'active'`)+` AND ($3 = '' OR REPLACE(name, $3, '') <> name)`,
 		organisation, workspace, search)
 }
 

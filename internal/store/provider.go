@@ -59,12 +59,13 @@ var providerTable = table[Provider]{
 // Providers returns a page of a workspace's providers that have all tags, newest first,
 // and the number of all. An empty workspace means all of the organisation.
 func (q Queries) Providers(ctx context.Context, organisation, workspace string, tags map[string]string, p Page) (list []Provider, total int, err error) {
-	const where = `
-		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND status <> 'archived'`
+	where, args := `
+		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND `+p.state(`status <> 'archived'`), []any{organisation, workspace}
 	if len(tags) == 0 {
-		return providerTable.page(ctx, q.Reader, p, where, organisation, workspace)
+		return providerTable.page(ctx, q.Reader, p, where, args...)
 	}
-	list, err = providerTable.list(ctx, q.Reader, where+` ORDER BY id DESC`, organisation, workspace)
+	where, args = p.named(where, args)
+	list, err = providerTable.list(ctx, q.Reader, where+` ORDER BY id DESC`, args...)
 	list, total = withTags(list, func(p Provider) map[string]string { return p.Tags }, tags, p)
 	return list, total, err
 }

@@ -53,15 +53,3 @@ func text(v any) string {
 	}
 	return string(b)
 }
-
-// Page selects Size elements of a list from element Number*Size. A Size of zero selects
-// all.
-type Page struct{ Number, Size int }
-
-// limit returns the page as the arguments of LIMIT and OFFSET.
-func (p Page) limit() (limit, offset int64) {
-	if p.Size <= 0 {
-		return 1 << 31, 0
-	}
-	return int64(p.Size), int64(p.Number) * int64(p.Size)
-}

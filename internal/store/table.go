@@ -118,6 +118,7 @@ func (t *table[T]) list(ctx context.Context, q sqlrow.Reader, end string, args .
 
 // page reads a page of the rows that a condition selects, and counts all of them.
 func (t *table[T]) page(ctx context.Context, q sqlrow.Reader, p Page, where string, args ...any) (list []T, total int, err error) {
+	where, args = p.named(where, args)
 	if total, err = sqlrow.Count(ctx, q, `SELECT COUNT(*) FROM `+t.name+where, args...); err != nil {
 		return nil, 0, err
 	}

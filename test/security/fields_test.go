@@ -86,6 +86,9 @@ var effects = []effect{
 
 	{"collections*", "*", "TestACollectionIsPutAwayWhenItIsEmpty"},
 	{"configs*", "config", "TestAnotherTextMakesAnotherVersion"},
+	{"configs*", "version", "TestVersionsAreReadAndRolledBack"},
+	{"guardrails*", "version", "TestVersionsAreReadAndRolledBack"},
+	{"api-keys*", "status", "TestAKeyThatUsedUpItsBudgetReadsOn"},
 	{"configs*", "status", "TestAnArchivedConfigIsGone"},
 	{"configs*", "isDefault name workspace_id", "TestAConfigIsReadAsItWasSaved"},
 	{"deployments*", "workspaces allow_all_workspaces status", "TestAGatewayOfADeploymentServesOnlyItsWorkspaces"},

@@ -66,6 +66,14 @@ type listed struct {
 	Records []record `json:"records"`
 	Total   int      `json:"total"`
 	Object  string   `json:"object"`
+	Data    []record `json:"data" doc:"The same as records"`
+	route.PageInfo
+}
+
+// SetPage sets whether pages follow the one of this number and size.
+func (l *listed) SetPage(number, size int) {
+	l.Data = l.Records
+	l.PageInfo.Set(number, size, l.Total)
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) {

@@ -10,7 +10,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
@@ -28,6 +31,8 @@ func Add(a *route.API) {
 	route.Add(a, f.Route(http.MethodPut, "/{config}", "update-config", "update", "Update a config; a changed body creates a new version"), s.update)
 	route.Add(a, f.Route(http.MethodDelete, "/{config}", "delete-config", "delete", "Archive a config"), archive)
 	route.Add(a, f.Route(http.MethodGet, "/{config}/versions", "list-config-versions", "read", "List config versions"), versions)
+	route.Add(a, f.Route(http.MethodPost, "/{config}/rollback", "rollback-config", "update", "Make the text of an earlier version the current one, as a new version"), rollback)
+	f.AddRestore(a, store.RestoreConfig, nil)
 }
 
 // service serves the routes that store config text.
@@ -123,14 +128,12 @@ func toResponse(c store.Config) Item {
 
 type listInput struct {
 	Workspace string `query:"workspace_id" maxLength:"255"`
-	route.Paging
+	route.Selection
 }
 
 type listed struct {
-	Success bool   `json:"success"`
-	Object  string `json:"object"`
-	Total   int    `json:"total"`
-	Data    []Item `json:"data"`
+	Success bool `json:"success"`
+	route.List[Item]
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) {
@@ -138,12 +141,18 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) 
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().Configs(ctx, c.Organisation, workspace, in.Rows())
+	p, err := in.Rows(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	owned := route.DeclaredIn(c.Files().Configs, workspace, place)
-	out := &listed{Success: true, Object: "list", Total: total + len(owned), Data: []Item{}}
+	found, total, err := c.DB().Configs(ctx, c.Organisation, workspace, p)
+	if err != nil {
+		return nil, err
+	}
+	owned := slices.DeleteFunc(route.DeclaredIn(c.Files().Configs, workspace, place), func(row store.ConfigText) bool {
+		return !strings.Contains(row.Name, p.Name) || p.Statuses != nil && !slices.Contains(p.Statuses, row.Status)
+	})
+	out := &listed{Success: true, List: *route.ListOf([]Item{}, total).AddDeclared(len(owned))}
 	for _, row := range route.DeclaredOnPage(in.Page, owned) {
 		out.Data = append(out.Data, toResponse(row.Config))
 	}
@@ -174,11 +183,7 @@ type full struct {
 }
 
 func get(ctx context.Context, c *route.Caller, in *getInput) (*changeResponse[full], error) {
-	row, err := find(ctx, c, in.Named)
-	if err != nil {
-		return nil, err
-	}
-	v, err := text(ctx, c, row)
+	row, v, err := findVersion(ctx, c, in.Named)
 	if err != nil {
 		return nil, err
 	}
@@ -196,6 +201,48 @@ func text(ctx context.Context, c *route.Caller, row store.Config) (store.ConfigV
 		return store.ConfigVersion{ID: owned.VersionID, Text: hidden}, err
 	}
 	return c.DB().ConfigVersion(ctx, row.VersionID)
+}
+
+// findVersion returns the config and the version that a request names, as in pc-x@3.
+func findVersion(ctx context.Context, c *route.Caller, in Named) (row store.Config, v store.ConfigVersion, err error) {
+	var number int64
+	if in.Config, number, err = route.SplitVersion("config", in.Config); err != nil {
+		return row, v, err
+	}
+	if row, err = find(ctx, c, in); err != nil {
+		return row, v, err
+	}
+	if number == 0 {
+		v, err = text(ctx, c, row)
+		return row, v, err
+	}
+	v, err = c.DB().ConfigVersionNumber(ctx, row.ID, number)
+	if apierr.IsNotFound(err) {
+		err = apierr.New(apierr.NotFound, "version %d of config %q not found", number, row.Slug).WithParam("config")
+	}
+	return row, v, err
+}
+
+type rollbackInput struct {
+	Named
+	Body struct {
+		Version int64 `json:"version" minimum:"1" doc:"Number of the version whose text becomes current"`
+	}
+}
+
+// rollback makes the text and the credentials of an earlier version current.
+func rollback(ctx context.Context, c *route.Caller, in *rollbackInput) (*changeResponse[changed], error) {
+	in.Config = fmt.Sprintf("%s@%d", in.Config, in.Body.Version)
+	row, v, err := findVersion(ctx, c, in.Named)
+	if err != nil {
+		return nil, err
+	}
+	row.VersionID = c.NewID()
+	v.ID, v.CreatedBy, v.CreatedAt = row.VersionID, c.Actor(), c.Now
+	if err := change(ctx, c, row, &v); err != nil {
+		return nil, err
+	}
+	return &changeResponse[changed]{true, changed{row.VersionID}}, nil
 }
 
 // find returns the config that a request names if the caller may see it.

@@ -105,7 +105,7 @@ func (p partners) apply(ctx context.Context, c *route.Caller, row *store.Guardra
 	return p.keeper().ApplyPartner(ctx, row, in)
 }
 
-func listCredentials(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Credential], error) {
+func listCredentials(ctx context.Context, c *route.Caller, in *visibleInput) (*route.List[Credential], error) {
 	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, err

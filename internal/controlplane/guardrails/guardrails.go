@@ -28,6 +28,9 @@ func Add(a *route.API) {
 	route.Add(a, f.Route(http.MethodGet, "/{guardrail}", "get-guardrail", "read", "Read a guardrail"), get)
 	route.Add(a, f.Route(http.MethodPut, "/{guardrail}", "update-guardrail", "update", "Change a guardrail; changed checks or actions create a new version"), update)
 	route.Add(a, f.Route(http.MethodDelete, "/{guardrail}", "delete-guardrail", "delete", "Archive a guardrail"), archive)
+	route.Add(a, f.Route(http.MethodGet, "/{guardrail}/versions", "list-guardrail-versions", "read", "List guardrail versions, newest first"), versions)
+	route.Add(a, f.Route(http.MethodPost, "/{guardrail}/rollback", "rollback-guardrail", "update", "Make the checks and actions of an earlier version the current ones, as a new version"), rollback)
+	f.AddRestore(a, store.RestoreGuardrail, checkRestored)
 	s.addResults()
 	addModules(a)
 	addCredentials(a)
@@ -191,7 +194,7 @@ func toResponse(g store.Guardrail) Item {
 type listInput struct {
 	Workspace    string `query:"workspace_id" maxLength:"255"`
 	Organisation string `query:"organisation_id" maxLength:"255" doc:"The organisation of the key; any other is not found"`
-	route.Paging
+	route.Selection
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
@@ -202,7 +205,11 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().Guardrails(ctx, c.Organisation, workspace, in.Rows())
+	p, err := in.Rows(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().Guardrails(ctx, c.Organisation, workspace, p)
 	return route.Listing(found, total, err, toResponse)
 }
 
@@ -218,7 +225,14 @@ type full struct {
 }
 
 func get(ctx context.Context, c *route.Caller, in *oneInput) (*full, error) {
-	g, err := find(ctx, c, in.Guardrail)
+	ref, number, err := route.SplitVersion("guardrail", in.Guardrail)
+	if err != nil {
+		return nil, err
+	}
+	g, err := find(ctx, c, ref)
+	if err == nil && number > 0 {
+		err = setVersion(ctx, c, &g, number)
+	}
 	if err != nil {
 		return nil, err
 	}

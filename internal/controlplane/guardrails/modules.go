@@ -97,7 +97,13 @@ func uploadModule(ctx context.Context, c *route.Caller, in *uploadInput) (*Modul
 	return route.ItemOf(m, err, toModule)
 }
 
-func listModules(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Module], error) {
+// visibleInput selects a page of the objects that the caller sees.
+type visibleInput struct {
+	Workspace string `query:"workspace_id" maxLength:"255"`
+	route.Paging
+}
+
+func listModules(ctx context.Context, c *route.Caller, in *visibleInput) (*route.List[Module], error) {
 	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, err

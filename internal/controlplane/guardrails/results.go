@@ -102,6 +102,7 @@ type resultList struct {
 	Object string   `json:"object"`
 	Data   []Result `json:"data"`
 	Next   string   `json:"next" doc:"Cursor of the next page; empty for the last"`
+	route.PageInfo
 }
 
 func toResult(r logstore.GuardResult) Result {
@@ -143,6 +144,7 @@ func (s *service) results(ctx context.Context, c *route.Caller, in *resultsInput
 	}
 	if len(list) == in.Limit && !in.Sample {
 		out.Next = list[len(list)-1].ID.String()
+		out.PageInfo = route.PageInfo{More: true, Next: &out.Next}
 	}
 	return out, nil
 }

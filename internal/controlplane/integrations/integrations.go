@@ -36,6 +36,7 @@ func Add(a *route.API) {
 	route.Add(a, r.Route(http.MethodDelete, "/{integration}/models", "delete-integration-models", "update", "Remove models that were added; others stay"), f.deleteModels)
 	route.Add(a, r.Route(http.MethodGet, "/{integration}/workspaces", "list-integration-workspaces", "read", "List the workspaces of an integration"), f.workspaces)
 	route.Add(a, r.Route(http.MethodPut, "/{integration}/workspaces", "update-integration-workspaces", "update", "Grant or revoke workspace access to an integration"), f.updateWorkspaces)
+	r.AddRestore(a, store.RestoreIntegration, nil)
 }
 
 // Owners of integrations, as prefixes of scopes.
@@ -146,7 +147,7 @@ type listInput struct {
 	Workspace string `query:"workspace_id" maxLength:"255" doc:"Returns only integrations of this workspace"`
 	Type      string `query:"type" enum:"workspace,organisation,all" default:"all"`
 	Tags      string `query:"tags" maxLength:"8192" doc:"JSON object; returns only items with all of these tags"`
-	route.Paging
+	route.Selection
 }
 
 func (f *family) list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
@@ -163,7 +164,11 @@ func (f *family) list(ctx context.Context, c *route.Caller, in *listInput) (*rou
 		Shared: in.Type != "workspace" && (limit != "" || may(c, organisationWide, "list")),
 		Own:    in.Type != "organisation" && may(c, ofWorkspace, "list"),
 	}
-	found, total, err := c.DB().Integrations(ctx, filter, in.Rows())
+	p, err := in.Rows(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().Integrations(ctx, filter, p)
 	return route.Listing(found, total, err, toResponse)
 }
 

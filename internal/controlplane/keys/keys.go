@@ -11,6 +11,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
@@ -90,12 +91,14 @@ type listInput struct {
 	Workspace   string `query:"workspace_id" maxLength:"255"`
 	RotationDue bool   `query:"rotation_due" doc:"Only keys whose rotation is due"`
 	CreatedBy   string `query:"created_by" maxLength:"255" doc:"Only keys created by the user or key with this id"`
+	Name        string `query:"name" maxLength:"255" doc:"Case-sensitive substring of the name"`
+	Status      string `query:"status" enum:"active,disabled,exhausted,expired"`
 	Page        int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size        int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
-	f := store.KeyFilter{Organisation: c.Organisation, CreatedBy: in.CreatedBy}
+	f := store.KeyFilter{Organisation: c.Organisation, CreatedBy: in.CreatedBy, Status: in.Status, Now: c.Now}
 	if in.RotationDue {
 		f.RotationDue = c.Now
 	}
@@ -103,7 +106,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().KeysOf(ctx, f, store.Page{Number: in.Page, Size: in.Size})
+	found, total, err := c.DB().KeysOf(ctx, f, store.Page{Number: in.Page, Size: in.Size, Name: in.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +114,9 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
-	owned := ownedKeys(c, p, f)
+	owned := slices.DeleteFunc(ownedKeys(c, p, f), func(k store.Key) bool {
+		return !strings.Contains(k.Name, in.Name) || in.Status != "" && in.Status != k.StatusAt(c.Now)
+	})
 	var items []Item
 	for _, k := range append(route.DeclaredOnPage(in.Page, owned), found...) {
 		item, err := toResponse(k, spent[k.ID], c.Now)
@@ -120,7 +125,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 		}
 		items = append(items, item)
 	}
-	return route.ListOf(items, total+len(owned)), nil
+	return route.ListOf(items, total).AddDeclared(len(owned)), nil
 }
 
 // visible restricts f to the keys that the caller may see and use verb on, in a

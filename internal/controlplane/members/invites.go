@@ -155,8 +155,8 @@ func toInviteItem(i store.Invite, now time.Time) inviteItem {
 }
 
 type invitesInput struct {
-	Page   int    `query:"currentPage" minimum:"0" maximum:"1000000"`
-	Size   int    `query:"pageSize" minimum:"1" maximum:"1000" default:"100"`
+	Page   int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size   int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 	Role   string `query:"role" enum:"admin,member"`
 	Email  string `query:"email" maxLength:"320"`
 	Status string `query:"status" enum:"pending,cancelled,accepted,expired"`

@@ -68,8 +68,8 @@ func toResponse(ctx context.Context, c *route.Caller, u store.User) (item, error
 }
 
 type listInput struct {
-	Page  int    `query:"currentPage" minimum:"0" maximum:"1000000"`
-	Size  int    `query:"pageSize" minimum:"1" maximum:"1000" default:"100"`
+	Page  int    `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size  int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 	Role  string `query:"role" enum:"owner,admin,member"`
 	Email string `query:"email" maxLength:"320"`
 }

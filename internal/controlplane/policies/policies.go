@@ -37,6 +37,8 @@ func Add(a *route.API) {
 	route.Add(a, usages.Route(http.MethodGet, "/{policy}", "get-usage-limit-policy", "read", "Read a usage-limit policy"), getUsage(a))
 	route.Add(a, usages.Route(http.MethodPut, "/{policy}", "update-usage-limit-policy", "update", "Change a usage-limit policy"), updateUsage)
 	route.Add(a, usages.Route(http.MethodDelete, "/{policy}", "delete-usage-limit-policy", "delete", "Archive a usage-limit policy"), archive(store.UsagePolicy))
+	rates.AddRestore(a, store.RestorePolicy, nil)
+	usages.AddRestore(a, store.RestorePolicy, nil)
 	addEntities(a, rates, store.RatePolicy, "rate-limit")
 	addEntities(a, usages, store.UsagePolicy, "usage-limit")
 	a.EachMinute(removeEnded(a))

@@ -28,6 +28,7 @@ func Add(a *route.API) {
 	route.Add(a, f.Route(http.MethodGet, "/{prompt}/versions", "list-prompt-versions", "read", "List versions of a prompt, newest first"), versions)
 	route.Add(a, f.Route(http.MethodGet, "/{prompt}/versions/{version}", "get-prompt-version", "read", "Read a version of a prompt"), getVersion)
 	route.Add(a, f.Route(http.MethodPut, "/{prompt}/versions/{version}", "label-prompt-version", "update", "Set the label of a version of a prompt"), label)
+	f.AddRestore(a, store.RestorePrompt, nil)
 	addPartials(a)
 	addLabels(a)
 	addCollections(a)
@@ -103,7 +104,7 @@ type Listing struct {
 	Workspace  string `query:"workspace_id" maxLength:"255"`
 	Collection string `query:"collection_id" maxLength:"255" doc:"Id or slug"`
 	Search     string `query:"search" maxLength:"255" doc:"Case-sensitive substring of the name"`
-	route.Paging
+	route.Selection
 }
 
 func list(ctx context.Context, c *route.Caller, in *Listing) (*route.List[Item], error) {
@@ -128,7 +129,11 @@ func (in *Listing) find(ctx context.Context, c *route.Caller, kind string) ([]st
 		}
 		q.Collection = k.ID
 	}
-	return c.DB().Prompts(ctx, q, in.Rows())
+	p, err := in.Rows(ctx, c)
+	if err != nil {
+		return nil, 0, err
+	}
+	return c.DB().Prompts(ctx, q, p)
 }
 
 // Named identifies a prompt in a request.

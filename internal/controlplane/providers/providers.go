@@ -12,6 +12,8 @@ import (
 	"context"
 	"net/http"
 	"regexp"
+	"slices"
+	"strings"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/budgets"
@@ -30,6 +32,7 @@ func Add(a *route.API) {
 	route.Add(a, f.Route(http.MethodGet, "/{provider}", "get-provider", "read", "Read a provider"), get)
 	route.Add(a, f.Route(http.MethodPut, "/{provider}", "update-provider", "update", "Change a provider"), update)
 	route.Add(a, f.Route(http.MethodDelete, "/{provider}", "delete-provider", "delete", "Archive a provider"), archive)
+	f.AddRestore(a, store.RestoreProvider, nil)
 	addVirtualKeys(a)
 }
 
@@ -182,6 +185,21 @@ type PageQuery struct {
 	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug; required for organisation keys"`
 	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"50"`
+	Name      string `query:"name" maxLength:"255" doc:"Case-sensitive substring of the name"`
+	Status    string `query:"status" maxLength:"64" doc:"active, archived, or both separated by a comma; defaults to all but archived ones, which are visible only to the organisation's owner and admins"`
+}
+
+// rows returns the selection in the form of the store.
+func (in *PageQuery) rows(ctx context.Context, c *route.Caller) (store.Page, error) {
+	statuses, err := c.Statuses(ctx, in.Status)
+	return store.Page{Number: in.Page, Size: in.Size, Name: in.Name, Statuses: statuses}, err
+}
+
+// declared returns the providers of the settings file that a list contains.
+func (in *PageQuery) declared(c *route.Caller, w store.Workspace, p store.Page) []store.Provider {
+	return slices.DeleteFunc(route.DeclaredIn(c.Files().Providers, w.ID, place), func(row store.Provider) bool {
+		return !strings.Contains(row.Name, p.Name) || p.Statuses != nil && !slices.Contains(p.Statuses, row.Status)
+	})
 }
 
 type listInput struct {
@@ -198,13 +216,17 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().Providers(ctx, w.Organisation, w.ID, tags, store.Page{Number: in.Page, Size: in.Size})
+	p, err := in.rows(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().Providers(ctx, w.Organisation, w.ID, tags, p)
 	if err != nil {
 		return nil, err
 	}
 	var owned []store.Provider
 	if len(tags) == 0 {
-		owned = route.DeclaredIn(c.Files().Providers, w.ID, place)
+		owned = in.declared(c, w, p)
 	}
 	spent, err := spending(ctx, c, found...)
 	if err != nil {
@@ -218,7 +240,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 		}
 		list = append(list, item)
 	}
-	return route.ListOf(list, total+len(owned)), nil
+	return route.ListOf(list, total).AddDeclared(len(owned)), nil
 }
 
 // Named identifies a provider in a request. It is exported because the OpenAPI

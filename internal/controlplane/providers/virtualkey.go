@@ -192,7 +192,11 @@ func (v *virtualKeys) list(ctx context.Context, c *route.Caller, in *PageQuery) 
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().Providers(ctx, w.Organisation, w.ID, nil, store.Page{Number: in.Page, Size: in.Size})
+	p, err := in.rows(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().Providers(ctx, w.Organisation, w.ID, nil, p)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +208,7 @@ func (v *virtualKeys) list(ctx context.Context, c *route.Caller, in *PageQuery) 
 	for _, i := range has {
 		known[i.ID] = i
 	}
-	owned := route.DeclaredIn(c.Files().Providers, w.ID, place)
+	owned := in.declared(c, w, p)
 	spent, err := spending(ctx, c, found...)
 	if err != nil {
 		return nil, err
@@ -217,7 +221,7 @@ func (v *virtualKeys) list(ctx context.Context, c *route.Caller, in *PageQuery) 
 		}
 		list = append(list, item)
 	}
-	return route.ListOf(list, total+len(owned)), nil
+	return route.ListOf(list, total).AddDeclared(len(owned)), nil
 }
 
 func (v *virtualKeys) get(ctx context.Context, c *route.Caller, in *Named) (*KeyItem, error) {

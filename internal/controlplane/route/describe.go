@@ -28,6 +28,7 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 	if r.Form {
 		r.fields = bodyFields(reflect.TypeFor[In]())
 	}
+	r.paged = isPaged(reflect.TypeFor[In]())
 	a.listed = append(a.listed, &r)
 	for i, p := range r.Paths() {
 		op := r.operation(p)
@@ -47,6 +48,9 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 				if err != nil {
 					return nil, a.failure(err)
 				}
+				if list, ok := any(out).(interface{ SetPage(number, size int) }); ok && r.paged {
+					list.SetPage(pageOf(reflect.ValueOf(in).Elem()))
+				}
 				return &response{out}, nil
 			})
 		})
@@ -63,6 +67,9 @@ func (r *Route) operation(p string) huma.Operation {
 	}
 	if r.Versioned {
 		op.Parameters = append(op.Parameters, stateParam())
+	}
+	if r.paged {
+		op.Parameters = append(op.Parameters, pagedParams()...)
 	}
 	if len(r.Scopes) > 0 {
 		words := make([]string, len(r.Scopes))

@@ -178,6 +178,7 @@ type Route struct {
 
 	lists      []string // query parameters that may be repeated
 	fields     []string // of a form: members of the body
+	paged      bool     // a list, whose pages are selected by parameters
 	keptByNull []string // of a PUT: the fields in its body that null leaves unchanged
 }
 
@@ -293,6 +294,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = route.checkState(r.Header)
 	}
+	if err == nil && route.paged && r.URL.RawQuery != "" {
+		err = selectPage(r)
+	}
 	if err == nil {
 		var held *bytepool.Buffer
 		if held, err = a.readBody(r, route, c); err == nil {
@@ -321,6 +325,17 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.sign(out)
 	w.WriteHeader(out.status)
 	w.Write(out.body.Bytes())
+}
+
+// selectPage gives the parameters of a page in the query of a list one name.
+func selectPage(r *http.Request) error {
+	query, err := pageQuery(r.URL.Query())
+	if err == nil {
+		u := *r.URL
+		u.RawQuery = query.Encode()
+		r.URL = &u
+	}
+	return err
 }
 
 // admit authenticates the request and checks that the caller may call the route.

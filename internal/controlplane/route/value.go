@@ -58,14 +58,27 @@ type List[T any] struct {
 	Object string `json:"object" doc:"Always list"`
 	Total  int    `json:"total"`
 	Data   []T    `json:"data"`
+	PageInfo
+
+	declared int // of Total, on the first page in addition to its size
 }
+
+// AddDeclared adds n objects to the total that the first page has in addition to its
+// size, because the settings file declares them.
+func (l *List[T]) AddDeclared(n int) *List[T] {
+	l.Total, l.declared = l.Total+n, n
+	return l
+}
+
+// SetPage sets whether pages follow the one of this number and size.
+func (l *List[T]) SetPage(number, size int) { l.Set(number, size, l.Total-l.declared) }
 
 // ListOf returns a list of data.
 func ListOf[T any](data []T, total int) *List[T] {
 	if data == nil {
 		data = []T{}
 	}
-	return &List[T]{"list", total, data}
+	return &List[T]{Object: "list", Total: total, Data: data}
 }
 
 // OrNull returns nil for an empty string.

@@ -147,7 +147,7 @@ func sees(ctx context.Context, c *route.Caller, w store.Workspace) (bool, error)
 	if c.Workspace != "" && c.Workspace != w.ID && !c.Allows(access.ScopeAll) {
 		return false, nil
 	}
-	wide, err := administers(ctx, c)
+	wide, err := c.Administers(ctx)
 	if err != nil || wide || w.Status == store.Archived {
 		return wide, err
 	}

@@ -62,7 +62,7 @@ func keepEgress(ctx context.Context, c *route.Caller, w *store.Workspace, given 
 	if err != nil || next.String() == had.Egress.Strict().String() {
 		return out, err
 	}
-	if wide, err := administers(ctx, c); err != nil || !wide {
+	if wide, err := c.Administers(ctx); err != nil || !wide {
 		if err == nil {
 			err = apierr.New(apierr.Forbidden, "only the owner and admins of the organisation can change settings.egress_policy of a workspace").
 				WithParam("settings." + egressPolicy).WithCode("AB03")

@@ -33,6 +33,7 @@ func Add(a *route.API) {
 	route.Add(a, f.Route(http.MethodGet, "/{workspace}", "get-workspace", "read", "Read a workspace with its members"), get)
 	route.Add(a, f.Route(http.MethodPut, "/{workspace}", "update-workspace", "update", "Change a workspace"), update)
 	route.Add(a, f.Route(http.MethodDelete, "/{workspace}", "delete-workspace", "delete", "Archive a workspace"), archive)
+	f.AddRestore(a, store.RestoreWorkspace, nil)
 	addMembers(a)
 }
 
@@ -265,7 +266,7 @@ func query(ctx context.Context, c *route.Caller, in *listInput) (store.Workspace
 	if !c.Allows(access.ScopeAll) {
 		q.ID = c.Workspace
 	}
-	wide, err := administers(ctx, c)
+	wide, err := c.Administers(ctx)
 	if err != nil {
 		return q, err
 	}
@@ -284,17 +285,4 @@ func query(ctx context.Context, c *route.Caller, in *listInput) (store.Workspace
 		}
 	}
 	return q, nil
-}
-
-// administers reports whether the caller is the owner or an admin of the organisation,
-// or an organisation key.
-func administers(ctx context.Context, c *route.Caller) (bool, error) {
-	if c.Type == access.OrganisationService || c.Allows(access.ScopeAll) {
-		return true, nil
-	}
-	if !c.IsPerson() {
-		return false, nil
-	}
-	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
-	return m.Role == "owner" || m.Role == "admin", err
 }
