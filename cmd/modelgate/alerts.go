@@ -10,7 +10,7 @@ import (
 )
 
 const alertsHelp = `Lists the destinations of alerts in a settings file and checks that the gateway may
-use them. With --send it sends them a test alert. The exit code is 1 if a destination
+use them and that they answer. With --send it sends them a test alert. The exit code is 1 if a destination
 cannot be used.`
 
 func testAlerts(ctx context.Context, p *program, args []string) error {

@@ -104,6 +104,7 @@ func apply(ctx context.Context, p *program, args []string) error {
 	f := p.flags("apply", "FILE", "Applies a file to the control plane in one transaction. Running gateways pick it up within a second.\n\n"+
 		"Prints a line for each object: + for added, ~ with its fields for changed, - for removed.\nWithout --prune nothing is removed. Applying the same file again changes nothing.")
 	m := newManifestFlags(f)
+	config := f.text("config", "MODELGATE_CONFIG", "", "settings `file` of the gateway, whose upstream.trusted_hosts apply too")
 	dry := f.Bool("dry-run", false, "print the changes without applying them")
 	prune := f.Bool("prune", false, "delete objects missing from the file, in the sections the file contains")
 	if err := f.parse(args, 1); err != nil {
@@ -120,6 +121,13 @@ func apply(ctx context.Context, p *program, args []string) error {
 	}
 	for _, name := range file.FileOnlySections() {
 		fmt.Fprintf(p.err, "%s not applied; only the settings file of a running gateway can contain it\n", name)
+	}
+	if *config != "" {
+		own, err := settings.Load(*config, opener)
+		if err != nil {
+			return err
+		}
+		file.Upstream.TrustedHosts = append(file.Upstream.TrustedHosts, own.Upstream.TrustedHosts...)
 	}
 	check, err := m.hosts(file)
 	if err != nil {

@@ -75,6 +75,18 @@ func (m *Mail) Send(ctx context.Context, a *Alert, to []string, now time.Time) (
 	return d, err
 }
 
+// Contact connects to the server and signs in, without a message.
+func (m *Mail) Contact(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, mailTime)
+	defer cancel()
+	c, err := m.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.Quit()
+}
+
 // send sends a message over a connection.
 func send(c *smtp.Client, from *mail.Address, message []byte, to []string) (d Delivery, err error) {
 	if err := c.Mail(from.Address); err != nil {

@@ -86,6 +86,22 @@ func (w *Webhook) Send(ctx context.Context, c Client, a *Alert, now time.Time) e
 	return nil
 }
 
+// Contact connects to the webhook without an alert, by a HEAD request. It returns nil
+// once the host has answered, with any status.
+func (w *Webhook) Contact(ctx context.Context, c Client) error {
+	ctx, cancel := context.WithTimeout(ctx, webhookTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, w.URL, nil)
+	if err != nil {
+		return errors.New("the address of the webhook is invalid")
+	}
+	res, err := c.Do(req, true)
+	if err != nil {
+		return fmt.Errorf("the webhook cannot be reached: %w", err)
+	}
+	return res.Body.Close()
+}
+
 // sign returns the signature of a message, by HMAC-SHA256.
 func sign(key []byte, id, at string, body []byte) string {
 	mac := hmac.New(sha256.New, key)

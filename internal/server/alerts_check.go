@@ -18,7 +18,7 @@ type AlertCheck struct {
 	Config              string
 	MasterKey, Previous secret.String
 	TrustedHosts        []string // in addition to those of the settings
-	Send                bool     // send a test alert; otherwise nothing is sent
+	Send                bool     // send a test alert; otherwise destinations are only contacted
 }
 
 // AlertDestination is a destination of alerts and what its check returned.
@@ -44,8 +44,12 @@ func (c AlertCheck) Run(ctx context.Context) (list []AlertDestination, err error
 	for i := range set.Alerts.Webhooks {
 		w := set.Alerts.Webhooks[i].Webhook()
 		_, err := client.CheckHost(w.URL)
-		if err == nil && c.Send {
+		switch {
+		case err != nil:
+		case c.Send:
 			err = w.Send(ctx, client, test, now)
+		default:
+			err = w.Contact(ctx, client)
 		}
 		list = append(list, AlertDestination{"webhook at " + hostOf(w.URL), err})
 	}
@@ -59,7 +63,11 @@ var errNotAccepted = errors.New("the mail server did not accept the recipient")
 
 func (c AlertCheck) checkEmail(ctx context.Context, set *settings.AlertEmail, test *alert.Alert) (list []AlertDestination) {
 	m, err := mailOf(set)
-	if err != nil || !c.Send || len(set.To) == 0 {
+	if err == nil && (!c.Send || len(set.To) == 0) {
+		err = m.Contact(ctx)
+		return []AlertDestination{{"mail server " + set.Server, err}}
+	}
+	if err != nil {
 		return []AlertDestination{{"mail server " + set.Server, err}}
 	}
 	result, err := m.Send(ctx, test, set.To, time.Now())

@@ -116,13 +116,16 @@ func mustMasterFile(t *testing.T, variable string) string {
 func TestDryRunRefusesWhatApplyRefuses(t *testing.T) {
 	data, file := t.TempDir(), filepath.Join(t.TempDir(), "state.yaml")
 	mustCommand(t, "migrate", "--data", data)
-	if err := os.WriteFile(file, []byte("workspaces: [{slug: other}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("workspaces: [{slug: other}]\nproviders: [{slug: p, integration: none}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, dry, dryCode := command(t, "apply", "--data", data, "--prune", "--dry-run", file)
 	_, done, code := command(t, "apply", "--data", data, "--prune", file)
-	if dryCode != 1 || code != 1 || dry != done || !strings.Contains(dry, "the default workspace cannot be archived") {
+	if dryCode != 1 || code != 1 || dry != done || !strings.Contains(dry, "providers[0].integration") {
 		t.Errorf("the dry run exits %d with %q, applying exits %d with %q", dryCode, dry, code, done)
+	}
+	if err := os.WriteFile(file, []byte("workspaces: [{slug: other}]\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if out := mustCommand(t, "apply", "--data", data, "--dry-run", file); !strings.Contains(out, "would add 1,") {
 		t.Errorf("without --prune: %s", out)

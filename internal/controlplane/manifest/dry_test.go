@@ -29,8 +29,6 @@ func TestDryRunReturnsTheErrorsOfTheRealRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, tt := range []struct{ name, text, want string }{
-			{"the default workspace", "workspaces: [{slug: ws-team}]\n",
-				"workspace default: the default workspace cannot be archived; keep it in the file"},
 			{"the owner", "members: [{email: ann@example.com}]\n",
 				"member owner@example.com: the owner of the organisation cannot be removed; keep them in the file"},
 			{"a secret reference in use", "secret_references: []\n", "secret_reference sr-a: 1 integrations or credentials of partners use it"},
@@ -90,4 +88,17 @@ func (p place) mustBeOwnedBy(t *testing.T, email string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestPruneKeepsTheDefaultWorkspace(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
+		w := world(t, open(), master)
+		w.mustApply(t, "workspaces: [{slug: default}, {slug: ws-team}, {slug: ws-old}]\n", manifest.Apply{})
+		for _, dry := range []bool{true, false} {
+			changes, err := w.apply(t, "workspaces: [{slug: ws-team}]\n", manifest.Apply{Prune: true, DryRun: dry})
+			if err != nil || len(changes) != 1 || changes[0] != "- workspace ws-old" {
+				t.Errorf("with DryRun %t: %q, %v; want only the workspace ws-old removed", dry, changes, err)
+			}
+		}
+	})
 }

@@ -101,10 +101,10 @@ var workspaceKind = kind[settings.Workspace, store.Workspace]{
 	rowKey:  func(_ *state, w *store.Workspace) entryID { return entryID{name: w.Slug} },
 	read:    (*reader).workspace, put: (*plan).workspace,
 	drop: func(p *plan, row store.Workspace) step {
+		if row.IsDefault {
+			return nil // it stays
+		}
 		return func(ctx context.Context, tx *store.Tx) error {
-			if row.IsDefault {
-				return errors.New("the default workspace cannot be archived; keep it in the file")
-			}
 			row.Status, row.UpdatedAt = store.Archived, p.now
 			if err := tx.ArchiveWorkspaceIntegrations(ctx, row.ID, p.now); err != nil {
 				return err

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ func (f *failure) MarshalJSON() ([]byte, error) {
 	if code == "AB04" && f.err.Code != "" { // AB04 is generic: keep the more specific code
 		code = f.err.Code
 	}
-	return json.Marshal(map[string]any{
+	return marshalPlain(map[string]any{
 		"success": false,
 		"data":    map[string]any{"message": message, "errorCode": f.code},
 		"error":   map[string]any{"message": message, "type": f.err.Type(), "param": param, "code": code},
@@ -94,12 +95,21 @@ func (f *failure) MarshalJSON() ([]byte, error) {
 	})
 }
 
+// marshalPlain encodes v with < and > as they are, because people read errors.
+func marshalPlain(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}
+
 // ForbidSniffing makes browsers take a response of the gateway for what its content type
 // says. Responses of providers pass as they are.
 func ForbidSniffing(w http.ResponseWriter) { w.Header().Set("X-Content-Type-Options", "nosniff") }
 
 func (f *failure) write(w http.ResponseWriter) {
-	body, err := json.Marshal(f)
+	body, err := f.MarshalJSON()
 	if err != nil {
 		body = f.err.Body()
 	}
