@@ -45,10 +45,11 @@ type changeResponse[T any] struct {
 }
 
 type created struct {
-	ID        string `json:"id"`
-	VersionID string `json:"version_id"`
-	Slug      string `json:"slug"`
-	Object    string `json:"object"`
+	ID        string   `json:"id"`
+	VersionID string   `json:"version_id"`
+	Slug      string   `json:"slug"`
+	Object    string   `json:"object"`
+	Warnings  []string `json:"warnings,omitempty" doc:"What was left out of addresses in the request"`
 }
 
 type createInput struct {
@@ -82,7 +83,7 @@ func (s service) create(ctx context.Context, c *route.Caller, in *createInput) (
 	if err != nil {
 		return nil, err
 	}
-	return &changeResponse[created]{true, created{row.ID, row.VersionID, row.Slug, "config"}}, nil
+	return &changeResponse[created]{true, created{row.ID, row.VersionID, row.Slug, "config", credentials.ConfigWarnings(configText(b.Config))}}, nil
 }
 
 // configText returns the JSON text of a config given as an object or as a string.
@@ -269,7 +270,8 @@ type updateInput struct {
 }
 
 type changed struct {
-	VersionID string `json:"version_id"`
+	VersionID string   `json:"version_id"`
+	Warnings  []string `json:"warnings,omitempty" doc:"What was left out of addresses in the request"`
 }
 
 func (s service) update(ctx context.Context, c *route.Caller, in *updateInput) (*changeResponse[changed], error) {
@@ -286,7 +288,9 @@ func (s service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		row.Status = b.Status
 	}
 	var version *store.ConfigVersion
+	var warnings []string
 	if b.Config.Set {
+		warnings = credentials.ConfigWarnings(configText(b.Config.Value))
 		before, err := text(ctx, c, row)
 		if err != nil {
 			return nil, err
@@ -301,7 +305,7 @@ func (s service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	if err := change(ctx, c, row, version); err != nil {
 		return nil, err
 	}
-	return &changeResponse[changed]{true, changed{row.VersionID}}, nil
+	return &changeResponse[changed]{true, changed{row.VersionID, warnings}}, nil
 }
 
 // change stores the changed config, or returns a conflict if it was changed after the

@@ -3,6 +3,7 @@ package integrations
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,7 +76,12 @@ type modelsInput struct {
 	}
 }
 
-func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsInput) (*route.Empty, error) {
+// changedModels is the response to changing models.
+type changedModels struct {
+	Warnings []string `json:"warnings,omitempty" doc:"What was left out of addresses in the request"`
+}
+
+func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsInput) (*changedModels, error) {
 	row, err := f.find(ctx, c, in.Named, "update")
 	if err != nil {
 		return nil, err
@@ -125,7 +131,23 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 		fresh.UpdatedAt = c.NextUpdateTime(fresh.UpdatedAt)
 		return tx.UpdateIntegration(ctx, fresh)
 	})
-	return &route.Empty{}, err
+	return &changedModels{in.warnings(row)}, err
+}
+
+// warnings says what is left out of the addresses of models that the request sets.
+func (in *modelsInput) warnings(row store.Integration) (list []string) {
+	for i, m := range in.Body.Models {
+		var fields credentials.Fields
+		var host string
+		if !m.Configurations.Set || json.Unmarshal(m.Configurations.Value, &fields) != nil || json.Unmarshal(fields["custom_host"], &host) != nil {
+			continue
+		}
+		row.Configuration.CustomHost = host
+		list = append(list, credentials.AddressWarnings(credentials.CredentialInput{
+			Path: fmt.Sprintf("models[%d].configurations.", i), Fields: route.Optional[credentials.Fields]{Set: true},
+		}, &row)...)
+	}
+	return list
 }
 
 // modelLimit returns the models that an integration allowed before a change, as a

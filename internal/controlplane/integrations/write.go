@@ -31,8 +31,9 @@ type createInput struct {
 
 // created is the response to creating or changing an integration.
 type created struct {
-	ID   string `json:"id"`
-	Slug string `json:"slug"`
+	ID       string   `json:"id"`
+	Slug     string   `json:"slug"`
+	Warnings []string `json:"warnings,omitempty" doc:"What was left out of addresses in the request"`
 }
 
 func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
@@ -68,7 +69,7 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 	}
 	c.SetAuditSubject(row.Workspace, row.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error { return in.store(ctx, tx, c, row) })
-	return &created{row.ID, row.Slug}, err
+	return &created{row.ID, row.Slug, credentials.AddressWarnings(given, &row)}, err
 }
 
 // owner returns the id of the workspace that a new integration belongs to, empty for
@@ -171,7 +172,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		now.UpdatedAt = c.NextUpdateTime(now.UpdatedAt)
 		return tx.UpdateIntegration(ctx, now)
 	})
-	return &created{row.ID, row.Slug}, err
+	return &created{row.ID, row.Slug, credentials.AddressWarnings(given, &row)}, err
 }
 
 // apply applies the requested changes to row, except credentials.

@@ -89,7 +89,8 @@ type statusResponse[T any] struct {
 }
 
 type madeKey struct {
-	Slug string `json:"slug"`
+	Slug     string   `json:"slug"`
+	Warnings []string `json:"warnings,omitempty" doc:"What was left out of addresses in the request"`
 }
 
 type createKeyInput struct{ Body KeyBody }
@@ -142,7 +143,7 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 		}
 		return insert(ctx, tx, c, &row)
 	})
-	return &statusResponse[madeKey]{true, madeKey{row.Slug}}, err
+	return &statusResponse[madeKey]{true, madeKey{row.Slug, credentials.AddressWarnings(g, &i)}}, err
 }
 
 // KeyItem is a virtual key in a response.
@@ -251,7 +252,7 @@ func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKey
 	if err != nil {
 		return nil, err
 	}
-	change, err := v.credentials(ctx, c, row, b)
+	change, warnings, err := v.credentials(ctx, c, row, b)
 	if err != nil {
 		return nil, err
 	}
@@ -265,36 +266,36 @@ func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKey
 		}
 		return change(ctx, tx)
 	})
-	return &statusResponse[madeKey]{true, madeKey{row.Slug}}, err
+	return &statusResponse[madeKey]{true, madeKey{row.Slug, warnings}}, err
 }
 
-// credentials returns the step that changes a virtual key's credentials. The change is
-// prepared outside the transaction because sealing may need one.
-func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row store.Provider, b *KeyBody) (func(context.Context, *store.Tx) error, error) {
+// credentials returns the step that changes a virtual key's credentials, and warnings about
+// them. The change is prepared outside the transaction because sealing may need one.
+func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row store.Provider, b *KeyBody) (change func(context.Context, *store.Tx) error, warnings []string, err error) {
 	g := b.credentials()
 	i, err := c.DB().Integration(ctx, c.Organisation, row.Integration)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if b.Provider != "" {
 		if spec, err := credentials.Row("provider", b.Provider, g.Fields.Value); err != nil || spec.ID != i.Provider {
-			return nil, route.Invalid("provider", "cannot be changed; create another virtual key")
+			return nil, nil, route.Invalid("provider", "cannot be changed; create another virtual key")
 		}
 	}
 	if !g.Key.Set && !g.Fields.Set && !b.Mappings.Set {
-		return func(context.Context, *store.Tx) error { return nil }, nil
+		return func(context.Context, *store.Tx) error { return nil }, nil, nil
 	}
 	if !i.Implicit {
-		return nil, route.Invalid("key", "and settings belong to the integration %q; change them there", i.Slug)
+		return nil, nil, route.Invalid("key", "and settings belong to the integration %q; change them there", i.Slug)
 	}
 	before := i
 	if b.Mappings.Set {
 		if err := credentials.SetMappings(ctx, c.DB().Queries, &i, b.Mappings.Value); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if err := v.keeper.Apply(ctx, &i, g); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return func(ctx context.Context, tx *store.Tx) error {
 		now, err := tx.Integration(ctx, c.Organisation, i.ID)
@@ -312,5 +313,5 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 		}
 		i.UpdatedAt = c.NextUpdateTime(now.UpdatedAt)
 		return tx.UpdateIntegration(ctx, i)
-	}, nil
+	}, credentials.AddressWarnings(g, &i), nil
 }
