@@ -122,7 +122,7 @@ func TestInvalidConfigsAreNotSaved(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			out, errText, code := command(t, "check", file)
+			out, errText, code := command(t, "check", "--trusted-hosts", "127.0.0.1", file)
 			if code != want {
 				t.Errorf("exit %d, want %d: %s%s", code, want, out, errText)
 			}
@@ -138,7 +138,7 @@ func TestInvalidConfigsAreNotSaved(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if out, errText, code := command(t, "check", file); code != 1 || !strings.Contains(errText, name) || !strings.Contains(errText, "targets[0]") {
+			if out, errText, code := command(t, "check", "--trusted-hosts", "127.0.0.1", file); code != 1 || !strings.Contains(errText, name) || !strings.Contains(errText, "targets[0]") {
 				t.Errorf("%s: exit %d, want 1 and its place: %s%s", name, code, out, errText)
 			}
 		}
@@ -149,7 +149,7 @@ func TestInvalidConfigsAreNotSaved(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if out, errText, code := command(t, "check", file); code != want || strings.Contains(errText, "AB01") != (want == 1) {
+			if out, errText, code := command(t, "check", "--trusted-hosts", "127.0.0.1", file); code != want || strings.Contains(errText, "AB01") != (want == 1) {
 				t.Errorf("%s: exit %d, want %d: %s%s", text, code, want, out, errText)
 			}
 		}

@@ -104,7 +104,7 @@ var specification = []statement{
 	{number: "S-075", text: "Mode conditional requires conditions and default."},
 	{number: "S-076", text: "then and default name a target; a name without a target is refused."},
 	{number: "S-077", text: "Conditions test metadata and parameters with eleven operators."},
-	{number: "S-078", text: "Each of targets has the shape of a config, recursively.", partly: "up to sixteen levels, 100 targets of a strategy and 1000 in all"},
+	{number: "S-078", text: "Each of targets has the shape of a config, recursively.", partly: "up to sixteen levels, 100 targets of the root, 1000 in mode conditional, and 50 below each of them"},
 	{number: "S-079", text: "A strategy requires at least one target."},
 	{number: "S-080", text: "name is a string."},
 	{number: "S-081", text: "provider is an id or @slug; an unknown provider is refused."},
