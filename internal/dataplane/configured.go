@@ -148,13 +148,22 @@ func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
 		key.strict, key.isSet = *x.opts.strict, true
 	}
 	t, err := p.compiled(x, key)
-	if err != nil || !slices.ContainsFunc(t.Leaves, providerFromRequest) {
-		return t, err
-	}
-	if err := x.chooseProvider(); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	key.chosen = x.providerKey()
+	if slices.ContainsFunc(t.Leaves, providerFromRequest) {
+		if err := x.chooseProvider(); err != nil {
+			return nil, err
+		}
+		key.chosen = x.providerKey()
+	}
+	if sent := x.Header["Authorization"]; x.ownKey && len(sent) > 0 && slices.ContainsFunc(t.Leaves, needsClientKey) {
+		sum := sha256.Sum256([]byte(sent[0]))
+		key.chosen += hex.EncodeToString(sum[:8])
+	}
+	if key.chosen == "" {
+		return t, nil
+	}
 	return p.compiled(x, key)
 }
 
@@ -257,6 +266,7 @@ func (x *exchange) choiceFor(leaf *config.Config) providerChoice {
 		model:      x.modelOf(leaf),
 		configured: true,
 	}
+	c.clientKey = x.takesClientKey(leaf)
 	if slug := x.filledProvider(leaf); slug != "" {
 		c.provider = "@" + slug
 	} else if providerFromRequest(leaf) {
@@ -265,6 +275,18 @@ func (x *exchange) choiceFor(leaf *config.Config) providerChoice {
 		c.key, c.options = secret.String{}, x.opts.options
 	}
 	return c
+}
+
+// takesClientKey reports whether a provider that the config names without a credential
+// gets the client's. A host gets it only if the request itself names it: the authors of
+// saved configs must not learn the credentials of others.
+func (x *exchange) takesClientKey(leaf *config.Config) bool {
+	return needsClientKey(leaf) && (leaf.CustomHost == "" || x.entry.Config == "")
+}
+
+// needsClientKey reports whether a leaf names a provider without a credential.
+func needsClientKey(leaf *config.Config) bool {
+	return leaf.Provider != "" && !strings.HasPrefix(leaf.Provider, "@") && leaf.VirtualKey == "" && leaf.APIKey.Reveal() == ""
 }
 
 // providerFromRequest reports whether the request chooses the provider of a

@@ -22,9 +22,9 @@ type providerChoice struct {
 	options    map[string]string
 	model      string // the requested model; empty if the request names none
 
-	// configured is true if a config chose: the client's own credential is not
-	// for this provider then.
-	configured bool
+	// configured is true if a config chose: the client's own credential is for this
+	// provider only if clientKey is true and the config has none.
+	configured, clientKey bool
 }
 
 // handler returns the handler of the exchange.
@@ -149,7 +149,7 @@ func (x *exchange) managed(slug string, c providerChoice) (*provider.Target, err
 
 // unmanaged returns the target of a provider with the caller's own credential.
 func (x *exchange) unmanaged(spec *provider.Spec, c providerChoice) (*provider.Target, error) {
-	if c.key.Empty() && !c.configured {
+	if c.key.Empty() && (!c.configured || c.clientKey && (c.customHost != "" || spec.NeedsKey(c.options))) {
 		c.key = x.clientKey(&spec.Auth)
 	}
 	if spec.NeedsKey(c.options) && c.key.Empty() && c.customHost == "" {

@@ -27,11 +27,15 @@ func TestOneSettingWins(t *testing.T) {
 			stored.none(t)
 		}
 	})
-	prove(t, "S-436", "a provider of a config without a credential does not take the client's", func(t *testing.T) {
+	prove(t, "S-436", "a provider of a config without a credential takes the client's", func(t *testing.T) {
 		p := newProvider(t, nil)
-		g.ask(t, node(`"provider":"openai-compatible"`, `"custom_host":"`+p.url+`"`), "Authorization", "Bearer of-the-client").fine(t)
-		if auth := p.only(t).header.Get("Authorization"); auth != "" {
-			t.Errorf("Authorization at the provider = %q, want none", auth)
+		bare := node(`"provider":"openai-compatible"`, `"custom_host":"`+p.url+`"`)
+		for _, config := range []string{bare, tree(single, bare)} {
+			p.forget()
+			g.ask(t, config, "Authorization", "Bearer of-the-client").fine(t)
+			if auth := p.only(t).header.Get("Authorization"); auth != "Bearer of-the-client" {
+				t.Errorf("Authorization at the provider = %q, want the client's", auth)
+			}
 		}
 	})
 	prove(t, "S-436", "the headers' provider where the config names none", func(t *testing.T) {
