@@ -268,6 +268,15 @@ type ForeignContentCleaner interface {
 	Clean(body *jsonedit.Doc, to RequestTarget) []jsonedit.Edit
 }
 
+// TurnArranger is implemented by codecs of dialects whose providers have [TurnRules]. It is
+// optional.
+type TurnArranger interface {
+	// ArrangeTurns returns the edits that give a body the roles and the order of messages
+	// that the target demands, and the changes. Most bodies need none. earlier are edits of
+	// the same body, which the edits repeat where they change the same member.
+	ArrangeTurns(body *jsonedit.Doc, earlier []jsonedit.Edit, to RequestTarget) ([]jsonedit.Edit, []ParamChange)
+}
+
 // OperationTranslator is implemented by dialects whose providers have their own
 // format for operations other than conversations, such as embeddings. It is
 // optional.

@@ -44,3 +44,17 @@ func (f *ParamChanges) dropParts(parts []llm.Part, lost UnsupportedContent) {
 func (f *ParamChanges) LeaveOutThinking() {
 	f.add(f.r.NameOf(llm.FieldHistory), Ignored, "the target does not read it")
 }
+
+// Opener is the user's message before a conversation that begins with the assistant, for
+// providers that require one.
+const Opener = "Begin."
+
+// BeginWithUser records that the conversation begins with a message of the user that the
+// client did not send, and returns its text.
+func (f *ParamChanges) BeginWithUser() llm.Text {
+	f.Adapt(llm.FieldParts, BeginsWithUser)
+	return llm.Text{Text: Opener}
+}
+
+// BeginsWithUser is the note of a conversation that begins with [Opener].
+const BeginsWithUser = "the conversation begins with a message of the user"

@@ -16,6 +16,20 @@ type Profile struct {
 	Messages  *MessagesProfile
 	Responses *ResponsesProfile
 	Vertex    bool // the gemini dialect of Vertex AI, not of the Gemini API
+
+	// Turns also apply to requests that pass through.
+	Turns TurnRules
+}
+
+// TurnRules are what a provider of the chat dialect demands of the roles and the order of
+// messages. The zero value demands nothing.
+type TurnRules struct {
+	SystemOnly     bool // there is no role developer
+	ReplyAfterTool bool // a message of the assistant stands between one of a tool and any other
+	MarkPrefix     bool // the model continues a message of the assistant only with prefix: true
+	// Alternate is true if messages of the user and the assistant alternate after those of
+	// the system, beginning with the user.
+	Alternate bool
 }
 
 // ChatProfile holds the deviations of a provider of the chat dialect.

@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 )
 
@@ -166,10 +167,28 @@ func (a *Attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	if cleaner, ok := a.handler.Codecs[a.wire.dialect].(dialect.ForeignContentCleaner); ok && !a.wire.translates() {
 		list = append(list, cleaner.Clean(doc, a.wire.target)...)
 	}
+	list = append(list, a.turnEdits(doc, list)...)
 	if a.wire.dialect == api.DialectMessages {
 		list = append(list, a.mergeBetaFlags(doc, h)...)
 	}
 	return append(list, a.modelEdit(doc, slices.Contains(shape.Drop, "model"))...)
+}
+
+// turnEdits returns the edits that give the messages the roles and the order that the
+// target demands.
+func (a *Attempt) turnEdits(doc *jsonedit.Doc, earlier []jsonedit.Edit) []jsonedit.Edit {
+	arranger, ok := a.handler.Codecs[a.wire.dialect].(dialect.TurnArranger)
+	if !ok {
+		return nil
+	}
+	edits, changes := arranger.ArrangeTurns(doc, earlier, a.wire.target)
+	for _, c := range changes {
+		if conversation, ok := a.wire.translator.(*conversation); ok {
+			c.Name = conversation.decoded.NameOf(llm.FieldParts)
+		}
+		a.Params = append(a.Params, c)
+	}
+	return edits
 }
 
 // missing returns the edits that add the members of set that doc lacks.

@@ -30,6 +30,10 @@ func (x *exchange) chat(q *chatRequest) {
 	if !x.readBody() || !x.readChat(q) || !x.begin(q.model) {
 		return
 	}
+	if wrong := misplaced(x.in, x.plan.turns); wrong != "" {
+		x.refuse(http.StatusBadRequest, providerError{kind: invalidRequest, param: "messages", message: wrong})
+		return
+	}
 	if x.plan.noPrefill && string(q.lastRole) == "assistant" {
 		x.refuse(http.StatusBadRequest, prefilled)
 		return

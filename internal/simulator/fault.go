@@ -3,6 +3,7 @@ package simulator
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,6 +80,7 @@ type faultEffect struct {
 	jsonForStream, sseForJSON      bool
 	contextLength, contentFilter   bool
 	modelNotFound, noPrefill       bool
+	turns                          string
 	duplicateLength, smuggle       bool
 	crlf, comments, bom, eventLine bool
 	redirect, cookie               string
@@ -174,6 +176,17 @@ func text(field func(p *plan) *string) func(*plan, string) error {
 	return func(p *plan, value string) error {
 		if value == "" || strings.ContainsAny(value, "\r\n\x00") {
 			return fmt.Errorf("needs a value of one line")
+		}
+		*field(p) = value
+		return nil
+	}
+}
+
+// word sets a value that must be one of words.
+func word(field func(p *plan) *string, words ...string) func(*plan, string) error {
+	return func(p *plan, value string) error {
+		if !slices.Contains(words, value) {
+			return fmt.Errorf("must be one of %s", strings.Join(words, ", "))
 		}
 		*field(p) = value
 		return nil

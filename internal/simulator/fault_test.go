@@ -144,6 +144,22 @@ var faultCases = map[string]func(t *testing.T, h *fixture){
 	"context-length":  func(t *testing.T, h *fixture) { h.wantCode(t, "context-length", 400, "context_length_exceeded") },
 	"content-filter":  func(t *testing.T, h *fixture) { h.wantCode(t, "content-filter", 400, "content_filter") },
 	"model-not-found": func(t *testing.T, h *fixture) { h.wantCode(t, "model-not-found", 404, "model_not_found") },
+	"turns": func(t *testing.T, h *fixture) {
+		for body, want := range map[string]int{
+			`{"model":"m+turns=deepseek","messages":[{"role":"developer","content":"x"}]}`:                                            400,
+			`{"model":"m+turns=deepseek","messages":[{"role":"system","content":"x"}]}`:                                               200,
+			`{"model":"m+turns=mistral","messages":[{"role":"tool","tool_call_id":"a","content":"x"},{"role":"user","content":"x"}]}`: 400,
+			`{"model":"m+turns=mistral","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}]}`:               400,
+			`{"model":"m+turns=mistral","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x","prefix":true}]}`: 200,
+			`{"model":"m+turns=perplexity","messages":[{"role":"user","content":"x"},{"role":"user","content":"x"}]}`:                 400,
+			`{"model":"m+turns=perplexity","messages":[{"role":"user","content":"x"},{"role":"system","content":"x"}]}`:               400,
+			`{"model":"m+turns=perplexity","messages":[{"role":"system","content":"x"},{"role":"user","content":"x"}]}`:               200,
+		} {
+			if a := h.mustPost("/v1/chat/completions", body); a.StatusCode != want {
+				t.Errorf("%s: status = %d, want %d", body, a.StatusCode, want)
+			}
+		}
+	},
 	"no-prefill": func(t *testing.T, h *fixture) {
 		h.wantStatuses(t, "no-prefill", 200)
 		a := h.mustPost("/v1/chat/completions", `{"model":"m+no-prefill","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]}`)

@@ -208,6 +208,11 @@ func readResponsesInput(c *checker, q *turn, m map[string]any) {
 	}
 	r := responsesItems{c: c, q: q}
 	list := c.list(m, "input", "")
+	if len(list) == 0 && m["prompt"] == nil && m["previous_response_id"] == nil && m["conversation"] == nil {
+		// https://platform.openai.com/docs/api-reference/responses/create#input
+		c.wrong = providerError{kind: invalidRequest, param: "input", code: "missing_required_parameter", message: "One of \"input\" or \"previous_response_id\" or 'prompt' or 'conversation' must be provided."}
+		return
+	}
 	for i, v := range list {
 		path := "input[" + itoa(i) + "]"
 		r.item(c.object(v, path), path)

@@ -70,6 +70,7 @@ var responsesCases = []strictCase{
 	{"a user of 64 characters", `{"model":"m","input":"x","user":"` + strings.Repeat("u", 64) + `"}`, ""},
 	{"a user of 65 characters", `{"model":"m","input":"x","user":"` + strings.Repeat("u", 65) + `"}`, "maximum length 64"},
 	{"no input", `{"model":"m"}`, "'input'"},
+	{"an empty input", `{"model":"m","input":[]}`, "must be provided"},
 	{"a stored prompt alone", `{"prompt":{"id":"pmpt_1"}}`, ""},
 	{"no input after a stored response", `{"model":"m","previous_response_id":"resp_1"}`, ""},
 	{"no model", `{"input":"x"}`, "model"},

@@ -21,8 +21,8 @@ requests and responses, streamed or not, and reports every change.
 ## Same dialect
 
 If client and provider use the same dialect, nothing is translated. The body passes byte for byte, except for the
-model's name, the config's edits and parameters that the [provider](providers.md) is known to reject; unknown fields
-stay. The response passes byte for byte too. If a provider supports several dialects, the gateway uses the client's.
+model's name, the config's edits, and parameters, roles and orders of messages that the [provider](providers.md) is known
+to reject; unknown fields stay. The response passes byte for byte too. If a provider supports several dialects, the gateway uses the client's.
 
 ## Chat or responses
 
@@ -137,6 +137,14 @@ the text, and do not show it.
 
 Clients of converse that asked for citations, by a document or a search tool, get text inside ` + "`citationsContent`" + `, as
 from Bedrock. Others get plain text, followed by a ` + "`citationsContent`" + ` block that holds only its sources.
+
+## Roles and order of messages
+
+Some providers reject roles or an order of messages that others accept. The gateway arranges the messages for them, also
+if client and provider use the same dialect, and reports it: DeepSeek and others get developer messages as system messages, Mistral a
+short reply of the assistant between a tool's message and the user's, and Perplexity one message where
+several of a role follow each other. [Providers](providers.md) names the changes of each. A translated conversation that begins
+with the assistant gets a first message of the user where the target demands one.
 
 ## Structured output
 

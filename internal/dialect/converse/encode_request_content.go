@@ -34,6 +34,9 @@ func (e *requestEncoder) turns() (list []turn) {
 			last.parts = append(last.parts, p)
 		}
 	}
+	if len(list) > 0 && list[0].role == "assistant" && !e.own {
+		list = append([]turn{{role: "user", parts: []llm.Part{e.changes.BeginWithUser()}}}, list...)
+	}
 	if n := len(list); n > 0 && list[n-1].role == "assistant" {
 		trimPrefill(&list[n-1])
 	}

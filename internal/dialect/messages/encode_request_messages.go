@@ -58,6 +58,9 @@ func (e *requestEncoder) turns() (system []llm.Part, turns []turn) {
 		e.changes.Adapt(llm.FieldParts, "words of the system alone are sent as the user's")
 		return nil, []turn{{role: llm.User, parts: system}}
 	}
+	if len(turns) > 0 && turns[0].role == llm.Assistant && !e.own {
+		turns = append([]turn{{role: llm.User, parts: []llm.Part{e.changes.BeginWithUser()}}}, turns...)
+	}
 	if n := len(turns); n > 0 && turns[n-1].role == llm.Assistant && !e.own {
 		turns[n-1].last = true
 	}

@@ -12,7 +12,7 @@ import (
 // as items.
 func (s *requestEncoder) writeMessages() {
 	list := s.r.Messages
-	if text, ok := instructions(s.r); ok {
+	if text, ok := instructions(s.r); ok && (s.same || len(list) > 1) { // the input must not be empty
 		s.b.Name("instructions")
 		s.b.String(text)
 		s.tellCache(list[0].Parts[0].(llm.Text).Cache)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/modeldata"
 	"modelgate/internal/provider"
 )
@@ -134,6 +135,7 @@ func Quirks(s *provider.Spec) []string {
 		}
 		words = append(words, fmt.Sprintf("keeps %s within %s to %s", field, number(r.Min), number(r.Max)))
 	}
+	words = append(words, turnQuirks(s.Profile.Turns)...)
 	words = append(words, modelQuirks(s.Models)...)
 	if s.RuleOf != nil || slices.ContainsFunc(s.Models, func(m modeldata.Model) bool { return m.MaxOutput > 0 }) {
 		words = append(words, "reduces the limit of output tokens to the most that the model has, if that is known")
@@ -149,6 +151,24 @@ func Quirks(s *provider.Spec) []string {
 	}
 	if s.Betas.Allow != nil || s.Betas.Drop != nil {
 		words = append(words, "leaves out beta flags that the host does not accept")
+	}
+	return words
+}
+
+// turnQuirks describes the changes to messages.
+func turnQuirks(rules dialect.TurnRules) (words []string) {
+	for _, rule := range []struct {
+		applies bool
+		words   string
+	}{
+		{rules.SystemOnly, "sends the role developer as system"},
+		{rules.ReplyAfterTool, "adds a reply of the assistant between the message of a tool and one of the user"},
+		{rules.MarkPrefix, "adds prefix: true to a last message of the assistant"},
+		{rules.Alternate, "merges messages of one role after each other, sends later system messages as the user's, and begins with one of the user"},
+	} {
+		if rule.applies {
+			words = append(words, rule.words)
+		}
 	}
 	return words
 }

@@ -25,6 +25,29 @@ var zhipuChat = &dialect.ChatProfile{
 // https://www.volcengine.com/docs/82379
 var arkChat = &dialect.ChatProfile{History: dialect.ThinkingText, Effort: dialect.EffortThinking, Tier: true}
 
+// systemOnly is for providers that reject the role developer. Their references list the
+// roles of messages:
+//
+//   - https://api-docs.deepseek.com/api/create-chat-completion
+//   - https://docs.ai21.com/reference/jamba-1-6-api-ref
+//   - https://help.aliyun.com/zh/model-studio/use-qwen-by-calling-api
+//   - https://docs.z.ai/api-reference/llm/chat-completion
+//   - https://www.volcengine.com/docs/82379
+//   - https://platform.moonshot.ai/docs/api/chat
+//   - https://platform.minimax.io/docs/api-reference/text-openai-api
+//   - https://docs.siliconflow.com/en/api-reference/chat-completions/chat-completions
+//   - https://docs.sambanova.ai/docs/api-reference
+var systemOnly = dialect.TurnRules{SystemOnly: true}
+
+// mistralTurns are the rules of Mistral's hosts.
+// https://docs.mistral.ai/api/
+// https://github.com/mistralai/mistral-common (validation of requests)
+var mistralTurns = dialect.TurnRules{SystemOnly: true, ReplyAfterTool: true, MarkPrefix: true}
+
+// perplexityTurns are the rules of Perplexity.
+// https://docs.perplexity.ai/api-reference/chat-completions-post
+var perplexityTurns = dialect.TurnRules{SystemOnly: true, Alternate: true}
+
 // Versions of the messages API in bodies for the clouds.
 const (
 	bedrockVersion = "bedrock-2023-05-31"

@@ -24,6 +24,7 @@ func rowsAToF() []*provider.Spec {
 			ID: "ai21", Name: "AI21 Labs",
 			BaseURL: "https://api.ai21.com/studio/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "AI21_API_KEY",
+			Profile:      dialect.Profile{Turns: systemOnly},
 			UsageUnasked: true,
 			Paths:        paths(api.Chat),
 			// https://docs.ai21.com/reference/jamba-1-6-api-ref
@@ -241,7 +242,7 @@ func rowsAToF() []*provider.Spec {
 			Options: []provider.Option{
 				{Name: "region", Default: "ap-southeast-1", Host: provider.HostRegion, Doc: "ap-southeast-1 or eu-west-1"},
 			},
-			Profile: dialect.Profile{Chat: arkChat},
+			Profile: dialect.Profile{Turns: systemOnly, Chat: arkChat},
 			Notes:   []string{"The model is an endpoint id (ep-…) or a model id. Embeddings have their own format."},
 		},
 		{
@@ -313,6 +314,7 @@ func rowsAToF() []*provider.Spec {
 			ID: "codestral", Name: "Mistral Codestral",
 			BaseURL: "https://codestral.mistral.ai/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "CODESTRAL_API_KEY",
+			Profile:      dialect.Profile{Turns: mistralTurns},
 			UsageUnasked: true,
 			Paths:        paths(api.Chat),
 			Notes:        []string{"Needs a separate key; fill-in-the-middle is at /fim/completions."},
@@ -370,7 +372,7 @@ func rowsAToF() []*provider.Spec {
 			Paths: paths(api.Chat, api.Embeddings, api.Models, api.Files, api.Batches),
 			// https://help.aliyun.com/zh/model-studio/compatibility-of-openai-with-dashscope
 			Drop:    []string{"frequency_penalty"},
-			Profile: dialect.Profile{Chat: &dialect.ChatProfile{History: dialect.ThinkingText}},
+			Profile: dialect.Profile{Turns: systemOnly, Chat: &dialect.ChatProfile{History: dialect.ThinkingText}},
 			Notes: []string{
 				"Singapore's host. China: https://dashscope.aliyuncs.com/compatible-mode/v1, United States: https://dashscope-us.aliyuncs.com/compatible-mode/v1.",
 				"Images and reranking have their own formats.",
@@ -425,7 +427,7 @@ func rowsAToF() []*provider.Spec {
 			// https://api-docs.deepseek.com/guides/reasoning_model
 			Models: modeldata.DeepSeek,
 			// https://api-docs.deepseek.com
-			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
+			Profile: dialect.Profile{Turns: systemOnly, Chat: &dialect.ChatProfile{
 				NoTopK: true, History: dialect.ThinkingText, Effort: dialect.EffortThinking,
 				Efforts: rename{"none": "", "minimal": "low", "xhigh": "max"},
 				Formats: []llm.FormatKind{llm.FormatText, llm.FormatJSON},

@@ -282,6 +282,7 @@ func rowsGToO() []*provider.Spec {
 			ID: "minimax", Name: "MiniMax",
 			BaseURL: "https://api.minimax.io/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "MINIMAX_API_KEY",
+			Profile:      dialect.Profile{Turns: systemOnly},
 			UsageUnasked: true,
 			// https://platform.minimax.io/docs/api-reference/text-anthropic-api
 			Paths: join(paths(api.Chat, api.Models), nativePaths{api.Messages: "https://api.minimax.io/anthropic/v1/messages"}),
@@ -303,7 +304,7 @@ func rowsGToO() []*provider.Spec {
 			Rename: rename{"max_completion_tokens": "max_tokens", "seed": "random_seed", "dimensions": "output_dimension"},
 			Limits: limits{"temperature": {Min: 0, Max: 1.5}},
 			// https://docs.mistral.ai/api
-			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
+			Profile: dialect.Profile{Turns: mistralTurns, Chat: &dialect.ChatProfile{
 				NoTopK: true, History: dialect.ThinkingParts, ShortIDs: true, NoNames: true, StrictMessages: true, Required: "any", AskForJSON: true, ContentParts: true,
 				Models: modeldata.Mistral,
 				Efforts: rename{
@@ -344,7 +345,7 @@ func rowsGToO() []*provider.Spec {
 			// https://platform.moonshot.ai/docs/api/chat
 			Limits: limits{"temperature": {Min: 0, Max: 1}},
 			// https://platform.moonshot.ai/docs/api/chat
-			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
+			Profile: dialect.Profile{Turns: systemOnly, Chat: &dialect.ChatProfile{
 				NoTopK: true, History: dialect.ThinkingText, Effort: dialect.EffortThinking,
 				Efforts: rename{"none": "", "minimal": "low", "medium": "high", "xhigh": "max"},
 				Modes:   []llm.ChoiceMode{llm.ChoiceAuto, llm.ChoiceNone},

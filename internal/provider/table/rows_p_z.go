@@ -44,7 +44,7 @@ func rowsPToZ() []*provider.Spec {
 			Drop:   []string{"logprobs", "n", "seed", "stop", "top_logprobs"},
 			Rename: maxTokens,
 			// https://docs.perplexity.ai/api-reference
-			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
+			Profile: dialect.Profile{Turns: perplexityTurns, Chat: &dialect.ChatProfile{
 				NoTopK:   true,
 				Formats:  []llm.FormatKind{llm.FormatText, llm.FormatSchema},
 				URLParts: mediaParts{llm.Document: "file_url"},
@@ -52,7 +52,6 @@ func rowsPToZ() []*provider.Spec {
 			TelemetryName: "perplexity",
 			Docs:          "https://docs.perplexity.ai",
 			Notes: []string{
-				"Roles must alternate after the system message.",
 				"The sonar models do not support tools; a request with tools is sent unchanged.",
 				"Citations and search results are extra top-level fields; stream frames end in CRLF.",
 				"Embeddings come as encoded int8 or binary strings.",
@@ -160,7 +159,8 @@ func rowsPToZ() []*provider.Spec {
 			ID: "sambanova", Name: "SambaNova",
 			BaseURL: "https://api.sambanova.ai/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "SAMBANOVA_API_KEY",
-			Paths: paths(api.Chat, api.Embeddings, api.AudioTranscriptions, api.Models),
+			Profile: dialect.Profile{Turns: systemOnly},
+			Paths:   paths(api.Chat, api.Embeddings, api.AudioTranscriptions, api.Models),
 		},
 		{
 			ID: "sarvam", Name: "Sarvam AI",
@@ -201,7 +201,7 @@ func rowsPToZ() []*provider.Spec {
 			UsageUnasked: true,
 			Paths: paths(api.Chat, api.Embeddings, api.Images, api.AudioSpeech, api.AudioTranscriptions, api.Rerank,
 				api.Models),
-			Profile: dialect.Profile{Chat: &dialect.ChatProfile{History: dialect.ThinkingText}},
+			Profile: dialect.Profile{Turns: systemOnly, Chat: &dialect.ChatProfile{History: dialect.ThinkingText}},
 			Notes: []string{
 				"China's host; international: https://api.siliconflow.com/v1 as custom host.",
 				"Images take image_size and batch_size instead of size and n.",
@@ -333,7 +333,7 @@ func rowsPToZ() []*provider.Spec {
 			BaseURL: "https://ark.cn-beijing.volces.com/api/v3",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "ARK_API_KEY",
 			Paths:   paths(api.Chat, api.Embeddings, api.Images, api.Responses, api.Models),
-			Profile: dialect.Profile{Chat: arkChat},
+			Profile: dialect.Profile{Turns: systemOnly, Chat: arkChat},
 			Notes:   []string{"The model is an endpoint id or a model id."},
 		},
 		{
@@ -439,7 +439,7 @@ func rowsPToZ() []*provider.Spec {
 			// https://docs.z.ai/api-reference/llm/chat-completion
 			Drop:    []string{"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed", "top_logprobs"},
 			Rename:  rename{"max_completion_tokens": "max_tokens", "user": "user_id"},
-			Profile: dialect.Profile{Chat: zhipuChat},
+			Profile: dialect.Profile{Turns: systemOnly, Chat: zhipuChat},
 			Notes:   []string{"Same protocol as zhipu. Coding plan: https://api.z.ai/api/coding/paas/v4 as custom host."},
 		},
 		{
@@ -451,7 +451,7 @@ func rowsPToZ() []*provider.Spec {
 			// https://docs.bigmodel.cn/api-reference
 			Drop:    []string{"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed", "top_logprobs"},
 			Rename:  rename{"max_completion_tokens": "max_tokens", "user": "user_id"},
-			Profile: dialect.Profile{Chat: zhipuChat},
+			Profile: dialect.Profile{Turns: systemOnly, Chat: zhipuChat},
 			Notes:   []string{"temperature must be above 0. response_format knows text and json_object."},
 		},
 	}
