@@ -243,7 +243,7 @@ func rollback(ctx context.Context, c *route.Caller, in *rollbackInput) (*changeR
 	if err := change(ctx, c, row, &v); err != nil {
 		return nil, err
 	}
-	return &changeResponse[changed]{true, changed{row.VersionID}}, nil
+	return &changeResponse[changed]{true, changed{VersionID: row.VersionID}}, nil
 }
 
 // find returns the config that a request names if the caller may see it.
