@@ -62,8 +62,13 @@ type RequestTarget struct {
 	// BaseModel is the model that Model derives from, or that it is another
 	// name for; empty if that is Model itself.
 	BaseModel string
-	Created   int64 // of responses whose provider reports no time; Unix seconds
-	Profile         // of the provider definition
+	// ThinkingMember is the member of messages that holds the thinking of earlier
+	// turns, empty for none, if the profile has ThinkingAsSeen. AllThinking is true
+	// if every turn has it, otherwise it is sent with calls of tools only.
+	ThinkingMember string
+	AllThinking    bool
+	Created        int64 // of responses whose provider reports no time; Unix seconds
+	Profile              // of the provider definition
 }
 
 // KnownModel returns the model whose rules apply to Model.

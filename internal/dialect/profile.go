@@ -75,6 +75,7 @@ const (
 	ThinkingText    ThinkingFormat = iota + 1 // reasoning_content
 	ThinkingDetails                           // reasoning_details
 	ThinkingParts                             // parts of content
+	ThinkingAsSeen                            // the member that RequestTarget names
 )
 
 // EffortFormat is how thinking is requested.

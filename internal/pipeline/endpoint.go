@@ -49,7 +49,7 @@ func (s *refusedEndpoints) learn(e endpoint, served api.Dialect) {
 	e.model = strings.Clone(e.model) // which may be part of a body
 	other := e
 	other.dialect = served
-	s.add(e, other)
+	s.add(e, memoryTime, other)
 }
 
 // endpoint returns the endpoint that serves dialect d of the attempt's target.

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// memoryTime is how long what was learnt of a provider is used.
+// memoryTime is how long a refusal of a provider is remembered.
 const memoryTime = time.Hour
 
 // maxRemembered is the limit of keys in a set. A forgotten one costs a request
 // to the provider.
 const maxRemembered = 1024
 
-// recentSet remembers keys for an hour. Lookups take no lock. The zero value is
+// recentSet remembers keys for a time. Lookups take no lock. The zero value is
 // empty; it is safe for concurrent use.
 type recentSet[K comparable] struct {
 	mu    sync.Mutex
@@ -24,14 +24,21 @@ type recentSet[K comparable] struct {
 // isEmpty reports whether nothing was ever added.
 func (s *recentSet[K]) isEmpty() bool { return s.known.Load() == nil }
 
-// has reports whether k was added in the last hour.
+// has reports whether k is remembered.
 func (s *recentSet[K]) has(k K) bool {
 	known := s.known.Load()
 	return known != nil && time.Now().Before((*known)[k])
 }
 
-// add remembers k, and forgets the keys in not.
-func (s *recentSet[K]) add(k K, not ...K) {
+// renew remembers k for d from now, unless it is remembered for half of that.
+func (s *recentSet[K]) renew(k K, d time.Duration) {
+	if known := s.known.Load(); known == nil || time.Until((*known)[k]) < d/2 {
+		s.add(k, d)
+	}
+}
+
+// add remembers k for d, and forgets the keys in not.
+func (s *recentSet[K]) add(k K, d time.Duration, not ...K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := make(map[K]time.Time)
@@ -46,7 +53,7 @@ func (s *recentSet[K]) add(k K, not ...K) {
 		}
 		delete(known, old)
 	}
-	known[k] = now.Add(memoryTime)
+	known[k] = now.Add(d)
 	for _, other := range not {
 		delete(known, other)
 	}

@@ -86,7 +86,7 @@ func (h *TargetHandler) rememberRefused(a *Attempt) {
 	}
 	e.model = strings.Clone(e.model) // which may be part of a body
 	for _, path := range a.without {
-		h.refusedParams.add(refusedParam{e, path})
+		h.refusedParams.add(refusedParam{e, path}, memoryTime)
 	}
 }
 

@@ -69,6 +69,7 @@ type Engine struct {
 
 	refused       refusedEndpoints
 	refusedParams recentSet[refusedParam]
+	seenThinking  recentSet[thinkingMember]
 
 	// Random returns a number in [0, 1) for draws and jitter. Nil means
 	// math/rand/v2.

@@ -102,7 +102,8 @@ type translation struct {
 	early  []byte // what More read ahead; reused
 	err    error  // the error that More found
 	ended  bool
-	begun  bool // a frame for the client has been returned
+	learn  func(frame []byte) // is called with frames that begin thinking; may be nil
+	begun  bool               // a frame for the client has been returned
 	// metered makes Next return after each frame of the provider, with an empty
 	// event if it gives the client nothing, and More read none: what has been read
 	// is counted before more is.
@@ -189,7 +190,11 @@ func (t *translation) step(out []byte) ([]byte, error) {
 	case truncatedJSON(e.Data) && string(e.Type) != "output": // whose data is text
 		return out, errUnreadableFrame
 	}
-	out = t.write(out, t.dec.Decode(t.events[:0], e))
+	events := t.dec.Decode(t.events[:0], e)
+	if t.learn != nil && beginsThinking(events) {
+		t.learn(e.Data)
+	}
+	out = t.write(out, events)
 	return out, t.src.grow(0, collectedSize(e.Data, t.events))
 }
 

@@ -32,6 +32,7 @@ type conversation struct {
 	target   dialect.RequestTarget
 	streamed bool         // the client wants a stream
 	limit    int64        // of output tokens of the model; 0 if unknown, or if the codec knows it
+	learns   bool         // where the provider has its thinking is remembered
 	decoded  *llm.Request // set by request
 }
 
@@ -55,6 +56,9 @@ func (c *conversation) response(a *Attempt, out *Response, body []byte) error {
 	}
 	if err != nil {
 		return a.unreadable("a body that is not a response of its protocol").WithCause(err)
+	}
+	if c.learns {
+		a.learnThinking(body)
 	}
 	return c.complete(a, out, r)
 }
@@ -117,6 +121,9 @@ func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) erro
 		forwards: c.client.ContentType() == mediaEvents,
 	}
 	t.lost = c.lostFor(a)
+	if c.learns {
+		t.learn = a.learnThinking
+	}
 	out.Tap, out.translation = t, t
 	out.asStream(c.client.ContentType())
 	return a.primeStream(out, t, new(eventStream))

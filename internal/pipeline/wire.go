@@ -73,6 +73,9 @@ func (a *Attempt) planWire() error {
 		if w.dialect != api.DialectMessages {
 			c.limit = a.Target.Rule(a.Model).MaxOutput
 		}
+		if c.learns = a.thinksAsSeen(); c.learns {
+			c.target.ThinkingMember, c.target.AllThinking = a.memberForThinking()
+		}
 		w.translator = c
 	}
 	w.op = w.dialect.ConversationOperation()

@@ -102,3 +102,15 @@ func TestRulesOfTheModelApplyToItsDeployment(t *testing.T) {
 		t.Errorf("status %d: %s; sent %s, want 16384 tokens and no effort", res.Status, res.Body, sent)
 	}
 }
+
+// An option with a value that does nothing is refused where it is set.
+func TestReasoningOptionIsCheckedWhenItIsSaved(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.New(t, gatewaytest.Options{MasterKey: master})
+	for value, status := range map[string]int{"keep": 200, "drop": 200, "kep": 400} {
+		res := g.Do(g.Request("POST", "/integrations", fmt.Sprintf(`{"name":"n","slug":"host-%s","ai_provider_id":"openai-compatible","key":"the-key-of-all","configurations":{"custom_host":%q,"reasoning":%q}}`, value, g.Upstream, value)))
+		if res.Status != status || status == 400 && !strings.Contains(string(res.Body), "reasoning") {
+			t.Errorf("%s: status %d, want %d: %s", value, res.Status, status, res.Body)
+		}
+	}
+}

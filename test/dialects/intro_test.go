@@ -130,6 +130,23 @@ you send messages back to a chat provider, the gateway removes ` + "`content_blo
 the provider, fields of other vendors: ` + "`reasoning_content`" + `, ` + "`reasoning_details`" + `, ` + "`annotations`" + `, ` + "`extra_content`" + `. Images in ` + "`content_blocks`" + ` move to
 the next message of the user.
 
+Hosts of models of many vendors (openai-compatible, vllm, sglang, tgi, ollama, lm-studio, localai, llamafile, litellm-proxy,
+cerebras) get the thinking of earlier turns by the option ` + "`reasoning`" + ` of the provider:
+
+` + "```yaml" + `
+providers:
+  - {slug: kimi, provider: openai-compatible, custom_host: https://models.example.com/v1, api_key: "${KIMI_KEY}", options: {reasoning: keep}}
+` + "```" + `
+
+| value | effect |
+|---|---|
+| not set | thinking goes back with tool calls and their results, to models that sent thinking in the last day, in the member in which they sent it: ` + "`reasoning_content`" + ` or ` + "`reasoning`" + ` |
+| ` + "`keep`" + ` | thinking of every turn goes back, as ` + "`reasoning_content`" + ` if the model has sent none yet |
+| ` + "`drop`" + ` | no thinking goes back |
+
+Each node learns by itself, and forgets with a restart: set ` + "`keep`" + ` for models that reject tool results without their
+thinking. Chat clients are not affected, since what they send is forwarded.
+
 For messages clients, the signature of a text is in its ` + "`citations`" + `, as a ` + "`char_location`" + ` of document -1: send it back with
 the text, and do not show it.
 

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -18,10 +19,8 @@ func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) []jsonedit.Ed
 	if !jsonedit.StringBegins(body.Bytes(), foreignNames...) {
 		return nil
 	}
-	c := cleaner{profile: to.Chat}
-	if c.profile == nil {
-		c.profile, c.unknown = &usualProfile, true
-	}
+	c := cleaner{profile: cmp.Or(to.Chat, &usualProfile)}
+	c.unknown = to.Chat == nil || to.Chat.History == dialect.ThinkingAsSeen
 	edits := dialect.EditElements(body, "messages", "", c.message)
 	if len(c.held) > 0 { // no message of the user follows, and media are held only where a message changes
 		list := bytes.TrimSuffix(edits[0].Value, []byte("]"))
@@ -40,7 +39,7 @@ var (
 // cleaner removes members of other vendors from the messages of a body.
 type cleaner struct {
 	profile *dialect.ChatProfile
-	unknown bool     // the provider has no profile
+	unknown bool     // the models of the provider are unknown
 	held    [][]byte // media for the next message of the user
 }
 

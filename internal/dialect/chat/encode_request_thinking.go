@@ -13,12 +13,15 @@ func (e *requestEncoder) thought(s *assistantParts, loop bool) {
 	switch e.profile.History {
 	case dialect.ThinkingText:
 		always := modeldata.DeepSeek.Of(e.to.KnownModel()).KeepsThinking
-		var all strings.Builder
-		for _, t := range s.thought {
-			all.WriteString(t.Text)
+		if all := textOfThinking(s.thought); always || loop && all != "" {
+			e.textMember("reasoning_content", all)
+		} else if len(s.thought) > 0 {
+			e.changes.LeaveOutThinking()
 		}
-		if always || loop && all.Len() > 0 {
-			e.textMember("reasoning_content", all.String())
+	case dialect.ThinkingAsSeen:
+		all := textOfThinking(s.thought)
+		if e.to.ThinkingMember != "" && all != "" && (loop || len(s.calls) > 0 || e.to.AllThinking) {
+			e.textMember(e.to.ThinkingMember, all)
 		} else if len(s.thought) > 0 {
 			e.changes.LeaveOutThinking()
 		}
@@ -29,6 +32,15 @@ func (e *requestEncoder) thought(s *assistantParts, loop bool) {
 			e.changes.LeaveOutThinking()
 		}
 	}
+}
+
+// textOfThinking returns the text of thinking, which is cut anywhere.
+func textOfThinking(list []llm.Thinking) string {
+	var all strings.Builder
+	for _, t := range list {
+		all.WriteString(t.Text)
+	}
+	return all.String()
 }
 
 // details writes thinking in OpenRouter's format. Only thinking signed by the

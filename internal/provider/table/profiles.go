@@ -1,9 +1,11 @@
 package table
 
 import (
+	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
+	"modelgate/internal/provider"
 )
 
 // openaiProfile is for hosts that serve OpenAI's models with OpenAI's API.
@@ -47,6 +49,27 @@ var mistralTurns = dialect.TurnRules{SystemOnly: true, ReplyAfterTool: true, Mar
 // perplexityTurns are the rules of Perplexity.
 // https://docs.perplexity.ai/api-reference/chat-completions-post
 var perplexityTurns = dialect.TurnRules{SystemOnly: true, Alternate: true}
+
+// thinkingAsSeen is for hosts of models of many vendors, some of which need their
+// thinking back with the results of tools, in the member in which they sent it.
+//
+//   - https://docs.vllm.ai/en/latest/features/reasoning_outputs.html
+//   - https://inference-docs.cerebras.ai/capabilities/reasoning
+var thinkingAsSeen = &dialect.ChatProfile{History: dialect.ThinkingAsSeen}
+
+// reasoningOptions returns the option of hosts with that profile.
+func reasoningOptions() []provider.Option {
+	return []provider.Option{{Name: "reasoning", Values: []string{"keep", "drop"},
+		Doc: "keep sends the thinking of earlier turns back, drop leaves it out; by default it is sent back with the results of tools to models that were seen to send it"}}
+}
+
+// checkReasoning refuses other values of that option.
+func checkReasoning(d *provider.TargetDraft) error {
+	if v := d.Option("reasoning"); v != "" && v != "keep" && v != "drop" {
+		return apierr.New(apierr.Invalid, "the option %q of provider %q must be keep or drop", "reasoning", d.Spec.ID).WithParam("reasoning")
+	}
+	return nil
+}
 
 // Versions of the messages API in bodies for the clouds.
 const (

@@ -264,6 +264,7 @@ func rowsAToF() []*provider.Spec {
 			ID: "cerebras", Name: "Cerebras",
 			BaseURL: "https://api.cerebras.ai/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "CEREBRAS_API_KEY",
+			Options: reasoningOptions(), Complete: checkReasoning, Profile: dialect.Profile{Chat: thinkingAsSeen},
 			UsageUnasked: true,
 			Paths:        paths(api.Chat, api.Completions, api.Models),
 			// https://inference-docs.cerebras.ai/resources/openai

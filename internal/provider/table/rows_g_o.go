@@ -220,6 +220,7 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "litellm-proxy", Name: "LiteLLM proxy",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "LITELLM_PROXY_API_KEY",
+			Options: reasoningOptions(), Complete: checkReasoning, Profile: dialect.Profile{Chat: thinkingAsSeen},
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.AudioSpeech,
 				api.AudioTranscriptions, api.Moderations, api.Rerank, api.Responses, api.Models, api.Files,
 				api.Batches, api.FineTuning),
@@ -227,12 +228,14 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "llamafile", Name: "llamafile / llama.cpp server",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "LLAMAFILE_API_KEY",
+			Options: reasoningOptions(), Complete: checkReasoning, Profile: dialect.Profile{Chat: thinkingAsSeen},
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Rerank, api.Models),
 			Notes: []string{"Also llama.cpp server. Usual address: http://localhost:8080/v1."},
 		},
 		{
 			ID: "lm-studio", Name: "LM Studio",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "LM_STUDIO_API_KEY",
+			Options: reasoningOptions(), Complete: checkReasoning, Profile: dialect.Profile{Chat: thinkingAsSeen},
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Responses, api.Models),
 			Notes: []string{"Usual address: http://localhost:1234/v1."},
 		},
@@ -245,6 +248,7 @@ func rowsGToO() []*provider.Spec {
 			ID: "localai", Name: "LocalAI",
 			Aliases: []string{"local-ai"},
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "LOCALAI_API_KEY",
+			Options: reasoningOptions(), Complete: checkReasoning, Profile: dialect.Profile{Chat: thinkingAsSeen},
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.AudioSpeech,
 				api.AudioTranscriptions, api.Rerank, api.Models),
 			Notes: []string{"Usual address: http://localhost:8080/v1."},
@@ -413,6 +417,7 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "ollama", Name: "Ollama",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "OLLAMA_API_KEY",
+			Options: reasoningOptions(), Complete: checkReasoning, Profile: dialect.Profile{Chat: thinkingAsSeen},
 			Paths:  join(under("/v1", api.Chat, api.Completions, api.Embeddings, api.Models), nativePaths{api.OllamaChat: "/api/chat"}),
 			Rename: maxTokens,
 			Docs:   "https://docs.ollama.com/api/openai-compatibility",
@@ -449,6 +454,7 @@ func rowsGToO() []*provider.Spec {
 		{
 			ID: "openai-compatible", Name: "Generic OpenAI-compatible host",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "OPENAI_API_KEY",
+			Options: reasoningOptions(), Complete: checkReasoning, Profile: dialect.Profile{Chat: thinkingAsSeen},
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.AudioSpeech,
 				api.AudioTranscriptions, api.Moderations, api.Rerank, api.Responses, api.Models),
 			Notes: []string{"For any host that supports the chat protocol; nothing is dropped or renamed."},

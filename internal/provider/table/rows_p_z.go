@@ -191,6 +191,7 @@ func rowsPToZ() []*provider.Spec {
 		{
 			ID: "sglang", Name: "SGLang",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "SGLANG_API_KEY",
+			Options: reasoningOptions(), Complete: checkReasoning, Profile: dialect.Profile{Chat: thinkingAsSeen},
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Rerank, api.Models),
 			Notes: []string{"Usual address: http://localhost:30000/v1."},
 		},
@@ -243,6 +244,7 @@ func rowsPToZ() []*provider.Spec {
 		{
 			ID: "tgi", Name: "HF Text Generation Inference",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "TGI_API_KEY",
+			Options: reasoningOptions(), Complete: checkReasoning, Profile: dialect.Profile{Chat: thinkingAsSeen},
 			Paths: paths(api.Chat, api.Completions, api.Models),
 			Notes: []string{"Usual address: http://localhost:8080/v1. The model name is ignored."},
 		},
@@ -324,6 +326,7 @@ func rowsPToZ() []*provider.Spec {
 		{
 			ID: "vllm", Name: "vLLM",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "VLLM_API_KEY",
+			Options: reasoningOptions(), Complete: checkReasoning, Profile: dialect.Profile{Chat: thinkingAsSeen},
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.AudioTranscriptions, api.Moderations,
 				api.Rerank, api.Responses, api.Models),
 			Notes: []string{"Usual address: http://localhost:8000/v1."},
