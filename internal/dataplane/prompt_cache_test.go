@@ -56,6 +56,9 @@ func TestThePrefixIsMarkedWhereItPays(t *testing.T) {
 	system := quotedText(longSystem)
 	blocks := `[{"type":"text","text":"a"},{"type":"text","text":` + system + `}]`
 	tools := `"tools":[{"name":"a","input_schema":{"type":"object"}},{"name":"b","description":` + system + `,"input_schema":{"type":"object"}}]`
+	deferred := `"tools":[{"name":"a","input_schema":{"type":"object"}},{"name":"b","description":` + system + `,"input_schema":{"type":"object"}},{"name":"c","defer_loading":true,"input_schema":{"type":"object"}},{"type":"mcp_toolset","mcp_server_name":"d","default_config":{"defer_loading":true}}]`
+	hidden := `"tools":[{"name":"c","description":` + system + `,"defer_loading":true,"input_schema":{"type":"object"}}]`
+	short := turns(`"be brief"`, `"more"`)
 	long := turns(system, `"more"`)
 	history := strings.Replace(turns(`"be brief"`, `"more"`), `"content":"hi"`, `"content":`+system, 1)
 	first := fmt.Sprintf(`{"model":%q,"max_tokens":100,"system":%s,"messages":[{"role":"user","content":"hi"}]}`, promptCacheModel, system)
@@ -67,6 +70,9 @@ func TestThePrefixIsMarkedWhereItPays(t *testing.T) {
 		{"the first turn", on, first, strings.Replace(first, `"system":`+system, `"system":[{"type":"text","text":`+system+`,`+mark+`}]`, 1)},
 		{"blocks", on, strings.Replace(first, system, blocks, 1), strings.Replace(first, system, strings.Replace(blocks, `}]`, `,`+mark+`}]`, 1), 1)},
 		{"tools without a system prompt", on, strings.Replace(first, `"system":`+system, tools, 1), strings.Replace(first, `"system":`+system, strings.TrimSuffix(tools, `}]`)+`,`+mark+`}]`, 1)},
+		{"deferred tools", on, strings.Replace(first, `"system":`+system, deferred, 1), strings.Replace(first, `"system":`+system, strings.Replace(deferred, `"input_schema":{"type":"object"}},{"name":"c"`, `"input_schema":{"type":"object"},`+mark+`},{"name":"c"`, 1), 1)},
+		{"deferred tools alone", on, strings.Replace(first, `"system":`+system, hidden, 1), strings.Replace(first, `"system":`+system, hidden, 1)},
+		{"tools that are only searched", on, strings.Replace(short, `"system":"be brief"`, hidden, 1), strings.Replace(short, `"system":"be brief"`, hidden, 1)},
 		{"a long history", on, history, strings.Replace(history, `"hello"}, {"role":"user","content":"more"`, `"hello"},{"role":"user","content":[{"type":"text","text":"more",`+mark+`}]`, 1)},
 		{"a mark of the client", on, strings.Replace(long, `"content":"hi"`, `"content":[{"type":"text","text":"hi",`+mark+`}]`, 1), strings.Replace(long, `"content":"hi"`, `"content":[{"type":"text","text":"hi",`+mark+`}]`, 1)},
 		{"short", on, turns(`"be brief"`, `"more"`), turns(`"be brief"`, `"more"`)},

@@ -100,18 +100,19 @@ func (a *Attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 			out, marked = append(out, jsonedit.Edit{Name: name, Value: value}), append(marked, name)
 		}
 	}
-	if size := len(tools.Raw()) + len(system.Raw()); size >= minPrefix {
+	loaded := loadedSize(tools)
+	if size := loaded + len(system.Raw()); size >= minPrefix {
 		prefix = size
 		if v := withBreakpoint(system); v != nil {
 			mark("system", v)
 		} else {
-			mark("tools", markLast(tools, func(jsonedit.Value) bool { return true }))
+			mark("tools", markTools(tools))
 		}
 	}
-	if len(tools.Raw())+len(system.Raw())+len(messages.Raw()) >= minPrefix {
+	if loaded+len(system.Raw())+len(messages.Raw()) >= minPrefix {
 		if turn := markTurn(messages); turn != nil {
 			mark("messages", turn)
-			prefix = len(tools.Raw()) + len(system.Raw()) + len(messages.Raw())
+			prefix = loaded + len(system.Raw()) + len(messages.Raw())
 		}
 	}
 	if len(marked) == 0 {
@@ -205,26 +206,45 @@ func markLast(list jsonedit.Value, may func(jsonedit.Value) bool) []byte {
 	if last.Kind() != jsonedit.Object || !may(last) {
 		return nil
 	}
-	raw := last.Raw()
+	return replaceLast(list, marked(last))
+}
+
+// marked returns an object with a breakpoint.
+func marked(object jsonedit.Value) []byte {
+	raw := object.Raw()
 	inner := bytes.TrimRight(raw[:len(raw)-1], " \t\r\n")
 	comma := ","
 	if len(inner) == 1 {
 		comma = ""
 	}
-	return replaceLast(list, slices.Concat(inner, []byte(comma+breakpoint+"}")))
+	return slices.Concat(inner, []byte(comma+breakpoint+"}"))
 }
 
 // replaceLast returns a list with another last element.
 func replaceLast(list jsonedit.Value, with []byte) []byte {
-	out := append(make([]byte, 0, len(list.Raw())+len(with)), '[')
-	var before []byte
-	for e := range list.Elements() {
-		if before != nil {
-			out = append(append(out, before...), ',')
-		}
-		before = e.Raw()
+	n := 0
+	for range list.Elements() {
+		n++
 	}
-	return append(append(out, with...), ']')
+	return replaceElement(list, n-1, with)
+}
+
+// replaceElement returns a list with another element at an index.
+func replaceElement(list jsonedit.Value, at int, with []byte) []byte {
+	out := append(make([]byte, 0, len(list.Raw())+len(with)), '[')
+	i := 0
+	for e := range list.Elements() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		raw := e.Raw()
+		if i == at {
+			raw = with
+		}
+		out = append(out, raw...)
+		i++
+	}
+	return append(out, ']')
 }
 
 // promptCacheUse is what the provider's prompt cache did for a request, in all

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 
+	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -30,6 +31,7 @@ type conversation struct {
 	client   dialect.ClientDialect
 	provider dialect.ProviderCodec
 	target   dialect.RequestTarget
+	dialect  api.Dialect  // of the target
 	streamed bool         // the client wants a stream
 	limit    int64        // of output tokens of the model; 0 if unknown, or if the codec knows it
 	learns   bool         // where the provider has its thinking is remembered
@@ -41,7 +43,7 @@ func (c *conversation) request(dst, body []byte) (_ []byte, changes []dialect.Pa
 		return nil, nil, err
 	}
 	c.decoded.Model, c.decoded.Stream = c.target.Model, c.streamed
-	clamps := clampMaxTokens(c.decoded, c.limit)
+	clamps := append(clampMaxTokens(c.decoded, c.limit), fitMarks(c.decoded, c.dialect)...)
 	dst, changes, err = c.provider.EncodeRequest(dst, c.decoded, c.target)
 	return dst, append(clamps, changes...), err
 }

@@ -69,7 +69,7 @@ func (a *Attempt) planWire() error {
 		if codec == nil {
 			return provider.OperationNotSupported(a.Target, r.Operation)
 		}
-		c := &conversation{client: r.Client, provider: codec, target: w.target, streamed: r.Stream}
+		c := &conversation{client: r.Client, provider: codec, target: w.target, dialect: w.dialect, streamed: r.Stream}
 		if w.dialect != api.DialectMessages {
 			c.limit = a.Target.Rule(a.Model).MaxOutput
 		}

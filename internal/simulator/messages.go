@@ -279,6 +279,7 @@ func readMessagesTools(c *checker, q *turn, m map[string]any) {
 		c.checkMembers(tool, path, "type", "name", "description", "input_schema", "cache_control", "strict", "defer_loading", "allowed_callers", "input_examples", "eager_input_streaming")
 		name := c.filled(tool, "name", path)
 		c.matches(name, at(path, "name"), messagesToolName())
+		c.deferred(tool, name, path)
 		c.text(tool, "description", path)
 		schema := c.object(tool["input_schema"], at(path, "input_schema"))
 		if kind, _ := schema["type"].(string); kind != "object" {

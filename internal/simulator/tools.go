@@ -249,3 +249,11 @@ func (c *chatStream) closeDelta(b []byte) []byte {
 	}
 	return append(b, `}]`...)
 }
+
+// deferred records a mistake for a cache mark on a tool that is not in the prompt.
+// https://docs.claude.com/en/docs/agents-and-tools/tool-use/tool-search-tool
+func (c *checker) deferred(tool map[string]any, name, path string) {
+	if tool["defer_loading"] == true && tool["cache_control"] != nil {
+		c.fail(at(path, "cache_control"), "Tool '%s' cannot have both defer_loading=true and cache_control set. Tools with defer_loading cannot use prompt caching.", name)
+	}
+}
