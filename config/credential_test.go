@@ -212,7 +212,7 @@ func TestSettingsNextToAManagedProviderAreRefused(t *testing.T) {
 		{"a key of a cloud", `{"provider":"@a","cloud_a_secret_access_key":"sekret"}`, "$.cloud_a_secret_access_key"},
 		{"a service account", `{"provider":"@a","cloud_b_service_account_json":{"private_key":"sekret"}}`, "$.cloud_b_service_account_json"},
 		{"a region", `{"provider":"@a","cloud_a_region":"us-east-1"}`, "$.cloud_a_region"},
-		{"a beta", `{"provider":"@a","vendorb_beta":"x"}`, "$.vendorb_beta"},
+		{"an organisation", `{"provider":"@a","vendora_organization":"x"}`, "$.vendora_organization"},
 		{"a resource", `{"provider":"@a","resource_name":"r"}`, "$.resource_name"},
 		{"a deployment", `{"virtual_key":"@a","deployment_id":"d"}`, "$.deployment_id"},
 		{"deployments", `{"provider":"@a","deployments":[{"deployment_id":"d","alias":"a","api_version":"v"}]}`, "$.deployments"},
@@ -229,6 +229,7 @@ func TestSettingsNextToAManagedProviderAreRefused(t *testing.T) {
 	for _, text := range []string{
 		`{"provider":"@a","cloud_a_session_token":"","cloud_a_region":""}`,
 		`{"provider":"@a","virtual_key":"a"}`,
+		`{"provider":"@a","vendorb_beta":"x","cloud_c_entra_scope":"s","api_version":"v"}`,
 		`{"provider":"openai","api_key":"sekret","virtual_key":"a","vendora_project":"p"}`,
 	} {
 		if _, err := config.Parse([]byte(text)); err != nil {

@@ -43,16 +43,27 @@ type option struct {
 	listed    bool     // in the specification; otherwise an extension
 	choices   []string // nil: any string
 	otherwise string   // another spelling
+	harmless  bool     // may be set next to a managed provider: see IsHarmless
 }
+
+// IsHarmless reports whether an option carries no credential, and changes neither where
+// requests are sent nor the account or model that serves them. A config may set it for a
+// managed provider, and for a provider that the request names.
+func IsHarmless(name string) bool {
+	return name == apiVersion || slices.ContainsFunc(options, func(o option) bool { return o.harmless && o.name == name })
+}
+
+// apiVersion is an option with a field of its own.
+const apiVersion = "api_version"
 
 // options are the provider options with string values. The service account is
 // an object and has its own field.
 var options = []option{
 	{name: "vendora_organization", listed: true, doc: "organisation that an openai request is billed to"},
 	{name: "vendora_project", listed: true, doc: "project that an openai request belongs to"},
-	{name: "vendora_beta", doc: "beta features to request from openai"},
-	{name: "vendorb_beta", listed: true, doc: "beta features to request from anthropic, separated by commas"},
-	{name: "vendorb_version", doc: "version of the anthropic API"},
+	{name: "vendora_beta", harmless: true, doc: "beta features to request from openai"},
+	{name: "vendorb_beta", harmless: true, listed: true, doc: "beta features to request from anthropic, separated by commas"},
+	{name: "vendorb_version", harmless: true, doc: "version of the anthropic API"},
 
 	{name: "cloud_a_access_key_id", listed: true, secret: true, doc: "access key of bedrock or sagemaker"},
 	{name: "cloud_a_secret_access_key", listed: true, secret: true, doc: "secret of the access key"},
@@ -87,8 +98,8 @@ var options = []option{
 	{name: "cloud_c_deployment_name", listed: true, doc: "azure-ai deployment"},
 	{name: "cloud_c_deployment_type", listed: true, choices: []string{"serverless", "managed"}, doc: "kind of azure-ai deployment"},
 	{name: "cloud_c_endpoint_name", listed: true, doc: "azure-ai endpoint"},
-	{name: "cloud_c_api_version", listed: true, doc: "version of the azure-ai API"},
-	{name: "cloud_c_entra_scope", listed: true, doc: "scope of the Entra token"},
+	{name: "cloud_c_api_version", harmless: true, listed: true, doc: "version of the azure-ai API"},
+	{name: "cloud_c_entra_scope", harmless: true, listed: true, doc: "scope of the Entra token"},
 	{name: "cloud_c_auth_mode", choices: []string{"apiKey", "entra", "managed", "workload"}, doc: "authentication method; apiKey by default"},
 	{name: "cloud_c_entra_client_id", doc: "Entra application"},
 	{name: "cloud_c_entra_client_secret", secret: true, doc: "secret of the Entra application"},
@@ -107,8 +118,8 @@ var options = []option{
 	{name: "stability_client_id", doc: "client of stability-ai"},
 	{name: "stability_client_user_id", otherwise: "stability_user_id", doc: "user of that client"},
 	{name: "stability_client_version", otherwise: "stability_version", doc: "version of that client"},
-	{name: "mistral_fim_completion", choices: []string{"true", "false"}, doc: "fill-in-the-middle completions of mistral-ai"},
-	{name: "oracle_api_version", doc: "version of the oracle API"},
+	{name: "mistral_fim_completion", harmless: true, choices: []string{"true", "false"}, doc: "fill-in-the-middle completions of mistral-ai"},
+	{name: "oracle_api_version", harmless: true, doc: "version of the oracle API"},
 	{name: "oracle_region", doc: "region of oracle"},
 	{name: "oracle_compartment_id", doc: "compartment of oracle"},
 	{name: "oracle_serving_mode", doc: "serving mode of oracle"},

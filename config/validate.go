@@ -59,7 +59,7 @@ func (r *reader) managed(at string, c *Config) {
 		r.fault(property(at, "virtual_key"), "must be absent, since provider names the managed provider "+quote(c.Provider)+"; keep one of the two")
 	}
 	for _, f := range nodes.fields {
-		if !f.secret && !f.setting {
+		if !f.secret && !f.setting || IsHarmless(f.name) {
 			continue
 		}
 		if _, given := f.write(writer{nodes: nodes}, c); given {

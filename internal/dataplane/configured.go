@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/provider"
 	"modelgate/internal/secret"
 )
 
@@ -95,6 +96,7 @@ func (x *exchange) resolveLeaves(leaves []*config.Config, saved bool) error {
 			if !c.configured {
 				x.opts.markTaken(out.Target)
 			}
+			x.noteUnusedOptions(leaf, out.Target, c.configured)
 			continue
 		}
 		if leaf.Passthrough && !c.configured && !x.opts.namesProvider() {
@@ -266,15 +268,61 @@ func (x *exchange) choiceFor(leaf *config.Config) providerChoice {
 		model:      x.modelOf(leaf),
 		configured: true,
 	}
-	c.clientKey = x.takesClientKey(leaf)
+	c.clientKey, c.harmless = x.takesClientKey(leaf), harmlessOnly(c.options)
 	if slug := x.filledProvider(leaf); slug != "" {
 		c.provider = "@" + slug
 	} else if providerFromRequest(leaf) {
 		// A credential in the config is for the provider in the config.
 		c.provider, c.virtualKey, c.configured = x.opts.provider, x.opts.virtualKey, false
-		c.key, c.options = secret.String{}, x.opts.options
+		c.key, c.options = secret.String{}, x.optionsOfRequest(c.options)
 	}
 	return c
+}
+
+// optionsOfRequest returns the options of a provider that the request names: those of its
+// headers and those of the config, which win. A saved config sets only harmless ones: it
+// must not decide where the client's credential is sent.
+func (x *exchange) optionsOfRequest(configured map[string]string) map[string]string {
+	if len(configured) == 0 {
+		return x.opts.options
+	}
+	all := make(map[string]string, len(configured)+len(x.opts.options))
+	maps.Copy(all, x.opts.options)
+	for name, value := range configured {
+		if x.entry.Config == "" || config.IsHarmless(name) {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// noteUnusedOptions announces the options of a leaf that have no effect on its target,
+// because the target is managed or the request names it.
+func (x *exchange) noteUnusedOptions(leaf *config.Config, t *provider.Target, configured bool) {
+	managed := t.Slug != ""
+	if configured && !managed {
+		return
+	}
+	list := x.options(leaf)
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if !t.Spec.Takes(name) || !config.IsHarmless(name) && (managed || x.entry.Config != "") {
+			x.noteIgnored(name)
+		}
+	}
+}
+
+// harmlessOnly returns the options that managed providers accept, nil if there are none.
+func harmlessOnly(options map[string]string) map[string]string {
+	var out map[string]string
+	for name, value := range options {
+		if config.IsHarmless(name) {
+			if out == nil {
+				out = make(map[string]string, 1)
+			}
+			out[name] = value
+		}
+	}
+	return out
 }
 
 // takesClientKey reports whether a provider that the config names without a credential

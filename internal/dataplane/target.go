@@ -20,7 +20,8 @@ type providerChoice struct {
 	key        secret.String
 	customHost string
 	options    map[string]string
-	model      string // the requested model; empty if the request names none
+	harmless   map[string]string // options of the config that managed providers accept too
+	model      string            // the requested model; empty if the request names none
 
 	// configured is true if a config chose: the client's own credential is for this
 	// provider only if clientKey is true and the config has none.
@@ -143,6 +144,9 @@ func (x *exchange) managed(slug string, c providerChoice) (*provider.Target, err
 	t, err := entry.TargetFor(c.model)
 	if err != nil {
 		return nil, err
+	}
+	if len(c.harmless) > 0 {
+		t = t.WithOptions(c.harmless)
 	}
 	return t, x.checkModels(t, c.model)
 }

@@ -107,6 +107,24 @@ func (t *Target) With(key secret.String, options map[string]string) *Target {
 	return &other
 }
 
+// WithOptions returns a copy of the target with the options of o that its provider has, in
+// addition to its own. They must not change its address or credential.
+func (t *Target) WithOptions(o map[string]string) *Target {
+	other := *t
+	other.Options = maps.Clone(t.Options)
+	for name, value := range o {
+		if !t.Takes(name) {
+			continue
+		}
+		if other.Options == nil {
+			other.Options = make(map[string]string, len(o))
+		}
+		short := strings.TrimPrefix(name, t.OptionPrefix)
+		other.Options[name], other.Options[short] = value, value
+	}
+	return &other
+}
+
 // MachineIdentity says how far a managed provider may use the identity of the
 // gateway's machine. A target without a slug may not use it.
 type MachineIdentity uint8
