@@ -39,7 +39,7 @@ func TestConfigWithoutACredentialTakesTheClients(t *testing.T) {
 		}
 	}
 	got = "nothing"
-	res := g.Do(func() *http.Request { // the gateway key is no credential for a provider
+	res := g.Do(func() *http.Request { // the gateway key is not a credential for a provider
 		req := g.Request("POST", "/chat/completions", plainChat, "x-gateway-provider", "", "x-gateway-config", `{"provider":"openai-compatible",`+host+`}`, "Authorization", "Bearer "+gatewaytest.Key)
 		req.Header.Del("x-gateway-api-key")
 		return req

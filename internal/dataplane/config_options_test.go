@@ -37,8 +37,8 @@ func TestOptionsOfConfigsWithoutAProviderAreAppliedOrAnnounced(t *testing.T) {
 		sent         string // part of the request line and of the header of beta flags
 		params       string // part of the announcements; empty if the options are not announced
 	}{
-		{"beside a managed provider", `{"provider":"@claude","vendorb_beta":"flag-1"}`, nil, "flag-1", ""},
-		{"beside a managed provider in a target", `{"strategy":{"mode":"single"},"targets":[{"virtual_key":"claude","vendorb_beta":"flag-1"}]}`, nil, "flag-1", ""},
+		{"next to a managed provider", `{"provider":"@claude","vendorb_beta":"flag-1"}`, nil, "flag-1", ""},
+		{"next to a managed provider in a target", `{"strategy":{"mode":"single"},"targets":[{"virtual_key":"claude","vendorb_beta":"flag-1"}]}`, nil, "flag-1", ""},
 		{"for a managed provider of the request", `{` + retry + `,"vendorb_beta":"flag-1"}`, []string{"x-gateway-provider", "@claude"}, "flag-1", ""},
 		{"for a provider of the request", `{` + retry + `,"vendorb_beta":"flag-1"}`, anthropic, "flag-1", ""},
 		{"over the header", `{` + retry + `,"vendorb_beta":"flag-1"}`, append(anthropic, "x-gateway-vendorb-beta", "flag-2"), "flag-1", ""},

@@ -68,7 +68,7 @@ func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
 }
 
 // isConfigID reports whether text may be the id or slug of a saved config, rather than
-// JSON that is no object, or anything else.
+// other JSON or text.
 func isConfigID(text string) bool {
 	other := strings.ContainsFunc(text, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.@", r))

@@ -80,7 +80,7 @@ func TestEveryRefusalHasItsCodeAndIsRecorded(t *testing.T) {
 		{"config that is a string", chat, plainChat, []string{"x-gateway-config", `"pc-nobody"`}, 400, "AB01", "x-gateway-config", "AB01"},
 		{"config that is null", chat, plainChat, []string{"x-gateway-config", `null`}, 400, "AB01", "x-gateway-config", "AB01"},
 		{"config that is a number", chat, plainChat, []string{"x-gateway-config", `12`}, 400, "AB01", "x-gateway-config", "AB01"},
-		{"config that is no id", chat, plainChat, []string{"x-gateway-config", `provider=openai`}, 400, "AB01", "x-gateway-config", "AB01"},
+		{"config that is not an id", chat, plainChat, []string{"x-gateway-config", `provider=openai`}, 400, "AB01", "x-gateway-config", "AB01"},
 		{"config unknown name", chat, plainChat, []string{"x-gateway-config", "pc-nobody"}, 404, "unknown_config", "x-gateway-config", "pc-nobody"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

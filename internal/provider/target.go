@@ -107,24 +107,6 @@ func (t *Target) With(key secret.String, options map[string]string) *Target {
 	return &other
 }
 
-// WithOptions returns a copy of the target with the options of o that its provider has, in
-// addition to its own. They must not change its address or credential.
-func (t *Target) WithOptions(o map[string]string) *Target {
-	other := *t
-	other.Options = maps.Clone(t.Options)
-	for name, value := range o {
-		if !t.Takes(name) {
-			continue
-		}
-		if other.Options == nil {
-			other.Options = make(map[string]string, len(o))
-		}
-		short := strings.TrimPrefix(name, t.OptionPrefix)
-		other.Options[name], other.Options[short] = value, value
-	}
-	return &other
-}
-
 // MachineIdentity says how far a managed provider may use the identity of the
 // gateway's machine. A target without a slug may not use it.
 type MachineIdentity uint8
@@ -298,30 +280,6 @@ func isAbsoluteURL(path string) bool {
 // Option returns the value of an option, or its default. The option may also be
 // set under its name in config objects, which begins with OptionPrefix.
 func (t *Target) Option(name string) string { return t.option(t.Options, name) }
-
-// Takes reports whether the provider has an option of this name, with or
-// without OptionPrefix.
-func (s *Spec) Takes(name string) bool {
-	short := strings.TrimPrefix(name, s.OptionPrefix)
-	return slices.ContainsFunc(s.Options, func(o Option) bool { return o.Name == name || o.Name == short })
-}
-
-func (s *Spec) option(given map[string]string, name string) string {
-	if v, ok := given[name]; ok {
-		return v
-	}
-	if s.OptionPrefix != "" {
-		if v, ok := given[s.OptionPrefix+name]; ok {
-			return v
-		}
-	}
-	for _, o := range s.Options {
-		if o.Name == name {
-			return o.Default
-		}
-	}
-	return ""
-}
 
 // hostOption matches values of options that are part of a host: they cannot end
 // the host name or begin another. A region is a single label, so that it cannot

@@ -124,7 +124,7 @@ func TestListParametersMayBeRepeated(t *testing.T) {
 		}
 	}
 	if a := root.Call("GET", "/analytics/groups/model?page_size=1&page_size=2", ""); a.Status != 400 || !strings.Contains(a.Body, "page_size") {
-		t.Errorf("a repeated parameter that is no list: %d %s", a.Status, a.Body)
+		t.Errorf("a repeated parameter that is not a list: %d %s", a.Status, a.Body)
 	}
 }
 

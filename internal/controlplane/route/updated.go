@@ -102,7 +102,7 @@ func (a *API) describeUpdates() {
 	}
 }
 
-// responseSchema returns the schema of an operation's response, nil if that is no object.
+// responseSchema returns the schema of an operation's response, nil if that is not an object.
 func responseSchema(doc *huma.OpenAPI, op *huma.Operation) *huma.Schema {
 	res := op.Responses["200"]
 	if res == nil || res.Content["application/json"] == nil {

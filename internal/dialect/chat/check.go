@@ -53,8 +53,8 @@ func needLogprobs(_ jsonedit.Value, d *jsonedit.Doc) *grammar.Fault {
 }
 
 // needStream refuses options of a stream that the request does not ask for, as OpenAI
-// does. A stream that is false is left to the provider: the test suites of OpenAI's own
-// clients send both together. https://platform.openai.com/docs/api-reference/chat/create
+// does. With stream false the provider decides: the test suites of OpenAI's own clients
+// send both together. https://platform.openai.com/docs/api-reference/chat/create
 func needStream(_ jsonedit.Value, d *jsonedit.Doc) *grammar.Fault {
 	if _, sent := findParam(d, "stream"); sent {
 		return nil
