@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -70,6 +72,35 @@ func (e *exporter) run(ctx context.Context, p *program, body map[string]any, fil
 		return err
 	}
 	fmt.Fprintf(p.out, "%d rows, %d bytes in %s\n", rows, size, file)
+	return e.reportOmissions(ctx, p, body, rows)
+}
+
+// mostExportedRows is the limit of the rows of an export, the newest of its range.
+const mostExportedRows = 50_000
+
+// reportOmissions prints what the request selected and the file does not contain.
+func (e *exporter) reportOmissions(ctx context.Context, p *program, body map[string]any, rows int64) error {
+	if rows >= mostExportedRows {
+		fmt.Fprintf(p.err, "the file has the newest %d entries of the range; export older ones with an earlier --to\n", rows)
+	}
+	path := "/logs/exports/field-restrictions"
+	if workspace, ok := body["workspace_id"].(string); ok {
+		path += "?workspace_id=" + url.QueryEscape(workspace)
+	}
+	response, err := e.ask.do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	var denied struct {
+		Fields []string `json:"denied_fields"`
+	}
+	if err := json.Unmarshal(response, &denied); err != nil {
+		return err
+	}
+	asked, _ := body["requested_data"].([]string)
+	if left := slices.DeleteFunc(denied.Fields, func(f string) bool { return !slices.Contains(asked, f) }); len(left) > 0 {
+		fmt.Fprintf(p.err, "the organisation excludes these fields from exports, so the file does not have them: %s\n", strings.Join(left, ", "))
+	}
 	return nil
 }
 

@@ -15,13 +15,19 @@ import (
 // asked for, one after the other.
 func exporting(t *testing.T, states ...string) (url string, asked *[]string) {
 	t.Helper()
+	return exportingRows(t, 2, states...)
+}
+
+// exportingRows is [exporting] of a number of rows.
+func exportingRows(t *testing.T, rows int, states ...string) (url string, asked *[]string) {
+	t.Helper()
 	asked = new([]string)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/logs/exports/e/download", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"signed_url":"http://%s/file"}`, r.Host)
 	})
 	mux.HandleFunc("/v1/logs/exports/e", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"status":%q,"rows":2,"error":"the reason"}`, states[0])
+		fmt.Fprintf(w, `{"status":%q,"rows":%d,"error":"the reason"}`, states[0], rows)
 		states = states[1:]
 	})
 	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) {
@@ -29,6 +35,9 @@ func exporting(t *testing.T, states ...string) (url string, asked *[]string) {
 			w.WriteHeader(http.StatusBadRequest)
 		}
 		io.WriteString(w, "id\r\n1\r\n2\r\n")
+	})
+	mux.HandleFunc("/v1/logs/exports/field-restrictions", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"denied_fields":["cost","metadata"]}`)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -48,6 +57,9 @@ func TestAPartOfTheLogIsWrittenToAFile(t *testing.T) {
 	if text, err := os.ReadFile(file); code != 0 || err != nil || string(text) != "id\r\n1\r\n2\r\n" || out != "2 rows, 10 bytes in "+file+"\n" {
 		t.Errorf("exit code %d, %q %q; file %q, %v", code, out, errs, text, err)
 	}
+	if errs != "the organisation excludes these fields from exports, so the file does not have them: cost\n" {
+		t.Errorf("standard error has %q", errs)
+	}
 	want := `/v1/logs/exports {"filters":{"status_code":[429],"time_of_generation_max":"2026-11-02T00:00:00Z","time_of_generation_min":"2026-11-01T00:00:00Z"},"format":"csv","requested_data":["id","cost"],"workspace_id":"w"}`
 	if len(*asked) != 2 || (*asked)[0] != want || (*asked)[1] != "/v1/logs/exports/e/start " {
 		t.Errorf("asked %q, want first %s", *asked, want)
@@ -65,5 +77,13 @@ func TestAnExportThatFailsLeavesNoFile(t *testing.T) {
 		if code, _, _ := invoke(t, nil, "", append([]string{"logs", "export"}, args...)...); code != 2 {
 			t.Errorf("%v: exit code %d, want 2", args, code)
 		}
+	}
+}
+
+func TestAnExportThatIsCutSaysSo(t *testing.T) {
+	address, _ := exportingRows(t, 50_000, "success")
+	code, _, errs := invoke(t, nil, "", "logs", "export", "--url", address, "--key", "k", "--out", filepath.Join(t.TempDir(), "log.csv"), "--fields", "id")
+	if code != 0 || errs != "the file has the newest 50000 entries of the range; export older ones with an earlier --to\n" {
+		t.Errorf("exit code %d, standard error %q", code, errs)
 	}
 }
