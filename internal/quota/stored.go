@@ -51,6 +51,7 @@ type Budget struct {
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty"`
 	PeriodicReset     string   `json:"periodic_reset,omitempty"`      // "monthly", "weekly" or empty
 	PeriodicResetDays int      `json:"periodic_reset_days,omitempty"` // zero for none
+	TimeZone          string   `json:"time_zone,omitempty"`           // IANA name of the time zone of resets; empty is UTC
 	OnBudgetEnd       string   `json:"on_budget_end,omitempty"`       // "stop", or empty for finish
 
 	// NextResetAt is the time of the next reset; zero is never.

@@ -169,6 +169,7 @@ type Usage struct {
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty" minimum:"1" maximum:"1000000000000000"`
 	PeriodicReset     string   `json:"periodic_reset,omitempty" enum:"monthly,weekly"`
 	PeriodicResetDays int      `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365"`
+	TimeZone          string   `json:"time_zone,omitempty" maxLength:"64" doc:"Time zone of periodic resets, such as Europe/Berlin; defaults to UTC"`
 	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"finish admits requests while anything is left of the budget; stop ends streams when it is used up, and rejects other requests whose largest possible use does not fit"`
 }
 

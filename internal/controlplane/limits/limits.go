@@ -32,7 +32,7 @@ const (
 	weekly  = "weekly"
 )
 
-// firstWeekday is the day on which weekly budgets are reset, at 00:00 UTC.
+// firstWeekday is the day on which weekly budgets are reset, at 00:00 in their time zone.
 const firstWeekday = time.Sunday
 
 // BudgetInput is usage_limits in a request. The route checks its ranges, and
@@ -41,9 +41,10 @@ type BudgetInput struct {
 	CreditLimit       *float64 `json:"credit_limit,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"Limit in US dollars, or in tokens (minimum 100). Omit to track usage without a limit."`
 	Type              string   `json:"type,omitempty" enum:"cost,tokens" default:"cost"`
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"Less than credit_limit"`
-	PeriodicReset     *string  `json:"periodic_reset,omitempty" nullable:"true" enum:"monthly,weekly" doc:"On the first of the month or on Sunday, 00:00 UTC"`
+	PeriodicReset     *string  `json:"periodic_reset,omitempty" nullable:"true" enum:"monthly,weekly" doc:"On the first of the month or on Sunday, 00:00 in time_zone"`
 	PeriodicResetDays *int     `json:"periodic_reset_days,omitempty" nullable:"true" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
 	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"Time of the first reset in ISO 8601 format, in the future; a day means 00:00 UTC"`
+	TimeZone          string   `json:"time_zone,omitempty" maxLength:"64" doc:"Time zone of periodic resets, such as Europe/Berlin; defaults to UTC"`
 	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" default:"finish" doc:"finish admits requests while anything is left of the budget and lets their responses finish; stop ends streams when the budget is used up, and rejects other requests whose largest possible use does not fit"`
 }
 
@@ -63,7 +64,7 @@ func (in *BudgetInput) Apply(field string, old *Budget, now time.Time) (*Budget,
 	if in.OnBudgetEnd == quota.Stop {
 		u.OnBudgetEnd = quota.Stop
 	}
-	if in.PeriodicReset != nil {
+	if u.TimeZone = in.TimeZone; in.PeriodicReset != nil {
 		u.PeriodicReset = *in.PeriodicReset
 	}
 	if in.PeriodicResetDays != nil {
@@ -93,8 +94,10 @@ func (in *BudgetInput) check(field string) error {
 		return route.Invalid(field+".alert_threshold", "must be less than credit_limit")
 	case in.PeriodicReset != nil && in.PeriodicResetDays != nil:
 		return route.Invalid(field+".periodic_reset_days", "cannot be combined with periodic_reset; send one of them")
+	case in.TimeZone != "" && in.PeriodicReset == nil && in.PeriodicResetDays == nil:
+		return route.Invalid(field+".time_zone", "requires periodic_reset or periodic_reset_days")
 	}
-	return nil
+	return checkZone(field+".time_zone", in.TimeZone)
 }
 
 // ParseReset parses the time of a reset: an ISO 8601 time, or a day, which begins at
@@ -133,28 +136,30 @@ func (u *Budget) inherit(old *Budget, now time.Time) {
 }
 
 func (u Budget) samePeriod(v Budget) bool {
-	return u.PeriodicReset == v.PeriodicReset && u.PeriodicResetDays == v.PeriodicResetDays &&
+	return u.PeriodicReset == v.PeriodicReset && u.PeriodicResetDays == v.PeriodicResetDays && u.TimeZone == v.TimeZone &&
 		(u.PeriodicReset != "" || u.PeriodicResetDays != 0)
 }
 
 // next returns the first reset after now, zero for a budget without a period.
 func (u Budget) next(now time.Time) time.Time {
-	today := midnight(now)
+	at := u.location()
+	local := now.In(at)
+	today := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, at)
 	switch {
 	case u.PeriodicReset == monthly:
-		return time.Date(today.Year(), today.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+		return time.Date(today.Year(), today.Month()+1, 1, 0, 0, 0, 0, at).UTC()
 	case u.PeriodicReset == weekly:
 		days := (int(firstWeekday-today.Weekday())+6)%7 + 1
-		return today.AddDate(0, 0, days)
+		return today.AddDate(0, 0, days).UTC()
 	case u.PeriodicResetDays > 0:
-		from := u.NextResetAt
+		from := u.NextResetAt.In(at)
 		if from.IsZero() {
 			from = today
 		}
 		for !from.After(now) {
 			from = from.AddDate(0, 0, u.PeriodicResetDays)
 		}
-		return from
+		return from.UTC()
 	}
 	return time.Time{}
 }
@@ -255,6 +260,7 @@ type BudgetResponse struct {
 	ThresholdSent     bool       `json:"is_threshold_alerts_sent"`
 	ExhaustedSent     bool       `json:"is_exhausted_alerts_sent"`
 	ExpiredSent       bool       `json:"is_expired_alerts_sent"`
+	TimeZone          string     `json:"time_zone,omitempty"`
 }
 
 // Response returns u at the total spend all and with the status of its object. Nil, no
@@ -266,7 +272,7 @@ func (u *Budget) Response(all reqlog.Spend, status string) *BudgetResponse {
 	a := &BudgetResponse{
 		CreditLimit: u.CreditLimit, Type: u.Type, AlertThreshold: u.AlertThreshold,
 		NextUsageResetAt: route.Time(u.NextResetAt), CurrentUsage: u.Used(all), Status: status, LastResetAt: route.Time(u.LastResetAt), OnBudgetEnd: cmp.Or(u.OnBudgetEnd, "finish"),
-		ThresholdSent: u.ThresholdSent, ExhaustedSent: u.ExhaustedSent, ExpiredSent: status == store.Expired,
+		ThresholdSent: u.ThresholdSent, ExhaustedSent: u.ExhaustedSent, ExpiredSent: status == store.Expired, TimeZone: u.TimeZone,
 	}
 	if u.PeriodicReset != "" {
 		a.PeriodicReset = &u.PeriodicReset

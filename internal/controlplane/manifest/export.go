@@ -148,7 +148,7 @@ func usage(u *limits.Budget) *settings.Usage {
 		return nil
 	}
 	return &settings.Usage{
-		Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, PeriodicReset: u.PeriodicReset, PeriodicResetDays: u.PeriodicResetDays, OnBudgetEnd: u.OnBudgetEnd,
+		Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, PeriodicReset: u.PeriodicReset, PeriodicResetDays: u.PeriodicResetDays, TimeZone: u.TimeZone, OnBudgetEnd: u.OnBudgetEnd,
 	}
 }
 

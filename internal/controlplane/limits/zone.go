@@ -1,0 +1,28 @@
+package limits
+
+import (
+	"time"
+	_ "time/tzdata" // containers without a database of time zones
+
+	"modelgate/internal/controlplane/route"
+)
+
+// checkZone returns an error unless name is empty or a time zone of the IANA database.
+func checkZone(field, name string) error {
+	if name == "" {
+		return nil
+	}
+	if _, err := time.LoadLocation(name); err != nil || name == time.Local.String() {
+		return route.Invalid(field, "must be a time zone such as Europe/Berlin, not %.60q", name)
+	}
+	return nil
+}
+
+// location returns the time zone in which u is reset.
+func (u Budget) location() *time.Location {
+	at, err := time.LoadLocation(u.TimeZone) // empty is UTC
+	if err != nil {
+		return time.UTC // was checked when it was stored
+	}
+	return at
+}
