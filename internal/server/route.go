@@ -127,6 +127,16 @@ func (s *Server) isModelRoute(r *http.Request) bool {
 	return ok && s.Off.CheckPath(path) == nil
 }
 
+// documentRoutes adds the routes that the control plane does not serve to its description.
+func (s *Server) documentRoutes() {
+	for _, r := range dataplane.Routes() {
+		s.control.Document(route.Documented{Method: r.Method, Path: r.Path, Tag: "Models", Summary: r.Summary})
+	}
+	for _, r := range controlplane.LogRoutes() {
+		s.control.Document(r)
+	}
+}
+
 // controlRoutes returns the routes of the control plane, as method and path.
 func (s *Server) controlRoutes() []string {
 	var list []string

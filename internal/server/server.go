@@ -313,12 +313,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Counted: s.ledger.AwaitCounted, Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime,
 		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: importRecorder{s.ledger, s.tail}, Kept: s.logPolicy, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(), Off: s.Off, Retention: s.Retention, Version: s.Version,
 	})
-	for _, r := range dataplane.Routes() {
-		s.control.Document(route.Documented{Method: r.Method, Path: r.Path, Tag: "Models", Summary: r.Summary})
-	}
-	for _, r := range controlplane.LogRoutes() {
-		s.control.Document(r)
-	}
+	s.documentRoutes()
 }
 
 // orNone converts d: zero is the default and a negative value no limit.

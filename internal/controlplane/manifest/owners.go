@@ -173,8 +173,7 @@ func (p *plan) budget(want *settings.Usage, stored *json.RawMessage) (relieved b
 }
 
 func input(u settings.Usage) limits.BudgetInput {
-	in := limits.BudgetInput{Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, OnBudgetEnd: u.OnBudgetEnd}
-	in.TimeZone = u.TimeZone
+	in := limits.BudgetInput{Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, TimeZone: u.TimeZone, OnBudgetEnd: u.OnBudgetEnd}
 	if u.PeriodicReset != "" {
 		in.PeriodicReset = &u.PeriodicReset
 	}
