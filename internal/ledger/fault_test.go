@@ -299,3 +299,34 @@ func TestRejectedRequestsFillNoMemory(t *testing.T) {
 		})
 	}
 }
+
+// TestASlowDiskHoldsAttemptsForAWhile sends attempts while a write takes long, although
+// attempts are rejected when writes fail.
+func TestASlowDiskHoldsAttemptsForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(ledger.Disk)
+		l := mustOpen(t, disk.On(ledger.Options{Dir: t.TempDir(), OnFull: ledger.Reject}))
+		for _, tt := range []struct {
+			slow time.Duration
+			want error
+		}{{ledger.HoldTime / 2, nil}, {2 * ledger.HoldTime, ledger.ErrFull}} {
+			held, release := disk.Hang()
+			first, second := make(chan error, 1), make(chan error, 1)
+			go func() { first <- l.RecordIntent(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
+			<-held
+			go func() { second <- l.RecordIntent(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
+			time.Sleep(tt.slow)
+			if !l.Blocked() {
+				t.Error("the ledger is not blocked by a write that hangs")
+			}
+			release()
+			if err := <-first; err != nil {
+				t.Errorf("the attempt of the write: %v", err)
+			}
+			if err := <-second; !errors.Is(err, tt.want) {
+				t.Errorf("an attempt during a write of %s: %v, want %v", tt.slow, err, tt.want)
+			}
+		}
+		mustClose(t, l)
+	})
+}

@@ -32,10 +32,11 @@ const (
 	Block      FullPolicy = "block"       // attempts wait up to HoldTime and are then rejected; ends of responses wait
 	DropBodies FullPolicy = "drop_bodies" // recorded bodies are dropped and counted; otherwise like Reject
 	DropRows   FullPolicy = "drop_rows"   // nothing waits; bodies, then records without space, are lost and counted
-	Reject     FullPolicy = "reject"      // new attempts are rejected; ended exchanges wait in memory
+	Reject     FullPolicy = "reject"      // new attempts are rejected, after HoldTime if the disk is only slow; ended exchanges wait in memory
 )
 
-// HoldTime is how long an attempt waits until something can be written with [Block].
+// HoldTime is how long an attempt waits until something can be written, with [Block] or
+// while a write takes long.
 const HoldTime = 10 * time.Second
 
 // SyncMode says when an attempt may be sent.

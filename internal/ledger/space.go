@@ -75,9 +75,10 @@ func (l *Ledger) fitsPending(size int) bool {
 	return len(l.pending)+size <= maxPending || size > maxPending/2 && len(l.pending) <= maxPending/2
 }
 
-// refuses reports whether an attempt is rejected at once.
+// refuses reports whether an attempt is rejected at once. While a write only takes long,
+// it waits up to HoldTime.
 func (l *Ledger) refuses(kind byte) bool {
-	return l.rejectsAttempts() && kind == kindIntent && (l.writeStalled() || !l.fits(kind, intentSize))
+	return l.rejectsAttempts() && kind == kindIntent && (l.failedWrite != nil || l.closed || !l.fitsSegments(kind, intentSize))
 }
 
 // writeStalled reports whether writes fail or take unusually long.

@@ -148,6 +148,8 @@ func (s *Server) controlRoutes() []string {
 	return list
 }
 
+var errNotFound = apierr.New(apierr.NotFound, "path not found; model routes begin with /v1/")
+
 // serveOther serves the root and unknown paths.
 func serveOther(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/" {

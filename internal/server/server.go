@@ -21,7 +21,6 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"modelgate/internal/apierr"
 	"modelgate/internal/clientaddr"
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/exports"
@@ -384,5 +383,3 @@ func (s *Server) Close() error {
 	}
 	return errors.Join(errs...)
 }
-
-var errNotFound = apierr.New(apierr.NotFound, "path not found; model routes begin with /v1/")
