@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"modelgate/api"
@@ -24,6 +24,9 @@ const (
 	batchesPath  = "/messages/batches"
 )
 
+// batchPath matches what follows batchesPath in the paths whose responses are batches.
+var batchPath = regexp.MustCompile(`^(/|/[^/]+(/cancel)?)?$`)
+
 // maxBatches bounds a list of batches, of which there are at most 1000 of half a kilobyte.
 const maxBatches = 8 << 20
 
@@ -31,7 +34,7 @@ const maxBatches = 8 << 20
 // the gateway's. It reports whether the content of res has changed; it is then not encoded.
 func (p *Plane) ownResultsURLs(r *http.Request, x *exchange, res *pipeline.Response) (changed bool, err error) {
 	base, rest, ok := strings.Cut(x.entry.Path, batchesPath)
-	if !ok || x.Operation != api.Proxy || res.Status >= 300 || strings.HasSuffix(rest, "/results") || rest != "" && rest[0] != '/' || !isJSON(res.Header) {
+	if !ok || x.Operation != api.Proxy || res.Status >= 300 || !batchPath.MatchString(rest) {
 		return false, nil
 	}
 	if res.Bytes == nil && res.Body != nil {
@@ -63,11 +66,6 @@ func refuseBatches(err error) error {
 	return apierr.New(apierr.UpstreamFailed, "the addresses of results in the provider's batches could not be replaced: %v", err).WithCode("upstream_unreadable")
 }
 
-func isJSON(h http.Header) bool {
-	media, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
-	return media == "application/json"
-}
-
 // decoded returns the content of a response without its encoding.
 func decoded(res *pipeline.Response) ([]byte, error) {
 	coding := res.Header.Get("Content-Encoding")
@@ -82,15 +80,17 @@ func decoded(res *pipeline.Response) ([]byte, error) {
 	return io.ReadAll(d)
 }
 
-// resultsURLs returns the addresses of results in a batch or a list of batches.
+// resultsURLs returns the addresses of results at a host in a batch or a list of batches.
 func resultsURLs(body []byte) (list []jsonedit.Value) {
 	root, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return nil
 	}
 	add := func(batch jsonedit.Value) {
-		if v, ok := batch.Get(resultsField); ok && v.Kind() == jsonedit.String {
-			list = append(list, v)
+		for key, v := range batch.Fields() { // a name may be there twice
+			if text, ok := v.Text(); ok && key.Is(resultsField) && strings.Contains(text, "//") { // names a host
+				list = append(list, v)
+			}
 		}
 	}
 	add(root)

@@ -25,12 +25,14 @@ func (v *vendorBatches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"custom_id":"a","result":{"type":"succeeded","results_url":"https://api.anthropic.com/x"}}`+"\n")
 		return
 	}
-	batch := `{ "id":"msgbatch_1","type":"message_batch","request_counts":{"processing":0, "succeeded":1},"results_url" : "` + v.address + `","note":"results_url" }`
+	batch := `{ "id":"msgbatch_1","type":"message_batch","request_counts":{"processing":0, "succeeded":1},"results_url":"https://api.anthropic.com/first","results_url" : "` + v.address + `","note":"results_url" }`
 	body := batch
 	if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/batches") {
-		body = `{"data":[` + batch + `,{"id":"msgbatch_2","results_url":null}],"has_more":false}`
+		body = `{"data":[` + batch + `,{"id":"msgbatch_2","results_url":null,"error":""},{"id":"msgbatch_3","results_url":"","error":""}],"has_more":false}`
 	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	if !strings.HasSuffix(r.URL.Path, "/cancel") { // which says nothing of its content
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	}
 	w.Header().Set("Etag", `"of the body"`)
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		io.WriteString(w, body)
@@ -77,7 +79,7 @@ func TestResultsOfBatchesAreReadAtTheGateway(t *testing.T) {
 					res := ask(append(header, "anthropic-version", "2023-06-01")...)
 					body := string(res.Body)
 					if res.Status != http.StatusOK || strings.Contains(body, "anthropic.com") || strings.Contains(body, "example.com") || !strings.Contains(body, `"results_url" : `+want+`,"note":"results_url"`) ||
-						!strings.Contains(body, `{ "id":"msgbatch_1"`) {
+						!strings.Contains(body, `{ "id":"msgbatch_1"`) || strings.Contains(body, "msgbatch_3") && !strings.Contains(body, `{"id":"msgbatch_3","results_url":"","error":""}`) {
 						t.Errorf("status %d: %s, want the batch with %s and nothing else changed", res.Status, body, want)
 					}
 					if res.Header.Get("Etag")+res.Header.Get("Content-Encoding") != "" {
@@ -106,7 +108,7 @@ func TestAddressesInOtherBodiesStay(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, body)
 	})})
-	for _, path := range []string{"/things", "/messages/batches-of-others", "/batches/1"} {
+	for _, path := range []string{"/things", "/messages/batches-of-others", "/batches/1", "/messages/batches/1/items"} {
 		if res := g.Get(path); string(res.Body) != body {
 			t.Errorf("GET %s = %s, want the provider's bytes", path, res.Body)
 		}
