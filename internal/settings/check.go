@@ -102,8 +102,8 @@ func (s *Settings) checkProviders(o SecretResolver) *fault {
 	return nil
 }
 
-// nameOptions gives the options the names of the provider's definition. With an error it
-// returns the name of the option.
+// nameOptions gives the options the names and words of the provider's definition. With an
+// error it returns the name of the option.
 func (p *Provider) nameOptions() (name string, err error) {
 	spec, ok := table.Lookup(p.Provider)
 	if !ok || p.Options == nil { // an unknown provider is an error of its own
@@ -118,7 +118,11 @@ func (p *Provider) nameOptions() (name string, err error) {
 		if _, twice := options[option.Name]; twice {
 			return given, errors.New("is set twice")
 		}
-		options[option.Name] = p.Options[given]
+		value := p.Options[given]
+		if option.Values != nil && value != "" && !slices.Contains(option.Values, value) {
+			return given, fmt.Errorf("must be one of %s", strings.Join(option.Values, ", "))
+		}
+		options[option.Name] = option.Meaning(value)
 	}
 	p.Options = options
 	return "", nil

@@ -122,6 +122,7 @@ func TestParseNamesTheLineAndThePath(t *testing.T) {
 		{"a cached token below zero", "prices:\n  - {provider: openai, model: b, input: 1, cached_input: -1}\n", "prices[0]"},
 		{"a price of an unknown provider", "prices:\n  - {provider: opnai, model: b, input: 1}\n", `f:2:16: prices[0].provider: provider "opnai" not found; did you mean "openai"?`},
 		{"an option that the provider lacks", "providers:\n  - {slug: a, provider: bedrock, options: {regoin: eu-west-1}}\n", `f:2:52: providers[0].options.regoin: is not a setting of provider "bedrock"; did you mean "region"?`},
+		{"an option with a word that it does not have", "providers:\n  - {slug: a, provider: bedrock, options: {auth_type: servicerole}}\n", "providers[0].options.auth_type: must be one of accessKey, assumedRole, serviceRole, apiKey"},
 		{"a price of a provider like no other", "prices:\n  - {provider: somebody-else, model: b, input: 1}\n", "prices[0].provider: provider \"somebody-else\" not found; `modelgate providers` lists the ids"},
 		{"a price with an unknown field", "prices:\n  - {provider: openai, model: b, ouput: 1}\n", `unknown field "ouput"`},
 		{"a request below zero", "prices:\n  - {provider: openai, model: b, request: -1}\n", "prices[0].request: "},
