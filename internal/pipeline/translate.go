@@ -18,6 +18,7 @@ type translationTap struct {
 	fault *llm.ProviderError // of seen.Failed
 	open  map[int]bool       // choices that have begun; true until their finish reason
 	lost  lostContent
+	names dialect.SentNames
 }
 
 // Body implements dialect.Tap. It does nothing.
@@ -48,7 +49,7 @@ func (t *translationTap) event(e *llm.Event) {
 	case llm.EventPartStart:
 		s.Begun = true
 		t.choice(e.Choice, true)
-		e.Opened = t.lost.carry(e.Opened)
+		e.Opened = t.lost.carry(original(t.names, e.Opened))
 	case llm.EventDelta:
 		s.Begun = true
 		s.Written += llm.TextSize(e.Text)

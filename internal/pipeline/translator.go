@@ -36,6 +36,11 @@ type conversation struct {
 	limit    int64        // of output tokens of the model; 0 if unknown, or if the codec knows it
 	learns   bool         // where the provider has its thinking is remembered
 	decoded  *llm.Request // set by request
+
+	// sent is decoded with the names of tools that the target accepts, which names leads
+	// back to those of the client.
+	sent  *llm.Request
+	names dialect.SentNames
 }
 
 func (c *conversation) request(dst, body []byte) (_ []byte, changes []dialect.ParamChange, err error) {
@@ -43,13 +48,32 @@ func (c *conversation) request(dst, body []byte) (_ []byte, changes []dialect.Pa
 		return nil, nil, err
 	}
 	c.decoded.Model, c.decoded.Stream = c.target.Model, c.streamed
-	clamps := append(clampMaxTokens(c.decoded, c.limit), fitMarks(c.decoded, c.dialect)...)
-	dst, changes, err = c.provider.EncodeRequest(dst, c.decoded, c.target)
-	return dst, append(clamps, changes...), err
+	fitted := append(clampMaxTokens(c.decoded, c.limit), fitMarks(c.decoded, c.dialect)...)
+	fitted = append(fitted, c.fitNames()...)
+	dst, changes, err = c.provider.EncodeRequest(dst, c.sent, c.target)
+	return dst, append(fitted, changes...), err
+}
+
+// fitNames sets the request that is sent, and returns the changes to names of tools.
+func (c *conversation) fitNames() (changes []dialect.ParamChange) {
+	c.sent, c.names = c.decoded, nil
+	if namer, ok := c.provider.(dialect.ToolNamer); ok {
+		c.sent, c.names, changes = dialect.FitToolNames(c.decoded, namer.ToolNames(c.target))
+	}
+	return changes
+}
+
+// original returns a part of a response with the client's name for a called tool.
+func original(names dialect.SentNames, p llm.Part) llm.Part {
+	if call, ok := p.(llm.ToolCall); ok && names != nil {
+		call.Name = names.Original(call.Name)
+		return call
+	}
+	return p
 }
 
 func (c *conversation) response(a *Attempt, out *Response, body []byte) error {
-	r, err := c.provider.DecodeResponse(body, c.decoded, c.target)
+	r, err := c.provider.DecodeResponse(body, c.sent, c.target)
 	if err != nil || textLength(r) == 0 { // no response, or an empty one
 		if fault := dialect.FindError(body); fault != nil {
 			a.setError(out, "", fault)
@@ -80,7 +104,7 @@ func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) erro
 	lost := c.lostFor(a)
 	for i := range r.Choices {
 		for j, p := range r.Choices[i].Parts {
-			r.Choices[i].Parts[j] = lost.carry(p)
+			r.Choices[i].Parts[j] = lost.carry(original(c.names, p))
 		}
 	}
 	a.Params = append(a.Params, lost.changes()...)
@@ -108,7 +132,7 @@ func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) erro
 }
 
 func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) error {
-	decoder := c.provider.NewDecoder(c.decoded, c.target)
+	decoder := c.provider.NewDecoder(c.sent, c.target)
 	if !c.streamed {
 		r, err := a.collect(out, src, decoder)
 		if r == nil {
@@ -122,7 +146,7 @@ func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) erro
 		model: a.responseModel(), ids: responseCalls{asked: c.decoded},
 		forwards: c.client.ContentType() == mediaEvents,
 	}
-	t.lost = c.lostFor(a)
+	t.lost, t.names = c.lostFor(a), c.names
 	if c.learns {
 		t.learn = a.learnThinking
 	}
@@ -155,6 +179,9 @@ func (c *tokenCount) request(dst, body []byte) ([]byte, []dialect.ParamChange, e
 		return nil, nil, err
 	}
 	decoded.Model = c.target.Model
+	if namer, ok := c.provider.(dialect.ToolNamer); ok {
+		decoded, _, _ = dialect.FitToolNames(decoded, namer.ToolNames(c.target))
+	}
 	return c.provider.EncodeCountRequest(dst, decoded, c.target)
 }
 

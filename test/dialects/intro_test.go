@@ -168,6 +168,12 @@ with the assistant gets a first message of the user where the target demands one
 If a target does not support a JSON Schema for its response, or not in combination with tools, the gateway adds a tool
 ` + "`json_response`" + ` that the model must call, and the call's arguments become the text of the response. The header says ` + "`adapted=\"forced tool\"`" + `.
 
+## Names of tools
+
+If a target does not accept the name of a tool, such as ` + "`docs.appendText`" + ` or one of more than 64 characters, the gateway
+sends another name, the same in tools, choice and history, and reports it: ` + "`tools[0].name;adapted`" + `. Calls in the response
+have the client's name. Ids of calls are replaced likewise, for a call and its result.
+
 ## Malformed arguments
 
 Models sometimes write tool arguments that are not a JSON object, and clients send them back with the conversation. The

@@ -8,9 +8,11 @@ import (
 	"modelgate/internal/llm"
 )
 
-// maxVendorName is the longest function name that the vendor accepts.
+// ToolNames implements dialect.ToolNamer. The rule is the vendor's, which others share.
 // https://platform.openai.com/docs/api-reference/chat/create#chat-create-tools
-const maxVendorName = 64
+func (Dialect) ToolNames(dialect.RequestTarget) dialect.NameRule {
+	return dialect.NameRule{Max: 64, Others: "_-"}
+}
 
 // tools writes the tools and the tool choice.
 func (e *requestEncoder) tools() {
@@ -85,9 +87,6 @@ func (e *requestEncoder) offers(tool *llm.Tool) bool {
 	}
 	if e.wraps(tool.Custom) {
 		e.changes.AdaptNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)), "a function of one text")
-	}
-	if e.profile.Vendor && len(tool.Name) > maxVendorName {
-		e.refuse(orElse(tool.At, "tools"), "a name of more than %d characters", maxVendorName)
 	}
 	return true
 }

@@ -14,11 +14,11 @@ import (
 // name derived from it with a hash.
 func wireName(s string) string { return fitted(s, false) }
 
-// wireID returns a call id as the model accepts it. A call and its result get
+// wireID returns a call id as every model accepts it. A call and its result get
 // the same id.
 func wireID(s string, m model) string {
 	if !m.shortIDs() {
-		return fitted(s, true)
+		return fitted(s, false)
 	}
 	if len(s) == 9 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == "" {
 		return s

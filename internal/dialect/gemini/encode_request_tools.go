@@ -150,10 +150,13 @@ func (w *requestEncoder) toolList() {
 	w.b.Close(']')
 }
 
+// ToolNames implements dialect.ToolNamer.
+// https://ai.google.dev/api/caching#FunctionDeclaration
+func (Dialect) ToolNames(dialect.RequestTarget) dialect.NameRule {
+	return dialect.NameRule{Max: maxName, Others: "_.:-"}
+}
+
 func (w *requestEncoder) function(t *llm.Tool) {
-	if len(t.Name) > maxName {
-		w.fail(t.At, "a name of more than %d characters", maxName)
-	}
 	w.b.Open('{')
 	text(&w.b, "name", t.Name)
 	if t.Description != "" {

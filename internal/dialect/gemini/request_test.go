@@ -226,7 +226,6 @@ func TestEncodeRequestRefuses(t *testing.T) {
 		{"a file of the other host", "m", llm.Request{Messages: user(llm.Media{Kind: llm.Image, FileID: "files/1", At: "m"})}, vertex3},
 		{"an image in a system message", "m", llm.Request{Messages: []llm.Message{{Role: llm.System, Parts: []llm.Part{llm.Media{Kind: llm.Image, Data: "AAAA", At: "m"}}}, userSaid}}, flash2},
 		{"a schema that is none", "tools[0]", llm.Request{Tools: []llm.Tool{{Name: "f", Schema: json.RawMessage(`[]`), At: "tools[0]"}}}, flash2},
-		{"a long name", "tools[0]", llm.Request{Tools: []llm.Tool{{Name: strings.Repeat("a", 129), At: "tools[0]"}}}, flash2},
 		{"a list next to tools", "response_format", llm.Request{Tools: []llm.Tool{{Name: "f"}}, Format: llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(`{"type":"array"}`)}}, flash2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

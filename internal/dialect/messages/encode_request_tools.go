@@ -211,10 +211,13 @@ func versioned(kind string) bool {
 	return false
 }
 
+// ToolNames implements dialect.ToolNamer.
+// https://docs.claude.com/en/api/messages (tools.name: ^[a-zA-Z0-9_-]{1,128}$)
+func (Dialect) ToolNames(dialect.RequestTarget) dialect.NameRule {
+	return dialect.NameRule{Max: maxName, Others: "_-"}
+}
+
 func (e *requestEncoder) function(t *llm.Tool) {
-	if !e.own && (!plainName(t.Name) || len(t.Name) > maxName) {
-		e.fail(dialect.Unsupported(t.At, e.to, "the name of a tool has 1 to %d letters, digits, _ and -", maxName))
-	}
 	e.Open('{')
 	e.Name("name")
 	e.String(t.Name)

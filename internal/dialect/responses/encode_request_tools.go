@@ -3,6 +3,7 @@ package responses
 import (
 	"slices"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -372,4 +373,10 @@ func spaceOfTool(r *llm.Request, name string) *namespace {
 		}
 	}
 	return nil
+}
+
+// ToolNames implements dialect.ToolNamer.
+// https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
+func (Dialect) ToolNames(dialect.RequestTarget) dialect.NameRule {
+	return dialect.NameRule{Max: 64, Others: "_-"}
 }

@@ -1,0 +1,162 @@
+package dialect
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"modelgate/internal/llm"
+)
+
+// ToolNamer is implemented by codecs of dialects whose providers restrict the names of
+// tools. It is optional.
+type ToolNamer interface {
+	// ToolNames returns which names of tools the target accepts.
+	ToolNames(to RequestTarget) NameRule
+}
+
+// NameRule says which names a target accepts: letters, digits and Others, up to Max bytes.
+type NameRule struct {
+	Max    int
+	Others string
+}
+
+// accepts reports whether the rule holds for a name.
+func (r NameRule) accepts(name string) bool {
+	return name != "" && len(name) <= r.Max && strings.IndexFunc(name, r.rejects) < 0
+}
+
+func (r NameRule) rejects(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(r.Others, c)
+}
+
+// fit returns a name that the rule accepts: the name itself, or one that begins like it and
+// ends in its hash, the same one wherever the name occurs.
+func (r NameRule) fit(name string) string {
+	if name == "" || r.accepts(name) {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	end := "_" + hex.EncodeToString(sum[:4])
+	clean := strings.Map(func(c rune) rune {
+		if r.rejects(c) {
+			return '_'
+		}
+		return c
+	}, name)
+	return clean[:min(len(clean), r.Max-len(end))] + end
+}
+
+// SentNames are the names of tools that a request is sent with, by which the names of the
+// client are found again. Nil means that all are sent as they are.
+type SentNames map[string]string
+
+// Original returns the client's name for a tool that was sent under a name.
+func (s SentNames) Original(name string) string {
+	if original, ok := s[name]; ok {
+		return original
+	}
+	return name
+}
+
+// FitToolNames returns the request with the names of tools that the target accepts, in
+// tools, calls, results and the choice, the names that were replaced, and the changes. A
+// request that needs no change is returned as it is; r is not changed.
+func FitToolNames(r *llm.Request, rule NameRule) (*llm.Request, SentNames, []ParamChange) {
+	f := nameFitter{rule: rule}
+	sent := *r
+	for i := range r.Tools {
+		t := r.Tools[i]
+		if fitted := f.fit(t.Name); fitted != t.Name && t.Native == nil && t.Server == "" {
+			if f.tools == nil {
+				f.tools = slices.Clone(r.Tools)
+			}
+			f.tools[i].Name = fitted
+			f.changes = append(f.changes, ParamChange{orElse(t.At, "tools") + ".name", Adapted, "sent as " + fitted})
+		}
+	}
+	if f.tools != nil {
+		sent.Tools = f.tools
+	}
+	sent.ToolChoice.Names = f.list(r.ToolChoice.Names)
+	sent.Messages = f.messages(r.Messages)
+	if f.names == nil {
+		return r, nil, nil
+	}
+	return &sent, f.names, f.changes
+}
+
+// nameFitter replaces names and remembers them.
+type nameFitter struct {
+	rule    NameRule
+	names   SentNames
+	tools   []llm.Tool // nil if none is changed
+	changes []ParamChange
+}
+
+func (f *nameFitter) fit(name string) string {
+	fitted := f.rule.fit(name)
+	if fitted != name {
+		if f.names == nil {
+			f.names = SentNames{}
+		}
+		f.names[fitted] = name
+	}
+	return fitted
+}
+
+func (f *nameFitter) list(names []string) []string {
+	fitted := names
+	for i, name := range names {
+		if s := f.fit(name); s != name {
+			if &fitted[0] == &names[0] {
+				fitted = slices.Clone(names)
+			}
+			fitted[i] = s
+		}
+	}
+	return fitted
+}
+
+func (f *nameFitter) messages(list []llm.Message) []llm.Message {
+	fitted, copied := list, false
+	for i := range list {
+		parts := f.parts(list[i].Parts)
+		if parts == nil {
+			continue
+		}
+		if !copied {
+			fitted, copied = slices.Clone(list), true
+		}
+		fitted[i].Parts = parts
+	}
+	return fitted
+}
+
+// parts returns the parts with fitting names, nil if none is changed.
+func (f *nameFitter) parts(list []llm.Part) (fitted []llm.Part) {
+	for i, p := range list {
+		var changed llm.Part
+		switch part := p.(type) {
+		case llm.ToolCall:
+			if name := f.fit(part.Name); name != part.Name {
+				part.Name = name
+				changed = part
+			}
+		case llm.ToolResult:
+			if name := f.fit(part.Name); name != part.Name {
+				part.Name = name
+				changed = part
+			}
+		}
+		if changed == nil {
+			continue
+		}
+		if fitted == nil {
+			fitted = slices.Clone(list)
+		}
+		fitted[i] = changed
+	}
+	return fitted
+}
