@@ -51,6 +51,7 @@ func TestTurnsAreInTheOrderThatTheProviderDemands(t *testing.T) {
 			`"content":"r"},{"role":"assistant","content":"Understood."},{"role":"user","content":"and now"}]`, "a reply of the assistant precedes"},
 		{"a result, then a user", tongues[0], chatOf(calledInChat + `,{"role":"user","content":"and now"}`), "mistral", "m+turns=mistral",
 			`"content":"r"},{"role":"assistant","content":"Understood."},{"role":"user","content":"and now"}]`, "a reply of the assistant precedes"},
+		{"ids of another provider", tongues[0], chatOf(strings.ReplaceAll(calledInChat, "abcdefghi", "call_of_another_provider")), "mistral", "m+turns=mistral", `"tool_call_id":"wTjNC1tWu"`, "nine letters and digits"},
 		{"a result alone", tongues[0], chatOf(calledInChat), "mistral", "m+turns=mistral", `"content":"r"}]`, ""},
 		{"a beginning of the response", tongues[1], messagesOf(`{"role":"user","content":"go"},{"role":"assistant","content":"so"}`), "mistral", "m+turns=mistral",
 			`{"role":"assistant","content":"so","prefix":true}]`, "prefix: true"},

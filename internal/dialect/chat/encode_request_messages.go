@@ -153,7 +153,13 @@ func (e *requestEncoder) callID(id string) string {
 	switch {
 	case !e.profile.ShortIDs:
 		return dialect.FitCallID(id)
-	case shortID.MatchString(id):
+	}
+	return shortCallID(id)
+}
+
+// shortCallID returns the id of a call for Mistral.
+func shortCallID(id string) string {
+	if shortID.MatchString(id) {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))
