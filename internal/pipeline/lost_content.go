@@ -50,7 +50,7 @@ func (l *lostContent) carry(p llm.Part) llm.Part {
 	return p
 }
 
-// transcript returns the words of audio, empty if they are not known.
+// transcript returns the words of audio, empty if it has none.
 func transcript(m *llm.Media) string {
 	for _, e := range m.Extra {
 		if v, err := jsonedit.ParseValue(e.Value); err == nil && e.Name == "transcript" {

@@ -12,14 +12,14 @@ type chatTurn struct {
 }
 
 // misplaced returns the message of a provider's error about the roles and the order of
-// messages, empty if the provider accepts them.
+// messages, empty if a provider with the rule accepts them.
 //
 //   - https://api-docs.deepseek.com/api/create-chat-completion
 //   - https://docs.mistral.ai/api/ and the validation of github.com/mistralai/mistral-common
 //   - https://docs.perplexity.ai/api-reference/chat-completions-post
-func misplaced(body []byte, provider string) string {
+func misplaced(body []byte, rule string) string {
 	var in struct{ Messages []chatTurn }
-	if provider == "" || json.Unmarshal(body, &in) != nil || len(in.Messages) == 0 {
+	if rule == "" || json.Unmarshal(body, &in) != nil || len(in.Messages) == 0 {
 		return ""
 	}
 	turns := in.Messages
@@ -27,8 +27,8 @@ func misplaced(body []byte, provider string) string {
 		return "unknown variant `developer`, expected one of `system`, `user`, `assistant`, `tool`"
 	}
 	last := turns[len(turns)-1]
-	switch provider {
-	case "mistral":
+	switch rule {
+	case "reply":
 		for i, t := range turns[1:] {
 			if turns[i].Role == "tool" && t.Role != "tool" && t.Role != "assistant" {
 				return "Unexpected role '" + t.Role + "' after role 'tool'"
@@ -37,7 +37,7 @@ func misplaced(body []byte, provider string) string {
 		if last.Role == "assistant" && !last.Prefix {
 			return "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant"
 		}
-	case "perplexity":
+	case "alternate":
 		before := "assistant"
 		for _, t := range turns[leading(turns):] {
 			if t.Role == "system" || t.Role == before {

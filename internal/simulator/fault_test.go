@@ -146,14 +146,14 @@ var faultCases = map[string]func(t *testing.T, h *fixture){
 	"model-not-found": func(t *testing.T, h *fixture) { h.wantCode(t, "model-not-found", 404, "model_not_found") },
 	"turns": func(t *testing.T, h *fixture) {
 		for body, want := range map[string]int{
-			`{"model":"m+turns=deepseek","messages":[{"role":"developer","content":"x"}]}`:                                            400,
-			`{"model":"m+turns=deepseek","messages":[{"role":"system","content":"x"}]}`:                                               200,
-			`{"model":"m+turns=mistral","messages":[{"role":"tool","tool_call_id":"a","content":"x"},{"role":"user","content":"x"}]}`: 400,
-			`{"model":"m+turns=mistral","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}]}`:               400,
-			`{"model":"m+turns=mistral","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x","prefix":true}]}`: 200,
-			`{"model":"m+turns=perplexity","messages":[{"role":"user","content":"x"},{"role":"user","content":"x"}]}`:                 400,
-			`{"model":"m+turns=perplexity","messages":[{"role":"user","content":"x"},{"role":"system","content":"x"}]}`:               400,
-			`{"model":"m+turns=perplexity","messages":[{"role":"system","content":"x"},{"role":"user","content":"x"}]}`:               200,
+			`{"model":"m+turns=system","messages":[{"role":"developer","content":"x"}]}`:                                            400,
+			`{"model":"m+turns=system","messages":[{"role":"system","content":"x"}]}`:                                               200,
+			`{"model":"m+turns=reply","messages":[{"role":"tool","tool_call_id":"a","content":"x"},{"role":"user","content":"x"}]}`: 400,
+			`{"model":"m+turns=reply","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}]}`:               400,
+			`{"model":"m+turns=reply","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x","prefix":true}]}`: 200,
+			`{"model":"m+turns=alternate","messages":[{"role":"user","content":"x"},{"role":"user","content":"x"}]}`:                400,
+			`{"model":"m+turns=alternate","messages":[{"role":"user","content":"x"},{"role":"system","content":"x"}]}`:              400,
+			`{"model":"m+turns=alternate","messages":[{"role":"system","content":"x"},{"role":"user","content":"x"}]}`:              200,
 		} {
 			if a := h.mustPost("/v1/chat/completions", body); a.StatusCode != want {
 				t.Errorf("%s: status = %d, want %d", body, a.StatusCode, want)

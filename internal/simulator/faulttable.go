@@ -34,7 +34,7 @@ var faultTable = []faultSpec{
 	{Fault{"content-filter", "content-filter", "400 content_filter, or the format's equivalent"}, flag(func(p *plan) *bool { return &p.contentFilter })},
 	{Fault{"model-not-found", "model-not-found", "404 model_not_found, or the format's equivalent"}, flag(func(p *plan) *bool { return &p.modelNotFound })},
 	{Fault{"no-prefill", "no-prefill", "400 if the last message is the assistant's"}, flag(func(p *plan) *bool { return &p.noPrefill })},
-	{Fault{"turns", "turns=mistral", "400 for roles and an order of messages that deepseek, mistral or perplexity rejects (chat only)"}, word(func(p *plan) *string { return &p.turns }, "deepseek", "mistral", "perplexity")},
+	{Fault{"turns", "turns=reply", "400 for roles and an order of messages that providers reject: system (no developer), reply (also no user after a tool, no end without prefix) or alternate (also two of a role); chat only"}, word(func(p *plan) *string { return &p.turns }, "system", "reply", "alternate")},
 	{Fault{"redirect", "redirect=URL", "302 to the URL"}, text(func(p *plan) *string { return &p.redirect })},
 	{Fault{"html", "html", "200 with a page of text/html"}, flag(func(p *plan) *bool { return &p.html })},
 	{Fault{"html-error", "html-error=502", "a page of text/html with this status"}, setHTMLError},

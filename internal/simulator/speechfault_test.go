@@ -154,7 +154,7 @@ var speechCases = map[string]speechCase{
 	"content-filter":  refusedCase("content-filter", 400),
 	"model-not-found": refusedCase("model-not-found", 404),
 	"no-prefill":      validCase("no-prefill"),
-	"turns":           validCase("turns=deepseek"),
+	"turns":           validCase("turns=system"),
 	"redirect":        headed("redirect=http:%2F%2Felse.invalid", 302, "Location", "http://else.invalid"),
 	"html":            headed("html", 200, "Content-Type", "text/html"),
 	"html-error":      headed("html-error=502", 502, "Content-Type", "text/html"),

@@ -49,8 +49,8 @@ type turnArranger struct {
 	changes  []dialect.ParamChange
 }
 
-// tell records a change of the messages, once.
-func (a *turnArranger) tell(note string) {
+// announce records a change of the messages, once.
+func (a *turnArranger) announce(note string) {
 	for _, c := range a.changes {
 		if c.Note == note {
 			return
@@ -62,14 +62,14 @@ func (a *turnArranger) tell(note string) {
 func (a *turnArranger) add(m jsonedit.Value) {
 	raw, role := m.Raw(), roleOf(m)
 	if role == "developer" && a.rules.SystemOnly {
-		a.tell("the role developer is sent as system")
+		a.announce("the role developer is sent as system")
 		raw, role = withMember(raw, "role", `"system"`), "system"
 	}
 	if a.shortIDs {
 		raw = a.shortenIDs(m, raw)
 	}
 	if a.rules.ReplyAfterTool && a.last == "tool" && role != "tool" && role != "assistant" {
-		a.tell("a reply of the assistant precedes the message after a tool's")
+		a.announce("a reply of the assistant precedes the message after a tool's")
 		a.turns = append(a.turns, textMessage("assistant", reply))
 	}
 	if a.rules.Alternate {
@@ -114,7 +114,7 @@ func (a *turnArranger) withID(object []byte, name, id string) []byte {
 	if id == "" || short == id {
 		return object
 	}
-	a.tell("ids of calls have nine letters and digits")
+	a.announce("ids of calls have nine letters and digits")
 	return withMember(object, name, string(jsonedit.AppendString(nil, short)))
 }
 
@@ -125,11 +125,11 @@ func (a *turnArranger) alternate(raw []byte, role string) ([]byte, string) {
 		return raw, role
 	}
 	if role == "system" {
-		a.tell("later messages of the system are sent as the user's")
+		a.announce("later messages of the system are sent as the user's")
 		raw, role = withMember(raw, "role", `"user"`), "user"
 	}
 	if !a.begun && role == "assistant" {
-		a.tell(dialect.BeginsWithUser)
+		a.announce(dialect.BeginsWithUser)
 		a.turns = append(a.turns, textMessage("user", dialect.Opener))
 	}
 	a.begun = true
@@ -140,7 +140,7 @@ func (a *turnArranger) alternate(raw []byte, role string) ([]byte, string) {
 	if merged == nil {
 		return raw, role
 	}
-	a.tell("messages of one role after each other are merged")
+	a.announce("messages of one role after each other are merged")
 	a.turns[len(a.turns)-1] = merged
 	return nil, role
 }
@@ -155,7 +155,7 @@ func (a *turnArranger) end() {
 	if err != nil || isSet(v, "prefix") || isSet(v, "tool_calls") {
 		return
 	}
-	a.tell("prefix: true marks the message that the model continues")
+	a.announce("prefix: true marks the message that the model continues")
 	*last = withMember(*last, "prefix", "true")
 }
 
