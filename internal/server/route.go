@@ -182,7 +182,7 @@ func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "draining or not started\n")
 		return
 	}
-	if s.ledger.Blocked() || noSpace(LedgerDir(s.Data)) {
+	if s.ledger != nil && (s.ledger.Blocked() || noSpace(LedgerDir(s.Data))) {
 		s.reportBlocked(w)
 		return
 	}

@@ -121,7 +121,7 @@ func TestDryRunRefusesWhatApplyRefuses(t *testing.T) {
 	}
 	_, dry, dryCode := command(t, "apply", "--data", data, "--prune", "--dry-run", file)
 	_, done, code := command(t, "apply", "--data", data, "--prune", file)
-	if dryCode != 1 || code != 1 || dry != done || !strings.Contains(dry, "providers[0].integration") {
+	if dryCode != 1 || code != 1 || dry != done || !strings.Contains(dry, "providers[0].workspace") {
 		t.Errorf("the dry run exits %d with %q, applying exits %d with %q", dryCode, dry, code, done)
 	}
 	if err := os.WriteFile(file, []byte("workspaces: [{slug: other}]\n"), 0o600); err != nil {
