@@ -23,9 +23,9 @@ type thinkingMember struct {
 // thinkingMembers are the members for thinking, the usual one first.
 var thinkingMembers = [...]string{"reasoning_content", "reasoning"}
 
-// thinksAsSeen reports whether the thinking of earlier turns is sent to the target
+// learnsThinking reports whether the thinking of earlier turns is sent to the target
 // in the way in which it sends its own.
-func (a *Attempt) thinksAsSeen() bool {
+func (a *Attempt) learnsThinking() bool {
 	p := a.Target.Profile.Chat
 	return a.wire.dialect == api.DialectChat && p != nil && p.History == dialect.ThinkingAsSeen
 }

@@ -73,7 +73,7 @@ func (a *Attempt) planWire() error {
 		if w.dialect != api.DialectMessages {
 			c.limit = a.Target.Rule(a.Model).MaxOutput
 		}
-		if c.learns = a.thinksAsSeen(); c.learns {
+		if c.learns = a.learnsThinking(); c.learns {
 			c.target.ThinkingMember, c.target.AllThinking = a.memberForThinking()
 		}
 		w.translator = c
