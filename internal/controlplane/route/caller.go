@@ -34,7 +34,8 @@ type Caller struct {
 
 	refused bool // a rejected token that the audit log must record
 
-	ifMatch string // as in the request
+	ifMatch    string      // as in the request
+	idempotent *idempotent // nil unless the request has an Idempotency-Key
 }
 
 type callerKey struct{}
@@ -202,7 +203,16 @@ func (a *API) Note(ctx context.Context, row *store.Audit) {
 // is stored.
 func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 	c.describe()
-	if err := c.api.DB.Update(ctx, &c.audit, f); err != nil {
+	change := f
+	if i := c.idempotent; i != nil && !c.noted { // stored with the change, so that it is made once
+		change = func(tx *store.Tx) error {
+			if err := f(tx); err != nil {
+				return err
+			}
+			return tx.AddIdempotentRequest(ctx, i.row, c.Now.Add(-idempotencyTime))
+		}
+	}
+	if err := c.api.DB.Update(ctx, &c.audit, change); err != nil {
 		return err
 	}
 	c.noted = true

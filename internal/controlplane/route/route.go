@@ -310,16 +310,25 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if err == nil {
 				err = a.checkBody(r, route, c)
 			}
+			if err == nil {
+				err = route.readIdempotencyKey(r, c)
+			}
 		}
 	}
 	r, cancel := a.inTime(r)
 	defer cancel()
 	out := &bufferedResponse{header: w.Header(), status: http.StatusOK}
-	if err != nil {
+	replayed := false
+	if err == nil {
+		replayed, err = a.replay(r.Context(), c, out)
+	}
+	switch {
+	case err != nil:
 		a.failure(err).write(out)
-	} else {
+	case !replayed:
 		a.mux.ServeHTTP(out, r.WithContext(withCaller(r.Context(), c)))
 		a.describeState(r, c, pattern, out)
+		a.remember(r.Context(), c, out)
 	}
 	c.finish(r.Context(), out.status)
 	c.sign(out)
