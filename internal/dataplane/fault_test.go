@@ -45,6 +45,8 @@ var faults = map[string]struct {
 	"thinking":         {"thinking=5", whole, streamed},
 	"refusal":          {"refusal", whole, streamed},
 	"calls":            {"calls=2", whole, streamed},
+	"call-ids":         {"call-ids=90", whole, streamed},
+	"turns":            {"turns=system", whole, streamed},
 	"preface":          {"preface", whole, streamed},
 	"interleave":       {"interleave", whole, streamed},
 	"cached":           {"cached=5", whole, streamed},

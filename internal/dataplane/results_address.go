@@ -87,7 +87,7 @@ func resultsURLs(body []byte) (list []jsonedit.Value) {
 		return nil
 	}
 	add := func(batch jsonedit.Value) {
-		for key, v := range batch.Fields() { // a name may be there twice
+		for key, v := range batch.Fields() { // a name may be duplicated
 			if text, ok := v.Text(); ok && key.Is(resultsField) && strings.Contains(text, "//") { // names a host
 				list = append(list, v)
 			}

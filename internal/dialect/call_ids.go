@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strconv"
 
+	"modelgate/api"
 	"modelgate/internal/llm"
 )
 
@@ -115,4 +116,22 @@ func FitCallID(id string) string {
 	}
 	sum := sha256.Sum256([]byte(id))
 	return "call_" + hex.EncodeToString(sum[:16])
+}
+
+// strictCallIDs is the rule for ids of calls in messages and converse.
+//
+//   - https://docs.claude.com/en/api/messages
+//   - https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolUseBlock.html
+var strictCallIDs = NameRule{Max: 64, Others: "_-"}
+
+// ClientCallID returns the id of a call for clients of a dialect, so that their API takes it
+// back: they send it with the next request, which another provider may get as it is.
+func ClientCallID(client api.Dialect, id string) string {
+	switch client {
+	case api.DialectMessages, api.DialectInvoke, api.DialectConverse:
+		return strictCallIDs.fit(id)
+	case api.DialectChat, api.DialectResponses:
+		return FitCallID(id)
+	}
+	return id
 }

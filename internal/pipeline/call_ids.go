@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 )
@@ -16,6 +17,9 @@ type responseCalls struct {
 
 // distinct returns the id that the client gets for a call.
 func (c *responseCalls) distinct(choice int, id string) string {
+	if c.asked != nil {
+		id = dialect.ClientCallID(api.Dialect(c.asked.Dialect), id)
+	}
 	if c.choices == nil {
 		c.choices = map[int]dialect.CallIDs{}
 		if c.asked != nil {

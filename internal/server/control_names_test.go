@@ -32,6 +32,9 @@ func TestPathsOfAdministrationNeverReachProviders(t *testing.T) {
 		{"POST", "/integrations/x", 405, "DELETE, GET, PUT"},
 		{"POST", "/integration", 0, ""}, // not the name of a route
 		{"POST", "/integrations/x/modls", 404, ""},
+		{"POST", "/deployments/gpt-4o/chat/completions", 0, ""}, // of Azure
+		{"POST", "/deployments/gpt-4o/chat/completion", 404, ""},
+		{"POST", "/deployments/a/b/chat/completions", 404, ""},
 		{"POST", "/configs/", 404, ""},
 		{"POST", "/Configs", 404, ""},
 		{"POST", "/configs;v=1", 404, ""},

@@ -10,10 +10,12 @@ package agents
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -80,7 +82,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	stage.sim = recorder.New(recorder.Options{Options: simulator.Options{Key: providerKey, Script: respond}, Record: 4096})
-	sim := httptest.NewServer(stage.sim)
+	sim := httptest.NewServer(overloaded(stage.sim))
 	defer sim.Close()
 
 	file := filepath.Join(scratch, "modelgate.yaml")
@@ -143,10 +145,13 @@ func serve(program string, args ...string) (stop func() error, err error) {
 // session is the work of one agent on one provider, found by its mark in the
 // conversation.
 type session struct {
-	mu     sync.Mutex
-	turns  int      // guarded by mu, as are the fields below
-	wrong  []string // what the provider should not have seen
-	signed int      // thinking that came back in the last turn
+	mu       sync.Mutex
+	turns    int      // guarded by mu, as are the fields below
+	wrong    []string // what the provider should not have seen
+	signed   int      // thinking that came back in the last turn
+	dialects []string // of the turns, in order
+	// leaves is part of the path of a provider that has no capacity for the second turn.
+	leaves string
 }
 
 var (
@@ -162,6 +167,65 @@ func begin(t *testing.T) (string, *session) {
 	s := new(session)
 	sessions[mark] = s
 	return mark, s
+}
+
+// overloaded answers 503 in place of h to what belongs to the second turn of a session
+// that leaves the provider.
+func overloaded(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if leaves(r.URL.Path, string(body)) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		h.ServeHTTP(&refusals{ResponseWriter: w, body: string(body)}, r)
+	})
+}
+
+// refusals adds refusals to what is wrong in the session of a request.
+type refusals struct {
+	http.ResponseWriter
+	body   string // of the request
+	status int
+}
+
+func (w *refusals) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *refusals) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *refusals) Write(b []byte) (int, error) {
+	if w.status == http.StatusBadRequest {
+		eachOf(w.body, func(_ string, s *session) { s.wrong = append(s.wrong, fmt.Sprintf("refused: %.300s", b)) })
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// eachOf calls f with the sessions that a body is of, locked.
+func eachOf(body string, f func(mark string, s *session)) {
+	sessionsMu.Lock()
+	defer sessionsMu.Unlock()
+	for mark, s := range sessions {
+		if strings.Contains(body, mark) {
+			s.mu.Lock()
+			f(mark, s)
+			s.mu.Unlock()
+		}
+	}
+}
+
+func leaves(path, body string) (left bool) {
+	eachOf(body, func(mark string, s *session) {
+		left = left || s.leaves != "" && s.turns == 1 && strings.Contains(path, s.leaves) && strings.Contains(body, "done-1-"+mark)
+	})
+	return left
 }
 
 // respond is the script of the simulator.
@@ -199,6 +263,7 @@ func (s *session) respond(mark string, r *simulator.Report) *simulator.ScriptedR
 	}
 	turn := len(r.Results)
 	s.turns = max(s.turns, turn+1)
+	s.dialects = append(s.dialects, r.Dialect)
 	s.signed = len(r.Thinking)
 	for _, call := range r.Calls { // Gemini signs calls
 		if call.Signature != "" {

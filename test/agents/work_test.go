@@ -47,6 +47,79 @@ func TestAgentsWork(t *testing.T) {
 	}
 }
 
+// switches are sessions in which another provider takes over in the second turn, and
+// the first one again in the third. Both give calls long ids.
+var switches = []struct {
+	name          string
+	first, second string // dialects
+	leaves        string // part of the path of the first
+	command       func(t *testing.T, home, config, prompt string) command
+}{
+	{"claude", "chat", "messages", "/chat/completions", claudeBy},
+	{"claude", "gemini", "converse", "GenerateContent", claudeBy},
+	{"codex", "responses", "messages", "/responses", codexBy},
+	{"codex", "messages", "chat", "/messages", codexBy},
+	{"opencode", "gemini", "chat", "GenerateContent", opencodeBy},
+}
+
+// TestAgentsChangeTheirModelInMidSession lets agents go on at another provider, whose
+// rules for ids of calls and users differ, with what the first has given them.
+func TestAgentsChangeTheirModelInMidSession(t *testing.T) {
+	for _, tt := range switches {
+		t.Run(tt.name+" "+tt.first+" to "+tt.second, func(t *testing.T) {
+			t.Parallel()
+			mark, s := begin(t)
+			s.leaves = tt.leaves
+			home := t.TempDir()
+			c := tt.command(t, home, fallbackOf(tt.first, tt.second), fmt.Sprintf("Do %s now: run the commands and say when you have finished.", mark))
+			c.dir = filepath.Join(home, "work")
+			if err := os.MkdirAll(c.dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			out := launch(t, c)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			second := tt.second
+			if tt.name == "claude" && second == "converse" { // Claude on Bedrock gets the client's own format
+				second = "messages"
+			}
+			if want := []string{tt.first, second, tt.first}; !slices.Equal(s.dialects, want) || len(s.wrong) > 0 || !strings.Contains(out, "Finished "+mark) {
+				t.Errorf("the turns went to %q, want %q; %q; the agent printed\n%.6000s", s.dialects, want, s.wrong, out)
+			}
+		})
+	}
+}
+
+// fallbackOf returns a config with two providers.
+func fallbackOf(dialects ...string) string {
+	targets := make([]string, len(dialects))
+	for i, d := range dialects {
+		slug, model, _ := strings.Cut(strings.Replace(models[d], "gemini-2.5", "gemini-3", 1), "/")
+		model, _, _ = strings.Cut(model, "+") // they think if the agent wants it
+		ids := "+call-ids=100"
+		if d == "responses" { // which takes no more
+			ids = "+call-ids=64"
+		}
+		targets[i] = fmt.Sprintf(`{"provider": %q, "override_params": {"model": %q}}`, slug, model+ids)
+	}
+	return `{"strategy": {"mode": "fallback"}, "targets": [` + strings.Join(targets, ", ") + `]}`
+}
+
+func claudeBy(t *testing.T, home, config, prompt string) command {
+	c := claude(t, home, "messages", prompt)
+	// Anthropic takes no session with thinking whose calls came from another vendor's model.
+	c.env = append(c.env, "ANTHROPIC_CUSTOM_HEADERS=x-gateway-config: "+config, "MAX_THINKING_TOKENS=0")
+	return c
+}
+
+func codexBy(t *testing.T, home, config, prompt string) command {
+	return codexFor(t, home, "gpt-5.2", fmt.Sprintf(`http_headers = { "x-gateway-config" = '%s' }`, config), prompt)
+}
+
+func opencodeBy(t *testing.T, home, config, prompt string) command {
+	return opencodeFor(t, home, "chat", fmt.Sprintf(`, "headers": {"x-gateway-config": %q}`, config), prompt)
+}
+
 // check compares what happened in a session with what should have. remembers is
 // true if the thinking of earlier turns must come back.
 func (s *session) check(t *testing.T, mark, out string, remembers bool) {
@@ -146,14 +219,19 @@ func geminiCLI(t *testing.T, home, dialect, prompt string) command {
 }
 
 func opencode(t *testing.T, home, dialect, prompt string) command {
+	return opencodeFor(t, home, dialect, "", prompt)
+}
+
+// opencodeFor takes further options of the provider, in JSON with a comma in front.
+func opencodeFor(t *testing.T, home, dialect, options, prompt string) command {
 	write(t, filepath.Join(home, ".config", "opencode", "opencode.json"), fmt.Sprintf(`{
   "autoupdate": false, "share": "disabled",
   "provider": {"modelgate": {
     "npm": "%s", "name": "modelgate",
-    "options": {"baseURL": "%s", "apiKey": "%s"},
+    "options": {"baseURL": "%s", "apiKey": "%s"%s},
     "models": {%q: {"name": "m", "reasoning": true, "tool_call": true}}
   }}
-}`, clientsOf[dialect][0], stage.url+clientsOf[dialect][1], gatewayKey, models[dialect]))
+}`, clientsOf[dialect][0], stage.url+clientsOf[dialect][1], gatewayKey, options, models[dialect]))
 	// Its own package lacks some platforms in the registry, which npm ci refuses,
 	// so the packages with the program are installed.
 	programs, _ := filepath.Glob(filepath.Join("node_modules", "opencode-*", "bin", "opencode"))

@@ -2,6 +2,7 @@ package route
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,8 +22,13 @@ func (a *API) Owns(path string) bool {
 		return false
 	}
 	name, _, _ := strings.Cut(first(rest), ";")
-	return a.firsts[strings.ToLower(name)]
+	return a.firsts[strings.ToLower(name)] && !ofAzure.MatchString(rest)
 }
+
+// ofAzure matches the paths of operations below a deployment of Azure OpenAI, which its
+// client libraries append to the gateway's address. Routes of this package have no such ends.
+// https://learn.microsoft.com/en-us/azure/ai-foundry/openai/reference
+var ofAzure = regexp.MustCompile(`^deployments/[^/]+/(chat/completions|completions|embeddings|responses|images/[a-z]+|audio/[a-z]+)$`)
 
 // ServeUnknown answers a request for a path that [API.Owns] and that no route serves: with
 // 405 if the path has routes of other methods, otherwise with 404.
