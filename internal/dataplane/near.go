@@ -25,7 +25,7 @@ func (x *exchange) missingProvider() *apierr.Error {
 		}
 	}
 	if x.route.op == api.Proxy {
-		if near := x.plane.nearRoute(x.Method, x.entry.Path); near != "" {
+		if near := x.plane.NearRoute(x.Method, x.entry.Path); near != "" {
 			message += fmt.Sprintf("; %s is not a route of the gateway: did you mean %s?", shorten(x.Method+" "+x.entry.Path), near)
 		}
 	}
@@ -34,9 +34,9 @@ func (x *exchange) missingProvider() *apierr.Error {
 
 func shorten(text string) string { return text[:min(len(text), 100)] }
 
-// nearRoute returns the route, as method and path, that a request for an unknown path
+// NearRoute returns the route, as method and path, that a request for an unknown path
 // probably meant, empty if none is near.
-func (p *Plane) nearRoute(method, path string) string {
+func (p *Plane) NearRoute(method, path string) string {
 	path = strings.TrimSuffix(path, "/")
 	if rest, ok := strings.CutPrefix(path, api.BasePath+api.BasePath+"/"); ok { // a base URL with /v1 too much
 		path = api.BasePath + "/" + rest
@@ -92,7 +92,7 @@ func (x *exchange) sessionError() error {
 	}
 	if x.route.op == api.Proxy {
 		message := "no route of the administration at this method and path"
-		if near := x.plane.nearRoute(x.Method, x.entry.Path); near != "" {
+		if near := x.plane.NearRoute(x.Method, x.entry.Path); near != "" {
 			message += "; did you mean " + near + "?"
 		}
 		return apierr.New(apierr.NotFound, "%s", message).WithParam("path")

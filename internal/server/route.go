@@ -93,7 +93,9 @@ func (s *Server) handlerOf(r *http.Request) http.Handler {
 	case s.control.Handles(r) && !s.isForProvider(r):
 		return s.control
 	case s.control.Owns(path) && !dataplane.IsUnifiedRoute(r.Method, path) && !s.isForProvider(r):
-		return http.HandlerFunc(s.control.ServeUnknown)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.control.ServeUnknown(w, r, s.requests.NearRoute(r.Method, path))
+		})
 	case dataplane.IsModelPath(path):
 		return modelRoutes{s}
 	case path == "/health":

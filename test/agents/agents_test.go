@@ -169,8 +169,8 @@ func begin(t *testing.T) (string, *session) {
 	return mark, s
 }
 
-// overloaded answers 503 in place of h to what belongs to the second turn of a session
-// that leaves the provider.
+// overloaded returns 503 for the second turn of a session that leaves the provider, and
+// otherwise responds as h does.
 func overloaded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

@@ -356,7 +356,7 @@ func TestPoliciesAreManaged(t *testing.T) {
 	})
 	for name, tt := range map[string]struct{ param, numbers, old, new string }{
 		"value of 0":             {"value", "S-221 S-382", `:10`, `:0`},
-		"value of 1.5":           {"value", "S-221 S-382", `:10`, `:1.5`},
+		"value below 1":          {"value", "S-221 S-382", `:10`, `:0.5`},
 		"value that is true":     {"value", "S-221 S-382", `:10`, `:true`},
 		"value that is null":     {"value", "S-221 S-382", `:10`, `:null`},
 		"value that is an array": {"value", "S-221 S-382", `:10`, `:[10]`},

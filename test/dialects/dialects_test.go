@@ -90,6 +90,16 @@ func usual(paths map[api.Operation]string, d api.Dialect) map[api.Operation]stri
 	return paths
 }
 
+// regionOf returns the setting of the region for a provider that has one.
+func regionOf(to *target) string {
+	for _, o := range to.spec().Options {
+		if o.Name == "region" {
+			return ", options: {region: us-east-1}"
+		}
+	}
+	return ""
+}
+
 // start starts the gateway of the matrix.
 func start(t *testing.T) *gatewaytest.Gateway {
 	t.Helper()
@@ -100,7 +110,7 @@ func start(t *testing.T) *gatewaytest.Gateway {
 	for _, to := range targets {
 		specs = append(specs, to.spec())
 		settings.WriteString("  - {slug: " + string(to.dialect) + ", provider: " + to.id +
-			`, custom_host: SIMULATOR, api_key: "${PAIRS_KEY}", options: {region: us-east-1}}` + "\n")
+			`, custom_host: SIMULATOR, api_key: "${PAIRS_KEY}"` + regionOf(to) + "}\n")
 	}
 	slices.SortFunc(specs, func(a, b *provider.Spec) int { return strings.Compare(a.ID, b.ID) })
 	return gatewaytest.New(t, gatewaytest.Options{

@@ -126,7 +126,7 @@ func TestCredentialOfTheChosenTargetIsSent(t *testing.T) {
 	}{
 		{"of the config", `{"provider":"openai","api_key":"config-key",` + host + `}`, client, "Bearer config-key"},
 		{"of the target, with the host of its parent", `{` + host + `,"strategy":{"mode":"single"},"targets":[{"provider":"openai","api_key":"target-key"}]}`, client, "Bearer target-key"},
-		{"none, of a target that has none", `{"provider":"openai-compatible",` + host + `}`, client, ""},
+		{"of the client, for a target that has none", `{"provider":"openai-compatible",` + host + `}`, client, "Bearer client-key"},
 		{"of the managed provider", `{"provider":"@own"}`, client, "Bearer stored-key"},
 		{"of the saved config", "pc-stored", client, "Bearer config-key"},
 		{"of the client, where the headers name the provider", `{"retry":{"attempts":1}}`, append(client, "x-gateway-provider", "openai", "x-gateway-custom-host", g.Upstream), "Bearer client-key"},

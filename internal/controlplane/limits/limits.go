@@ -110,8 +110,6 @@ func ParseReset(text string) (time.Time, error) {
 	return t.UTC().Truncate(time.Millisecond), err
 }
 
-func midnight(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
-
 // inherit copies from old what an edit keeps.
 func (u *Budget) inherit(old *Budget, now time.Time) {
 	if old == nil {

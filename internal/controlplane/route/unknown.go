@@ -31,12 +31,17 @@ func (a *API) Owns(path string) bool {
 var ofAzure = regexp.MustCompile(`^deployments/[^/]+/(chat/completions|completions|embeddings|responses|images/[a-z]+|audio/[a-z]+)$`)
 
 // ServeUnknown answers a request for a path that [API.Owns] and that no route serves: with
-// 405 if the path has routes of other methods, otherwise with 404.
-func (a *API) ServeUnknown(w http.ResponseWriter, r *http.Request) {
+// 405 if the path has routes of other methods, otherwise with 404. Near is the route that the
+// client may have meant, as method and path; empty for none.
+func (a *API) ServeUnknown(w http.ResponseWriter, r *http.Request, near string) {
 	const advice = "; to send the request to a provider, add the header x-gateway-pass-through: true"
 	allowed := a.methodsOf(r)
 	if len(allowed) == 0 {
-		failed(apierr.New(apierr.NotFound, "no route at %.200q; /reference lists the routes"+advice, r.URL.Path)).write(w)
+		hint := "/reference lists the routes"
+		if near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		failed(apierr.New(apierr.NotFound, "no route at %.200q; %s"+advice, r.URL.Path, hint)).write(w)
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))

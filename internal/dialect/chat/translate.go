@@ -38,30 +38,23 @@ func voyageEmbeddings(dst, body []byte, to dialect.RequestTarget) ([]byte, []dia
 		}
 	}
 	changes := dialect.NewParamChanges(&llm.Request{})
-	b := jsonedit.Append(dst)
-	b.Open('{')
-	for key, v := range d.Members() {
-		name := key.String()
-		switch {
-		case v.IsNull():
-			continue
-		case name == "model":
-			b.Name(name)
-			b.String(to.Model)
-			continue
-		case name == "encoding_format" && string(v.Raw()) == `"float"`: // numbers are the default
-			continue
-		case name == "dimensions":
-			name = "output_dimension"
-		case name == "user":
-			changes.DropNamed(name)
-			continue
-		}
-		b.Name(name)
-		b.Raw(v.Raw())
+	edits := []jsonedit.Edit{{Name: "dimensions", Rename: "output_dimension"}}
+	if model, _ := d.Find("model"); !isText(model, to.Model) {
+		edits = append(edits, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, to.Model)})
 	}
-	b.Close('}')
-	return b.Bytes(), changes.List(), nil
+	if format, _ := d.Find("encoding_format"); isText(format, "float") { // numbers are the default
+		edits = append(edits, jsonedit.Edit{Name: "encoding_format"})
+	}
+	if _, ok := d.Find("user"); ok {
+		changes.DropNamed("user")
+		edits = append(edits, jsonedit.Edit{Name: "user"})
+	}
+	return d.Apply(dst, edits...), changes.List(), nil
+}
+
+func isText(v jsonedit.Value, text string) bool {
+	s, ok := v.Text()
+	return ok && s == text
 }
 
 // voyageVectors returns the response as it is.
