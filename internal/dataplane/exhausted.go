@@ -13,23 +13,22 @@ func (x *exchange) checkBudget() error {
 	_, userExhausted := x.snap.UserLimits(x.Identity)
 	switch {
 	case x.Identity.Exhausted:
-		return errKeyExhausted
+		return x.budgetError("key", "this gateway key")
 	case userExhausted:
-		return errUserExhausted
+		return x.budgetError("user", "this key's user")
 	case x.snap.Exhausted(x.Identity.Workspace):
-		return errWorkspaceExhausted
+		return x.budgetError("workspace", "this key's workspace")
 	}
 	return nil
 }
 
-var (
-	errKeyExhausted       = newBudgetError("key", "this gateway key")
-	errUserExhausted      = newBudgetError("user", "this key's user")
-	errWorkspaceExhausted = newBudgetError("workspace", "this key's workspace")
-)
-
-func newBudgetError(kind, holder string) error {
-	return apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted; raise it or wait for the next reset", holder).
+// budgetError names the budget of a holder, with its amount and reset.
+func (x *exchange) budgetError(kind, holder string) error {
+	terms := ""
+	if l := quota.FindBudget(x.Limits, kind); l != nil {
+		terms = ": " + l.Terms()
+	}
+	return apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted%s; raise it or wait for the next reset", holder, terms).
 		WithParam("x-gateway-api-key").WithCause(&quota.Exhausted{Kind: kind})
 }
 

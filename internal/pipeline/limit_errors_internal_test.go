@@ -18,7 +18,7 @@ func TestErrorOfABudgetTellsWhatIsLeft(t *testing.T) {
 		state quota.State
 		want  []string
 	}{
-		{"used up", quota.Claim{Amount: 5, Least: 5}, quota.State{Used: 60}, []string{"is exhausted; raise it"}},
+		{"used up", quota.Claim{Amount: 5, Least: 5}, quota.State{Used: 60}, []string{"the budget of this gateway key is exhausted: 60 tokens without a reset; raise it"}},
 		{"held by others", quota.Claim{Amount: 5, Least: 5}, quota.State{Used: 50, Held: 10}, []string{"requests in progress have reserved the remaining " + l.Amount(60)}},
 		{"too large", quota.Claim{Amount: 20, Least: 20}, quota.State{Used: 50}, []string{l.Amount(10) + " left", "request may use " + l.Amount(20), "set a lower limit of output tokens"}},
 		{"a long input of a stream", quota.Claim{Amount: 50, Least: 20}, quota.State{Used: 50}, []string{l.Amount(10) + " left", "input of the request uses about " + l.Amount(20), "shorten it"}},

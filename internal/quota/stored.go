@@ -198,3 +198,22 @@ func (l *Limit) Amount(n int64) string {
 	}
 	return strconv.FormatInt(n, 10) + " " + l.Measure.String()
 }
+
+// Terms returns the amount of a budget and when it is reset, for messages.
+func (l *Limit) Terms() string {
+	if l.Resets.IsZero() {
+		return l.Amount(l.Max-l.Base) + " without a reset"
+	}
+	return l.Amount(l.Max-l.Base) + " until " + l.Resets.UTC().Format(time.RFC3339)
+}
+
+// FindBudget returns the budget of the first holder of a kind among limits, nil if none has
+// one.
+func FindBudget(limits []*Limit, kind string) *Limit {
+	for _, l := range limits {
+		if l.Holder.Kind == kind && l.Window == 0 && l.Measure != Concurrent {
+			return l
+		}
+	}
+	return nil
+}

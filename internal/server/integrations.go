@@ -213,7 +213,11 @@ func providerFault(p *publication.Provider) *apierr.Error {
 		return apierr.New(apierr.Forbidden, "this workspace no longer has the integration of the provider @%s", p.Slug).
 			WithParam("x-gateway-provider").WithCode("provider_withdrawn")
 	case p.Status == store.Exhausted:
-		return apierr.New(apierr.BudgetExhausted, "the budget of the provider @%s is exhausted", p.Slug).
+		terms := ""
+		if l := quota.FindBudget(p.Limits, "provider"); l != nil {
+			terms = ": " + l.Terms()
+		}
+		return apierr.New(apierr.BudgetExhausted, "the budget of the provider @%s is exhausted%s; raise it or wait for the next reset", p.Slug, terms).
 			WithParam("x-gateway-provider").WithCode("provider_exhausted").WithCause(&quota.Exhausted{Target: p.Limits})
 	case p.Status == store.Expired:
 		return snapshot.ErrExpired

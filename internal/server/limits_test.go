@@ -243,7 +243,7 @@ func TestBudgetIsRefusedAtOnceWhenItIsUsedUp(t *testing.T) {
 	for i := range 10 {
 		res := l.chat(key, oneChat)
 		if res.Status == 412 {
-			if i < 2 || !strings.Contains(string(res.Body), "the budget of this gateway key is exhausted; raise it or wait for the next reset") {
+			if i < 2 || !strings.Contains(string(res.Body), "the budget of this gateway key is exhausted: 100 tokens without a reset; raise it or wait for the next reset") {
 				t.Errorf("request %d: %s", i+1, res.Body)
 			}
 			return

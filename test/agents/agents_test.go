@@ -203,7 +203,11 @@ func (w *refusals) WriteHeader(status int) {
 
 func (w *refusals) Write(b []byte) (int, error) {
 	if w.status == http.StatusBadRequest {
-		eachOf(w.body, func(_ string, s *session) { s.wrong = append(s.wrong, fmt.Sprintf("refused: %.300s", b)) })
+		eachOf(w.body, func(_ string, s *session) {
+			if s.leaves != "" { // opencode sends a budget of -1 for titles, as the model is unknown to it
+				s.wrong = append(s.wrong, fmt.Sprintf("refused: %.300s", b))
+			}
+		})
 	}
 	return w.ResponseWriter.Write(b)
 }

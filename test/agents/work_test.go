@@ -69,7 +69,9 @@ func TestAgentsChangeTheirModelInMidSession(t *testing.T) {
 		t.Run(tt.name+" "+tt.first+" to "+tt.second, func(t *testing.T) {
 			t.Parallel()
 			mark, s := begin(t)
+			s.mu.Lock()
 			s.leaves = tt.leaves
+			s.mu.Unlock()
 			home := t.TempDir()
 			c := tt.command(t, home, fallbackOf(tt.first, tt.second), fmt.Sprintf("Do %s now: run the commands and say when you have finished.", mark))
 			c.dir = filepath.Join(home, "work")
