@@ -22,7 +22,7 @@ const byAdministration = "only the control plane adds rows"
 var boundedTables = map[string]string{
 	"api_keys": byAdministration, "claims": byAdministration, "config_versions": byAdministration, "configs": byAdministration,
 	"deployments": byAdministration, "exports": byAdministration, "gateway_keys": byAdministration, "guardrail_credentials": byAdministration,
-	"guardrail_modules": byAdministration, "guardrails": byAdministration, "integration_models": byAdministration, "integration_workspaces": byAdministration,
+	"guardrail_modules": byAdministration, "guardrail_versions": byAdministration, "idempotency_keys": byAdministration, "guardrails": byAdministration, "integration_models": byAdministration, "integration_workspaces": byAdministration,
 	"integrations": byAdministration, "invites": byAdministration, "limit_setters": byAdministration, "organisation_members": byAdministration,
 	"organisations": byAdministration, "password_links": byAdministration, "policies": byAdministration, "policy_resets": byAdministration,
 	"prompt_collections": byAdministration, "prompt_labels": byAdministration, "prompt_versions": byAdministration, "prompts": byAdministration,
