@@ -34,9 +34,16 @@ func (x *exchange) missingProvider() *apierr.Error {
 
 func shorten(text string) string { return text[:min(len(text), 100)] }
 
+// maxNear is the longest path, in bytes, that is compared with the routes: callers without a
+// key reach it, and it would be copied for each route.
+const maxNear = 128
+
 // NearRoute returns the route, as method and path, that a request for an unknown path
 // probably meant, empty if none is near.
 func (p *Plane) NearRoute(method, path string) string {
+	if len(path) > maxNear {
+		return ""
+	}
 	path = strings.TrimSuffix(path, "/")
 	if rest, ok := strings.CutPrefix(path, api.BasePath+api.BasePath+"/"); ok { // a base URL with /v1 too much
 		path = api.BasePath + "/" + rest

@@ -7,7 +7,42 @@ import (
 	"strings"
 
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
 )
+
+// TranslateRerank appends the body for a provider with a format of its own to dst. Names
+// maps the further parameters that the provider has to its names for them; others are
+// dropped. The gateway itself adds the documents to the response.
+func TranslateRerank(dst, body []byte, to RequestTarget, names map[string]string) ([]byte, []ParamChange, error) {
+	var d jsonedit.Doc
+	if err := d.Scan(body); err != nil {
+		return dst, nil, Invalid("body", CodeType, "%v", err)
+	}
+	changes := NewParamChanges(&llm.Request{})
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("model")
+	b.String(to.Model)
+	if err := AppendRerankRequest(&b, &d); err != nil {
+		return dst, nil, err
+	}
+	for key, v := range d.Members() {
+		name := key.String()
+		_, native := d.Find(names[name])
+		switch {
+		case v.IsNull(), name == "model", name == "query", name == "documents", name == "return_documents":
+		case name == "rank_fields":
+			changes.AdaptNamed(name, "documents as lines of these fields")
+		case names[name] == "" || native && names[name] != name:
+			changes.DropNamed(name)
+		default:
+			b.Name(names[name])
+			b.Raw(v.Raw())
+		}
+	}
+	b.Close('}')
+	return b.Bytes(), changes.List(), nil
+}
 
 // AppendRerankRequest writes the query and the documents of a unified rerank
 // request. Each document becomes a string: an object becomes the lines of its

@@ -56,6 +56,9 @@ func TestPathsOfAdministrationNeverReachProviders(t *testing.T) {
 			t.Errorf("%s %s: %d, allow %q, %d calls: %s; want %d and %q", tt.method, tt.path, res.Status, res.Header.Get("Allow"), reached, res.Body, tt.status, tt.allow)
 		}
 	}
+	if res := g.Do(g.Request("POST", "/configs/"+strings.Repeat("x", 300)+"/version", secret)); res.Status != 404 || strings.Contains(string(res.Body), "did you mean") {
+		t.Errorf("a long path: %d %s", res.Status, res.Body)
+	}
 	for _, tt := range []struct{ method, path string }{{"POST", "/configs"}, {"POST", "/configs/x/y"}, {"GET", "/deployments"}, {"DELETE", "/labels/1"}} {
 		body := ""
 		if tt.method == "POST" {

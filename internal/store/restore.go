@@ -42,16 +42,17 @@ var (
 	RestorePolicy      = Restorable{Name: "policy", table: "policies", rows: journal.Policies, workspace: "workspace_id", slug: "id", within: []container{inWorkspace}}
 )
 
-// Archived returns the id and the workspace of an archived object with this id or slug.
-func (q Queries) Archived(ctx context.Context, kind Restorable, organisation, ref string) (id, workspace string, err error) {
+// Archived returns the id and the workspace of an archived object with this id or slug, of
+// one workspace unless within is empty.
+func (q Queries) Archived(ctx context.Context, kind Restorable, organisation, within, ref string) (id, workspace string, err error) {
 	found, err := sqlrow.List(ctx, q.Reader, "archived objects", `
 		SELECT id, `+kind.workspace+`
 		FROM `+kind.table+`
-		WHERE organisation_id = $1 AND (id = $2 OR `+kind.slug+` = $2) AND status = 'archived'
+		WHERE organisation_id = $1 AND (id = $2 OR `+kind.slug+` = $2) AND status = 'archived' AND ($3 = '' OR `+kind.workspace+` = $3)
 		LIMIT 2`, func(r sqlrow.Scanner) (pair [2]string, err error) {
 		err = r.Scan(&pair[0], &pair[1])
 		return pair, err
-	}, organisation, ref)
+	}, organisation, ref, within)
 	switch {
 	case err != nil:
 		return "", "", err

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/store"
 )
@@ -21,7 +22,8 @@ type restoreInput struct {
 }
 
 // AddRestore adds the route by which the owner and admins of the organisation restore an
-// archived object of the family. Check checks it once it is active; nil checks nothing.
+// archived object of the family, with a key for one workspace only what is in it. Check
+// checks it once it is active; nil checks nothing.
 func (f Family) AddRestore(a *API, kind store.Restorable, check func(ctx context.Context, c *Caller, tx *store.Tx, id string) error) {
 	name := "restore" + strings.ReplaceAll(f.Path, "/", "-")
 	r := f.Route(http.MethodPost, "/{ref}/restore", name, "update", "Restore an archived "+kind.Name)
@@ -33,7 +35,11 @@ func (f Family) AddRestore(a *API, kind store.Restorable, check func(ctx context
 		if !wide {
 			return nil, apierr.New(apierr.Forbidden, "only the owner and admins of the organisation can restore archived objects").WithCode("AB03")
 		}
-		id, workspace, err := c.DB().Archived(ctx, kind, c.Organisation, in.Ref)
+		within := c.Workspace
+		if c.Allows(access.ScopeAll) {
+			within = ""
+		}
+		id, workspace, err := c.DB().Archived(ctx, kind, c.Organisation, within, in.Ref)
 		if err != nil {
 			return nil, err
 		}

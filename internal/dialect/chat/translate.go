@@ -66,39 +66,10 @@ func voyageVectors(dst, body, _ []byte, _ dialect.RequestTarget) ([]byte, error)
 // results is top_k.
 // https://docs.voyageai.com/reference/reranker-api
 func voyageRerank(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	var d jsonedit.Doc
-	if err := d.Scan(body); err != nil {
-		return dst, nil, dialect.Invalid("body", dialect.CodeType, "%v", err)
-	}
-	changes := dialect.NewParamChanges(&llm.Request{})
-	b := jsonedit.Append(dst)
-	b.Open('{')
-	b.Name("model")
-	b.String(to.Model)
-	if err := dialect.AppendRerankRequest(&b, &d); err != nil {
-		return dst, nil, err
-	}
-	_, native := d.Find("top_k")
-	for key, v := range d.Members() {
-		name := key.String()
-		switch {
-		case v.IsNull(), name == "model", name == "query", name == "documents", name == "return_documents": // the gateway adds the documents to the response
-			continue
-		case name == "top_n" && !native:
-			name = "top_k"
-		case name == "rank_fields":
-			changes.AdaptNamed(name, "documents as lines of these fields")
-			continue
-		case name != "top_k" && name != "truncation":
-			changes.DropNamed(name)
-			continue
-		}
-		b.Name(name)
-		b.Raw(v.Raw())
-	}
-	b.Close('}')
-	return b.Bytes(), changes.List(), nil
+	return dialect.TranslateRerank(dst, body, to, voyageParams)
 }
+
+var voyageParams = map[string]string{"top_n": "top_k", "top_k": "top_k", "truncation": "truncation"}
 
 // voyageRanks adds the unified list of results to the response, whose own list is data.
 func voyageRanks(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {

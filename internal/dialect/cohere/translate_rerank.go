@@ -6,42 +6,15 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
 )
 
 // rerankRequest translates a request for reranking to /v2/rerank.
 // https://docs.cohere.com/reference/rerank
 func rerankRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	var d jsonedit.Doc
-	if err := d.Scan(body); err != nil {
-		return dst, nil, dialect.Invalid("body", dialect.CodeType, "%v", err)
-	}
-	fates := dialect.NewParamChanges(&llm.Request{})
-	b := jsonedit.Append(dst)
-	b.Open('{')
-	b.Name("model")
-	b.String(to.Model)
-	if err := dialect.AppendRerankRequest(&b, &d); err != nil {
-		return dst, nil, err
-	}
-	for key, v := range d.Members() {
-		if v.IsNull() {
-			continue
-		}
-		switch name := key.String(); name {
-		case "model", "query", "documents", "return_documents": // the gateway adds the documents to the response
-		case "top_n", "max_tokens_per_doc", "priority":
-			b.Name(name)
-			b.Raw(v.Raw())
-		case "rank_fields":
-			fates.AdaptNamed(name, "documents as lines of these fields")
-		default:
-			fates.DropNamed(name)
-		}
-	}
-	b.Close('}')
-	return b.Bytes(), fates.List(), nil
+	return dialect.TranslateRerank(dst, body, to, rerankParams)
 }
+
+var rerankParams = map[string]string{"top_n": "top_n", "max_tokens_per_doc": "max_tokens_per_doc", "priority": "priority"}
 
 // rerankResponse translates the response to the unified list, the best first.
 func rerankResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
