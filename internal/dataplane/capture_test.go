@@ -175,7 +175,7 @@ func TestRequestWithoutAValidKeyIsCutShort(t *testing.T) {
 
 func TestBodiesAreCutAtTheSizeOfTheSettings(t *testing.T) {
 	t.Parallel()
-	long := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("a", 9000) + `"}]}`
+	long := `{"model":"m","choices":[{"index":0,"text":"a response too"}],"messages":[{"role":"user","content":"` + strings.Repeat("a", 9000) + `"}]}`
 	for _, size := range []int{1, 4096, 5000, len(long) - 1, len(long), len(long) + 1} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
 			k := newKept(t, snapshot.LogPolicy{Level: access.LogFull, BodySize: size}, access.Logging{}, say("application/json", long))

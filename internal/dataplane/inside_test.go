@@ -26,6 +26,17 @@ var insides = []struct {
 	{"a rate limit", "messages", `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`, 429, "slow down"},
 	{"exhausted", "gemini", `{"error":{"code":429,"message":"slow down","status":"RESOURCE_EXHAUSTED"}}`, 429, "slow down"},
 	{"a status alone", "gemini", `{"error":{"message":"slow down","status":"UNAVAILABLE"}}`, 503, "slow down"},
+	{"a code beside the message", "chat", `{"code":429,"message":"slow down"}`, 429, "slow down"},
+	{"a code as text", "chat", `{"status":"error","code":"1302","msg":"slow down"}`, 502, "slow down"},
+	{"a detail", "chat", `{"detail":"slow down"}`, 502, "slow down"},
+	{"MiniMax's form", "chat", `{"choices":null,"base_resp":{"status_code":1002,"status_msg":"slow down"}}`, 429, "slow down"},
+	{"an empty object", "chat", `{}`, 502, ""},
+	{"nothing but usage", "chat", `{"id":"g","usage":{"prompt_tokens":3,"completion_tokens":0}}`, 502, ""},
+	{"no content", "messages", `{"type":"message","role":"assistant","content":[],"stop_reason":null}`, 502, "neither content"},
+	{"no candidates", "gemini", `{"candidates":[],"usageMetadata":{"promptTokenCount":3}}`, 502, ""},
+	{"a list", "gemini", `[{"error":{"code":429,"message":"slow down"}}]`, 429, "slow down"},
+	{"no output", "converse", `{"output":null}`, 502, "neither content"},
+	{"a message alone", "converse", `{"message":"slow down"}`, 502, "slow down"},
 	{"throttling", "converse", `{"__type":"ThrottlingException","message":"slow down"}`, 429, "slow down"},
 }
 
@@ -44,15 +55,26 @@ func TestErrorsInsideOfResponsesAreErrors(t *testing.T) {
 				if h := client.hear(t, res); res.Status != in.status || !strings.Contains(h.end, "error body") || !strings.Contains(string(res.Body), in.said) {
 					t.Errorf("status %d, end %s: %s; want %d with %q", res.Status, h.end, res.Body, in.status, in.said)
 				}
-				recorded(t, e, map[string]any{"status": in.status, "error.source": "provider"})
+				if in.said != "" { // otherwise the gateway's words are those of the error
+					recorded(t, e, map[string]any{"status": in.status, "error.source": "provider"})
+				}
 				if in.target == "converse" || in.name == "no choices" { // whose streams are binary; usual in the first event
 					return
 				}
-				event := "data: " + in.body + "\n\n"
+				event, rest := "data: "+in.body+"\n\n", messageDelta("hello")
+				switch {
+				case in.said != "slow down" && in.status == 502 && in.target == "chat":
+					rest = done // an event without choices may precede a response
+				case in.said == "" || in.name == "no content":
+					rest = ""
+				}
 				if in.target == "messages" {
 					event = "event: error\n" + event
 				}
-				res, _ = translated(t, client, in.target, sseOf(event, messageDelta("hello")), true)
+				if in.name == "no content" {
+					event = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+				}
+				res, _ = translated(t, client, in.target, sseOf(event, rest), true)
 				if h := client.hear(t, res); res.Status != in.status || !strings.Contains(h.end, "error body") || !strings.Contains(string(res.Body), in.said) {
 					t.Errorf("as the first event: status %d, end %s: %s; want %d with %q", res.Status, h.end, res.Body, in.status, in.said)
 				}

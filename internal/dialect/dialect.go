@@ -169,6 +169,9 @@ type ResponseInfo struct {
 	Terminated bool
 	// Failed is the message of an error inside the response.
 	Failed string
+	// Blank is true while a stream has only events that are no part of a response, such
+	// as a chunk without choices.
+	Blank bool
 }
 
 // SetTier records the provider's name of the tier. The last call wins: streams

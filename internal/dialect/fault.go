@@ -16,6 +16,13 @@ import (
 // of the responses protocol without an error, whose member error is null.
 func FindError(body []byte) []byte {
 	v, err := jsonedit.ParseValue(body)
+	if err == nil && v.Kind() == jsonedit.Array { // of Google
+		for first := range v.Elements() {
+			v = first
+			break
+		}
+		body = v.Raw()
+	}
 	if err != nil || v.Kind() != jsonedit.Object {
 		return nil
 	}
@@ -39,10 +46,48 @@ func FindError(body []byte) []byte {
 			return body
 		}
 	}
+	if isFailure(v) {
+		return body
+	}
 	if empty {
 		return []byte(`{"error":{"message":"the response has no choices","type":"upstream_error"}}`)
 	}
 	return nil
+}
+
+// IsFailure reports whether an event of a stream, which is no part of a response, has the
+// message of an error.
+func IsFailure(data []byte) bool {
+	v, err := jsonedit.ParseValue(data)
+	return err == nil && isFailure(v)
+}
+
+// isFailure reports whether an object has the message of an error beside a member that says
+// that it is one. MiniMax has both in every response.
+// https://platform.minimax.io/docs/api-reference/text-openai-api
+func isFailure(v jsonedit.Value) bool {
+	if list, _ := v.Get("choices"); list.Kind() == jsonedit.Array && string(list.Raw()) != "[]" {
+		return false
+	}
+	if base, ok := v.Get("base_resp"); ok {
+		code, _ := base.Get("status_code")
+		n, ok := code.Int()
+		return ok && n != 0
+	}
+	for _, name := range [...]string{"message", "detail", "msg", "errors", "error_msg", "fault"} {
+		if m, ok := v.Get(name); ok && name != "message" || m.Kind() == jsonedit.String {
+			return findMessage(m, 4) != ""
+		}
+	}
+	return false
+}
+
+// NoContent is the failure of a response that has nothing of one.
+const NoContent = "the response has neither content nor a finish reason"
+
+// NoContentError returns the error of such a response.
+func NoContentError() *llm.ProviderError {
+	return &llm.ProviderError{Type: "upstream_error", Message: NoContent}
 }
 
 func isError(v jsonedit.Value) bool {
@@ -77,7 +122,7 @@ func FinishError(reason string) *llm.ProviderError {
 func ErrorStatus(name string, body []byte) int {
 	words := []string{name}
 	if v, err := jsonedit.ParseValue(body); err == nil {
-		for _, inside := range [...]string{"", "error", "response"} {
+		for _, inside := range [...]string{"", "error", "response", "base_resp"} {
 			at := v
 			if inside != "" {
 				at, _ = v.Get(inside)
@@ -89,6 +134,9 @@ func ErrorStatus(name string, body []byte) int {
 				field, _ := at.Get(member)
 				if n, ok := statusIn(field); ok {
 					return n
+				}
+				if n, _ := field.Int(); inside == "base_resp" && minimaxStatuses[n] != 0 {
+					return minimaxStatuses[n]
 				}
 				if text, ok := field.Text(); ok {
 					words = append(words, text)
@@ -102,6 +150,13 @@ func ErrorStatus(name string, body []byte) int {
 		}
 	}
 	return http.StatusBadGateway
+}
+
+// minimaxStatuses are the statuses of MiniMax's codes of errors.
+// https://platform.minimax.io/docs/api-reference/errorcode
+var minimaxStatuses = map[int64]int{
+	1001: http.StatusGatewayTimeout, 1002: http.StatusTooManyRequests, 1004: http.StatusUnauthorized, 1008: http.StatusPaymentRequired,
+	1013: http.StatusInternalServerError, 1026: http.StatusBadRequest, 1027: http.StatusBadRequest, 1039: http.StatusTooManyRequests, 2013: http.StatusBadRequest,
 }
 
 // statusIn returns a member that is the status of an error: a number, or one as text.

@@ -17,6 +17,13 @@ func (a *Attempt) setInside(out *Response, name string, body []byte) {
 	a.setError(out, name, dialect.ErrorBody(&llm.ProviderError{Type: name, Message: out.Tap.Info().Failed}))
 }
 
+// failBlank sets the error of a stream that ended before it had anything of a response.
+func (a *Attempt) failBlank(out *Response, first []byte) error {
+	out.Tap.Info().Failed = dialect.NoContent
+	a.setInside(out, "", first)
+	return nil
+}
+
 // setFault sets the error of a response that has a success status.
 func (a *Attempt) setFault(out *Response, fault *llm.ProviderError) {
 	f := *fault

@@ -287,7 +287,7 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 	}
 	var head headTimer
 	defer head.stop()
-	early := a.headMayBeEarly()
+	early, size := a.headMayBeEarly(), 0 // size of s.ahead
 	if early && a.mayBeSilent() {
 		head.start(a.trail, max(a.handler.HeadDelay, commentDelay))
 	}
@@ -299,6 +299,9 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 			return nil
 		}
 		e, err := next.event, next.err
+		if err == io.EOF && len(s.ahead) > 0 {
+			return a.failBlank(out, s.ahead[0].Data)
+		}
 		if err == io.EOF {
 			return a.unreadable("a stream without a single event")
 		}
@@ -319,7 +322,15 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 			}
 			continue
 		}
-		s.first, s.primed = s.visible(e), true
+		e = s.visible(e)
+		if seen := s.tap.Info(); seen.Blank && seen.Failed == "" && size+len(e.Raw) <= maxHeld {
+			s.ahead, size = append(s.ahead, e.Clone()), size+len(e.Raw)
+			if early {
+				head.start(a.trail, commentDelay)
+			}
+			continue
+		}
+		s.first, s.primed = e, true
 		break
 	}
 	if s.tap.Info().Failed != "" {

@@ -39,8 +39,9 @@ func TestStatusDecidesWhetherAResponseIsReturned(t *testing.T) {
 }
 
 func TestJSONResponseIsCheckedUpToItsLimit(t *testing.T) {
-	whole := func(size int) string { return `{"x":"` + strings.Repeat("x", size-len(`{"x":""}`)) + `"}` }
-	broken := func(size int) string { return `{"x":"` + strings.Repeat("x", size-len(`{"x":"`)) }
+	const head, tail = `{"choices":[{"index":0,"text":"`, `"}]}`
+	whole := func(size int) string { return head + strings.Repeat("x", size-len(head+tail)) + tail }
+	broken := func(size int) string { return head + strings.Repeat("x", size-len(head)) }
 	for _, tt := range []struct {
 		name, body string
 		held       bool   // in memory, as a whole

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"errors"
+	"slices"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
@@ -89,6 +90,11 @@ func (c *conversation) response(a *Attempt, out *Response, body []byte) error {
 	return c.complete(a, out, r)
 }
 
+// hasNothing reports whether no choice has content or a finish reason.
+func hasNothing(r *llm.Response) bool {
+	return !slices.ContainsFunc(r.Choices, func(c llm.Choice) bool { return len(c.Parts) > 0 || c.Stop != "" || c.NativeFinishReason != "" })
+}
+
 // complete sets a complete response in out. A client that wants a stream gets
 // it as one.
 func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) error {
@@ -100,6 +106,10 @@ func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) erro
 			a.setFault(out, dialect.FinishError(choice.NativeFinishReason))
 			return nil
 		}
+	}
+	if hasNothing(r) {
+		a.setFault(out, dialect.NoContentError())
+		return nil
 	}
 	lost := c.lostFor(a)
 	for i := range r.Choices {

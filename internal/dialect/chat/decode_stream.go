@@ -90,6 +90,10 @@ func (d *streamDecoder) terminate(dst []llm.Event) []llm.Event {
 	if d.ended {
 		return dst
 	}
+	if !slices.ContainsFunc(d.choices, (*choice).hasBegun) {
+		d.fault = dialect.NoContentError()
+		return d.fail(dst)
+	}
 	dst = d.begin(dst)
 	d.ended = true
 	if slices.ContainsFunc(d.choices, (*choice).brokeOff) {
@@ -139,8 +143,12 @@ func (d *streamDecoder) read(dst []llm.Event, b []byte) []llm.Event {
 	if d.fault != nil {
 		return d.fail(dst)
 	}
-	if len(d.found) == 0 && d.start.ID == "" && !d.started {
-		return dst // Azure reports on the prompt before the response has an id
+	if len(d.found) == 0 && !d.started { // as Azure, which reports on the prompt before the response begins
+		if dialect.IsFailure(b) {
+			d.fault = faultOf(b)
+			return d.fail(dst)
+		}
+		return dst
 	}
 	dst = d.begin(dst)
 	for i := range d.found {

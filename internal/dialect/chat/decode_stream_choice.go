@@ -323,6 +323,11 @@ func (c *choice) reason() llm.StopReason {
 	return stop
 }
 
+// hasBegun reports whether the choice has content or a finish reason.
+func (c *choice) hasBegun() bool {
+	return c != nil && (c.stopped || c.next > 0 || len(c.calls) > 0 || c.audio != nil)
+}
+
 // brokeOff reports whether the choice has calls and no finish reason. If the
 // provider sends none, the arguments of a call must be incomplete.
 func (c *choice) brokeOff() bool {

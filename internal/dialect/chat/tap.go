@@ -47,12 +47,24 @@ func (t *tap) Event(e sse.Event) {
 	if len(data) < 16 { // short enough to be the terminator, including white space
 		if string(bytes.TrimSpace(data)) == "[DONE]" {
 			t.seen.Terminated = true
+			t.failWithoutContent()
 			return
 		}
 	}
 	t.read(data)
-	if t.seen.Failed == "" && string(e.Type) == "error" {
-		t.seen.Failed = failure(data)
+	t.seen.Blank = t.isCompletion() && t.choices == choiceSet{} && t.seen.Failed == ""
+	if t.seen.Failed == "" && (string(e.Type) == "error" || t.seen.Blank && dialect.IsFailure(data)) {
+		t.seen.Failed, t.seen.Blank = failure(data), false
+	}
+}
+
+// isCompletion reports whether the response has choices, each with content or a finish
+// reason.
+func (t *tap) isCompletion() bool { return t.op == api.Chat || t.op == api.Completions }
+
+func (t *tap) failWithoutContent() {
+	if t.isCompletion() && t.seen.Failed == "" && !t.seen.Begun && !t.seen.Finished {
+		t.seen.Failed = dialect.NoContent
 	}
 }
 
@@ -60,7 +72,7 @@ func (t *tap) Event(e sse.Event) {
 // speech, counts as content without details.
 func (t *tap) Body(b []byte) {
 	c := jsonedit.NewCursor(b)
-	if c.Peek() != '{' {
+	if c.Peek() != '{' && !t.isCompletion() {
 		t.seen.Begun = t.seen.Begun || len(b) > 0
 		t.seen.Finished = t.seen.Begun && !t.hasChoices()
 		return
@@ -72,13 +84,15 @@ func (t *tap) Body(b []byte) {
 		t.seen.Failed = "the response has no choices"
 	case !t.hasChoices():
 		t.seen.Begun, t.seen.Finished = true, true
+	default:
+		t.failWithoutContent()
 	}
 }
 
 // hasChoices reports whether the response ends with finish reasons. On
 // pass-through routes it does if it has choices.
 func (t *tap) hasChoices() bool {
-	return t.op == api.Chat || t.op == api.Completions || t.op == api.Proxy && t.choices != choiceSet{}
+	return t.isCompletion() || t.op == api.Proxy && t.choices != choiceSet{}
 }
 
 // read reads one JSON object: a body, or the data of an event.

@@ -38,6 +38,9 @@ func (t *tap) Body(b []byte) {
 	t.seen.Begun, t.seen.Finished = output.Kind() == jsonedit.Object, t.seen.Finish != ""
 	t.seen.Written = llm.TextSize(output.Raw())
 	t.usage(v)
+	if ok && !t.seen.Begun && !t.seen.Finished {
+		t.seen.Failed = dialect.NoContent
+	}
 }
 
 // Event reads one message of a streamed response. Text messages, the majority,

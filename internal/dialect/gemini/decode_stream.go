@@ -112,6 +112,10 @@ func (d *streamDecoder) frame(dst []llm.Event, v jsonedit.Value) []llm.Event {
 		d.failed = true
 		return append(dst, llm.Event{Kind: llm.EventError, Fault: faultOf(fault)})
 	}
+	if _, blocked := feedback.Get("blockReason"); !d.begun && !d.complete && !blocked && isEmpty(candidates) {
+		d.counts.read(usage)
+		return dst
+	}
 	if !d.begun {
 		dst = d.start(dst, v)
 	}
@@ -124,6 +128,13 @@ func (d *streamDecoder) frame(dst []llm.Event, v jsonedit.Value) []llm.Event {
 		n++
 	}
 	return d.usage(dst, usage)
+}
+
+func isEmpty(list jsonedit.Value) bool {
+	for range list.Elements() {
+		return false
+	}
+	return true
 }
 
 // start appends the start event.

@@ -293,7 +293,7 @@ func TestUsageIsReportedOnceItChanges(t *testing.T) {
 		`"promptTokenCount":9,"cachedContentTokenCount":4,"promptTokensDetails":[{"modality":"AUDIO","tokenCount":5}],"cacheTokensDetails":[{"modality":"AUDIO","tokenCount":3}]`,
 		`"promptTokenCount":9`, `"promptTokenCount":9,"candidatesTokenCount":2,"thoughtsTokenCount":1`, `"candidatesTokenCount":1,"trafficType":"ON_DEMAND"`, `"toolUsePromptTokenCount":10`,
 	} {
-		for _, e := range dec.Decode(nil, sse.Event{Data: []byte(`{"usageMetadata":{` + usage + `}}`)}) {
+		for _, e := range dec.Decode(nil, sse.Event{Data: []byte(`{"candidates":[{"index":0}],"usageMetadata":{` + usage + `}}`)}) {
 			if e.Kind == llm.EventUsage {
 				told = append(told, e.Usage)
 			}

@@ -10,14 +10,14 @@ import (
 
 // NewTap returns a tap for one response to op.
 func (Dialect) NewTap(op api.Operation) dialect.Tap {
-	return &tap{embeds: op == api.GenerateEmbed || op == api.GenerateEmbedBatch}
+	return &tap{op: op}
 }
 
 // tap reads a response that passes through.
 type tap struct {
 	seen    dialect.ResponseInfo
 	counts  counts
-	embeds  bool      // the response has vectors
+	op      api.Operation
 	choices [2]uint64 // candidates seen, by index
 	ended   [2]uint64 // candidates with a finish reason
 }
@@ -26,7 +26,7 @@ type tap struct {
 // stream is complete if each candidate has a finish reason.
 func (t *tap) Info() *dialect.ResponseInfo {
 	t.seen.Usage = t.counts.usage()
-	if t.embeds && t.seen.Usage.Total() == 0 { // no input has no tokens: the count is unknown
+	if (t.op == api.GenerateEmbed || t.op == api.GenerateEmbedBatch) && t.seen.Usage.Total() == 0 { // no input has no tokens: the count is unknown
 		t.seen.Usage.Known = false
 	}
 	return &t.seen
@@ -35,13 +35,21 @@ func (t *tap) Info() *dialect.ResponseInfo {
 // Event reads one event of a streamed response.
 func (t *tap) Event(e sse.Event) {
 	if e.Data != nil {
-		t.Body(e.Data)
+		t.frames(e.Data)
+		t.seen.Blank = t.op == api.Generate && t.choices == [2]uint64{} && !t.seen.Finished
 	}
 }
 
-// Body reads a complete response, which has the form of a stream frame. A list
-// holds several.
+// Body reads a complete response, which has the form of a stream frame.
 func (t *tap) Body(body []byte) {
+	t.frames(body)
+	if t.op == api.Generate && t.seen.Failed == "" && !t.seen.Begun && !t.seen.Finished {
+		t.seen.Failed = dialect.NoContent
+	}
+}
+
+// frames reads a frame, or a list of several.
+func (t *tap) frames(body []byte) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return

@@ -163,6 +163,9 @@ func (d *streamDecoder) stopped(dst []llm.Event) []llm.Event {
 	if d.called && !d.finished {
 		return dst
 	}
+	if !d.finished && d.next == 0 && d.held == nil && len(d.open) == 0 {
+		return append(dst, llm.Event{Kind: llm.EventError, Fault: dialect.NoContentError()})
+	}
 	dst = d.finish(dst, "", "")
 	return append(dst, llm.Event{Kind: llm.EventEnd})
 }

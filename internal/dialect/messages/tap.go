@@ -14,9 +14,10 @@ func (Dialect) NewTap(op api.Operation) dialect.Tap { return &tap{op: op} }
 // tap reads a response in a single pass. Once content has arrived, further
 // content events are recognised by their name and not parsed.
 type tap struct {
-	op     api.Operation
-	seen   dialect.ResponseInfo
-	counts counts
+	op      api.Operation
+	seen    dialect.ResponseInfo
+	counts  counts
+	started bool // the stream has an event of a message
 }
 
 // Info returns what was read so far.
@@ -46,6 +47,13 @@ func (t *tap) Body(b []byte) {
 		default:
 			t.member(k, value)
 		}
+	}
+	t.failWithoutContent()
+}
+
+func (t *tap) failWithoutContent() {
+	if t.op == api.Messages && t.seen.Failed == "" && !t.seen.Begun && !t.seen.Finished {
+		t.seen.Failed = dialect.NoContent
 	}
 }
 
@@ -100,6 +108,8 @@ func (t *tap) Event(ev sse.Event) {
 	}
 	var e event
 	e.read(v)
+	t.started = t.started || string(e.kind) != "ping" && len(e.kind) > 0
+	t.seen.Blank = t.op == api.Messages && !t.started
 	switch string(e.kind) {
 	case "message_start":
 		t.members(e.message)
@@ -112,6 +122,7 @@ func (t *tap) Event(ev sse.Event) {
 		t.usage(e.usage)
 	case "message_stop":
 		t.seen.Terminated = true
+		t.failWithoutContent()
 	case "error":
 		t.fail(e.err)
 	}

@@ -13,13 +13,15 @@ import (
 )
 
 // NewTap returns a tap for one response to op.
-func (Dialect) NewTap(api.Operation) dialect.Tap { return &tap{} }
+func (Dialect) NewTap(op api.Operation) dialect.Tap { return &tap{op: op} }
 
 // tap reads responses of this dialect. It reads only the type of most events.
 type tap struct {
+	op     api.Operation
 	seen   dialect.ResponseInfo
 	doc    jsonedit.Doc
 	events int64 // so far; they are numbered from 0
+	blank  int64 // events without a type
 }
 
 var _ dialect.NumberingTap = (*tap)(nil)
@@ -51,6 +53,13 @@ func (t *tap) Body(b []byte) {
 			break
 		}
 	}
+	if t.op == api.Responses && !t.seen.Begun && t.seen.Failed == "" {
+		if _, ok := t.doc.Find("status"); dialect.IsFailure(b) {
+			t.failEvent(b)
+		} else if !ok {
+			t.seen.Failed = dialect.NoContent
+		}
+	}
 	t.doc.Reset()
 }
 
@@ -80,7 +89,9 @@ func (t *tap) Event(e sse.Event) {
 	case "error":
 		t.failEvent(e.Data)
 	case "":
-		if v, ok := t.doc.Find("error"); ok && !v.IsNull() {
+		v, ok := t.doc.Find("error")
+		t.seen.Blank = t.op == api.Responses && t.events == t.blank+1
+		if t.blank++; ok && !v.IsNull() || t.seen.Blank && dialect.IsFailure(e.Data) {
 			t.failEvent(e.Data)
 		}
 	default:
