@@ -51,7 +51,7 @@ func TestTurnsAreInTheOrderThatTheProviderDemands(t *testing.T) {
 			`"content":"r"},{"role":"assistant","content":"Understood."},{"role":"user","content":"and now"}]`, "a reply of the assistant precedes"},
 		{"a result, then a user", tongues[0], chatOf(calledInChat + `,{"role":"user","content":"and now"}`), "mistral", "m+turns=reply",
 			`"content":"r"},{"role":"assistant","content":"Understood."},{"role":"user","content":"and now"}]`, "a reply of the assistant precedes"},
-		{"ids of another provider", tongues[0], chatOf(strings.ReplaceAll(calledInChat, "abcdefghi", "call_of_another_provider")), "mistral", "m+turns=reply", `"tool_call_id":"wTjNC1tWu"`, "nine letters and digits"},
+		{"ids of another provider", tongues[0], chatOf(strings.ReplaceAll(calledInChat, "abcdefghi", "call_of_another_provider")), "mistral", "m+turns=reply", `"tool_call_id":"wTjNC1tWu"`, "ids of calls that the provider refuses are replaced"},
 		{"a result alone", tongues[0], chatOf(calledInChat), "mistral", "m+turns=reply", `"content":"r"}]`, ""},
 		{"a beginning of the response", tongues[1], messagesOf(`{"role":"user","content":"go"},{"role":"assistant","content":"so"}`), "mistral", "m+turns=reply",
 			`{"role":"assistant","content":"so","prefix":true}]`, "prefix: true"},

@@ -1,8 +1,6 @@
 package dialect
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 
 	"modelgate/api"
@@ -104,34 +102,14 @@ func (r *renamedCalls) result(id string) string {
 	return s.ids[0]
 }
 
-// maxCallID is the longest id of a call that OpenAI's APIs take, in bytes.
-// https://platform.openai.com/docs/api-reference/responses/create
-const maxCallID = 64
-
-// FitCallID returns the id of a call for OpenAI's APIs: a longer one is replaced by a hash, the
-// same one for the call and its result.
-func FitCallID(id string) string {
-	if len(id) <= maxCallID {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return "call_" + hex.EncodeToString(sum[:16])
-}
-
-// strictCallIDs is the rule for ids of calls in messages and converse.
-//
-//   - https://docs.claude.com/en/api/messages
-//   - https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolUseBlock.html
-var strictCallIDs = NameRule{Max: 64, Others: "_-"}
-
 // ClientCallID returns the id of a call for clients of a dialect, so that their API takes it
 // back: they send it with the next request, which another provider may get as it is.
 func ClientCallID(client api.Dialect, id string) string {
 	switch client {
 	case api.DialectMessages, api.DialectInvoke, api.DialectConverse:
-		return strictCallIDs.fit(id)
+		return PlainShortCallID.Fit(id)
 	case api.DialectChat, api.DialectResponses:
-		return FitCallID(id)
+		return ShortCallID.Fit(id)
 	}
 	return id
 }

@@ -7,9 +7,10 @@ import (
 )
 
 // MayContainMarkedSignature reports whether a body may hold a signature of another
-// vendor, as [MarkSignature] writes it. It costs a search.
-func MayContainMarkedSignature(body []byte) bool {
-	return jsonedit.StringBegins(body, signatureMark)
+// vendor, as [MarkSignature] writes it, or a string that begins with one of others. It costs
+// a search.
+func MayContainMarkedSignature(body []byte, others ...string) bool {
+	return jsonedit.StringBegins(body, append(others[:len(others):len(others)], signatureMark)...)
 }
 
 // IsMarkedSignature reports whether text is a signature of another vendor in
@@ -33,15 +34,16 @@ func EditElements(body *jsonedit.Doc, list, within string, place func(jsonedit.V
 	if within != "" {
 		outer = func(e jsonedit.Value) []byte { return siftNested(e, within, place) }
 	}
-	sifted, changed := sift(v, outer)
+	sifted, changed := ReplaceElements(v, outer)
 	if !changed {
 		return nil
 	}
 	return []jsonedit.Edit{{Name: list, Value: sifted}}
 }
 
-// sift returns the array with each element replaced by the result of place.
-func sift(list jsonedit.Value, place func(jsonedit.Value) []byte) (out []byte, changed bool) {
+// ReplaceElements returns the array with each element replaced by the result of place, as
+// [EditElements] does.
+func ReplaceElements(list jsonedit.Value, place func(jsonedit.Value) []byte) (out []byte, changed bool) {
 	var b jsonedit.Builder
 	b.Open('[')
 	for e := range list.Elements() {
@@ -59,7 +61,7 @@ func sift(list jsonedit.Value, place func(jsonedit.Value) []byte) (out []byte, c
 // the list is left.
 func siftNested(e jsonedit.Value, within string, place func(jsonedit.Value) []byte) []byte {
 	list, _ := e.Get(within)
-	sifted, changed := sift(list, place)
+	sifted, changed := ReplaceElements(list, place)
 	var d jsonedit.Doc
 	switch {
 	case !changed, d.Scan(e.Raw()) != nil:

@@ -268,9 +268,10 @@ func contains(list []string, s string) bool {
 // client sent them. It is optional.
 type ForeignContentCleaner interface {
 	// Clean returns the edits that remove content which only models of other
-	// vendors, or other providers than the target, understand. Most bodies need
-	// none.
-	Clean(body *jsonedit.Doc, to RequestTarget) []jsonedit.Edit
+	// vendors, or other providers than the target, understand, and that replace ids of calls
+	// which the target refuses. Most bodies need none. The changes are those that a client
+	// is told.
+	Clean(body *jsonedit.Doc, to RequestTarget) ([]jsonedit.Edit, []ParamChange)
 }
 
 // TurnArranger is implemented by codecs of dialects whose providers have [TurnRules]. It is

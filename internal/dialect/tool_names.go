@@ -1,10 +1,7 @@
 package dialect
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
-	"strings"
 
 	"modelgate/internal/llm"
 )
@@ -14,38 +11,6 @@ import (
 type ToolNamer interface {
 	// ToolNames returns which names of tools the target accepts.
 	ToolNames(to RequestTarget) NameRule
-}
-
-// NameRule says which names a target accepts: letters, digits and Others, up to Max bytes.
-type NameRule struct {
-	Max    int
-	Others string
-}
-
-// accepts reports whether the rule holds for a name.
-func (r NameRule) accepts(name string) bool {
-	return name != "" && len(name) <= r.Max && strings.IndexFunc(name, r.rejects) < 0
-}
-
-func (r NameRule) rejects(c rune) bool {
-	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(r.Others, c)
-}
-
-// fit returns a name that the rule accepts: the name itself, or one that begins like it and
-// ends in its hash, the same one wherever the name occurs.
-func (r NameRule) fit(name string) string {
-	if name == "" || r.accepts(name) {
-		return name
-	}
-	sum := sha256.Sum256([]byte(name))
-	end := "_" + hex.EncodeToString(sum[:4])
-	clean := strings.Map(func(c rune) rune {
-		if r.rejects(c) {
-			return '_'
-		}
-		return c
-	}, name)
-	return clean[:min(len(clean), r.Max-len(end))] + end
 }
 
 // SentNames are the names of tools that a request is sent with, by which the names of the
@@ -96,7 +61,7 @@ type nameFitter struct {
 }
 
 func (f *nameFitter) fit(name string) string {
-	fitted := f.rule.fit(name)
+	fitted := f.rule.Fit(name)
 	if fitted != name {
 		if f.names == nil {
 			f.names = SentNames{}

@@ -165,7 +165,8 @@ func (a *Attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 		list = append(list, missing(doc, shape.Set)...)
 	}
 	if cleaner, ok := a.handler.Codecs[a.wire.dialect].(dialect.ForeignContentCleaner); ok && !a.wire.translates() {
-		list = append(list, cleaner.Clean(doc, a.wire.target)...)
+		edits, changes := cleaner.Clean(doc, a.wire.target)
+		list, a.Params = append(list, edits...), append(a.Params, changes...)
 	}
 	list = append(list, a.turnEdits(doc, list)...)
 	if a.wire.dialect == api.DialectMessages {

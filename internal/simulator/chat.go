@@ -168,6 +168,8 @@ func (x *exchange) readMessage(s *scanner, q *chatRequest) {
 			role = s.stringOf("messages.role", &q.wrong)
 		case "content":
 			content = x.readContent(s)
+		case "tool_call_id", "tool_calls":
+			q.checkCallIDs(s)
 		default:
 			s.skip()
 		}
@@ -178,6 +180,28 @@ func (x *exchange) readMessage(s *scanner, q *chatRequest) {
 	if string(role) == "user" {
 		q.lastUser = content
 	}
+}
+
+// checkCallIDs reads the id of a call, or calls, and checks the length of ids.
+// https://platform.openai.com/docs/api-reference/responses/create
+func (q *chatRequest) checkCallIDs(s *scanner) {
+	if s.peek() == '[' {
+		s.array(func() {
+			if s.peek() != '{' {
+				s.skip()
+				return
+			}
+			s.object(func(key []byte) {
+				if string(key) == "id" {
+					q.checkCallIDs(s)
+					return
+				}
+				s.skip()
+			})
+		})
+		return
+	}
+	q.short("messages.tool_call_id", s.raw())
 }
 
 // readContent returns the text of a message as raw JSON: a string, or the

@@ -55,7 +55,9 @@ type converseBlocks struct {
 }
 
 var (
-	converseID   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_.:-]{1,64}$`) })
+	// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolUseBlock.html
+	converseID   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`) })
+	mistralID    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9]{9}$`) })
 	documentName = regexp.MustCompile(`^[a-zA-Z0-9()\[\]-]+( [a-zA-Z0-9()\[\]-]+)*$`)
 )
 
@@ -154,6 +156,9 @@ func (b *converseBlocks) toolUse(m map[string]any, path string) {
 	}
 	id := c.filled(m, "toolUseId", path)
 	c.matches(id, at(path, "toolUseId"), converseID())
+	if strings.Contains(q.model, "mistral.") && !mistralID().MatchString(id) { // https://docs.mistral.ai/capabilities/function_calling
+		c.fail(at(path, "toolUseId"), "Tool call id was %s but must be a-z, A-Z, 0-9, with a length of 9.", id)
+	}
 	name := c.filled(m, "name", path)
 	c.matches(name, at(path, "name"), converseToolName())
 	q.seen.Calls = append(q.seen.Calls, ReportedCall{ID: id, Name: name, Arguments: c.object(m["input"], at(path, "input"))})

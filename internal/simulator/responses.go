@@ -248,7 +248,7 @@ func (r *responsesItems) item(m map[string]any, path string) {
 		c.checkMembers(m, path, "type", "id", "call_id", "name", "arguments", "status", "namespace")
 		checkItemID(c, m, path, "fc")
 		id := c.filled(m, "call_id", path)
-		c.short(m, "call_id", path, 64) // https://platform.openai.com/docs/api-reference/responses/create
+		c.short(m, "call_id", path, 64)
 		name := c.filled(m, "name", path)
 		c.matches(name, at(path, "name"), responsesName())
 		arguments := decoded(c.needText(m, "arguments", path))
@@ -266,8 +266,10 @@ func (r *responsesItems) item(m map[string]any, path string) {
 	}
 }
 
-// checkItemID records a mistake for ids without the prefix of their kind.
+// checkItemID records a mistake for ids that are long or without the prefix of their kind.
+// https://platform.openai.com/docs/api-reference/responses/create
 func checkItemID(c *checker, m map[string]any, path, prefix string) {
+	c.short(m, "id", path, 64)
 	if id := c.text(m, "id", path); m["id"] != nil && !strings.HasPrefix(id, prefix) {
 		c.fail(at(path, "id"), "Invalid '%s': '%s'. Expected an ID that begins with '%s'.", at(path, "id"), id, prefix)
 	}
@@ -354,7 +356,9 @@ func checkDataURL(c *checker, url, path string) {
 func (r *responsesItems) output(m map[string]any, path string) {
 	c, q := r.c, r.q
 	c.checkMembers(m, path, "type", "id", "call_id", "output", "status")
+	c.short(m, "id", path, 64)
 	id := c.filled(m, "call_id", path)
+	c.short(m, "call_id", path, 64)
 	if !r.calls.resolve(id) {
 		c.fail("input", "No tool call found for function call output with call_id %s.", id)
 	}

@@ -21,7 +21,7 @@ requests and responses, streamed or not, and reports every change.
 ## Same dialect
 
 If client and provider use the same dialect, nothing is translated. The body passes byte for byte, except for the
-model's name, the config's edits, and parameters, roles and orders of messages that the [provider](providers.md) is known
+model's name, the config's edits, and parameters, ids of calls, roles and orders of messages that the [provider](providers.md) is known
 to reject; unknown fields stay. The response passes byte for byte too. If a provider supports several dialects, the gateway uses the client's.
 
 ## Chat or responses
@@ -172,7 +172,8 @@ If a target does not support a JSON Schema for its response, or not in combinati
 
 If a target does not accept the name of a tool, such as ` + "`docs.appendText`" + ` or one of more than 64 characters, the gateway
 sends another name, the same in tools, choice and history, and reports it: ` + "`tools[0].name;adapted`" + `. Calls in the response
-have the client's name. Ids of calls are replaced likewise, for a call and its result.
+have the client's name. Ids of calls are replaced likewise, for a call and its result, also if client and provider use the same dialect, since
+a session that began at another host has its ids. The header then says that ids of calls are replaced.
 
 ## Malformed arguments
 

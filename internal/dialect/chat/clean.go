@@ -15,18 +15,27 @@ var _ dialect.ForeignContentCleaner = Dialect{}
 // Members that only the gateway writes are removed for all, those of other
 // vendors for providers whose profile does not have them. Media of the assistant
 // move to the next message of the user, or into one at the end.
-func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) []jsonedit.Edit {
-	if !jsonedit.StringBegins(body.Bytes(), foreignNames...) {
-		return nil
-	}
+func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.Edit, []dialect.ParamChange) {
 	c := cleaner{profile: cmp.Or(to.Chat, &usualProfile)}
+	c.ids = dialect.NewCallIDFitter(knownCallIDs(c.profile), body.Bytes(), "tool_call_id")
+	if c.ids == nil && !jsonedit.StringBegins(body.Bytes(), foreignNames...) {
+		return nil, nil
+	}
 	c.unknown = to.Chat == nil || to.Chat.History == dialect.ThinkingAsSeen
 	edits := dialect.EditElements(body, "messages", "", c.message)
 	if len(c.held) > 0 { // no message of the user follows, and media are held only where a message changes
 		list := bytes.TrimSuffix(edits[0].Value, []byte("]"))
 		edits[0].Value = append(append(append(list, `,{"role":"user","content":[`...), bytes.Join(c.held, []byte(","))...), "]}]"...)
 	}
-	return edits
+	return edits, c.ids.Changes("messages")
+}
+
+// knownCallIDs returns the rule for ids of calls that a provider documents.
+func knownCallIDs(p *dialect.ChatProfile) dialect.NameRule {
+	if p.ShortIDs || p.Vendor {
+		return callIDs(p)
+	}
+	return dialect.AnyCallID
 }
 
 // foreignNames begin the members that Clean may remove; extraContent is one of a
@@ -39,6 +48,7 @@ var (
 // cleaner removes members of other vendors from the messages of a body.
 type cleaner struct {
 	profile *dialect.ChatProfile
+	ids     *dialect.CallIDFitter
 	unknown bool     // the models of the provider are unknown
 	held    [][]byte // media for the next message of the user
 }
@@ -47,7 +57,9 @@ func (c *cleaner) message(m jsonedit.Value) []byte {
 	role, _ := m.Get("role")
 	switch word, _ := role.Text(); {
 	case word == "assistant":
-		return c.assistant(m)
+		return c.ids.FitWithin(c.assistant(m), "tool_calls", "id")
+	case word == "tool":
+		return c.ids.Fit(m.Raw(), "tool_call_id")
 	case word == "user" && len(c.held) > 0:
 		return c.user(m)
 	}

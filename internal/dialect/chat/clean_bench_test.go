@@ -18,7 +18,7 @@ func BenchmarkCleanFindsNothing(b *testing.B) {
 	}
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
-		if edits := (chat.Dialect{}).Clean(&doc, dialect.RequestTarget{}); edits != nil {
+		if edits, _ := (chat.Dialect{}).Clean(&doc, dialect.RequestTarget{}); edits != nil {
 			b.Fatalf("edits = %v, want none", edits)
 		}
 	}

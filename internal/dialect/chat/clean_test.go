@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"strings"
 	"testing"
 
 	"modelgate/internal/dialect/chat"
@@ -12,6 +13,7 @@ import (
 // providers gets them.
 func TestForeignMembersAreCleanedPerProvider(t *testing.T) {
 	const (
+		long     = "call_1111111111111111111111111111111111111111111111111111111111111111111111111111111111"
 		before   = `{"model":"m","messages":[{"role":"user","content":"a"},`
 		after    = `,{"role":"user","content":"b"}]}`
 		thought  = `{"role":"assistant","reasoning_content":"hm","content":"c"}`
@@ -22,6 +24,7 @@ func TestForeignMembersAreCleanedPerProvider(t *testing.T) {
 		alone    = `{"role":"assistant","content_blocks":[{"type":"text","text":"c"},{"type":"text","text":"d"}]}`
 		signed   = `{"role":"assistant","content":null,"tool_calls":[{"id":"1","extra_content":{"google":{"thought_signature":"c2ln"}},"function":{}}]}`
 		foreign  = `{"role":"assistant","content":null,"tool_calls":[{"id":"1","extra_content":{"google":{"thought_signature":"mg1.anthropic.x"}},"function":{}}]}`
+		named    = `{"role":"assistant","content":null,"tool_calls":[{"id":"` + long + `","function":{}}]},{"role":"tool","tool_call_id":"` + long + `","content":"r"}`
 		plain    = `{"role":"assistant","content":"c"}`
 		unsigned = `{"role":"assistant","tool_calls":[{"id":"1","function":{}}],"content":null}`
 	)
@@ -43,6 +46,10 @@ func TestForeignMembersAreCleanedPerProvider(t *testing.T) {
 			"openai": unsigned, "groq": unsigned, "mistral-ai": unsigned, "deepseek": unsigned, "openrouter": unsigned,
 		}},
 		{"another vendor's signature", foreign, all(unsigned)},
+		{"long ids of calls", named, map[string]string{
+			"openai":     strings.ReplaceAll(named, long, "call_11111111111111111111111111111111111111111111111111_e002e798"),
+			"mistral-ai": strings.ReplaceAll(named, long, "clR55JtEH"),
+		}},
 		{"nothing of others", plain, nil},
 	} {
 		for _, provider := range rows {
@@ -76,7 +83,7 @@ func cleaned(t *testing.T, body, provider string) string {
 	if err := d.Scan([]byte(body)); err != nil {
 		t.Fatal(err)
 	}
-	edits := chat.Dialect{}.Clean(&d, dialecttest.TargetOf(provider, "m"))
+	edits, _ := chat.Dialect{}.Clean(&d, dialecttest.TargetOf(provider, "m"))
 	return string(d.Apply(nil, edits...))
 }
 

@@ -27,7 +27,7 @@ func (Dialect) ArrangeTurns(body *jsonedit.Doc, earlier []jsonedit.Edit, to dial
 	if list.Kind() != jsonedit.Array {
 		return nil, nil
 	}
-	a := turnArranger{rules: to.Turns, shortIDs: to.Chat != nil && to.Chat.ShortIDs}
+	a := turnArranger{rules: to.Turns}
 	for m := range list.Elements() {
 		a.add(m)
 	}
@@ -41,12 +41,11 @@ func (Dialect) ArrangeTurns(body *jsonedit.Doc, earlier []jsonedit.Edit, to dial
 
 // turnArranger collects the messages of a body in the order that a provider demands.
 type turnArranger struct {
-	rules    dialect.TurnRules
-	shortIDs bool // as in dialect.ChatProfile
-	turns    [][]byte
-	last     string // role of the last turn
-	begun    bool   // a message other than the system's has been added
-	changes  []dialect.ParamChange
+	rules   dialect.TurnRules
+	turns   [][]byte
+	last    string // role of the last turn
+	begun   bool   // a message other than the system's has been added
+	changes []dialect.ParamChange
 }
 
 // announce records a change of the messages, once.
@@ -65,9 +64,6 @@ func (a *turnArranger) add(m jsonedit.Value) {
 		a.announce("the role developer is sent as system")
 		raw, role = withMember(raw, "role", `"system"`), "system"
 	}
-	if a.shortIDs {
-		raw = a.shortenIDs(m, raw)
-	}
 	if a.rules.ReplyAfterTool && a.last == "tool" && role != "tool" && role != "assistant" {
 		a.announce("a reply of the assistant precedes the message after a tool's")
 		a.turns = append(a.turns, textMessage("assistant", reply))
@@ -79,43 +75,6 @@ func (a *turnArranger) add(m jsonedit.Value) {
 		a.turns = append(a.turns, raw)
 	}
 	a.last = role
-}
-
-// shortenIDs returns a message with ids of calls that the provider accepts, the same for a
-// call and its result: clients send the calls of other providers after a change of model.
-func (a *turnArranger) shortenIDs(m jsonedit.Value, raw []byte) []byte {
-	if of, ok := m.Get("tool_call_id"); ok {
-		id, _ := of.Text()
-		return a.withID(raw, "tool_call_id", id)
-	}
-	calls, _ := m.Get("tool_calls")
-	if calls.Kind() != jsonedit.Array {
-		return raw
-	}
-	var b jsonedit.Builder
-	changed := false
-	b.Open('[')
-	for call := range calls.Elements() {
-		of, _ := call.Get("id")
-		id, _ := of.Text()
-		short := a.withID(call.Raw(), "id", id)
-		changed = changed || !bytes.Equal(short, call.Raw())
-		b.Raw(short)
-	}
-	b.Close(']')
-	if !changed {
-		return raw
-	}
-	return withMember(raw, "tool_calls", string(b.Bytes()))
-}
-
-func (a *turnArranger) withID(object []byte, name, id string) []byte {
-	short := shortCallID(id)
-	if id == "" || short == id {
-		return object
-	}
-	a.announce("ids of calls have nine letters and digits")
-	return withMember(object, name, string(jsonedit.AppendString(nil, short)))
 }
 
 // alternate returns a message as it is added. One that continues the turn before it is

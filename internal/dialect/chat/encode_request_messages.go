@@ -1,9 +1,6 @@
 package chat
 
 import (
-	"crypto/sha256"
-	"math/big"
-	"regexp"
 	"strings"
 
 	"modelgate/internal/dialect"
@@ -146,28 +143,16 @@ func joinText(parts []llm.Part, between string) string {
 	return all.String()
 }
 
-// callID returns the call id in the provider's format: Mistral requires nine
-// letters and digits, and others take up to 64 characters, so other ids are hashed.
-// https://docs.mistral.ai/capabilities/function_calling
-func (e *requestEncoder) callID(id string) string {
-	switch {
-	case !e.profile.ShortIDs:
-		return dialect.FitCallID(id)
-	}
-	return shortCallID(id)
-}
+// callID returns the id of a call as the provider accepts it.
+func (e *requestEncoder) callID(id string) string { return callIDs(e.profile).Fit(id) }
 
-// shortCallID returns the id of a call for Mistral.
-func shortCallID(id string) string {
-	if shortID.MatchString(id) {
-		return id
+// callIDs returns the rule for ids of calls.
+func callIDs(p *dialect.ChatProfile) dialect.NameRule {
+	if p.ShortIDs {
+		return dialect.NineCallID
 	}
-	sum := sha256.Sum256([]byte(id))
-	text := new(big.Int).SetBytes(sum[:]).Text(62)
-	return ("000000000" + text)[len(text):]
+	return dialect.ShortCallID
 }
-
-var shortID = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
 
 // assistantParts holds the parts of an assistant message by their place in the
 // dialect.

@@ -14,13 +14,14 @@ var _ dialect.ForeignContentCleaner = Dialect{}
 var markBegins = base64.StdEncoding.EncodeToString([]byte("mg1"))
 
 // Clean implements dialect.ForeignContentCleaner: clients send back the blocks
-// that they received. A model rejects thinking that it did not sign, and sources without
-// the text that they are for.
-func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edit {
-	if b := body.Bytes(); !dialect.MayContainMarkedSignature(b) && !jsonedit.StringBegins(b, markBegins) && !bytes.Contains(b, sourcesBegin) {
-		return nil
+// that they received. A model rejects thinking that it did not sign, sources without
+// the text that they are for, and ids of calls in another form.
+func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.Edit, []dialect.ParamChange) {
+	ids := dialect.NewCallIDFitter(modelOf(to.KnownModel()).callIDs(), body.Bytes(), "toolUseId")
+	if b := body.Bytes(); ids == nil && !dialect.MayContainMarkedSignature(b) && !jsonedit.StringBegins(b, markBegins) && !bytes.Contains(b, sourcesBegin) {
+		return nil, nil
 	}
-	return dialect.EditElements(body, "messages", "content", func(block jsonedit.Value) []byte {
+	edits := dialect.EditElements(body, "messages", "content", func(block jsonedit.Value) []byte {
 		reasoning, _ := block.Get("reasoningContent")
 		text, _ := reasoning.Get("reasoningText")
 		if dialect.IsMarkedSignature(word(text, "signature")) {
@@ -32,8 +33,10 @@ func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edi
 		if sources, ok := block.Get("citationsContent"); ok && cited(sources).Text == "" {
 			return nil
 		}
-		return block.Raw()
+		raw := ids.FitWithin(block.Raw(), "toolUse", "toolUseId")
+		return ids.FitWithin(raw, "toolResult", "toolUseId")
 	})
+	return edits, ids.Changes("messages")
 }
 
 // sourcesBegin is the name of the blocks with sources.

@@ -64,7 +64,7 @@ func TestContentIsEncodedInBlocks(t *testing.T) {
 		},
 		{
 			"ids for Mistral", mistral, []llm.Message{user(text("a")), assistant(llm.ToolCall{ID: "call_abcdef", Name: "f"}), user(llm.ToolResult{ID: "call_abcdef"})},
-			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"o6dkrt6a5","name":"f","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"o6dkrt6a5","content":[]}}]}]`,
+			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"mo8RV7Xt4","name":"f","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"mo8RV7Xt4","content":[]}}]}]`,
 		},
 		{
 			"cache points", sonnet45, []llm.Message{{Role: llm.System, Parts: []llm.Part{llm.Text{Text: "s", Cache: &llm.Cache{TTL: "1h"}}}}, user(text("a"), llm.Media{Kind: llm.Document, Type: "application/pdf", Data: "QUJD", Cache: &llm.Cache{}})},

@@ -6,7 +6,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-const maxName = 64 // maximum length of tool names and call ids in bytes
+const maxName = 64 // maximum length of tool names in bytes
 
 func (d *requestDecoder) toolConfig(key, path string, v jsonedit.Value) {
 	switch key {
@@ -66,7 +66,7 @@ func (d *requestDecoder) toolSpec(path string, v jsonedit.Value) (t llm.Tool) {
 	switch {
 	case t.Name == "":
 		d.Refuse(path+".name", dialect.CodeMissing, "is required")
-	case !isValidName(t.Name, false):
+	case !toolNames.Accepts(t.Name):
 		d.Refuse(path+".name", dialect.CodeValue, "must be 1 to %d letters, digits, underscores and hyphens", maxName)
 	}
 	return t
@@ -86,18 +86,6 @@ func (d *requestDecoder) toolChoice(path string, v jsonedit.Value) {
 	default:
 		d.r.ToolChoice.Raw = v.Raw()
 	}
-}
-
-// isValidName reports whether the protocol accepts s as the name of a tool or,
-// if id is true, the id of a call.
-// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolUseBlock.html
-func isValidName(s string, id bool) bool {
-	for _, ch := range []byte(s) {
-		if !plain(ch) && (!id || ch != '.' && ch != ':') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxName
 }
 
 func plain(ch byte) bool {

@@ -182,7 +182,7 @@ func TestToolsAndFormsAreAskedForAsTheModelKnowsThem(t *testing.T) {
 	history := llm.Request{Messages: []llm.Message{
 		user(text("Hi")), assistant(llm.ToolCall{ID: "call|1", Name: "weather"}), user(llm.ToolResult{ID: "call|1", Parts: []llm.Part{text("sun")}}),
 	}}
-	const asked = `{"messages":[{"role":"user","content":[{"text":"Hi"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"call_1_9695bc995e60283a","name":"weather","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"call_1_9695bc995e60283a","content":[{"text":"sun"}]}}]}]`
+	const asked = `{"messages":[{"role":"user","content":[{"text":"Hi"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"call_1_c26e9779","name":"weather","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"call_1_c26e9779","content":[{"text":"sun"}]}}]}]`
 	for _, tt := range []struct {
 		name  string
 		model string
@@ -198,7 +198,7 @@ func TestToolsAndFormsAreAskedForAsTheModelKnowsThem(t *testing.T) {
 		{"a form with forms inside", sonnet45, llm.Request{Format: llm.Format{Kind: llm.FormatSchema, Schema: []byte(`{"oneOf":[{"type":"object"},{"type":"array","items":{"type":"object","additionalProperties":true}}]}`)}}, `,"outputConfig":{"textFormat":{"type":"json_schema","structure":{"jsonSchema":{"schema":"{\"anyOf\":[{\"additionalProperties\":false,\"type\":\"object\"},{\"type\":\"array\",\"items\":{\"additionalProperties\":false,\"type\":\"object\"}}]}"}}}}}`},
 		{"required, where nothing is", llama, tools(llm.ToolChoice{Mode: llm.ChoiceRequired}), `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"auto":{}}}} | tool_choice adapted auto`},
 		{"none", sonnet45, tools(llm.ToolChoice{Mode: llm.ChoiceNone}), `}`},
-		{"names, free text and foreign tools", llama, odd, `,"toolConfig":{"tools":[{"toolSpec":{"name":"my_tool_gr__e_8bc3e5514239adad","inputSchema":{"json":{"type":"object","properties":{}}}}},{"toolSpec":{"name":"free","inputSchema":{"json":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}}}]}} | tools[2] dropped  | tools[1] adapted function with one text`},
+		{"names, free text and foreign tools", llama, odd, `,"toolConfig":{"tools":[{"toolSpec":{"name":"my_tool_gr__e_4d91a36f","inputSchema":{"json":{"type":"object","properties":{}}}}},{"toolSpec":{"name":"free","inputSchema":{"json":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}}}]}} | tools[2] dropped  | tools[1] adapted function with one text`},
 		{"search of nova", nova2, llm.Request{Tools: odd.Tools[2:]}, `,"toolConfig":{"tools":[{"systemTool":{"name":"nova_grounding"}}]}}`},
 		{"tools that Claude knows", sonnet45, computer, `,"additionalModelRequestFields":{"anthropic_beta":["computer-use-2025-01-24"],"tools":[{"type":"computer_20250124","name":"computer","display_width_px":800}]}}`},
 		{"tools that others don't", nova, computer, `} | tools[0] dropped `},

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 	"modelgate/internal/modeldata"
 )
@@ -80,8 +81,13 @@ func (m model) forces() bool { return m.NamedTool || m.ForcedTool }
 // https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
 func (m model) caches() bool { return m.claude() || m.nova() }
 
-// shortIDs reports whether call ids must be nine letters and digits.
-func (m model) shortIDs() bool { return m.vendor == "mistral" }
+// callIDs returns which ids of calls the model accepts.
+func (m model) callIDs() dialect.NameRule {
+	if m.vendor == "mistral" {
+		return dialect.NineCallID
+	}
+	return dialect.PlainShortCallID
+}
 
 // Rule returns what is known of a model by its id or ARN. What is known of Claude
 // is in the table of its vendor.

@@ -15,11 +15,11 @@ var signatureNames = [...]string{"thoughtSignature", "thought_signature"}
 // Thinking of other vendors' models is removed; their calls and text stay, with
 // the signature that Google accepts for calls which its models did not make.
 // https://ai.google.dev/gemini-api/docs/thought-signatures
-func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edit {
+func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) ([]jsonedit.Edit, []dialect.ParamChange) {
 	if b := body.Bytes(); !jsonedit.StringBegins(b, markBegins) && !dialect.MayContainMarkedSignature(b) {
-		return nil
+		return nil, nil
 	}
-	return dialect.EditElements(body, "contents", "parts", cleanPart)
+	return dialect.EditElements(body, "contents", "parts", cleanPart), nil
 }
 
 func cleanPart(part jsonedit.Value) []byte {

@@ -9,32 +9,21 @@ import (
 )
 
 // Clean returns the edit that removes the thinking and the signatures of other
-// vendors' models from a request: clients send back what they received, and this vendor rejects
-// thinking that its models did not sign. It is for bodies that are forwarded as
-// received. Most need no edit, which costs one search.
-func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edit {
-	if !maybeForeign(body.Bytes()) {
-		return nil
+// vendors' models from a request, and gives calls the ids that the protocol allows: clients send
+// back what they received, and this vendor rejects what its models did not write. It is for
+// bodies that are forwarded as received. Most need no edit, which costs two searches.
+func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) ([]jsonedit.Edit, []dialect.ParamChange) {
+	ids := dialect.NewCallIDFitter(dialect.PlainCallID, body.Bytes(), "tool_use_id")
+	if ids == nil && !maybeForeign(body.Bytes()) {
+		return nil, nil
 	}
-	list, _ := body.Find("messages")
-	if list.Kind() != jsonedit.Array {
-		return nil
-	}
-	var b jsonedit.Builder
-	changed := false
-	b.Open('[')
-	for m := range list.Elements() {
-		raw := withoutForeign(m)
-		changed = changed || len(raw) != len(m.Raw())
-		if raw != nil {
-			b.Raw(raw)
+	edits := dialect.EditElements(body, "messages", "content", func(block jsonedit.Value) []byte {
+		if isForeignThinking(block) {
+			return nil
 		}
-	}
-	b.Close(']')
-	if !changed {
-		return nil
-	}
-	return []jsonedit.Edit{{Name: "messages", Value: b.Bytes()}}
+		return ids.Fit(withoutTextSignature(block), "tool_use_id", "id")
+	})
+	return edits, ids.Changes("messages")
 }
 
 // maybeForeign looks for a signature that is marked or empty.
@@ -61,37 +50,6 @@ var (
 	signatureKey = `signature"`
 	emptyText    = []byte(`""`)
 )
-
-// withoutForeign returns a message without thinking of other vendors: unchanged
-// if it has none, nil if it has nothing else.
-func withoutForeign(m jsonedit.Value) []byte {
-	content, _ := m.Get("content")
-	var b jsonedit.Builder
-	kept, changed := 0, false
-	b.Open('[')
-	for block := range content.Elements() {
-		if isForeignThinking(block) {
-			changed = true
-			continue
-		}
-		kept++
-		raw := withoutTextSignature(block)
-		changed = changed || len(raw) != len(block.Raw())
-		b.Raw(raw)
-	}
-	b.Close(']')
-	switch {
-	case !changed:
-		return m.Raw()
-	case kept == 0:
-		return nil
-	}
-	var d jsonedit.Doc
-	if d.Scan(m.Raw()) != nil {
-		return m.Raw()
-	}
-	return d.Apply(nil, jsonedit.Edit{Name: "content", Value: b.Bytes()})
-}
 
 // withoutTextSignature returns a block without the citation that holds the
 // signature of its text.

@@ -61,8 +61,6 @@ type requestEncoder struct {
 	effort    string
 	notes     []func() // changes to thinking and effort
 	betas     []string
-	called    map[string]string // call ids as sent, by the client's ids
-	taken     map[string]bool
 }
 
 func (e *requestEncoder) fail(err error) {

@@ -1,9 +1,9 @@
 package messages
 
 import (
-	"strconv"
 	"strings"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -226,7 +226,7 @@ func (e *requestEncoder) thought(t *llm.Thinking) {
 func (e *requestEncoder) call(c *llm.ToolCall) {
 	e.Open('{')
 	e.text("type", "tool_use")
-	e.text("id", e.callID(c.ID))
+	e.text("id", dialect.PlainCallID.Fit(c.ID))
 	e.text("name", c.Name)
 	e.Name("input")
 	switch v := valueOf([]byte(c.Arguments)); {
@@ -249,50 +249,10 @@ func (e *requestEncoder) call(c *llm.ToolCall) {
 
 var emptyObject = []byte("{}")
 
-// callID returns the id of a call in the characters that the protocol allows.
-// Different ids stay different.
-// https://docs.claude.com/en/api/messages (tool_use.id: ^[a-zA-Z0-9_-]+$)
-func (e *requestEncoder) callID(id string) string {
-	if e.own || plainName(id) {
-		return id
-	}
-	if sent, ok := e.called[id]; ok {
-		return sent
-	}
-	if e.called == nil {
-		e.called, e.taken = map[string]string{}, map[string]bool{}
-	}
-	sent := plain(id)
-	if e.taken[sent] {
-		sent += "_" + strconv.Itoa(len(e.called))
-	}
-	e.called[id], e.taken[sent] = sent, true
-	return sent
-}
-
-func plainName(s string) bool { return s != "" && strings.IndexFunc(s, unplain) < 0 }
-
-func plain(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unplain(r) {
-			return '_'
-		}
-		return r
-	}, s)
-	if s == "" {
-		return "call"
-	}
-	return s
-}
-
-func unplain(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
-}
-
 func (e *requestEncoder) result(r *llm.ToolResult) {
 	e.Open('{')
 	e.text("type", "tool_result")
-	e.text("tool_use_id", e.callID(r.ID))
+	e.text("tool_use_id", dialect.PlainCallID.Fit(r.ID))
 	if parts := e.sendable(&llm.Message{Parts: r.Parts}); len(parts) > 0 {
 		e.Name("content")
 		e.content(parts)

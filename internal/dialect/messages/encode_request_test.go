@@ -242,8 +242,8 @@ func TestMessagesOfOtherDialectsAreFitted(t *testing.T) {
 		{"system words alone", []llm.Message{says(llm.System, llm.Text{Text: "a"})}, `messages [{"role":"user","content":[{"type":"text","text":"a"}]}]`},
 		{"turns of one role are joined, results first", []llm.Message{says(llm.User, llm.Text{Text: "u"}), says(llm.Assistant, call),
 			says(llm.User, llm.Text{Text: "look"}), says(llm.User, llm.ToolResult{ID: "functions.f:0", Failed: true, Parts: []llm.Part{llm.Text{Text: "r"}}})},
-			`messages [{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":[{"type":"tool_use","id":"functions_f_0","name":"f","input":{}}]},` +
-				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"functions_f_0","content":[{"type":"text","text":"r"}],"is_error":true},{"type":"text","text":"look"}]}]`},
+			`messages [{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":[{"type":"tool_use","id":"functions_f_0_d6bdd4de","name":"f","input":{}}]},` +
+				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"functions_f_0_d6bdd4de","content":[{"type":"text","text":"r"}],"is_error":true},{"type":"text","text":"look"}]}]`},
 		{"thinking of others and blank text go", []llm.Message{says(llm.User, llm.Text{Text: "u"}), says(llm.Assistant, thought,
 			llm.Thinking{Text: "x", Signature: llm.Signature{Vendor: llm.OpenAI, Value: "s"}}, llm.Thinking{Text: "unsigned"}, llm.Text{Text: " "},
 			llm.Native{Dialect: "chat", Type: "x", Raw: json.RawMessage(`{}`)}, llm.Refusal{Text: "no"}), says(llm.User, llm.Text{Text: "v"})},

@@ -185,7 +185,7 @@ func (s *requestEncoder) call(c *llm.ToolCall) {
 		s.b.String("function_call")
 	}
 	s.b.Name("call_id")
-	s.b.String(dialect.FitCallID(c.ID))
+	s.b.String(dialect.ShortCallID.Fit(c.ID))
 	s.b.Name("name")
 	space := (*namespace)(nil)
 	if s.same {
@@ -237,7 +237,7 @@ func (s *requestEncoder) result(r *llm.ToolResult) {
 		s.b.String("function_call_output")
 	}
 	s.b.Name("call_id")
-	s.b.String(dialect.FitCallID(r.ID))
+	s.b.String(dialect.ShortCallID.Fit(r.ID))
 	s.b.Name("output")
 	parts := r.Parts
 	if r.Failed {
