@@ -87,7 +87,10 @@ func (x *exchange) checkEgress(t *provider.Target) error {
 	if x.Operation == api.Proxy {
 		r.Method, r.Path = x.Method, x.Path
 	}
-	return x.snap.Egress(x.Identity).Check(r)
+	if x.Egress == nil {
+		x.Egress = x.snap.Egress(x.Identity)
+	}
+	return x.Egress.Check(r)
 }
 
 // find returns the target of c.

@@ -46,10 +46,10 @@ func (p *Plane) ownUploadURL(r *http.Request, x *exchange, h http.Header, res *p
 	delete(h, uploadURL)
 	t := res.Attempt.Target
 	u, err := url.Parse(address)
-	if err != nil || u.Host != t.Base.Host {
+	if err != nil {
 		return
 	}
-	path, ok := strings.CutPrefix(u.EscapedPath(), t.Base.EscapedPath())
+	path, ok := t.PathBelow(u)
 	if v, known := findVendorRoute(path); !ok || !known || v.api != geminiFiles {
 		return
 	}

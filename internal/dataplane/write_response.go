@@ -33,10 +33,17 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 	if err != nil {
 		return err
 	}
+	addresses, err := p.ownAddresses(r, x, res)
+	if err != nil {
+		return err
+	}
 	x.addHookResults(res)
 	x.recordStatus(res)
 	defer x.recordUsage(res)
 	upstream.CopyResponseHeader(w.Header(), res.Header, x.Operation != api.Proxy)
+	for name, address := range addresses {
+		setOrDelete(w.Header(), name, address)
+	}
 	if rewritten {
 		for _, name := range [...]string{"Content-Encoding", "Etag", "Digest", "Content-Digest", "Content-Md5"} {
 			w.Header().Del(name)

@@ -214,6 +214,11 @@ func (a *Attempt) do(req *http.Request) (out *Response, err error) {
 	if err != nil {
 		return nil, a.failure(req, err)
 	}
+	if a.request.Operation == api.Proxy {
+		if res, err = a.followRedirects(req, res); err != nil {
+			return nil, err
+		}
+	}
 	if out, err = a.handleResponse(res); err != nil {
 		res.Body.Close()
 		return nil, err

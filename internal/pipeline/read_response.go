@@ -84,8 +84,7 @@ func (a *Attempt) unified(out *Response) (*Response, error) {
 	kind := mediaType(out.Header.Get("Content-Type"))
 	switch {
 	case out.Status >= 300 && out.Status <= 399:
-		// A client that followed it would send its gateway key along.
-		return nil, a.unreadable("a redirect, which is not followed")
+		return nil, a.refuseUnifiedRedirect(out.Raw)
 	case out.Status > 299:
 		return a.providerError(out, body)
 	}

@@ -146,8 +146,8 @@ type Limiting struct {
 type Checking struct {
 	// Guards are the hooks of a request without a config; nil for none.
 	Guards *Guards
-	// Egress are the egress policies for requests that the hooks cause. Nil allows
-	// every host.
+	// Egress are the egress policies for requests that hooks and redirects cause. Nil
+	// allows every host.
 	Egress *egress.Policies
 	// CheckCalls are the requests to the models that hooks of the request may ask,
 	// admitted with it. It does not change. Nil if no hook asks a model.

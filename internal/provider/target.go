@@ -189,6 +189,16 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 	return t, nil
 }
 
+// PathBelow returns the encoded path of u after the target's address. ok is false if u is
+// not below it, or nil.
+func (t *Target) PathBelow(u *url.URL) (path string, ok bool) {
+	if u == nil || u.Scheme != t.Base.Scheme || !strings.EqualFold(u.Host, t.Base.Host) || u.User != nil {
+		return "", false
+	}
+	path, ok = strings.CutPrefix(u.EscapedPath(), t.Base.EscapedPath())
+	return path, ok && strings.HasPrefix(path, "/")
+}
+
 // OwnAddress reports whether the address is the provider's own: neither a
 // custom host nor one with a customer's account at the provider.
 func (t *Target) OwnAddress() bool { return !t.Guarded && !t.account }

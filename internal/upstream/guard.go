@@ -85,8 +85,11 @@ func (e *RefusedError) Error() string {
 	if e.Host != "" {
 		host = " " + strconv.Quote(e.Host)
 	}
-	return "custom host" + host + " is refused by rule " + e.Rule + ": " + reasons[e.Rule]
+	return "custom host" + host + " is refused by " + e.Reason()
 }
+
+// Reason returns the rule and what to do, without the host.
+func (e *RefusedError) Reason() string { return "rule " + e.Rule + ": " + reasons[e.Rule] }
 
 // guard checks custom hosts. It is immutable.
 type guard struct {

@@ -144,7 +144,7 @@ func TestStatusesPassAsTheyAre(t *testing.T) {
 	w := newWire(t)
 	g := w.gateway("http://provider.recorded.com")
 	for _, tt := range []struct{ name, response, status, rest string }{
-		{"redirects are not followed", "HTTP/1.1 302 Found\r\nLocation: https://elsewhere.example.com/\r\nContent-Length: 0\r\n\r\n", "302", "Location: https://elsewhere.example.com/\r\n"},
+		{"redirects within the provider lead to the gateway", "HTTP/1.1 302 Found\r\nLocation: /files/b?x=%2F\r\nContent-Length: 0\r\n\r\n", "302", "/v1/files/b?x=%2F\r\n"},
 		{"no content", "HTTP/1.1 204 No Content\r\n\r\n", "204", ""},
 		{"not modified", "HTTP/1.1 304 Not Modified\r\nEtag: \"a\"\r\n\r\n", "304", "Etag: \"a\"\r\n"},
 		{"unknown", "HTTP/1.1 599 Odd\r\nContent-Length: 3\r\n\r\nodd", "599", "\r\n\r\nodd"},
