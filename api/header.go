@@ -29,13 +29,16 @@ const (
 
 // Response headers, in canonical form.
 const (
-	HeaderRequestID    = "X-Gateway-Request-Id"
-	HeaderModel        = "X-Gateway-Model"
-	HeaderOptionIndex  = "X-Gateway-Last-Used-Option-Index"
-	HeaderRetryCount   = "X-Gateway-Retry-Attempt-Count"
-	HeaderCacheStatus  = "X-Gateway-Cache-Status"
-	HeaderOverhead     = "X-Gateway-Overhead-Us"
-	HeaderParams       = "X-Gateway-Params"
-	HeaderTraceParent  = "Traceparent"
-	HeaderAccelBuffers = "X-Accel-Buffering"
+	HeaderRequestID   = "X-Gateway-Request-Id"
+	HeaderModel       = "X-Gateway-Model"
+	HeaderOptionIndex = "X-Gateway-Last-Used-Option-Index"
+	HeaderRetryCount  = "X-Gateway-Retry-Attempt-Count"
+	HeaderCacheStatus = "X-Gateway-Cache-Status"
+	HeaderOverhead    = "X-Gateway-Overhead-Us"
+	HeaderParams      = "X-Gateway-Params"
+	HeaderTraceParent = "Traceparent"
+	// HeaderAppliedWithin is set in responses to changes if several nodes can share the
+	// database.
+	HeaderAppliedWithin = "X-Gateway-Applied-Within-Ms"
+	HeaderAccelBuffers  = "X-Accel-Buffering"
 )

@@ -48,6 +48,7 @@ type metrics struct {
 	settings prometheus.Gauge
 	tls      prometheus.Gauge
 	database prometheus.Gauge
+	notified prometheus.Gauge
 	taken    prometheus.Gauge
 
 	children growOnlyMap[requestLabels, *requestMetrics]
@@ -93,10 +94,12 @@ func newMetrics(s *Server) *metrics {
 	m.tls.Set(1)
 	m.database = gauge("modelgate_database_up", "1 if the control plane's database responded to the last check, else 0.")
 	m.taken = gauge("modelgate_snapshot_ok", "1 if the state of the database is in use, 0 if it was rejected.")
+	m.notified = gauge("modelgate_change_notifications_up", "1 if notifications of other nodes' changes arrive, 0 if the gateway only polls.")
 	m.database.Set(1)
 	m.taken.Set(1)
+	m.notified.Set(1)
 	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.saved, m.cached, m.attempts, m.inFlight, m.refusedConnections, m.refusedAdmin, m.refusedPaths, m.signIns, m.keyless, m.alertsSent, m.auditsSent, m.auditsPruned,
-		m.revision, m.keys, m.reloads, m.settings, m.tls, m.database, m.taken,
+		m.revision, m.keys, m.reloads, m.settings, m.tls, m.database, m.taken, m.notified,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.errors)
 	m.registerSources(s)
@@ -148,15 +151,20 @@ func (m *metrics) published(s *snapshot.Snapshot) {
 
 // followed records the result of the last check of the database.
 func (m *metrics) followed(err error, away bool) {
-	one := func(g prometheus.Gauge, ok bool) {
-		if ok {
-			g.Set(1)
-			return
-		}
-		g.Set(0)
+	setClaim(m.database, !away)
+	setClaim(m.taken, err == nil || away)
+}
+
+// listening records whether notifications of changes arrive.
+func (m *metrics) listening(ok bool) { setClaim(m.notified, ok) }
+
+// setClaim sets a gauge to 1 if ok, else to 0.
+func setClaim(g prometheus.Gauge, ok bool) {
+	if ok {
+		g.Set(1)
+		return
 	}
-	one(m.database, !away)
-	one(m.taken, err == nil || away)
+	g.Set(0)
 }
 
 func (m *metrics) reloaded(err error) {

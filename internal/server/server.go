@@ -176,6 +176,7 @@ type Server struct {
 	follower *storeWatcher
 	copy     stateWriter
 	away     atomic.Bool // the database was unavailable at the last check
+	deaf     atomic.Bool // notifications of other nodes' changes do not arrive
 
 	mu    sync.Mutex // one reload at a time
 	state state      // input of the current snapshot; guarded by mu

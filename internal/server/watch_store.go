@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/publication"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/store"
 )
 
 // poll is the interval of checking the store's revision, so that a change of another
@@ -75,19 +76,44 @@ func (f *storeWatcher) take() []chan struct{} {
 }
 
 // storeChanged publishes a change of the control plane on this node, and waits a little
-// for that.
-func (s *Server) storeChanged() {
-	done := s.follower.poll()
-	if done == nil {
+// for that. It returns the time within which the other nodes of the database apply the
+// change, and zero if there can be no others.
+func (s *Server) storeChanged() time.Duration {
+	began := time.Now()
+	if done := s.follower.poll(); done == nil {
 		s.catchUp(context.Background())
-		return
+	} else {
+		t := time.NewTimer(publishWait)
+		defer t.Stop()
+		select {
+		case <-done:
+		case <-t.C:
+		}
 	}
-	t := time.NewTimer(publishWait)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
+	if !s.store.Remote() {
+		return 0
 	}
+	return propagationTime(time.Since(began))
+}
+
+// propagationTime returns the time within which a node that misses the notification of a
+// change has applied it, in seconds: it polls, and then it may take twice as long as this
+// node took.
+func propagationTime(took time.Duration) time.Duration {
+	return (poll + 2*took + time.Second - 1).Truncate(time.Second)
+}
+
+// reportListening logs when notifications of other nodes' changes stop and when they
+// arrive again.
+func (s *Server) reportListening(err error) {
+	down := err != nil
+	switch was := s.deaf.Swap(down); {
+	case down && !was:
+		s.Logger.Warn("notifications of changes stopped; polling the database twice a second", "err", err.Error())
+	case was && !down:
+		s.Logger.Info("notifications of changes recovered")
+	}
+	s.metrics.listening(!down)
 }
 
 // watchStore publishes changes of this and other processes until ctx ends: at once when
@@ -95,7 +121,7 @@ func (s *Server) storeChanged() {
 func (s *Server) watchStore(ctx context.Context) {
 	var parts sync.WaitGroup
 	defer parts.Wait()
-	parts.Go(func() { s.store.Listen(ctx, s.follower.wake) })
+	parts.Go(func() { s.store.Listen(ctx, store.Listener{Changed: s.follower.wake, Listening: s.reportListening}) })
 	parts.Go(func() { s.writeStateCopies(ctx) })
 	parts.Go(func() { s.renew(ctx) })
 	parts.Go(func() { s.sendAudits(ctx) })

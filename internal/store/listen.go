@@ -2,9 +2,10 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	rands "math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,32 +13,67 @@ import (
 	"modelgate/internal/postgres"
 )
 
-// Listen calls changed when another process has made a change, and whenever a
-// notification may have been lost, until ctx ends. It returns at once for SQLite, which
-// sends no notifications. With a bad network notifications may be late or lost, so
-// callers must also poll [Queries.Revision].
-func (db *DB) Listen(ctx context.Context, changed func()) {
+// Listener receives what [DB.Listen] notices. Its functions are called one at a time.
+type Listener struct {
+	// Changed is called when another process has made a change, and whenever a
+	// notification may have been lost.
+	Changed func()
+
+	// Listening is called with nil when notifications have been seen to arrive, and with
+	// the reason when they stop. Nil is not called.
+	Listening func(err error)
+}
+
+// Listen passes notifications of changes to l until ctx ends. It returns at once for
+// SQLite, which sends no notifications. With a bad network notifications may be late or
+// lost, so callers must also poll [Queries.Revision].
+func (db *DB) Listen(ctx context.Context, l Listener) {
 	if db.engine.listen == nil {
 		return
+	}
+	if l.Listening == nil {
+		l.Listening = func(error) {}
 	}
 	const longest = 5 * time.Second
 	pause := 100 * time.Millisecond
 	for ctx.Err() == nil {
 		began := time.Now()
-		db.engine.listen(ctx, changed) // polling covers errors
+		if err := db.engine.listen(ctx, l); ctx.Err() == nil {
+			l.Listening(err) // polling covers it
+		}
 		if time.Since(began) > longest {
 			pause = 100 * time.Millisecond
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause/2)): // nodes do not reconnect all at once
+		case <-time.After(pause/2 + rands.N(pause/2)): // nodes do not reconnect all at once
 		}
 		pause = min(2*pause, longest)
 	}
 }
 
-// pgListen receives notifications on a connection of its own.
-func pgListen(ctx context.Context, at *postgres.Server, changed func()) error {
+// pgListener receives notifications on a connection of its own, and proves from time to
+// time that they arrive: a broken network gives no sign, and a pooler that assigns
+// connections to transactions accepts LISTEN and drops what the server sends for it.
+// https://www.pgbouncer.org/features.html
+type pgListener struct {
+	conn  *pgx.Conn
+	probe func(ctx context.Context, channel string) error // notifies a channel, on another connection
+	own   string                                          // the channel of the probes of this listener
+}
+
+const (
+	changeChannel = "modelgate_revision"
+
+	quietTime = 30 * time.Second // without a notification, until the next probe
+	probeTime = 5 * time.Second  // for the notification of a probe to arrive
+)
+
+// errSwallowed means that the server accepted a notification that did not arrive.
+var errSwallowed = errors.New("notifications do not arrive; connect the gateway to PostgreSQL without a transaction-level connection pooler")
+
+// pgListen connects and listens until the connection fails or notifications do not arrive.
+func pgListen(ctx context.Context, at *postgres.Server, probe func(ctx context.Context, channel string) error, l Listener) error {
 	conn, err := at.Connect(ctx)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
@@ -47,35 +83,58 @@ func pgListen(ctx context.Context, at *postgres.Server, changed func()) error {
 		defer cancel()
 		conn.Close(end)
 	}()
-	if _, err := conn.Exec(ctx, `LISTEN modelgate_revision`); err != nil {
-		return fmt.Errorf("listening: %w", err)
-	}
-	changed() // earlier notifications are lost
-	for {
-		err := waitForNotification(ctx, conn)
-		if err != nil {
+	p := &pgListener{conn, probe, "modelgate_probe_" + rand.Text()}
+	for _, channel := range []string{changeChannel, p.own} {
+		if _, err := conn.Exec(ctx, `LISTEN "`+channel+`"`); err != nil {
 			return fmt.Errorf("listening: %w", err)
+		}
+	}
+	l.Changed() // earlier notifications are lost
+	for {
+		if err := p.prove(ctx, l.Changed); err != nil {
+			return fmt.Errorf("listening: %w", err)
+		}
+		l.Listening(nil)
+		if err := p.receive(ctx, l.Changed); err != nil {
+			return fmt.Errorf("listening: %w", err)
+		}
+	}
+}
+
+// prove returns nil once a probe has arrived.
+func (p *pgListener) prove(ctx context.Context, changed func()) error {
+	wait, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	if err := p.probe(wait, p.own); err != nil {
+		return err
+	}
+	for {
+		n, err := p.conn.WaitForNotification(wait)
+		switch {
+		case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+			return errSwallowed
+		case err != nil:
+			return err
+		case n.Channel == p.own:
+			return nil
 		}
 		changed()
 	}
 }
 
-// waitForNotification waits for a notification and checks the connection from time to
-// time, because a broken network gives no sign.
-func waitForNotification(ctx context.Context, conn *pgx.Conn) error {
-	const quiet = 30 * time.Second
+// receive passes notifications on until none has come for a while.
+func (p *pgListener) receive(ctx context.Context, changed func()) error {
 	for {
-		wait, cancel := context.WithTimeout(ctx, quiet)
-		_, err := conn.WaitForNotification(wait)
+		wait, cancel := context.WithTimeout(ctx, quietTime)
+		n, err := p.conn.WaitForNotification(wait)
 		cancel()
-		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		switch {
+		case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+			return nil
+		case err != nil:
 			return err
-		}
-		ping, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err = conn.Ping(ping)
-		cancel()
-		if err != nil {
-			return err
+		case n.Channel == changeChannel:
+			changed()
 		}
 	}
 }

@@ -34,11 +34,11 @@ func openPostgres(dsn string, o Options) (*DB, error) {
 		engine: engine{
 			name: at.Name, lock: lockMigrations,
 			conflict: postgres.IsConflict, away: postgres.IsUnavailable, reason: postgres.Reason,
-			listen: func(ctx context.Context, changed func()) error { return pgListen(ctx, at, changed) },
 		},
 		// A process that stops within a transaction must not block all others.
 		write: journal.New(at.Pool(o.Connections, `SET idle_in_transaction_session_timeout = '30s'`), notifyChange),
 	}
+	db.engine.listen = func(ctx context.Context, l Listener) error { return pgListen(ctx, at, db.notify, l) }
 	read := at.Pool(o.Connections, `SET default_transaction_read_only = on`)
 	db.read, db.Queries = read, Queries{read}
 	db.close = func() error { return errors.Join(read.Close(), db.write.Close()) }
@@ -49,4 +49,10 @@ func openPostgres(dsn string, o Options) (*DB, error) {
 const lockMigrations = `SELECT pg_advisory_xact_lock(7305011975)`
 
 // notifyChange is sent by the server when the transaction is committed.
-const notifyChange = `NOTIFY modelgate_revision`
+const notifyChange = `NOTIFY ` + changeChannel
+
+// notify sends a notification without a change.
+func (db *DB) notify(ctx context.Context, channel string) error {
+	_, err := db.write.Exec(ctx, `SELECT pg_notify($1, '')`, channel)
+	return err
+}

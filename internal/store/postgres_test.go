@@ -177,7 +177,7 @@ func TestOtherProcessesAreNotifiedOfAChange(t *testing.T) {
 	listening := make(chan struct{})
 	go func() {
 		defer close(listening)
-		listener.Listen(t.Context(), func() { told <- struct{}{} })
+		listener.Listen(t.Context(), store.Listener{Changed: func() { told <- struct{}{} }})
 	}()
 	t.Cleanup(func() { <-listening })
 	word := func(what string) {

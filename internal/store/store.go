@@ -46,9 +46,9 @@ type engine struct {
 	full     func(error) bool // the disk of a file is full; nil without
 	reason   func(error) string
 
-	// listen calls its function for each notification until the connection fails. Nil
-	// means that there are no notifications.
-	listen func(context.Context, func()) error
+	// listen passes notifications on until the connection fails. Nil means that there
+	// are no notifications.
+	listen func(context.Context, Listener) error
 }
 
 // Queries reads rows, in a transaction or outside. Its methods are in the files of the

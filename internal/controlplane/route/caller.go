@@ -29,6 +29,9 @@ type Caller struct {
 	body  []byte
 	noted bool
 
+	// appliedWithin is what Deps.Changed returned for the change.
+	appliedWithin time.Duration
+
 	userAgent string        // shortened to maxUserAgent
 	request   *http.Request // for the audit log
 
@@ -217,7 +220,7 @@ func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 	}
 	c.noted = true
 	if c.api.Changed != nil {
-		c.api.Changed()
+		c.appliedWithin = c.api.Changed()
 	}
 	return nil
 }

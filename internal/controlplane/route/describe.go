@@ -71,6 +71,9 @@ func (r *Route) operation(p string) huma.Operation {
 	if r.paged {
 		op.Parameters = append(op.Parameters, pagedParams()...)
 	}
+	if r.Resource != "" && !r.Data {
+		op.Responses = map[string]*huma.Response{"200": {Headers: map[string]*huma.Param{strings.ToLower(api.HeaderAppliedWithin): appliedWithin}}}
+	}
 	if len(r.Scopes) > 0 {
 		words := make([]string, len(r.Scopes))
 		for i, s := range r.Scopes {
@@ -79,6 +82,12 @@ func (r *Route) operation(p string) huma.Operation {
 		op.Description = "Requires " + strings.Join(words, " or ") + "."
 	}
 	return op
+}
+
+// appliedWithin is the entry of [api.HeaderAppliedWithin] in the OpenAPI document.
+var appliedWithin = &huma.Param{
+	Description: "Milliseconds within which other nodes apply the change, usually much sooner; only if the database is PostgreSQL",
+	Schema:      &huma.Schema{Type: huma.TypeInteger},
 }
 
 // handlers are the handlers that huma makes, by pattern. It implements humago.Mux for

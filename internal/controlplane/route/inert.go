@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"modelgate/api"
@@ -71,6 +72,9 @@ func isSet(v any, path []string) bool {
 func (c *Caller) sign(out *bufferedResponse) {
 	out.header.Set("Cache-Control", "no-store") // responses contain keys, tokens and credentials
 	out.header.Set(api.HeaderRequestID, c.RequestID)
+	if c.appliedWithin > 0 {
+		out.header.Set(api.HeaderAppliedWithin, strconv.FormatInt(c.appliedWithin.Milliseconds(), 10))
+	}
 	if ignored := ignoredFields(c.request.URL.Path, c.body); ignored != "" && out.status < http.StatusMultipleChoices {
 		out.header.Set(api.HeaderParams, ignored)
 	}

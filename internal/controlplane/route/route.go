@@ -53,8 +53,9 @@ type Deps struct {
 	// proves. An error is an *apierr.Error. Nil accepts none.
 	Token func(text string) (*access.Identity, error)
 
-	// Changed is called after every committed change. Nil is not called.
-	Changed func()
+	// Changed is called after every committed change. It returns the time within which
+	// other nodes apply it; zero if there are none. Nil is not called.
+	Changed func() time.Duration
 
 	// Cache are the invalidations of cached responses. Nil if none are cached.
 	Cache *respcache.Invalidations

@@ -23,6 +23,7 @@ type Relay struct {
 	conns map[net.Conn]struct{} // both ends
 	loses bool                  // the response to the next COMMIT
 	lost  net.Conn              // the server's end of a connection whose next data is lost
+	drop  bool                  // notifications are dropped
 }
 
 // NewRelay returns a relay to the server of dsn, and the address of the same database
@@ -101,6 +102,22 @@ func (r *Relay) Loses() bool {
 	return r.loses
 }
 
+// DropNotifications drops the notifications that the server sends to idle connections
+// while on is set, as a pooler that assigns connections to transactions does.
+func (r *Relay) DropNotifications(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop = on
+}
+
+// drops reports whether data is a notification that must be dropped.
+// https://www.postgresql.org/docs/current/protocol-message-formats.html
+func (r *Relay) drops(data []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.drop && data[0] == 'A'
+}
+
 // commits notes a COMMIT in data for the server whose response must be lost.
 func (r *Relay) commits(data []byte, server net.Conn) {
 	r.mu.Lock()
@@ -147,7 +164,7 @@ func (r *Relay) pass(from, to net.Conn, delay func() time.Duration) {
 		if r.loss(from) {
 			return
 		}
-		if n > 0 {
+		if n > 0 && !r.drops(buf[:n]) {
 			r.commits(buf[:n], to)
 			if _, err := to.Write(buf[:n]); err != nil {
 				return
