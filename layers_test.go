@@ -38,7 +38,7 @@ const layers = `
 1b  internal/alert/alerttest internal/blob internal/catalog internal/guardrail internal/journal internal/modeldata internal/modelnames internal/semantic/evaluation internal/tokens
 1a  config internal/access internal/alert internal/bodytext internal/grammar internal/inbound internal/inflight internal/llm internal/policy internal/prompt internal/quota/quotatest internal/quota/redisquota internal/redact internal/semantic internal/sigv4 internal/sqlrow internal/urlpath internal/wasmcode
 0b  internal/egress internal/kv internal/quota
-0a  api internal/apierr internal/breaker internal/bytepool internal/clientaddr internal/contentcoding internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/secret internal/sse internal/waittest
+0a  api internal/apierr internal/breaker internal/bytepool internal/clientaddr internal/contentcoding internal/eventstream internal/jsonedit internal/oserr internal/parquet internal/programtest internal/secret internal/sse internal/waittest
 `
 
 // barriers are what a package must not reach, however many imports away. The

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/oserr"
 	"modelgate/internal/server"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -168,7 +169,7 @@ func readHeads(file string) (heads []store.AuditHead, err error) {
 		err = json.Unmarshal(b, &heads)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading --since: %w", err)
+		return nil, fmt.Errorf("--since: %w", oserr.File(err))
 	}
 	return heads, nil
 }

@@ -17,6 +17,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/oserr"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
@@ -43,7 +44,7 @@ type routeCase struct {
 func checkConfig(ctx context.Context, p *program, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return oserr.File(err)
 	}
 	c, err := config.Parse(text)
 	if err != nil {
@@ -89,7 +90,7 @@ func readCases(file string) ([]routeCase, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, oserr.File(err)
 	}
 	var list []routeCase
 	d := json.NewDecoder(bytes.NewReader(b))

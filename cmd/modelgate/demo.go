@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"modelgate/internal/access"
+	"modelgate/internal/oserr"
 	"modelgate/internal/provider"
 	"modelgate/internal/secret"
 	"modelgate/internal/server"
@@ -71,10 +72,10 @@ func demoKey(data string) (secret.String, error) {
 		return secret.New(strings.TrimSpace(string(b))), nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return secret.String{}, fmt.Errorf("reading the demo's key: %w", err)
+		return secret.String{}, fmt.Errorf("reading the demo's key: %w", oserr.File(err))
 	}
 	if err := os.MkdirAll(data, 0o700); err != nil {
-		return secret.String{}, fmt.Errorf("creating the data folder: %w", err)
+		return secret.String{}, fmt.Errorf("data folder (--data or MODELGATE_DATA): %w", oserr.File(err))
 	}
 	key := access.NewKey()
 	if err := os.WriteFile(file, []byte(key.Reveal()+"\n"), 0o600); err != nil {

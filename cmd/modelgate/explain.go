@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"modelgate/internal/dataplane"
+	"modelgate/internal/oserr"
 	"modelgate/internal/reqlog"
 )
 
@@ -161,15 +162,30 @@ func (f *flags) gateway() func() apiClient {
 // apiClient sends requests to a running gateway.
 type apiClient struct{ base, key string }
 
-func (a apiClient) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+// request returns a request for a path, with the key.
+func (a apiClient) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
+	if err != nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+		return nil, usage("--url (MODELGATE_URL) must be an http or https address, such as https://gate.example, and --listen (MODELGATE_LISTEN) host:port")
+	}
+	req.Header.Set("x-gateway-api-key", a.key)
+	return req, nil
+}
+
+// connectionError returns the error for a request to a gateway that got no response.
+func connectionError(req *http.Request, err error) error {
+	reason := cmp.Or(oserr.ConnectionReason(err), "no response")
+	return fmt.Errorf("cannot reach the gateway at %s: %s; check the address (--url or --listen) and that the gateway runs", req.URL.Host, reason)
+}
+
+func (a apiClient) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	req, err := a.request(ctx, method, path, body)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("x-gateway-api-key", a.key)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach the gateway: %w", err)
+		return nil, connectionError(req, err)
 	}
 	defer res.Body.Close()
 	response, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))

@@ -11,6 +11,7 @@ import (
 
 	"modelgate/internal/ledger"
 	"modelgate/internal/logstore"
+	"modelgate/internal/oserr"
 	"modelgate/internal/server"
 )
 
@@ -27,7 +28,7 @@ func runLedger(ctx context.Context, p *program, args []string) error {
 		return err
 	}
 	if _, err := os.Stat(server.LedgerDir(*d.data)); err != nil {
-		return fmt.Errorf("ledger not found in %s: %w", *d.data, err)
+		return fmt.Errorf("ledger not found in the data folder (--data or MODELGATE_DATA): %w", oserr.File(err))
 	}
 	switch f.Arg(0) {
 	case "verify":

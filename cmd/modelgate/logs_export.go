@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"modelgate/internal/oserr"
 )
 
 const logsExportHelp = `Exports a part of the request log to a file. A gateway must be running; the key needs the
@@ -221,7 +223,8 @@ func fetch(ctx context.Context, address, file string) (size int64, err error) {
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, fmt.Errorf("downloading the file: %w", err)
+		return 0, fmt.Errorf("downloading a file of the export from %s: %s; check that this machine can reach it, and try again",
+			req.URL.Host, cmp.Or(oserr.ConnectionReason(err), "no response")) // the address is a secret
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

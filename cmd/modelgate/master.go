@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"time"
 
+	"modelgate/internal/oserr"
 	"modelgate/internal/secret"
 )
 
@@ -18,7 +19,7 @@ type masterFlags struct{ now, previous keyFlags }
 // itself. The first that is set is used.
 type keyFlags struct {
 	file, command *string
-	env           string
+	name, env     string // of the flags, without "-file" and "-command", and of the variable
 }
 
 func newMasterFlags(f *flags) masterFlags {
@@ -26,12 +27,12 @@ func newMasterFlags(f *flags) masterFlags {
 		keyFlags{
 			f.text("master-key-file", "", "", "`file` with the master key; or the key itself in the environment variable MODELGATE_MASTER_KEY"),
 			f.text("master-key-command", "MODELGATE_MASTER_KEY_COMMAND", "", "shell `command` that prints the master key, for example from a key service"),
-			"MODELGATE_MASTER_KEY",
+			"master-key", "MODELGATE_MASTER_KEY",
 		},
 		keyFlags{
 			f.text("previous-master-key-file", "", "", "`file` with the previous master key, during a rotation; or the key itself in MODELGATE_MASTER_KEY_PREVIOUS"),
 			f.text("previous-master-key-command", "MODELGATE_MASTER_KEY_PREVIOUS_COMMAND", "", "shell `command` that prints the previous master key"),
-			"MODELGATE_MASTER_KEY_PREVIOUS",
+			"previous-master-key", "MODELGATE_MASTER_KEY_PREVIOUS",
 		},
 	}
 }
@@ -52,11 +53,15 @@ func (k keyFlags) read(ctx context.Context, p *program) (secret.String, error) {
 	case *k.file != "":
 		b, err := os.ReadFile(*k.file)
 		if err != nil {
-			return secret.String{}, err
+			return secret.String{}, fmt.Errorf("--%s-file: %w", k.name, oserr.File(err))
 		}
-		return keyOrError(string(b), *k.file+" is empty")
+		return keyOrError(string(b), fmt.Sprintf("--%s-file: %s is empty", k.name, *k.file))
 	case *k.command != "":
-		return commandOutput(ctx, *k.command)
+		key, err := commandOutput(ctx, *k.command)
+		if err != nil {
+			return key, fmt.Errorf("--%s-command: %w", k.name, err)
+		}
+		return key, nil
 	}
 	return p.secret(k.env)
 }
@@ -81,9 +86,9 @@ func commandOutput(ctx context.Context, command string) (secret.String, error) {
 	c.WaitDelay = time.Second // for processes that it has left running
 	out, err := c.Output()
 	if err != nil {
-		return secret.String{}, fmt.Errorf("its command failed: %w", err)
+		return secret.String{}, fmt.Errorf("the command failed: %w; run it by hand to see why", err)
 	}
-	return keyOrError(string(out), "its command printed nothing")
+	return keyOrError(string(out), "the command printed nothing")
 }
 
 // keyOrError returns the key in a text, or an error with the message otherwise if it is

@@ -54,7 +54,7 @@ func TestDatabaseFlagsAreChecked(t *testing.T) {
 	const url = "postgres://user:canary@127.0.0.1:1/db"
 	for _, tt := range []struct{ env, says string }{
 		{"DATABASE_URL=mysql://user:canary@host/db", "not supported"},
-		{"DATABASE_URL=postgres://user:canary@:x/db", "has the form"},
+		{"DATABASE_URL=postgres://user:canary@:x/db", "must have the form"},
 		{"DATABASE_URL=" + url, "cannot be reached"},
 		{"DB_SSL=MAYBE", "VERIFY_IDENTITY"},
 		{"DB_SSL_CERT=/nowhere/cert.pem", "DB_SSL_KEY"},

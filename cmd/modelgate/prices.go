@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"modelgate/internal/catalog"
+	"modelgate/internal/oserr"
 	"modelgate/internal/priceimport"
 	"modelgate/internal/pricing"
 )
@@ -55,7 +56,7 @@ func checkPrices(p *program, args []string) error {
 	for _, name := range f.args {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return err
+			return oserr.File(err)
 		}
 		rows, err := p.readPrices(name, data)
 		if err != nil {
@@ -198,7 +199,7 @@ func (p *program) mergeTable(f *flags, t *tableFlags, source, read string) (befo
 	if *t.book != "" {
 		data, err := os.ReadFile(*t.book)
 		if err != nil {
-			return "", nil, 0, err
+			return "", nil, 0, fmt.Errorf("--book: %w", oserr.File(err))
 		}
 		before = string(data)
 	}
@@ -223,7 +224,7 @@ func (p *program) mergeTable(f *flags, t *tableFlags, source, read string) (befo
 func readTable(format, file, source, read string) (*priceimport.Table, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return nil, oserr.File(err)
 	}
 	table, err := priceimport.Read(format, data, source, read)
 	if err != nil {

@@ -37,7 +37,7 @@ func newServeFlags(f *flags, data string) serveFlags {
 		master:  newMasterFlags(f),
 		adminToken: keyFlags{
 			f.text("admin-token-file", "", "", "`file` with the bearer token of metrics; or the token itself in the environment variable MODELGATE_ADMIN_TOKEN"),
-			new(string), "MODELGATE_ADMIN_TOKEN",
+			new(string), "admin-token", "MODELGATE_ADMIN_TOKEN",
 		},
 		logLevel:  f.text("log-level", "MODELGATE_LOG_LEVEL", "", "debug, info, warn or error; defaults to log.level of the settings file, otherwise info"),
 		logFormat: f.text("log-format", "MODELGATE_LOG_FORMAT", "text", "text or json"),

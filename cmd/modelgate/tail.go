@@ -99,14 +99,13 @@ func (t *tailer) run(ctx context.Context, lines int, follow bool) error {
 }
 
 func (t *tailer) watch(ctx context.Context) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.ask.base+"/logs/tail?"+t.query.Encode(), nil)
+	req, err := t.ask.request(ctx, http.MethodGet, "/logs/tail?"+t.query.Encode(), nil)
 	if err != nil {
-		return nil, usage("%v", err)
+		return nil, err
 	}
-	req.Header.Set("x-gateway-api-key", t.ask.key)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach the gateway: %w", err)
+		return nil, connectionError(req, err)
 	}
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()

@@ -156,7 +156,7 @@ func healthcheck(ctx context.Context, p *program, args []string) error {
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("cannot reach the gateway: %w", err)
+		return connectionError(req, err)
 	}
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 200))

@@ -30,8 +30,9 @@ const (
 
 // Options configure a connection.
 type Options struct {
-	URL    secret.String // redis://, rediss:// or unix://
-	Logger *slog.Logger
+	URL     secret.String // redis://, rediss:// or unix://
+	Setting string        // where URL is set, for messages, such as cache.url
+	Logger  *slog.Logger
 	// Effect is what happens while Redis is not connected yet, for the log.
 	Effect string
 	// Check is called on each new client. An error that satisfies Permanent is not
@@ -56,7 +57,7 @@ func New(o Options) (*Conn, error) {
 	}
 	option, err := rueidis.ParseURL(o.URL.Reveal())
 	if err != nil || len(option.InitAddress) == 0 {
-		return nil, errors.New("the address of Redis must have the form redis://user:password@host:6379/0, or rediss:// with TLS")
+		return nil, fmt.Errorf("%s must have the form redis://user:password@host:6379/0, or rediss:// with TLS", o.Setting)
 	}
 	option.DisableCache = true // client-side caching needs CLIENT TRACKING, which proxies lack
 	option.DisableRetry = true // a call may have been executed
@@ -74,12 +75,12 @@ func (c *Conn) Connect(ctx context.Context) error {
 	err := c.connect(ctx)
 	if err != nil && !c.isUnavailable(err) {
 		c.closeClient()
-		return fmt.Errorf("redis: %w", err)
+		return c.explain(err)
 	}
 	running, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	if err != nil {
-		c.Logger.Warn("Redis unavailable; "+c.Effect, "err", err.Error())
+		c.Logger.Warn("Redis unavailable; "+c.Effect, "err", c.explain(err).Error())
 		c.ended.Go(func() { c.reconnect(running) })
 	}
 	return nil
@@ -121,7 +122,7 @@ func (c *Conn) reconnect(ctx context.Context) {
 			return
 		}
 		if !c.isUnavailable(err) {
-			c.Logger.Error("Redis rejects the connection; "+c.Effect, "err", err.Error())
+			c.Logger.Error("Redis rejects the connection; "+c.Effect, "err", c.explain(err).Error())
 		}
 	}
 }

@@ -28,6 +28,7 @@ type postgresBackend struct {
 
 // openServer does not wait for an unavailable server.
 func openServer(ctx context.Context, o Options) (*postgresBackend, error) {
+	o.Postgres.Setting = "MODELGATE_LOGS_DATABASE_URL or DATABASE_URL"
 	at, err := postgres.ParseServer(o.URL, o.Postgres)
 	if err != nil {
 		return nil, err
@@ -40,9 +41,9 @@ func openServer(ctx context.Context, o Options) (*postgresBackend, error) {
 	reach, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := k.create(reach); err != nil && !k.isUnavailable(err) {
-		return nil, errors.Join(fmt.Errorf("log database %s: %w", k.name, err), k.close())
+		return nil, errors.Join(fmt.Errorf("log database %s: %w", k.name, at.Explain(err)), k.close())
 	} else if err != nil {
-		o.Logger.Warn("log database unavailable; entries are queued", "database", k.name, "err", postgres.Reason(err))
+		o.Logger.Warn("log database unavailable; entries are queued", "database", k.name, "err", at.Reason(err))
 	}
 	return k, nil
 }

@@ -7,6 +7,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -32,6 +33,8 @@ type Options struct {
 	// modes that verify, and the client's own certificate. Both or none of Cert
 	// and Key are given.
 	CA, Cert, Key string
+	// Setting is where the address is set, for messages. Empty means DATABASE_URL.
+	Setting string
 }
 
 // Server is a database and how it is reached. It is safe for concurrent use.
@@ -39,7 +42,8 @@ type Server struct {
 	// Name is what the database is called in messages, without its password.
 	Name string
 
-	config *pgx.ConnConfig
+	config  *pgx.ConnConfig
+	setting string // that has the address, for messages
 }
 
 // IsAddress reports whether dsn is the address of a PostgreSQL database.
@@ -49,11 +53,12 @@ func IsAddress(dsn string) bool {
 
 // ParseServer returns the server at dsn, a "postgres://" address. Nothing is connected.
 func ParseServer(dsn string, o Options) (*Server, error) {
+	setting := cmp.Or(o.Setting, "DATABASE_URL")
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
-		return nil, errors.New("database: the postgres:// address can't be read; it has the form postgres://user:password@host:5432/name")
+		return nil, fmt.Errorf("database: the address in %s cannot be read; it must have the form postgres://user:password@host:5432/name", setting)
 	}
-	s := &Server{Name: fmt.Sprintf("%s at %s", cfg.Database, cfg.Host), config: cfg}
+	s := &Server{Name: fmt.Sprintf("%s at %s", cfg.Database, cfg.Host), config: cfg, setting: setting}
 	if o.SSL != "" || !strings.Contains(dsn, "sslmode=") {
 		if err := o.secure(cfg); err != nil {
 			return nil, fmt.Errorf("database %s: %w", s.Name, err)
@@ -146,18 +151,4 @@ func IsConnectionLost(err error) bool {
 		}
 	}
 	return false
-}
-
-// Reason returns what went wrong, without the address.
-func Reason(err error) string {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return e.Message
-	}
-	if e, ok := errors.AsType[*net.OpError](err); ok {
-		return e.Error()
-	}
-	if e, ok := errors.AsType[*pgconn.ConnectError](err); ok { // names hosts, a line for each
-		return strings.Join(strings.Fields(e.Unwrap().Error()), " ")
-	}
-	return "connection failed; check the address, DB_SSL and that the server runs"
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"modelgate/internal/oserr"
 )
 
 // cloudBundle is the authorities of the cloud's managed databases, those that
@@ -134,7 +136,7 @@ func pemText(name, value string) ([]byte, error) {
 	}
 	text, err := os.ReadFile(value)
 	if err != nil {
-		return nil, fmt.Errorf("%s: the file can't be read: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, oserr.File(err))
 	}
 	return text, nil
 }

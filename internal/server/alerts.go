@@ -19,6 +19,7 @@ import (
 
 	"modelgate/internal/alert"
 	"modelgate/internal/apierr"
+	"modelgate/internal/oserr"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -244,7 +245,7 @@ func mailOf(set *settings.AlertEmail) (*alert.Mail, error) {
 	if set.CA != "" {
 		pem, err := os.ReadFile(set.CA)
 		if err != nil {
-			return nil, fmt.Errorf("reading the authorities of the mail server: %w", err)
+			return nil, fmt.Errorf("reading the authorities of the mail server (ca): %w", oserr.File(err))
 		}
 		m.RootCAs = x509.NewCertPool()
 		if !m.RootCAs.AppendCertsFromPEM(pem) {

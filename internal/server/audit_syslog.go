@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/oserr"
 	"modelgate/internal/settings"
 )
 
@@ -103,7 +104,7 @@ func syslogTLS(to settings.AuditSyslog) (*tls.Config, error) {
 	}
 	pem, err := os.ReadFile(to.CA)
 	if err != nil {
-		return nil, fmt.Errorf("reading audit.syslog.ca: %w", err)
+		return nil, fmt.Errorf("audit.syslog.ca: %w", oserr.File(err))
 	}
 	if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
 		return nil, errors.New("audit.syslog.ca contains no PEM certificate")

@@ -51,7 +51,7 @@ func TestCountersOfLimitsThatCannotBeUsedAreReportedAtTheStart(t *testing.T) {
 	redis := quotatest.NewRedis(t, "--requirepass", "hunter2")
 	t.Setenv("COUNTERS_REDIS", fmt.Sprintf("redis://:wrong-one@127.0.0.1:%d", redis.Port))
 	for block, want := range map[string]string{
-		"{store: redis, url: '${COUNTERS_REDIS}'}": "limits.counters: store redis: redis: WRONGPASS",
+		"{store: redis, url: '${COUNTERS_REDIS}'}": "limits.counters: store redis: WRONGPASS",
 		"{store: postgres}":                        "limits.counters: store postgres: the control plane's database is not PostgreSQL",
 		"{store: leased}":                          "limits.counters: store leased: the control plane's database is not PostgreSQL",
 	} {

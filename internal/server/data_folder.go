@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+
+	"modelgate/internal/oserr"
 )
 
 // othersWrite are the permissions of a folder that let users other than its owner put
@@ -16,11 +18,11 @@ const othersWrite = 0o022
 // the administrator of the gateway.
 func (s *Server) openFolder() error {
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
-		return fmt.Errorf("creating the data folder: %w", err)
+		return fmt.Errorf("data folder (--data or MODELGATE_DATA): %w", oserr.File(err))
 	}
 	info, err := os.Stat(s.Data)
 	if err != nil {
-		return fmt.Errorf("reading the data folder: %w", err)
+		return fmt.Errorf("data folder (--data or MODELGATE_DATA): %w", oserr.File(err))
 	}
 	owner := ownerOf(info)
 	if err := s.takeFolder(owner); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"modelgate/internal/clientaddr"
 	"modelgate/internal/inbound"
+	"modelgate/internal/oserr"
 )
 
 // listen binds the addresses, so that an address in use is an error at the start.
@@ -58,15 +59,18 @@ func Bind(name, addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s address %s is already in use; stop the other process or choose another address (see --help)", name, addr)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listening on the %s address %s: %w", name, addr, cause(err))
+		return nil, fmt.Errorf("%s address %s cannot be used: %w; choose host:port with an address of this machine (see --help)", name, addr, bindReason(err))
 	}
 	return l, nil
 }
 
-// cause removes net's own prefix, which repeats the address.
-func cause(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Err
+// bindReason returns why an address cannot be listened on, without the address.
+func bindReason(err error) error {
+	if reason := oserr.ConnectionReason(err); reason != "" {
+		return errors.New(reason)
+	}
+	if e, ok := errors.AsType[*net.AddrError](err); ok {
+		return errors.New(e.Err)
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"modelgate/internal/oserr"
 	"modelgate/internal/settings"
 )
 
@@ -65,7 +66,7 @@ var nextProtos = []string{"h2", "http/1.1"}
 func readTLS(files settings.TLS) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(files.Certificate, files.Key)
 	if err != nil {
-		return nil, fmt.Errorf("listener.tls: certificate %s and key %s: %w", files.Certificate, files.Key, err)
+		return nil, loadingError(files, err)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: nextProtos, Certificates: []tls.Certificate{pair}}
 	if files.ClientCA == "" {
@@ -73,7 +74,7 @@ func readTLS(files settings.TLS) (*tls.Config, error) {
 	}
 	text, err := os.ReadFile(files.ClientCA)
 	if err != nil {
-		return nil, fmt.Errorf("listener.tls.client_ca: %w", err)
+		return nil, fmt.Errorf("listener.tls.client_ca: %w", oserr.File(err))
 	}
 	config.ClientCAs = x509.NewCertPool()
 	if !config.ClientCAs.AppendCertsFromPEM(text) {
@@ -84,6 +85,14 @@ func readTLS(files settings.TLS) (*tls.Config, error) {
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	return config, nil
+}
+
+// tlsPairError returns the error of loading the certificate and its key.
+func loadingError(files settings.TLS, err error) error {
+	if missing := oserr.File(err); missing != err {
+		return fmt.Errorf("listener.tls: %w", missing) // names the file
+	}
+	return fmt.Errorf("listener.tls: certificate %s and key %s: must be a certificate and its key in PEM", files.Certificate, files.Key)
 }
 
 var errNoCertificate = errors.New("the file contains no PEM certificate")

@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"modelgate/internal/oserr"
 	"modelgate/internal/secret"
 )
 
@@ -77,10 +78,11 @@ func LoadState(path string, o SecretResolver) (*Settings, error) {
 func readFile(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, oserr.File(err)
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, most+1))
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	return b, oserr.File(err)
 }
 
 // Parse parses the content of a gateway's file and opens its credentials. An error is a

@@ -2,9 +2,7 @@ package sqlite
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"path/filepath"
 	"syscall"
 
 	driver "modernc.org/sqlite"
@@ -57,22 +55,43 @@ func IsDamaged(err error) bool {
 	return c == lib.SQLITE_CORRUPT || c == lib.SQLITE_NOTADB
 }
 
-// explain turns what opening path gave into one line that says what to do.
-func explain(path string, err error) error {
+// explained is an error of the driver or of the system with a text that says what to do.
+type explained struct {
+	text  string
+	cause error
+}
+
+func (e *explained) Error() string { return e.text }
+
+func (e *explained) Unwrap() error { return e.cause }
+
+// Explain returns err as one sentence that says what to do, without the path of the
+// file. An error that is neither the driver's nor the system's is returned as it is.
+func Explain(err error) error {
+	if text := advice(err); text != "" {
+		return &explained{text, err}
+	}
+	return err
+}
+
+// advice returns what is wrong and what to do, empty for other errors.
+func advice(err error) string {
 	switch c := code(err); {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("database %s: the folder %s does not exist; create it or choose another", path, filepath.Dir(path))
+		return "its folder does not exist; create the folder or choose another"
 	case errors.Is(err, syscall.EISDIR):
-		return fmt.Errorf("database %s: this is a folder; name a file in it", path)
+		return "this is a folder; name a file in it"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS),
 		c == lib.SQLITE_READONLY, c == lib.SQLITE_CANTOPEN, c == lib.SQLITE_PERM:
-		return fmt.Errorf("database %s: not writable; give this user write permission to the file and its folder: %w", path, err)
+		return "not writable; give this user write permission to the file and its folder"
 	case c == lib.SQLITE_NOTADB, c == lib.SQLITE_CORRUPT:
-		return fmt.Errorf("database %s: not an SQLite database or damaged; move the file away or restore a backup: %w", path, err)
+		return "not an SQLite database, or damaged; move the file away or restore a backup"
 	case c == lib.SQLITE_FULL, errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("database %s: the disk is full; make room and start again: %w", path, err)
+		return "the disk is full; make room and start again"
+	case c == lib.SQLITE_IOERR:
+		return "the disk failed to read or write the file; check the disk, and that it is not full"
 	case IsBusy(err):
-		return fmt.Errorf("database %s: another process keeps it locked; stop that process and start again: %w", path, err)
+		return "another process keeps it locked; stop that process and start again"
 	}
-	return fmt.Errorf("opening database %s: %w", path, err)
+	return ""
 }

@@ -57,22 +57,27 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, err
 	}
 	if err := create(path); err != nil {
-		return nil, explain(path, err)
+		return nil, openError(path, err)
 	}
 	db := &DB{Path: path}
 	if db.Write, err = pool(path, 1, writerParams(o.Pragmas)); err != nil {
-		return nil, explain(path, err)
+		return nil, openError(path, err)
 	}
 	// The writer comes first: it turns the write-ahead log on, which a reader can't.
 	if err := probe(ctx, db.Write); err != nil {
 		db.Write.Close()
-		return nil, explain(path, err)
+		return nil, openError(path, err)
 	}
 	if db.Read, err = pool(path, readers(o.Readers), readerParams()); err != nil {
 		db.Write.Close()
-		return nil, explain(path, err)
+		return nil, openError(path, err)
 	}
 	return db, nil
+}
+
+// openError returns the error of opening the file at path.
+func openError(path string, err error) error {
+	return fmt.Errorf("database %s: %w", path, Explain(err))
 }
 
 // Close closes both halves, the writer last, so that it can fold the

@@ -23,7 +23,7 @@ func TestAFullDiskRefusesChangesAndKeepsWhatThereIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	db = &DB{Queries: Queries{file.Read}, read: file.Read, write: journal.New(file.Write, ""), close: file.Close,
-		engine: engine{name: path, conflict: sqlite.Conflict, away: isSQLiteUnavailable, reason: error.Error}}
+		engine: engine{name: path, conflict: sqlite.Conflict, away: isSQLiteUnavailable, explain: sqlite.Explain}}
 	defer db.Close()
 	if _, err := db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)

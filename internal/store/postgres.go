@@ -33,7 +33,7 @@ func openPostgres(dsn string, o Options) (*DB, error) {
 	db := &DB{
 		engine: engine{
 			name: at.Name, lock: lockMigrations,
-			conflict: postgres.IsConflict, away: postgres.IsUnavailable, reason: postgres.Reason,
+			conflict: postgres.IsConflict, away: postgres.IsUnavailable, explain: at.Explain,
 		},
 		// A process that stops within a transaction must not block all others.
 		write: journal.New(at.Pool(o.Connections, `SET idle_in_transaction_session_timeout = '30s'`), notifyChange),

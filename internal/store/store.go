@@ -40,11 +40,11 @@ type DB struct {
 // engine holds the differences between the databases.
 type engine struct {
 	name     string
-	lock     string           // statement that locks migrations; empty if beginning a transaction locks
-	conflict func(error) bool // a constraint was violated
-	away     func(error) bool // the database cannot be reached or written to
-	full     func(error) bool // the disk of a file is full; nil without
-	reason   func(error) string
+	lock     string            // statement that locks migrations; empty if beginning a transaction locks
+	conflict func(error) bool  // a constraint was violated
+	away     func(error) bool  // the database cannot be reached or written to
+	full     func(error) bool  // the disk of a file is full; nil without
+	explain  func(error) error // the error, with a text that says what to change
 
 	// listen passes notifications on until the connection fails. Nil means that there
 	// are no notifications.
@@ -111,10 +111,10 @@ func (db *DB) Migrate(ctx context.Context) (applied []string, err error) {
 		applied, err = migrate(ctx, db.write, db.engine.lock, migrations)
 	}
 	if err != nil && db.engine.away(err) {
-		err = apierr.New(apierr.Unavailable, "cannot be reached or written to: %s", db.engine.reason(err))
+		err = apierr.New(apierr.Unavailable, "cannot be reached or written to: %v", db.engine.explain(err))
 	}
 	if err != nil {
-		return applied, fmt.Errorf("database %s: %w", db.engine.name, err)
+		return applied, fmt.Errorf("database %s: %w", db.engine.name, db.engine.explain(err))
 	}
 	db.ready.Store(true)
 	return applied, nil
@@ -125,7 +125,7 @@ func (db *DB) Migrate(ctx context.Context) (applied []string, err error) {
 func (db *DB) Missing(ctx context.Context) ([]string, error) {
 	missing, err := missing(ctx, db.write, migrations)
 	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", db.engine.name, err)
+		return nil, fmt.Errorf("database %s: %w", db.engine.name, db.engine.explain(err))
 	}
 	return missing, nil
 }
@@ -149,7 +149,7 @@ func openSQLite(ctx context.Context, dsn string) (*DB, error) {
 		Queries: Queries{file.Read},
 		read:    file.Read,
 		write:   journal.New(file.Write, ""),
-		engine:  engine{name: file.Path, conflict: sqlite.Conflict, away: isSQLiteUnavailable, full: sqlite.IsFull, reason: error.Error},
+		engine:  engine{name: file.Path, conflict: sqlite.Conflict, away: isSQLiteUnavailable, full: sqlite.IsFull, explain: sqlite.Explain},
 		reserve: reserve{file.Path + "-reserve"},
 		close:   file.Close,
 	}, nil

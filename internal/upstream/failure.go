@@ -2,15 +2,14 @@ package upstream
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
-	"syscall"
+
+	"modelgate/internal/oserr"
 )
 
 // FailureKind is the kind of a failure, by what a caller can do about it.
@@ -111,55 +110,11 @@ func (f *Failure) detail() string {
 	if e, ok := errors.AsType[*TimeoutError](f.Err); ok {
 		return e.Error()
 	}
-	if e, ok := errors.AsType[*net.DNSError](f.Err); ok {
-		return dnsDetail(e)
+	reason := oserr.ConnectionReason(f.Err)
+	if reason == "timeout" && f.Kind == Canceled {
+		return ""
 	}
-	if d := tlsDetail(f.Err); d != "" {
-		return d
-	}
-	if e, ok := errors.AsType[syscall.Errno](f.Err); ok {
-		return e.Error()
-	}
-	if errors.Is(f.Err, io.ErrUnexpectedEOF) || errors.Is(f.Err, io.EOF) {
-		return "unexpected end"
-	}
-	if e, ok := errors.AsType[net.Error](f.Err); ok && e.Timeout() && f.Kind != Canceled {
-		return "timeout"
-	}
-	return ""
-}
-
-func dnsDetail(e *net.DNSError) string {
-	switch {
-	case e.IsNotFound:
-		return "no such host"
-	case e.IsTimeout:
-		return "the name server did not respond in time"
-	}
-	return "the name server did not respond properly"
-}
-
-func tlsDetail(err error) string {
-	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
-		if e.Reason == x509.Expired {
-			return "the certificate has expired or is not yet valid"
-		}
-		return "the certificate is not valid"
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return "the certificate is for another name"
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "the certificate is signed by an unknown authority"
-	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return "the server does not speak TLS"
-	}
-	// An alert of the peer; its text is from a fixed table.
-	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" {
-		return "the server responded " + e.Err.Error()
-	}
-	return ""
+	return reason
 }
 
 // Classify returns the failure for an error from Do or from reading the
@@ -204,7 +159,7 @@ func kindOf(req *http.Request, upload *upload, f *Failure) FailureKind {
 		return kindOfConnect(e)
 	}
 	// TLS through a proxy, and alerts after the handshake.
-	if tlsDetail(f.Err) != "" {
+	if oserr.TLSReason(f.Err) != "" {
 		return TLS
 	}
 	if isConnectionError(f.Err) {

@@ -51,7 +51,7 @@ type Options struct {
 type Store struct {
 	*quota.Remote
 	db      *sql.DB
-	name    string
+	server  *postgres.Server
 	process quota.Process
 	logger  *slog.Logger
 	missing chan struct{} // receives a token when the schema does not exist
@@ -66,20 +66,21 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	o.Postgres.Setting = "limits.counters.url or DATABASE_URL"
 	at, err := postgres.ParseServer(o.URL.Reveal(), o.Postgres)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: at.Pool(poolSize, session), name: at.Name, process: o.Process, logger: o.Logger, missing: make(chan struct{}, 1)}
+	s := &Store{db: at.Pool(poolSize, session), server: at, process: o.Process, logger: o.Logger, missing: make(chan struct{}, 1)}
 	s.Remote = quota.NewRemote(quota.Calls{Reserve: s.reserve, Settle: s.send, Correct: s.sendCorrections}, o.Logger)
 	reach, cancel := context.WithTimeout(ctx, openDeadline)
 	err = s.prepare(reach)
 	cancel()
 	if err != nil && !postgres.IsUnavailable(err) {
-		return nil, errors.Join(fmt.Errorf("database %s, for counters of limits: %w", s.name, err), s.db.Close())
+		return nil, errors.Join(fmt.Errorf("database %s, for counters of limits: %w", s.server.Name, at.Explain(err)), s.db.Close())
 	}
 	if err != nil {
-		o.Logger.Warn("database of limit counters unavailable; each limit's on_store_down applies", "database", s.name, "err", postgres.Reason(err))
+		o.Logger.Warn("database of limit counters unavailable; each limit's on_store_down applies", "database", s.server.Name, "err", at.Reason(err))
 	}
 	running, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -146,9 +147,9 @@ func (s *Store) maintain(ctx context.Context, ready bool) {
 		case err == nil && !ready:
 			ready = true
 			t.Reset(sweepPause)
-			s.logger.Info("database of limit counters available", "database", s.name)
+			s.logger.Info("database of limit counters available", "database", s.server.Name)
 		case err != nil && !postgres.IsUnavailable(err) && ctx.Err() == nil:
-			s.logger.Error("database of limit counters unusable", "database", s.name, "err", err.Error())
+			s.logger.Error("database of limit counters unusable", "database", s.server.Name, "err", s.server.Reason(err))
 		}
 	}
 }

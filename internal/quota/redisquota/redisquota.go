@@ -61,7 +61,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{logger: o.Logger, process: o.Process}
 	s.Remote = quota.NewRemote(quota.Calls{Reserve: s.reserve, Settle: s.send, Correct: s.sendCorrections}, o.Logger)
 	var err error
-	s.conn, err = kv.New(kv.Options{URL: o.URL, Logger: o.Logger, Effect: "each limit's on_store_down applies", Check: s.check, Permanent: isOldRedis})
+	s.conn, err = kv.New(kv.Options{URL: o.URL, Setting: "limits.counters.url", Logger: o.Logger, Effect: "each limit's on_store_down applies", Check: s.check, Permanent: isOldRedis})
 	if err != nil {
 		return nil, err
 	}

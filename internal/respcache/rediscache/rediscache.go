@@ -76,7 +76,7 @@ var _ respcache.Backend = (*Backend)(nil)
 // rejects the connection, Open returns an error, without the address. The caller must
 // call Close.
 func Open(ctx context.Context, o Options) (*Backend, error) {
-	conn, err := kv.New(kv.Options{URL: o.URL, Logger: o.Logger, Effect: "requests call their providers", Check: check})
+	conn, err := kv.New(kv.Options{URL: o.URL, Setting: "cache.url", Logger: o.Logger, Effect: "requests call their providers", Check: check})
 	if err != nil {
 		return nil, err
 	}
