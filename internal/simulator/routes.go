@@ -128,8 +128,8 @@ func endings() []ending {
 	}
 }
 
-// find returns the service of a request, whose path may begin with /v1. Unknown
-// paths are echoed.
+// find returns the service of a request, whose path may begin with /v1, or with an
+// Azure deployment. Unknown paths are echoed.
 func (rs *routes) find(r *http.Request) service {
 	method, path := r.Method, withoutVersion(r.URL.Path)
 	if len(r.Header["Anthropic-Version"]) > 0 {
@@ -172,6 +172,11 @@ func (e *ending) fits(path string) bool {
 
 func withoutVersion(path string) string {
 	const version = "/v1"
+	if rest, ok := strings.CutPrefix(strings.TrimPrefix(path, "/openai"), "/deployments/"); ok {
+		if _, operation, ok := strings.Cut(rest, "/"); ok {
+			return "/" + operation
+		}
+	}
 	if strings.HasPrefix(path, version+"/") {
 		return path[len(version):]
 	}
