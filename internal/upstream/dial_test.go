@@ -2,17 +2,22 @@ package upstream_test
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"modelgate/internal/upstream"
@@ -178,25 +183,88 @@ func TestOnlyUnguardedRequestsUseTheProxy(t *testing.T) {
 	}
 }
 
-// net/http reads the environment once in a process, so this test runs itself
-// again in one that has the variable from the start.
-func TestTheEnvironmentsProxyIsTheDefault(t *testing.T) {
-	if os.Getenv("HTTP_PROXY") != "" && os.Getenv(inner) != "" {
-		resp, err := upstream.New(upstream.Options{}).Do(mustRequest(t, t.Context(), "GET", "http://a.example.com", nil), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := mustRead(t, resp); got != "proxied" {
-			t.Errorf("got %q, want it proxied", got)
-		}
+// TestTheEnvironmentChoosesTheProxy sets HTTPS_PROXY, HTTP_PROXY and NO_PROXY as the manual
+// says. net/http reads the environment once in a process, so this test runs itself again
+// in one that has the variables from the start.
+func TestTheEnvironmentChoosesTheProxy(t *testing.T) {
+	if os.Getenv(inner) != "" {
+		askThroughEnvironment(t)
 		return
 	}
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "proxied") }))
-	defer proxy.Close()
+	provider := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "provider") }))
+	defer provider.Close()
+	var mu sync.Mutex
+	var tunnels []string
+	tunnel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		tunnels = append(tunnels, r.Method+" "+r.Host)
+		mu.Unlock()
+		to, err := net.Dial("tcp", provider.Listener.Addr().String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { io.Copy(to, conn); to.Close() }()
+		io.Copy(conn, to)
+		conn.Close()
+	}))
+	defer tunnel.Close()
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "proxied "+r.Host) }))
+	defer plain.Close()
+	authority := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: provider.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), "HTTP_PROXY="+proxy.URL, "NO_PROXY=", "no_proxy=", inner+"=1")
+	cmd.Env = append(os.Environ(), "HTTPS_PROXY="+tunnel.URL, "HTTP_PROXY="+plain.URL, "NO_PROXY=direct.example.com,.internal", "https_proxy=", "http_proxy=", "no_proxy=",
+		"SSL_CERT_FILE="+authority, "SSL_CERT_DIR="+t.TempDir(), inner+"="+provider.Listener.Addr().String())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+	if want := []string{"CONNECT example.com:443"}; !slices.Equal(tunnels, want) {
+		t.Errorf("the proxy was asked for %q, want %q", tunnels, want)
+	}
+}
+
+// askThroughEnvironment sends requests in the process with the variables. Connections to
+// other hosts than the proxies are connections to the provider.
+func askThroughEnvironment(t *testing.T) {
+	proxies := os.Getenv("HTTPS_PROXY") + os.Getenv("HTTP_PROXY")
+	var direct []string
+	c := upstream.New(upstream.Options{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if !strings.Contains(proxies, addr) {
+			direct = append(direct, addr)
+			addr = os.Getenv(inner)
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}})
+	for _, tt := range []struct{ url, want, direct string }{
+		{"https://example.com/v1", "provider", ""},
+		{"http://example.com/v1", "proxied example.com", ""},
+		{"https://direct.example.com/v1", "", "direct.example.com:443"},
+		{"https://models.internal/v1", "", "models.internal:443"},
+	} {
+		direct = nil
+		resp, err := c.Do(mustRequest(t, t.Context(), "GET", tt.url, nil), false)
+		if tt.want != "" {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := mustRead(t, resp); got != tt.want {
+				t.Errorf("%s: %q, want %q", tt.url, got, tt.want)
+			}
+		} else if err == nil {
+			resp.Body.Close()
+		}
+		if got := strings.Join(direct, " "); got != tt.direct {
+			t.Errorf("%s: connected directly to %q, want %q", tt.url, got, tt.direct)
+		}
 	}
 }
 
