@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata" // machines without a database of time zones
 
 	"modelgate/internal/policy"
 	"modelgate/internal/quota"
@@ -202,6 +203,17 @@ func TestUsageCountersAreNamedAfterTheirPeriod(t *testing.T) {
 		{"before a first reset today", policy.Period{Days: 2, First: day("2026-11-25").Add(15 * time.Hour)}, "2026-11-25T14:59:59Z", "-", "2026-11-25T15:00:00Z"},
 		{"days after a first reset in the afternoon", policy.Period{Days: 2, First: day("2026-11-25").Add(15 * time.Hour)}, "2026-11-27T14:59:59Z", "2026-11-25T15:00:00Z", "2026-11-27T15:00:00Z"},
 		{"months after a first reset in the afternoon", policy.Period{Every: "monthly", First: day("2026-11-25").Add(15 * time.Hour)}, "2026-11-25T15:00:00Z", "2026-11-25T15:00:00Z", "2026-12-01"},
+		{"a month in Berlin", policy.Period{Every: "monthly", Zone: "Europe/Berlin"}, "2026-11-30T22:59:59Z", "2026-10-31T23:00:00Z", "2026-11-30T23:00:00Z"},
+		{"the next month in Berlin", policy.Period{Every: "monthly", Zone: "Europe/Berlin"}, "2026-11-30T23:00:00Z", "2026-11-30T23:00:00Z", "2026-12-31T23:00:00Z"},
+		{"a month of both clocks in Berlin", policy.Period{Every: "monthly", Zone: "Europe/Berlin"}, "2026-03-29T03:00:00+02:00", "2026-02-28T23:00:00Z", "2026-03-31T22:00:00Z"},
+		{"a week of both clocks in Berlin", policy.Period{Every: "weekly", Zone: "Europe/Berlin"}, "2026-10-25T12:00:00Z", "2026-10-18T22:00:00Z", "2026-10-25T23:00:00Z"},
+		{"a day of 23 hours in Berlin", policy.Period{Days: 1, Since: day("2026-01-01"), Zone: "Europe/Berlin"}, "2026-03-29T21:59:59Z", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"},
+		{"a day of 25 hours in Berlin", policy.Period{Days: 1, Since: day("2026-01-01"), Zone: "Europe/Berlin"}, "2026-10-25T22:59:59Z", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"},
+		{"days over the change of the clock", policy.Period{Days: 10, Since: day("2026-03-20"), Zone: "America/New_York"}, "2026-03-20T12:00:00Z", "2026-03-19T04:00:00Z", "2026-03-29T04:00:00Z"},
+		{"a day whose 00:00 is skipped", policy.Period{Days: 1, Since: day("2026-01-01"), Zone: "America/Santiago"}, "2026-09-06T03:59:59Z", "2026-09-05T04:00:00Z", "2026-09-06T04:00:00Z"},
+		{"the hour at which it begins", policy.Period{Days: 1, Since: day("2026-01-01"), Zone: "America/Santiago"}, "2026-09-06T04:00:00Z", "2026-09-06T04:00:00Z", "2026-09-07T03:00:00Z"},
+		{"a first reset at noon, over the change", policy.Period{Days: 1, First: day("2026-03-28T11:00:00Z"), Zone: "Europe/Berlin"}, "2026-03-29T09:59:59Z", "2026-03-28T11:00:00Z", "2026-03-29T10:00:00Z"},
+		{"midnight of half an hour", policy.Period{Days: 1, Since: day("2026-01-01"), Zone: "Asia/Kolkata"}, "2026-11-25T18:29:59Z", "2026-11-24T18:30:00Z", "2026-11-25T18:30:00Z"},
 		{"one reset", policy.Period{First: day("2026-11-11")}, "2026-11-25T00:00:00Z", "2026-11-11", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -232,6 +244,24 @@ func TestANewPeriodHasNewCounters(t *testing.T) {
 	s := policy.Compile([]policy.Policy{p}, nil)
 	f := facts()
 	for _, tt := range [][2]string{{"2026-11-30T23:59:59Z", "2026-11-01"}, {"2026-12-01T00:00:00Z", "2026-12-01"}, {"2026-11-30T23:59:58Z", "2026-11-01"}} {
+		f.Time, _ = time.Parse(time.RFC3339, tt[0])
+		if got, want := counters(s, f)[0], "policy/p/"+tt[1]+"/0/api_key:k1"; got != want {
+			t.Errorf("at %s %s, want %s", tt[0], got, want)
+		}
+	}
+}
+
+// TestAPeriodBeginsWithinAnHour counts before and after midnight in zones whose clock differs
+// from UTC by half an hour, and in any order.
+func TestAPeriodBeginsWithinAnHour(t *testing.T) {
+	p := rate("p", []string{"api_key"}, when("api_key", nil, "*"))
+	p.Window, p.Period = 0, policy.Period{Every: "monthly", Zone: "Asia/Kolkata"}
+	s := policy.Compile([]policy.Policy{p}, nil)
+	f := facts()
+	for _, tt := range [][2]string{
+		{"2026-11-30T18:10:00Z", "2026-10-31T18:30:00Z"}, {"2026-11-30T18:29:59Z", "2026-10-31T18:30:00Z"}, {"2026-11-30T18:30:00Z", "2026-11-30T18:30:00Z"},
+		{"2026-11-30T18:59:59Z", "2026-11-30T18:30:00Z"}, {"2026-11-30T19:00:00Z", "2026-11-30T18:30:00Z"}, {"2026-11-30T18:29:00Z", "2026-10-31T18:30:00Z"},
+	} {
 		f.Time, _ = time.Parse(time.RFC3339, tt[0])
 		if got, want := counters(s, f)[0], "policy/p/"+tt[1]+"/0/api_key:k1"; got != want {
 			t.Errorf("at %s %s, want %s", tt[0], got, want)

@@ -29,8 +29,9 @@ type compiled struct {
 	group        []key
 	ofTarget     bool // it applies to attempts, not to requests
 	perAttempt   bool
-	clientValues bool   // clients choose values of group_by
-	kind         string // of the limits' holder
+	clientValues bool           // clients choose values of group_by
+	kind         string         // of the limits' holder
+	zone         *time.Location // of the period
 	values       atomic.Pointer[values]
 	groups       atomic.Pointer[groups] // if clients choose values
 }
@@ -68,7 +69,7 @@ func Compile(list []Policy, before *Set) *Set {
 }
 
 func compile(p *Policy) *compiled {
-	c := &compiled{policy: p, kind: "policy"}
+	c := &compiled{policy: p, kind: "policy", zone: quota.Zone(p.Period.Zone)}
 	if p.InSession() {
 		c.kind = SessionHolder
 	}

@@ -61,7 +61,8 @@ func appendValueKey(dst []byte, group []key, f *Facts) ([]byte, bool) {
 	return dst, true
 }
 
-// values holds the limits of a policy by value key, for one hour of one period.
+// values holds the limits of a policy by value key, for one hour of one period, or for the
+// part of an hour that is in the period.
 type values struct {
 	from, until time.Time
 	label       string // of the period
@@ -147,8 +148,15 @@ func (c *compiled) current(now time.Time) *values {
 	next.until = next.from.Add(rotation)
 	next.period = now.Truncate(max(rotation, c.policy.Window)).UTC().Format(time.RFC3339)
 	if c.policy.Window == 0 {
-		next.label, next.resets = c.policy.Period.At(now)
+		start, end := c.policy.Period.bounds(now.In(c.zone))
+		next.label, next.resets = labelOf(start), end
 		next.period = next.label
+		if start.After(next.from) { // periods begin within hours too
+			next.from = start
+		}
+		if !end.IsZero() && end.Before(next.until) {
+			next.until = end
+		}
 	}
 	if v != nil && v.label == next.label && v.until.Equal(next.from) {
 		next.before.Store(v)

@@ -18,6 +18,7 @@ type LimitPolicy struct {
 	PeriodicReset     string   `json:"periodic_reset,omitempty" enum:",monthly,weekly"`
 	PeriodicResetDays int      `json:"periodic_reset_days,omitempty" minimum:"0" maximum:"365"`
 	FirstReset        string   `json:"next_usage_reset_at,omitempty" format:"date-time" doc:"Time of the first reset"`
+	TimeZone          string   `json:"time_zone,omitempty" maxLength:"64" doc:"Time zone of periodic resets, such as Europe/Berlin; defaults to UTC"`
 	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:",finish,stop"`
 
 	OnStoreDown string      `json:"on_store_down,omitempty" enum:",cached,open,closed" doc:"Defaults to cached"`

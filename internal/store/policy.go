@@ -53,6 +53,7 @@ type PolicySettings struct {
 	AlertThreshold    json.Number `json:"alert_threshold,omitempty"`
 	PeriodicReset     string      `json:"periodic_reset,omitempty"`
 	PeriodicResetDays int         `json:"periodic_reset_days,omitempty"`
+	TimeZone          string      `json:"time_zone,omitempty"`          // IANA name; empty is UTC
 	NextReset         time.Time   `json:"next_usage_reset_at,omitzero"` // as set; the first reset
 	OnBudgetEnd       string      `json:"on_budget_end,omitempty"`      // finish (empty) or stop
 	OnStoreDown       string      `json:"on_store_down,omitempty"`      // open, closed or cached (empty)
@@ -301,7 +302,7 @@ func (p *Policy) Rule(generations map[string]int64) policy.Policy {
 		r.Down = quota.DownCached
 	}
 	if p.Kind == UsagePolicy {
-		r.Period = policy.Period{Every: s.PeriodicReset, Days: s.PeriodicResetDays, Since: p.CreatedAt, First: s.NextReset}
+		r.Period = policy.Period{Every: s.PeriodicReset, Days: s.PeriodicResetDays, Since: p.CreatedAt, First: s.NextReset, Zone: s.TimeZone}
 	}
 	return r
 }

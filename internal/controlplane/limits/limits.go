@@ -43,7 +43,7 @@ type BudgetInput struct {
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"Less than credit_limit"`
 	PeriodicReset     *string  `json:"periodic_reset,omitempty" nullable:"true" enum:"monthly,weekly" doc:"On the first of the month or on Sunday, 00:00 in time_zone"`
 	PeriodicResetDays *int     `json:"periodic_reset_days,omitempty" nullable:"true" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
-	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"Time of the first reset in ISO 8601 format, in the future; a day means 00:00 UTC"`
+	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"Time of the first reset in ISO 8601 format, in the future; a day means 00:00 in time_zone"`
 	TimeZone          string   `json:"time_zone,omitempty" maxLength:"64" doc:"Time zone of periodic resets, such as Europe/Berlin; defaults to UTC"`
 	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" default:"finish" doc:"finish admits requests while anything is left of the budget and lets their responses finish; stop ends streams when the budget is used up, and rejects other requests whose largest possible use does not fit"`
 }
@@ -71,7 +71,7 @@ func (in *BudgetInput) Apply(field string, old *Budget, now time.Time) (*Budget,
 		u.PeriodicResetDays = *in.PeriodicResetDays
 	}
 	if in.NextUsageResetAt != nil {
-		at, err := ParseReset(*in.NextUsageResetAt)
+		at, err := ParseReset(*in.NextUsageResetAt, in.TimeZone)
 		if err != nil || !at.After(now) {
 			return nil, route.Invalid(field+".next_usage_reset_at", "must be a future time or day in ISO 8601 format")
 		}
@@ -97,15 +97,16 @@ func (in *BudgetInput) check(field string) error {
 	case in.TimeZone != "" && in.PeriodicReset == nil && in.PeriodicResetDays == nil:
 		return route.Invalid(field+".time_zone", "requires periodic_reset or periodic_reset_days")
 	}
-	return checkZone(field+".time_zone", in.TimeZone)
+	return CheckZone(field+".time_zone", in.TimeZone)
 }
 
 // ParseReset parses the time of a reset: an ISO 8601 time, or a day, which begins at
-// 00:00 UTC.
-func ParseReset(text string) (time.Time, error) {
+// 00:00 in a time zone.
+func ParseReset(text, zone string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		t, err = time.Parse(time.DateOnly, text)
+		t = quota.Midnight(t.Year(), t.Month(), t.Day(), quota.Zone(zone))
 	}
 	return t.UTC().Truncate(time.Millisecond), err
 }
@@ -140,22 +141,22 @@ func (u Budget) samePeriod(v Budget) bool {
 
 // next returns the first reset after now, zero for a budget without a period.
 func (u Budget) next(now time.Time) time.Time {
-	at := u.location()
+	at := quota.Zone(u.TimeZone)
 	local := now.In(at)
-	today := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, at)
+	year, month, day := local.Date()
 	switch {
 	case u.PeriodicReset == monthly:
-		return time.Date(today.Year(), today.Month()+1, 1, 0, 0, 0, 0, at).UTC()
+		return quota.Midnight(year, month+1, 1, at).UTC()
 	case u.PeriodicReset == weekly:
-		days := (int(firstWeekday-today.Weekday())+6)%7 + 1
-		return today.AddDate(0, 0, days).UTC()
+		day += (int(firstWeekday-local.Weekday())+6)%7 + 1
+		return quota.Midnight(year, month, day, at).UTC()
 	case u.PeriodicResetDays > 0:
 		from := u.NextResetAt.In(at)
-		if from.IsZero() {
-			from = today
+		if u.NextResetAt.IsZero() {
+			from = quota.Midnight(year, month, day, at)
 		}
 		for !from.After(now) {
-			from = from.AddDate(0, 0, u.PeriodicResetDays)
+			from = quota.AddDays(from, u.PeriodicResetDays)
 		}
 		return from.UTC()
 	}

@@ -7,8 +7,8 @@ import (
 	"modelgate/internal/controlplane/route"
 )
 
-// checkZone returns an error unless name is empty or a time zone of the IANA database.
-func checkZone(field, name string) error {
+// CheckZone returns an error unless name is empty or a time zone of the IANA database.
+func CheckZone(field, name string) error {
 	if name == "" {
 		return nil
 	}
@@ -16,13 +16,4 @@ func checkZone(field, name string) error {
 		return route.Invalid(field, "must be a time zone such as Europe/Berlin, not %.60q", name)
 	}
 	return nil
-}
-
-// location returns the time zone in which u is reset.
-func (u Budget) location() *time.Location {
-	at, err := time.LoadLocation(u.TimeZone) // empty is UTC
-	if err != nil {
-		return time.UTC // was checked when it was stored
-	}
-	return at
 }

@@ -20,6 +20,8 @@ func TestBudgetsAreResetAtMidnightOfTheirTimeZone(t *testing.T) {
 		{"across the Pacific", "America/Los_Angeles", "2026-05-01T01:00:00Z", "2026-05-01T07:00:00Z", &monthly, nil},
 		{"a week over the change of the clock", "Europe/Berlin", "2026-03-24T12:00:00Z", "2026-03-28T23:00:00Z", &weekly, nil},
 		{"days over the change of the clock", "Europe/Berlin", "2026-03-25T12:00:00Z", "2026-03-31T22:00:00Z", nil, &seven},
+		{"a Sunday that begins at 01:00", "America/Santiago", "2026-09-05T12:00:00Z", "2026-09-06T04:00:00Z", &weekly, nil},
+		{"in the hour before that Sunday", "America/Santiago", "2026-09-06T03:30:00Z", "2026-09-06T04:00:00Z", &weekly, nil},
 		{"without a zone", "", "2026-03-31T21:30:00Z", "2026-04-01T00:00:00Z", &monthly, nil},
 	} {
 		now, err := time.Parse(time.RFC3339, tt.now)
@@ -35,7 +37,7 @@ func TestBudgetsAreResetAtMidnightOfTheirTimeZone(t *testing.T) {
 			t.Errorf("%s: reset at %s, want %s", tt.name, got, tt.want)
 		}
 		b.Reset(b.NextResetAt)
-		if local := b.NextResetAt.In(mustZone(t, tt.zone)); local.Hour() != 0 || local.Minute() != 0 {
+		if local := b.NextResetAt.In(mustZone(t, tt.zone)); local.Day() == local.Add(-time.Second).Day() || local.Minute() != 0 {
 			t.Errorf("%s: the reset after that is at %s", tt.name, local)
 		}
 	}

@@ -86,7 +86,7 @@ func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.P
 	}
 	row.Settings = store.PolicySettings{
 		Value: number(want.Value), AlertThreshold: number(want.AlertThreshold), PeriodicReset: want.PeriodicReset, PeriodicResetDays: want.PeriodicResetDays,
-		OnBudgetEnd: want.OnBudgetEnd, OnStoreDown: want.OnStoreDown,
+		TimeZone: want.TimeZone, OnBudgetEnd: want.OnBudgetEnd, OnStoreDown: want.OnStoreDown,
 	}
 	if want.Kind == store.UsagePolicy {
 		row.Settings.Value = number(want.CreditLimit)
@@ -95,7 +95,7 @@ func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.P
 		row.Settings.Loop = policy.Loop(*want.Loop)
 	}
 	if want.FirstReset != "" {
-		at, err := limits.ParseReset(want.FirstReset)
+		at, err := limits.ParseReset(want.FirstReset, want.TimeZone)
 		if err != nil {
 			return nil, p.file.ErrorAt(path+".next_usage_reset_at", errors.New("must be a time or day in ISO 8601 format, such as 2026-06-01T00:00:00Z"))
 		}
@@ -118,6 +118,7 @@ func checkPolicyKind(v *settings.LimitPolicy) error {
 		{"credit_limit", v.CreditLimit != nil, rate}, {"alert_threshold", v.AlertThreshold != nil, rate},
 		{"periodic_reset", v.PeriodicReset != "", rate}, {"periodic_reset_days", v.PeriodicResetDays != 0, rate},
 		{"next_usage_reset_at", v.FirstReset != "", rate}, {"on_budget_end", v.OnBudgetEnd != "", rate},
+		{"time_zone", v.TimeZone != "", rate},
 	} {
 		if f.set && f.wrong {
 			return errors.New(f.name + " does not belong to a policy of the kind " + v.Kind)
@@ -168,7 +169,7 @@ func (r *reader) limitPolicy(row *store.Policy) (v settings.LimitPolicy, ok bool
 	v = settings.LimitPolicy{
 		Name: row.Name, Workspace: slug, Kind: row.Kind, Description: row.Description, GroupBy: row.GroupBy, Type: row.Type, Unit: row.Unit,
 		AlertThreshold: amount(s.AlertThreshold), PeriodicReset: s.PeriodicReset, PeriodicResetDays: s.PeriodicResetDays,
-		OnBudgetEnd: s.OnBudgetEnd, OnStoreDown: s.OnStoreDown,
+		TimeZone: s.TimeZone, OnBudgetEnd: s.OnBudgetEnd, OnStoreDown: s.OnStoreDown,
 	}
 	if v.Value = amount(s.Value); row.Kind == store.UsagePolicy {
 		v.Value, v.CreditLimit = nil, v.Value

@@ -69,6 +69,9 @@ func TestWrongPoliciesAreRefusedByTheirField(t *testing.T) {
 		{usagePolicy, "credit_limit: 5", "credit_limit: 5, value: 5", "value does not belong"},
 		{usagePolicy, "credit_limit: 5", "credit_limit: 5, alert_threshold: 5", "alert_threshold"},
 		{usagePolicy, "credit_limit: 5", "credit_limit: 5, next_usage_reset_at: \"2026-06-01 01:00\"", "next_usage_reset_at"},
+		{usagePolicy, "credit_limit: 5", "credit_limit: 5, periodic_reset: weekly, time_zone: Nowhere/Atall", "policies[0]: time_zone must be"},
+		{usagePolicy, "credit_limit: 5", "credit_limit: 5, time_zone: Europe/Berlin", "time_zone requires periodic_reset"},
+		{ratePolicy, "value: 5}", "value: 5, time_zone: Europe/Berlin}", "time_zone does not belong"},
 		{usagePolicy + strings.TrimPrefix(usagePolicy, "policies:\n"), "", "", "policies[1]: p is duplicated"},
 		{strings.Replace(usagePolicy, "name: p", "name: q", 1), "type: cost", "type: tokens", "cannot be changed"},
 	} {

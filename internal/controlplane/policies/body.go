@@ -107,9 +107,10 @@ type UsageBody struct {
 	Type              string `json:"type" enum:"cost,tokens,requests,seconds" doc:"cost is in US dollars; requests are those sent to providers; seconds limits the time of a session"`
 	CreditLimit       Number `json:"credit_limit"`
 	AlertThreshold    Number `json:"alert_threshold,omitempty" doc:"Less than credit_limit"`
-	PeriodicReset     string `json:"periodic_reset,omitempty" enum:"monthly,weekly" doc:"On the first of the month or on Monday, 00:00 UTC"`
+	PeriodicReset     string `json:"periodic_reset,omitempty" enum:"monthly,weekly" doc:"On the first of the month or on Monday, 00:00 in time_zone"`
 	PeriodicResetDays int    `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
-	NextUsageResetAt  string `json:"next_usage_reset_at,omitempty" maxLength:"40" doc:"Time of the first reset in ISO 8601 format, in the future; a day means 00:00 UTC"`
+	NextUsageResetAt  string `json:"next_usage_reset_at,omitempty" maxLength:"40" doc:"Time of the first reset in ISO 8601 format, in the future; a day means 00:00 in time_zone"`
+	TimeZone          string `json:"time_zone,omitempty" maxLength:"64" doc:"Time zone of periodic resets, such as Europe/Berlin; defaults to UTC"`
 	OnBudgetEnd       string `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"When the limit is reached, finish (default) lets responses finish; stop ends streams, and rejects other requests whose largest possible use does not fit"`
 }
 
@@ -137,7 +138,8 @@ func (b *UsageBody) policy(now time.Time) (p store.Policy, err error) {
 	s := &p.Settings
 	s.Value, s.AlertThreshold = b.CreditLimit.number(), b.AlertThreshold.number()
 	s.PeriodicReset, s.PeriodicResetDays, s.OnBudgetEnd = b.PeriodicReset, b.PeriodicResetDays, b.OnBudgetEnd
-	if s.NextReset, err = parseReset(b.NextUsageResetAt, now); err != nil {
+	s.TimeZone = b.TimeZone
+	if s.NextReset, err = parseReset(b.NextUsageResetAt, s.TimeZone, now); err != nil {
 		return p, err
 	}
 	return p, Check(&p)
@@ -181,12 +183,13 @@ func (u *Update) apply(p *store.Policy) error {
 	return nil
 }
 
-// parseReset parses next_usage_reset_at. Empty is the zero time.
-func parseReset(text string, now time.Time) (time.Time, error) {
+// parseReset parses next_usage_reset_at of a policy with this time zone. Empty is the zero
+// time.
+func parseReset(text, zone string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	t, err := limits.ParseReset(text)
+	t, err := limits.ParseReset(text, zone)
 	if err != nil || !t.After(now) {
 		return time.Time{}, route.Invalid("next_usage_reset_at", "must be a future time or day in ISO 8601 format")
 	}
@@ -291,12 +294,15 @@ func checkUsage(p *store.Policy, limit float64) error {
 		return route.Invalid("periodic_reset_days", "cannot be combined with periodic_reset; send one of them")
 	case p.Type == "seconds":
 		return checkTime(p, rule.InSession())
+	case s.TimeZone != "" && s.PeriodicReset == "" && s.PeriodicResetDays == 0:
+		return route.Invalid("time_zone", "requires periodic_reset or periodic_reset_days")
 	case rule.InSession() && s.PeriodicReset == "" && s.PeriodicResetDays == 0:
 		return route.Invalid("periodic_reset_days", "is required when group_by has session or trace_id: counters of ended sessions are removed when their period ends")
 	case s.OnBudgetEnd != "" && p.Type == "requests":
 		return route.Invalid("on_budget_end", "has no effect when type is requests; leave it out")
-	case s.AlertThreshold == "":
-		return nil
+	}
+	if err := limits.CheckZone("time_zone", s.TimeZone); err != nil || s.AlertThreshold == "" {
+		return err
 	}
 	if alert, err := checkAmount("alert_threshold", p.Type, s.AlertThreshold.String()); err != nil || alert >= limit {
 		return route.Invalid("alert_threshold", "must be above 0 and less than credit_limit")
@@ -316,6 +322,7 @@ func checkTime(p *store.Policy, inSession bool) error {
 		set  bool
 	}{
 		{"periodic_reset", s.PeriodicReset != ""}, {"periodic_reset_days", s.PeriodicResetDays != 0}, {"next_usage_reset_at", !s.NextReset.IsZero()},
+		{"time_zone", s.TimeZone != ""},
 		{"alert_threshold", s.AlertThreshold != ""}, {"on_budget_end", s.OnBudgetEnd != ""},
 	} {
 		if f.set {

@@ -9,8 +9,7 @@ import (
 )
 
 // removeEnded returns a task that removes what usage limits counted in periods that
-// have ended. Periods end at 00:00 UTC, so it works once a day and at the start. Several
-// gateways may do it at once.
+// have ended. It works once a day and at the start. Several gateways may do it at once.
 func removeEnded(a *route.API) route.Task {
 	var done time.Time // the day for which it was done
 	return func(ctx context.Context, now time.Time, last bool) error {

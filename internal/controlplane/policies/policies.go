@@ -319,6 +319,7 @@ type updateUsageInput struct {
 		PeriodicReset     route.Optional[string] `json:"periodic_reset,omitempty" enum:"monthly,weekly"`
 		PeriodicResetDays route.Optional[int]    `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365"`
 		NextUsageResetAt  route.Optional[string] `json:"next_usage_reset_at,omitempty" maxLength:"40"`
+		TimeZone          route.Optional[string] `json:"time_zone,omitempty" maxLength:"64" doc:"null means UTC"`
 		OnBudgetEnd       string                 `json:"on_budget_end,omitempty" enum:"finish,stop"`
 		ResetFor          string                 `json:"reset_usage_for_value,omitempty" maxLength:"1024" doc:"Value key whose usage is reset to zero"`
 	}
@@ -339,8 +340,9 @@ func updateUsage(ctx context.Context, c *route.Caller, in *updateUsageInput) (*c
 	}
 	s.PeriodicReset = b.PeriodicReset.Or(s.PeriodicReset)
 	s.PeriodicResetDays = b.PeriodicResetDays.Or(s.PeriodicResetDays)
+	s.TimeZone = b.TimeZone.Or(s.TimeZone)
 	if b.NextUsageResetAt.Set {
-		if s.NextReset, err = parseReset(b.NextUsageResetAt.Value, c.Now); err != nil {
+		if s.NextReset, err = parseReset(b.NextUsageResetAt.Value, s.TimeZone, c.Now); err != nil {
 			return nil, err
 		}
 	}

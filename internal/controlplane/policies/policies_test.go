@@ -53,6 +53,7 @@ type item struct {
 	PeriodicReset     *string                            `json:"periodic_reset"`
 	PeriodicResetDays *int                               `json:"periodic_reset_days"`
 	NextUsageResetAt  string                             `json:"next_usage_reset_at"`
+	TimeZone          string                             `json:"time_zone"`
 	OnBudgetEnd       string                             `json:"on_budget_end"`
 	OnStoreDown       string                             `json:"on_store_down"`
 	Loop              *policy.Loop                       `json:"loop_detection"`
@@ -112,6 +113,40 @@ func TestAUsageLimitPolicyIsReadAsItWasCreated(t *testing.T) {
 		*got.PeriodicResetDays != 7 || got.NextUsageResetAt != "2026-05-08T00:00:00.000Z" || got.OnBudgetEnd != "stop" || got.OnStoreDown != "closed" ||
 		*got.Loop != (policy.Loop{SameCalls: 4, Stalled: 6}) || fmt.Sprint(got.Conditions) != "[{model [gpt-4o o3] gpt-4o-mini} {metadata.team a <nil>}]" {
 		t.Errorf("read %+v", got)
+	}
+}
+
+func TestUsageLimitPoliciesHaveATimeZone(t *testing.T) {
+	c := routetest.New(t, policies.Add).Root() // at noon UTC of May 1st
+	body := strings.Replace(costBody, `"monthly"`, `"monthly","time_zone":"Europe/Berlin"`, 1)
+	var p created
+	c.Must("POST", usages, body, &p)
+	read := func(zone, reset string) {
+		t.Helper()
+		var got item
+		if c.Must("GET", usages+"/"+p.ID, "", &got); got.TimeZone != zone || got.NextUsageResetAt != reset {
+			t.Errorf("read %q and a reset at %s, want %q and %s", got.TimeZone, got.NextUsageResetAt, zone, reset)
+		}
+	}
+	read("Europe/Berlin", "2026-05-31T22:00:00.000Z")
+	c.Must("PUT", usages+"/"+p.ID, `{"time_zone":"Asia/Kolkata"}`, nil)
+	read("Asia/Kolkata", "2026-05-31T18:30:00.000Z")
+	c.Must("PUT", usages+"/"+p.ID, `{"next_usage_reset_at":"2026-05-03"}`, nil) // a day of its time zone
+	read("Asia/Kolkata", "2026-05-02T18:30:00.000Z")
+	c.Must("PUT", usages+"/"+p.ID, `{"time_zone":null,"next_usage_reset_at":null}`, nil)
+	read("", "2026-06-01T00:00:00.000Z")
+	for body, path := range map[string]string{
+		strings.Replace(costBody, `"monthly"`, `"monthly","time_zone":"Nowhere/Atall"`, 1):        usages,
+		strings.Replace(costBody, `"monthly"`, `"monthly","time_zone":"Local"`, 1):                usages,
+		strings.Replace(costBody, `"periodic_reset":"monthly"`, `"time_zone":"Europe/Berlin"`, 1): usages,
+		strings.Replace(rateBody, `"rpm"`, `"rpd","time_zone":"Asia/Tokyo"`, 1):                   rates,
+	} {
+		if a := c.Call("POST", path, body); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, `"param":"time_zone"`) {
+			t.Errorf("POST %s %s: %d %s, want the field time_zone", path, body, a.Status, a.Body)
+		}
+	}
+	if a := c.Call("PUT", usages+"/"+p.ID, `{"time_zone":"Mars/Olympus"}`); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, `"param":"time_zone"`) {
+		t.Errorf("changed: %d %s, want the field time_zone", a.Status, a.Body)
 	}
 }
 

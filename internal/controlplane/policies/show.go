@@ -41,6 +41,7 @@ type UsageResponse struct {
 	PeriodicReset     *string          `json:"periodic_reset"`
 	PeriodicResetDays *int             `json:"periodic_reset_days"`
 	NextUsageResetAt  route.Time       `json:"next_usage_reset_at"`
+	TimeZone          string           `json:"time_zone,omitempty"`
 	OnBudgetEnd       string           `json:"on_budget_end"`
 	Usage             map[string]Usage `json:"value_key_usage_map,omitempty" doc:"With include_usage=true"`
 }
@@ -86,7 +87,7 @@ func rateResponse(p store.Policy) RateResponse {
 func usageResponse(c *route.Caller) func(store.Policy) UsageResponse {
 	return func(p store.Policy) UsageResponse {
 		s := &p.Settings
-		r := UsageResponse{Item: itemOf(&p, usageObject), CreditLimit: Number(s.Value), PeriodicReset: route.OrNull(s.PeriodicReset), OnBudgetEnd: s.OnBudgetEnd}
+		r := UsageResponse{Item: itemOf(&p, usageObject), CreditLimit: Number(s.Value), PeriodicReset: route.OrNull(s.PeriodicReset), TimeZone: s.TimeZone, OnBudgetEnd: s.OnBudgetEnd}
 		if r.OnBudgetEnd == "" {
 			r.OnBudgetEnd = "finish"
 		}
