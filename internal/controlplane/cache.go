@@ -45,6 +45,9 @@ func invalidate(ctx context.Context, c *route.Caller, a *route.API, in *invalida
 	}
 	sel := respcache.Selector{Namespace: in.Body.Namespace, Config: in.Body.Config, KeyID: in.Body.KeyID}
 	if sel.Config != "" {
+		if _, version, err := route.SplitVersion("config", sel.Config); err != nil || version != 0 {
+			return nil, route.Invalid("config", "must not name a version; responses are invalidated for all versions of a config")
+		}
 		stored, err := c.DB().Config(ctx, c.Organisation, w.ID, sel.Config)
 		if err == nil {
 			sel.Config = stored.ID

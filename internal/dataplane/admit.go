@@ -256,7 +256,7 @@ func (x *exchange) checkConfigFixed(asked string) error {
 		return nil
 	}
 	own, ok := x.snap.Config(id.Workspace, id.Config)
-	if same, found := x.snap.Config(id.Workspace, asked); ok && found && same.Text == own.Text { // by its id
+	if same, found := x.snap.Config(id.Workspace, asked); ok && found && same.Err == nil && same.Text == own.Text { // by its id or its version
 		return nil
 	}
 	return apierr.New(apierr.Invalid, "this gateway key always uses the config %s; remove the x-gateway-config header", id.Config).

@@ -100,6 +100,15 @@ type Config struct {
 	Version                           string // id
 	Text                              string // as that of a [ConfigVersion], as is Sealed
 	Sealed                            string
+	Versions                          []ConfigVersion // all of them, by number
+}
+
+// ConfigVersion is a version of a saved config. Versions never change.
+type ConfigVersion struct {
+	ID     string
+	Number int64
+	Text   string // as that of a [store.ConfigVersion], as is Sealed
+	Sealed string
 }
 
 // Provider is a provider entry that is not archived, with what it has

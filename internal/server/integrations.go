@@ -231,28 +231,6 @@ type secretOpener struct {
 	keys map[string]string // wrapped, by organisation
 }
 
-// config returns a saved config with its credentials, or with the error of opening
-// them.
-func (o secretOpener) config(c *publication.Config) snapshot.Config {
-	out := snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: secret.New(c.Text), Stored: true}
-	if c.Sealed == "" {
-		return out
-	}
-	opened, err := o.ring.OpenWith(c.Organisation, o.keys[c.Organisation], c.Sealed)
-	var held store.ConfigSecrets
-	if err == nil {
-		held, err = store.ParseConfigSecrets(opened)
-	}
-	if err == nil {
-		out.Text, err = store.FillConfig(c.Text, held)
-	}
-	if err != nil {
-		out.Err = apierr.New(apierr.Unavailable, "the credentials of the saved config %s cannot be read", out.Ref()).
-			WithParam("x-gateway-config").WithCode("unreadable_config").WithCause(err)
-	}
-	return out
-}
-
 func (o secretOpener) secrets(organisation, sealed string) (store.Secrets, error) {
 	if sealed == "" {
 		return store.Secrets{}, nil

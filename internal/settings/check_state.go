@@ -150,6 +150,8 @@ func (s *Settings) checkRunningKeys(elsewhere error) *fault {
 		case k.Type+k.Member+k.Description+k.Mask+k.ExpiresAt != "" || k.ConfigFixed || k.Disabled || k.Metadata != nil || k.UsageLimits != nil ||
 			k.RateLimits != nil || k.AlertEmails != nil || k.RotationPolicy != nil:
 			return at(elsewhere, "keys[%d]", i)
+		case strings.Contains(k.Config, "@"):
+			return at(errors.New("must not name a version, as in pc-x@3: configs of the settings file have none"), "keys[%d].config", i)
 		case k.Config != "" && !s.hasConfig(k.Config):
 			return at(fmt.Errorf("config %q not found", k.Config), "keys[%d].config", i)
 		}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"modelgate/config"
+	"modelgate/internal/apierr"
 	"modelgate/internal/quota"
 	"modelgate/internal/secret"
 )
@@ -19,6 +21,8 @@ type Config struct {
 	ID        string // may be empty; configs are found by id and by slug
 	Slug      string
 	Text      secret.String // JSON, including credentials
+	Version   int64         // number of the version that Text is of; zero if there are no versions
+	History   History       // nil for a config of the settings file, which has no versions
 
 	// Err is why the config cannot be used, an *apierr.Error, otherwise nil.
 	Err error
@@ -29,8 +33,48 @@ type Config struct {
 	Stored bool
 }
 
-// Ref returns the config's reference in the log: its id, or its slug if it has none.
+// History has the versions of a config.
+type History interface {
+	// Numbers returns the numbers of the versions, in ascending order.
+	Numbers() []int64
+	// Text returns the text of a version like [Config.Text]. An error is an *apierr.Error.
+	Text(number int64) (secret.String, error)
+}
+
+// Ref returns the config's reference in the log: its id, or its slug if it has none. It is
+// the same for all versions.
 func (c *Config) Ref() string { return cmp.Or(c.ID, c.Slug) }
+
+// at returns a version of the config. If there is none, its Err names those that exist.
+func (c *Config) at(number int64) *Config {
+	if number == c.Version {
+		return c
+	}
+	v := *c
+	v.Version, v.Text, v.Err = number, secret.String{}, nil
+	if c.History != nil && slices.Contains(c.History.Numbers(), number) {
+		v.Text, v.Err = c.History.Text(number)
+		return &v
+	}
+	v.Err = apierr.New(apierr.NotFound, "version %d of config %.60q not found; %s", number, c.Slug, c.versions()).
+		WithParam("x-gateway-config").WithCode("unknown_config")
+	return &v
+}
+
+// versions describes the versions that exist.
+func (c *Config) versions() string {
+	if c.History == nil {
+		return "it is in the settings file and has no versions"
+	}
+	switch list := c.History.Numbers(); {
+	case len(list) == 0:
+		return "it has no versions"
+	case len(list) == 1:
+		return fmt.Sprintf("it has only version %d", list[0])
+	default: // versions are numbered without gaps and never removed
+		return fmt.Sprintf("it has versions %d to %d", list[0], list[len(list)-1])
+	}
+}
 
 // addConfig adds a config. For a config that is not stored it returns what is wrong
 // with it.
@@ -69,10 +113,35 @@ func (s *Snapshot) checkConfig(saved Config) error {
 	return nil
 }
 
-// Config returns a workspace's saved config with this slug or id. It is shared.
+// Config returns a workspace's saved config with this slug or id: its current version, or
+// the one whose number follows after @, as in pc-x@3. It is shared.
 func (s *Snapshot) Config(workspace, ref string) (*Config, bool) {
-	c, ok := s.configs[scopedName{workspace, ref}]
-	return c, ok
+	if c, ok := s.configs[scopedName{workspace, ref}]; ok {
+		return c, true
+	}
+	name, number, ok := cutVersion(ref)
+	if !ok {
+		return nil, false
+	}
+	c, ok := s.configs[scopedName{workspace, name}]
+	if !ok {
+		return nil, false
+	}
+	return c.at(number), true
+}
+
+// cutVersion splits a reference such as pc-x@3. It returns false if ref names no version.
+// References may be whole configs, so it looks at their end first.
+func cutVersion(ref string) (name string, number int64, ok bool) {
+	if ref == "" || ref[len(ref)-1] < '0' || ref[len(ref)-1] > '9' {
+		return "", 0, false
+	}
+	i := strings.LastIndexByte(ref, '@')
+	if i < 0 {
+		return "", 0, false
+	}
+	n, err := strconv.ParseUint(ref[i+1:], 10, 31)
+	return ref[:i], int64(n), err == nil && n > 0
 }
 
 // RequiresSavedConfig reports whether inline configs are rejected in an organisation.

@@ -217,10 +217,7 @@ func findVersion(ctx context.Context, c *route.Caller, in Named) (row store.Conf
 		v, err = text(ctx, c, row)
 		return row, v, err
 	}
-	v, err = c.DB().ConfigVersionNumber(ctx, row.ID, number)
-	if apierr.IsNotFound(err) {
-		err = apierr.New(apierr.NotFound, "version %d of config %q not found", number, row.Slug).WithParam("config")
-	}
+	v, err = route.ConfigVersion(ctx, c.DB().Queries, "config", row, number)
 	return row, v, err
 }
 

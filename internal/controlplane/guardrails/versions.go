@@ -2,6 +2,7 @@ package guardrails
 
 import (
 	"context"
+	"fmt"
 
 	"modelgate/config"
 	"modelgate/internal/apierr"
@@ -36,7 +37,11 @@ func versions(ctx context.Context, c *route.Caller, in *oneInput) (*route.List[V
 func setVersion(ctx context.Context, c *route.Caller, g *store.Guardrail, number int64) error {
 	v, err := c.DB().GuardrailVersion(ctx, g.ID, number)
 	if apierr.IsNotFound(err) {
-		return apierr.New(apierr.NotFound, "version %d of guardrail %q not found", number, g.Slug).WithParam("guardrail")
+		list, err := c.DB().GuardrailVersions(ctx, g.ID)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		return route.MissingVersion("guardrail", fmt.Sprintf("guardrail %q", g.Slug), number, list[0].Number)
 	}
 	g.VersionID, g.Checks, g.Actions = v.ID, v.Checks, v.Actions
 	return err

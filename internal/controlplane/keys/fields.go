@@ -18,7 +18,7 @@ import (
 // DefaultsInput are the defaults that a key adds to requests.
 type DefaultsInput struct {
 	Metadata      map[string]string `json:"metadata,omitempty" doc:"At most 64 entries of 128 characters each; takes precedence over the request's metadata"`
-	Config        *string           `json:"config_id,omitempty" nullable:"true" maxLength:"255" doc:"Id or slug of a config of the key's workspace"`
+	Config        *string           `json:"config_id,omitempty" nullable:"true" maxLength:"255" doc:"Id or slug of a config of the key's workspace, optionally with a version, as in pc-x@3"`
 	AllowOverride *bool             `json:"allow_config_override,omitempty" nullable:"true" doc:"If false and config_id is set, requests that name another config are rejected; defaults to true"`
 	ResponseModel *string           `json:"response_model,omitempty" nullable:"true" enum:"requested,served" doc:"Name of the model in responses: the requested model or the served one; a config takes precedence"`
 	Logging       *string           `json:"request_logging,omitempty" nullable:"true" enum:"full,metadata,none" doc:"Logging level; a higher level than the organisation's requires its request_logging_override"`
@@ -48,14 +48,10 @@ func defaults(ctx context.Context, q store.Queries, organisation, workspace stri
 		if workspace == "" {
 			return nil, route.Invalid("defaults.config_id", "is allowed only for workspace keys")
 		}
-		found, err := q.Config(ctx, organisation, workspace, *in.Config)
-		if apierr.IsNotFound(err) {
-			return nil, route.Missing("defaults.config_id", "config", *in.Config)
-		}
-		if err != nil {
+		var err error
+		if d.Config, err = defaultConfig(ctx, q, store.Config{Organisation: organisation, Workspace: workspace, Slug: *in.Config}); err != nil {
 			return nil, err
 		}
-		d.Config = found.Slug
 	}
 	if in.ResponseModel != nil {
 		d.ResponseModel = api.ResponseModel(*in.ResponseModel)
@@ -68,6 +64,27 @@ func defaults(ctx context.Context, q store.Queries, organisation, workspace stri
 		return nil, route.Invalid("defaults.allow_config_override", "must not be false without defaults.config_id, the config to fix")
 	}
 	return json.Marshal(d)
+}
+
+// defaultConfig returns a config that a request names by id or slug, with or without a
+// version, in the form that keys store: its slug, and @ with the number of the version.
+func defaultConfig(ctx context.Context, q store.Queries, named store.Config) (string, error) {
+	const field = "defaults.config_id"
+	name, number, err := route.SplitVersion(field, named.Slug)
+	if err != nil {
+		return "", err
+	}
+	found, err := q.Config(ctx, named.Organisation, named.Workspace, name)
+	if apierr.IsNotFound(err) {
+		return "", route.Missing(field, "config", name)
+	}
+	if err != nil || number == 0 {
+		return found.Slug, err
+	}
+	if _, err = route.ConfigVersion(ctx, q, field, found, number); apierr.IsNotFound(err) {
+		err = apierr.From(err).WithCode("AB02")
+	}
+	return fmt.Sprintf("%s@%d", found.Slug, number), err
 }
 
 // withEgress returns stored defaults with their egress policy replaced by p; nil

@@ -51,7 +51,7 @@ type Item struct {
 // Defaults are the defaults that a key adds to requests.
 type Defaults struct {
 	Metadata      map[string]string `json:"metadata"`
-	Config        *string           `json:"config_id" doc:"Slug"`
+	Config        *string           `json:"config_id" doc:"Slug, and @ with the number of a version if the key uses that"`
 	AllowOverride bool              `json:"allow_config_override"`
 	Logging       *string           `json:"request_logging"`
 	ResponseModel *string           `json:"response_model" doc:"requested or served; null for the default of the client's dialect"`

@@ -179,12 +179,12 @@ func (c Change) String() string {
 
 // references are the objects that entries of a file may refer to, by slug or address.
 type references struct {
-	workspaces, people, guardrails, references, integrations map[string]string // ids
-	configs                                                  map[[2]string]bool
-	labels, collections                                      map[string]string // ids, by workspace and name
-	parents                                                  map[string]string // collections of the file: parent by workspace and slug
-	former                                                   map[string]bool   // hashes of keys before their last rotation
-	partials                                                 map[string]bool   // partials of the file, by workspace and slug
+	workspaces, people, guardrails, references, integrations map[string]string   // ids
+	configs                                                  map[[2]string]int64 // numbers of the current versions, zero for new ones, by workspace and slug
+	labels, collections                                      map[string]string   // ids, by workspace and name
+	parents                                                  map[string]string   // collections of the file: parent by workspace and slug
+	former                                                   map[string]bool     // hashes of keys before their last rotation
+	partials                                                 map[string]bool     // partials of the file, by workspace and slug
 }
 
 // plan is the list of changes to make.

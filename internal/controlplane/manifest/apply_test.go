@@ -178,6 +178,8 @@ func TestErrorsNameLineAndPathAndNothingIsApplied(t *testing.T) {
 		{"exclusions of an organisation", "organisation: {settings: {output_guardrail_exclusions: [default, none]}}\n", `organisation.settings.output_guardrail_exclusions[1]: workspace "none" not found`},
 		{"guardrails of a workspace", "workspaces: [{slug: a, defaults: {output_guardrails: [none]}}]\n", `workspaces[0].defaults.output_guardrails[0]: guardrail "none" not found`},
 		{"a missing member", "keys: [{sha256: " + hash + ", type: workspace-user, member: a@b.example, scopes: [models.list]}]\n", `keys[0].member: member "a@b.example" not found`},
+		{"a version of a missing config", "keys: [{sha256: " + hash + ", config: none@2}]\n", `keys[0].config: config "none" not found`},
+		{"a version of a new config", "configs:\n  - {slug: a, config: {provider: \"@x\"}}\nkeys: [{sha256: " + hash + ", config: a@1}]\n", `keys[0].config: config "a" has no versions yet`},
 		{"a missing config", "keys: [{sha256: " + hash + ", config: none}]\n", `keys[0].config: config "none" not found`},
 		{"a place that is missing", "members: [{email: a@b.example, workspaces: {none: admin}}]\n", `members[0].workspaces.none: workspace "none" not found`},
 		{"a role", "members: [{email: a@b.example, workspaces: {default: king}}]\n", "members[0].workspaces.default: the role must be one of"},

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"modelgate/config"
 	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -113,6 +115,42 @@ var configKind = kind[settings.Config, store.ConfigText]{
 		c.Status, c.UpdatedBy, c.UpdatedAt = store.Archived, actor, p.now
 		return func(ctx context.Context, tx *store.Tx) error { return tx.UpdateConfig(ctx, c.Config, nil) }
 	},
+}
+
+// registerConfigs registers the configs that keys may name.
+func (p *plan) registerConfigs() {
+	current := make(map[[2]string]int64, len(p.state.configs))
+	for i := range p.state.configs {
+		c := &p.state.configs[i]
+		current[[2]string{p.state.slugs[c.Workspace], c.Slug}] = c.Number
+	}
+	list := p.file.Configs
+	if p.keepsUnlisted(list != nil) {
+		list = slices.Concat(p.have.Configs, list)
+	}
+	for _, c := range list {
+		at := [2]string{c.Workspace, c.Slug}
+		p.names.configs[at] = current[at]
+	}
+}
+
+// checkConfig returns an error if a config that a key names, as pc-x or pc-x@3, or this
+// version of it, does not exist.
+func (p *plan) checkConfig(path, workspace, ref string) error {
+	name, version, err := route.SplitVersion("config", ref)
+	if err != nil {
+		return p.file.ErrorAt(path, err)
+	}
+	newest, ok := p.names.configs[[2]string{workspace, name}]
+	switch {
+	case !ok:
+		return p.missing(path, "config", name)
+	case version > newest && newest == 0:
+		return p.file.ErrorAt(path, fmt.Errorf("config %q has no versions yet; name it without one", name))
+	case version > newest:
+		return p.file.ErrorAt(path, route.MissingVersion(path, fmt.Sprintf("config %q", name), version, newest))
+	}
+	return nil
 }
 
 func (p *plan) config(path string, want *settings.Config, old *store.ConfigText, changed []string) (step, error) {

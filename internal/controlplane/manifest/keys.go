@@ -99,8 +99,8 @@ func (p *plan) keyPlace(path string, want *settings.Key, row *store.Key) (err er
 	if want.ConfigFixed && want.Config == "" {
 		return p.file.ErrorAt(path+".config_fixed", errors.New("config_fixed requires config"))
 	}
-	if want.Config != "" && !p.names.configs[[2]string{want.Workspace, want.Config}] {
-		return p.missing(path+".config", "config", want.Config)
+	if want.Config != "" {
+		return p.checkConfig(path+".config", want.Workspace, want.Config)
 	}
 	return nil
 }

@@ -210,7 +210,7 @@ func (p *plan) register() {
 			func(r store.SecretReference) (string, string, bool) { return r.Slug, r.ID, true }),
 		integrations: ids(p.keepsUnlisted(f.Integrations != nil), p.wanted.Integrations, s.integrations, func(i settings.Integration) string { return i.Slug },
 			func(i store.Integration) (string, string, bool) { return i.Slug, i.ID, true }),
-		configs: make(map[[2]string]bool), former: make(map[string]bool),
+		configs: make(map[[2]string]int64), former: make(map[string]bool),
 	}
 	for _, k := range s.keys {
 		if k.PreviousHash != nil {
@@ -223,14 +223,7 @@ func (p *plan) register() {
 			p.names.people[m.Email] = id
 		}
 	}
-	if p.keepsUnlisted(f.Configs != nil) {
-		for _, c := range p.have.Configs {
-			p.names.configs[[2]string{c.Workspace, c.Slug}] = true
-		}
-	}
-	for _, c := range f.Configs {
-		p.names.configs[[2]string{c.Workspace, c.Slug}] = true
-	}
+	p.registerConfigs()
 }
 
 // keepsUnlisted reports whether objects that are not in a section of the file stay.

@@ -160,6 +160,9 @@ func (n LogNames) logged(ctx context.Context, slug string) (bool, error) {
 func (n LogNames) Configs(ctx context.Context, refs []string) (list []string, err error) {
 	place := func(c store.ConfigText) (string, string, string) { return c.ID, c.Workspace, c.Slug }
 	for _, ref := range refs {
+		if strings.Contains(ref, "@") {
+			return nil, Invalid("config", "must not name a version; entries of all versions have the id of the config")
+		}
 		ids, err := n.DB.ConfigIDs(ctx, n.Scope.Organisation, n.Scope.Workspace, ref)
 		if err != nil {
 			return nil, err

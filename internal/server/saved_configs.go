@@ -1,0 +1,71 @@
+package server
+
+import (
+	"modelgate/internal/apierr"
+	"modelgate/internal/publication"
+	"modelgate/internal/secret"
+	"modelgate/internal/snapshot"
+	"modelgate/internal/store"
+)
+
+// config returns a saved config with its credentials, or with the error of opening
+// them.
+func (o secretOpener) config(c *publication.Config) snapshot.Config {
+	h := configHistory{o, c}
+	out := snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, History: h, Stored: true}
+	for i := range c.Versions {
+		if v := &c.Versions[i]; v.ID == c.Version {
+			out.Version = v.Number
+		}
+	}
+	out.Text, out.Err = h.open(c.Text, c.Sealed)
+	return out
+}
+
+// configHistory has the versions of a saved config. It opens their credentials when a
+// request names a version.
+type configHistory struct {
+	opener secretOpener
+	config *publication.Config
+}
+
+// Numbers implements [snapshot.History].
+func (h configHistory) Numbers() []int64 {
+	list := make([]int64, len(h.config.Versions))
+	for i := range list {
+		list[i] = h.config.Versions[i].Number
+	}
+	return list
+}
+
+// Text implements [snapshot.History].
+func (h configHistory) Text(number int64) (secret.String, error) {
+	for i := range h.config.Versions {
+		if v := &h.config.Versions[i]; v.Number == number {
+			return h.open(v.Text, v.Sealed)
+		}
+	}
+	return secret.String{}, apierr.New(apierr.NotFound, "version %d of config %q not found", number, h.config.Slug)
+}
+
+// open returns a text with its credentials.
+func (h configHistory) open(text, sealed string) (secret.String, error) {
+	if sealed == "" {
+		return secret.New(text), nil
+	}
+	o, c := h.opener, h.config
+	opened, err := o.ring.OpenWith(c.Organisation, o.keys[c.Organisation], sealed)
+	var held store.ConfigSecrets
+	if err == nil {
+		held, err = store.ParseConfigSecrets(opened)
+	}
+	var full secret.String
+	if err == nil {
+		full, err = store.FillConfig(text, held)
+	}
+	if err != nil {
+		return secret.String{}, apierr.New(apierr.Unavailable, "the credentials of the saved config %s cannot be read", c.Slug).
+			WithParam("x-gateway-config").WithCode("unreadable_config").WithCause(err)
+	}
+	return full, nil
+}
