@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 // feedbackTable is the table of feedback; about_key, service and model belong to the
-// rated entry.
+// rated entry. See feedbackColumns for fractional values.
 const feedbackTable = `
 	CREATE TABLE IF NOT EXISTS feedback (
 		id BYTEA NOT NULL PRIMARY KEY,
@@ -24,7 +25,7 @@ const feedbackTable = `
 		about_key TEXT NOT NULL,
 		service TEXT NOT NULL,
 		model TEXT NOT NULL,
-		value DOUBLE PRECISION NOT NULL,
+		value BIGINT NOT NULL,
 		weight DOUBLE PRECISION NOT NULL,
 		metadata TEXT NOT NULL,
 		created_at BIGINT NOT NULL,
@@ -33,10 +34,33 @@ const feedbackTable = `
 	CREATE INDEX IF NOT EXISTS feedback_by_time ON feedback (organisation, created_at);
 	CREATE INDEX IF NOT EXISTS feedback_by_trace ON feedback (organisation, trace_id)`
 
+// feedbackColumns were added to the table later. Versions without them may read and write
+// the table at the same time, during an upgrade: value is an integer for them, and its
+// product with weight is exact. If the given value is a fraction, it is in exact_value,
+// with its weight. structures are members of the metadata that are not strings.
+var feedbackColumns = []string{"exact_value DOUBLE PRECISION", "exact_weight DOUBLE PRECISION", "structures TEXT"}
+
+// The given value and weight of feedback, as expressions.
+const (
+	givenValue  = `COALESCE(exact_value, value)`
+	givenWeight = `COALESCE(exact_weight, weight)`
+)
+
+// wholeFeedback returns an integer and a weight with the same product as a value and a
+// weight, and the given ones if they differ.
+func wholeFeedback(value, weight float64) (n int64, scaled float64, exactValue, exactWeight *float64) {
+	if value == math.Trunc(value) {
+		return int64(value), weight, nil, nil
+	}
+	away := math.Copysign(math.Ceil(math.Abs(value)), value) // never zero
+	return int64(away), value * weight / away, &value, &weight
+}
+
 func (t *tables) addFeedback(ctx context.Context, list []Feedback) error {
 	const q = `
-		INSERT INTO feedback (id, organisation, workspace, key_id, trace_id, about_key, service, model, value, weight, metadata, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
+		INSERT INTO feedback (id, organisation, workspace, key_id, trace_id, about_key, service, model, value, weight, metadata, created_at, updated_at,
+			exact_value, exact_weight, structures)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
 	if err := t.create(ctx); err != nil {
 		return err
 	}
@@ -47,12 +71,17 @@ func (t *tables) addFeedback(ctx context.Context, list []Feedback) error {
 	defer tx.Rollback() // without effect once committed
 	for i := range list {
 		f := &list[i]
-		metadata, err := json.Marshal(f.members())
+		metadata, err := json.Marshal(f.Metadata)
 		if err != nil {
 			return err
 		}
+		structures, err := json.Marshal(f.Structures)
+		if err != nil {
+			return err
+		}
+		value, weight, exactValue, exactWeight := wholeFeedback(f.Value, f.Weight)
 		_, err = tx.ExecContext(ctx, q, f.ID[:], f.Organisation, f.Workspace, f.KeyID, f.TraceID, f.About.KeyID, f.About.Service, f.About.Model,
-			f.Value, f.Weight, string(metadata), f.Created.UnixMilli(), f.Updated.UnixMilli())
+			value, weight, string(metadata), f.Created.UnixMilli(), f.Updated.UnixMilli(), exactValue, exactWeight, string(structures))
 		if err != nil {
 			return t.noteFailure(err)
 		}
@@ -67,16 +96,18 @@ func (t *tables) changeFeedback(ctx context.Context, q *FeedbackQuery, to Feedba
 	var c conditions
 	set := `
 		UPDATE feedback
-		SET value = ` + c.arg(to.Value) + `, updated_at = ` + c.arg(to.At.UnixMilli())
+		SET value = ` + c.arg(to.Value) + `, exact_value = NULL, exact_weight = NULL, updated_at = ` + c.arg(to.At.UnixMilli())
 	if to.Weight != nil {
 		set += `, weight = ` + c.arg(*to.Weight)
+	} else {
+		set += `, weight = ` + givenWeight
 	}
 	if to.Metadata != nil {
 		text, err := json.Marshal(*to.Metadata)
 		if err != nil {
 			return 0, err
 		}
-		set += `, metadata = ` + c.arg(string(text))
+		set += `, structures = NULL, metadata = ` + c.arg(string(text))
 	}
 	done, err := t.write.ExecContext(ctx, set+c.where(q), c.args...)
 	if err != nil {
@@ -95,7 +126,7 @@ func (t *tables) feedback(ctx context.Context, q *FeedbackQuery, skip, limit int
 		return nil, 0, t.noteFailure(err)
 	}
 	text := `
-		SELECT id, organisation, workspace, key_id, trace_id, about_key, service, model, value, weight, metadata, created_at, updated_at
+		SELECT id, organisation, workspace, key_id, trace_id, about_key, service, model, ` + givenValue + `, ` + givenWeight + `, metadata, COALESCE(structures, 'null'), created_at, updated_at
 		FROM feedback` + where + `
 		ORDER BY created_at DESC, id DESC
 		LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(skip)
@@ -116,53 +147,18 @@ func (t *tables) feedback(ctx context.Context, q *FeedbackQuery, skip, limit int
 
 func scanFeedback(rows *sql.Rows) (f Feedback, err error) {
 	var id []byte
-	var metadata string
+	var metadata, structures string
 	var created, updated int64
 	err = rows.Scan(&id, &f.Organisation, &f.Workspace, &f.KeyID, &f.TraceID, &f.About.KeyID, &f.About.Service, &f.About.Model,
-		&f.Value, &f.Weight, &metadata, &created, &updated)
+		&f.Value, &f.Weight, &metadata, &structures, &created, &updated)
 	if err != nil {
 		return f, err
 	}
-	var members map[string]json.RawMessage
-	if len(id) != len(f.ID) || json.Unmarshal([]byte(metadata), &members) != nil {
+	if len(id) != len(f.ID) || json.Unmarshal([]byte(metadata), &f.Metadata) != nil || json.Unmarshal([]byte(structures), &f.Structures) != nil {
 		return f, errDamaged
 	}
-	f.setMembers(members)
 	f.ID, f.Created, f.Updated = reqlog.ID(id), time.UnixMilli(created).UTC(), time.UnixMilli(updated).UTC()
 	return f, nil
-}
-
-// members returns the complete metadata.
-func (f *Feedback) members() any {
-	if len(f.Structures) == 0 {
-		return f.Metadata
-	}
-	all := make(map[string]any, len(f.Metadata)+len(f.Structures))
-	for name, text := range f.Metadata {
-		all[name] = text
-	}
-	for name, raw := range f.Structures {
-		all[name] = raw
-	}
-	return all
-}
-
-// setMembers sets the metadata.
-func (f *Feedback) setMembers(members map[string]json.RawMessage) {
-	for name, raw := range members {
-		var text string
-		if json.Unmarshal(raw, &text) != nil || string(raw) == "null" {
-			if f.Structures == nil {
-				f.Structures = make(map[string]json.RawMessage)
-			}
-			f.Structures[name] = raw
-			continue
-		}
-		if f.Metadata == nil {
-			f.Metadata = make(map[string]string, len(members))
-		}
-		f.Metadata[name] = text
-	}
 }
 
 func (t *tables) sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) (list []FeedbackGroup, err error) {
@@ -172,9 +168,9 @@ func (t *tables) sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) 
 	var c conditions
 	began := `created_at - created_at % ` + c.arg(step)
 	text := `
-		SELECT workspace, key_id, about_key, service, model, value, ` + began + ` AS began, COUNT(*), SUM(value * weight)
+		SELECT workspace, key_id, about_key, service, model, ` + givenValue + ` AS given, ` + began + ` AS began, COUNT(*), SUM(value * weight)
 		FROM feedback` + c.where(q) + `
-		GROUP BY workspace, key_id, about_key, service, model, value, began`
+		GROUP BY workspace, key_id, about_key, service, model, given, began`
 	rows, err := t.read.QueryContext(ctx, text, c.args...)
 	if err != nil {
 		return nil, t.noteFailure(err)

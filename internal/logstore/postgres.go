@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,16 +64,6 @@ const lockTables = `SELECT pg_advisory_xact_lock(7305011976)`
 
 // prepare creates the tables and the partitions of future days, or returns an error for
 // tables of a later format.
-// fractionalFeedback changes the values of feedback of earlier versions, which were
-// integers. (In SQLite a column accepts both.)
-const fractionalFeedback = `
-	DO $$
-	BEGIN
-		IF EXISTS (SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = 'feedback' AND column_name = 'value' AND data_type = 'bigint') THEN
-			ALTER TABLE feedback ALTER COLUMN value TYPE DOUBLE PRECISION;
-		END IF;
-	END $$`
-
 func (k *postgresBackend) prepare(ctx context.Context) error {
 	k.mu.Lock()
 	clear(k.days)
@@ -91,7 +82,7 @@ func (k *postgresBackend) prepare(ctx context.Context) error {
 			bodiesByDay,
 			rollupTables,
 			feedbackTable,
-			fractionalFeedback,
+			addColumns("feedback", feedbackColumns),
 			guardResultTable,
 			`CREATE TABLE IF NOT EXISTS format (version BIGINT NOT NULL)`,
 			`DELETE FROM format`,
@@ -108,6 +99,11 @@ func (k *postgresBackend) prepare(ctx context.Context) error {
 		return nil // created by a user with more privileges
 	}
 	return err
+}
+
+// addColumns returns the statement that adds columns that a table lacks.
+func addColumns(table string, columns []string) string {
+	return `ALTER TABLE ` + table + ` ADD COLUMN IF NOT EXISTS ` + strings.Join(columns, `, ADD COLUMN IF NOT EXISTS `)
 }
 
 const blocksByDay = `

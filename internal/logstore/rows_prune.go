@@ -18,7 +18,7 @@ type rowTable struct {
 
 // rowTables are the tables whose rows each may take 1/rowShare of [Retention.Bytes].
 var rowTables = [...]rowTable{
-	{"feedback", `300 + OCTET_LENGTH(metadata) + 2 * OCTET_LENGTH(trace_id) + OCTET_LENGTH(service) + OCTET_LENGTH(model)`},
+	{"feedback", `300 + OCTET_LENGTH(metadata) + COALESCE(OCTET_LENGTH(structures), 0) + 2 * OCTET_LENGTH(trace_id) + OCTET_LENGTH(service) + OCTET_LENGTH(model)`},
 	{"guard_results", `400 + 2 * OCTET_LENGTH(guardrail) + OCTET_LENGTH(labelled_by)`},
 }
 

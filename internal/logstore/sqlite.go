@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"modelgate/internal/sqlite"
 )
@@ -70,8 +71,30 @@ func (k *sqliteBackend) prepare(ctx context.Context) error {
 	if _, err := k.write.ExecContext(ctx, schema+";"+rollupTables+";"+feedbackTable+";"+guardResultTable); err != nil {
 		return fmt.Errorf("creating its tables: %w", err)
 	}
+	if err := k.addColumns(ctx, "feedback", feedbackColumns); err != nil {
+		return fmt.Errorf("adding columns to its tables: %w", err)
+	}
 	if _, err := k.write.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, format)); err != nil {
 		return fmt.Errorf("writing its format: %w", err)
+	}
+	return nil
+}
+
+// addColumns adds columns that a table lacks.
+func (k *sqliteBackend) addColumns(ctx context.Context, table string, columns []string) error {
+	const known = `SELECT COUNT(*) FROM pragma_table_info($1) WHERE name = $2`
+	for _, column := range columns {
+		name, _, _ := strings.Cut(column, " ")
+		n := 0
+		if err := k.write.QueryRowContext(ctx, known, table, name).Scan(&n); err != nil {
+			return err
+		}
+		if n > 0 {
+			continue
+		}
+		if _, err := k.write.ExecContext(ctx, `ALTER TABLE `+table+` ADD COLUMN `+column); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"modelgate/internal/controlplane/route"
@@ -147,12 +148,22 @@ func DatabaseAddress(data string, given secret.String) string {
 	return given.Reveal()
 }
 
+// migrate brings the tables up to date. On a shared database it logs that it did, because
+// nodes of earlier versions may still run.
+func (s *Server) migrate(ctx context.Context) error {
+	applied, err := s.store.Migrate(ctx)
+	if len(applied) > 0 && s.store.Remote() && !strings.HasPrefix(applied[0], "0001_") {
+		s.Logger.Info("tables updated; until every node runs this version, older nodes ignore its new options", "migrations", strings.Join(applied, " "))
+	}
+	return err
+}
+
 // readStored reads the initial state from the database, or from the state copy if the
 // database is unavailable.
 func (s *Server) readStored(ctx context.Context) (*publication.State, error) {
 	reach, cancel := context.WithTimeout(ctx, migrating)
 	defer cancel()
-	_, err := s.store.Migrate(reach)
+	err := s.migrate(reach)
 	if err == nil {
 		return publication.Load(ctx, s.store, nil)
 	}

@@ -200,7 +200,7 @@ func (s *Server) refresh(ctx context.Context) error {
 	if !s.store.Ready() { // unavailable at the start
 		bounded, cancel := context.WithTimeout(ctx, migrating)
 		defer cancel()
-		if _, err := s.store.Migrate(bounded); err != nil {
+		if err := s.migrate(bounded); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 // migrations are applied in the order of their number. A file is never changed
-// once it was released: the next change is the next file.
+// once it was released: the next change is the next file. It only adds, because nodes of
+// the version before run on the tables during an upgrade.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
