@@ -172,13 +172,12 @@ func (e *ending) fits(path string) bool {
 
 func withoutVersion(path string) string {
 	const version = "/v1"
-	if rest, ok := strings.CutPrefix(strings.TrimPrefix(path, "/openai"), "/deployments/"); ok {
-		if _, operation, ok := strings.Cut(rest, "/"); ok {
-			return "/" + operation
-		}
-	}
 	if strings.HasPrefix(path, version+"/") {
-		return path[len(version):]
+		path = path[len(version):]
+	}
+	deployment, ok := strings.CutPrefix(strings.TrimPrefix(path, "/openai"), "/deployments/")
+	if _, operation, more := strings.Cut(deployment, "/"); ok && more {
+		return "/" + operation
 	}
 	return path
 }
