@@ -187,10 +187,16 @@ func readConverseExtra(c *checker, q *turn, m map[string]any) {
 	const path = "additionalModelRequestFields"
 	extra := c.child(m, path, "")
 	q.seen.TopK = c.number(extra, "top_k", path, 0, 1e9)
+	if think := c.child(extra, "thinking", path); think == nil || think["type"] == "disabled" {
+		clearsThinking(c, extra, path)
+	}
 	if think := c.child(extra, "thinking", path); think != nil {
 		kind := c.word(think, "type", path+".thinking", "enabled", "disabled", "adaptive")
 		q.thinks = kind != "disabled"
 		if kind == "enabled" {
+			if q.afterTool && !turnThinks(m) {
+				c.fail("messages", "The model returned the following errors: "+unthinkingTurn)
+			}
 			q.seen.Budget = c.integer(think, "budget_tokens", path+".thinking", 1024)
 			if q.seen.Budget == 0 || q.limit > 0 && q.seen.Budget >= q.limit {
 				c.fail("maxTokens", "must be greater than `thinking.budget_tokens`")

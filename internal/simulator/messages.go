@@ -341,13 +341,11 @@ func readMessagesSystem(c *checker, q *turn, v any, path string) {
 // https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
 func readMessagesThinking(c *checker, q *turn, m map[string]any) {
 	think := c.child(m, "thinking", "")
-	if think == nil {
-		return
-	}
 	c.checkMembers(think, "thinking", "type", "budget_tokens", "display")
 	kind := c.word(think, "type", "thinking", "enabled", "disabled", "adaptive")
 	c.word(think, "display", "thinking", "summarized", "omitted")
-	if kind == "disabled" {
+	if kind == "disabled" || think == nil {
+		clearsThinking(c, m, "")
 		return
 	}
 	q.thinks, q.summary = true, true
@@ -373,26 +371,7 @@ func readMessagesThinking(c *checker, q *turn, m map[string]any) {
 		c.fail("tool_choice", "Thinking may not be enabled when tool_choice forces tool use.")
 	case q.prefill:
 		c.fail("messages", "the last message must not be the assistant's when thinking is enabled")
-	case kind == "enabled" && q.afterTool && !q.seen.startsThinking(m):
-		c.fail("messages", "Expected `thinking` or `redacted_thinking`, but found something else. When `thinking` is enabled, a final `assistant` message must start with a thinking block")
+	case kind == "enabled" && q.afterTool && !turnThinks(m):
+		c.fail("messages", unthinkingTurn)
 	}
-}
-
-// startsThinking reports whether the assistant's last message begins with a
-// thinking block.
-func (*Report) startsThinking(m map[string]any) bool {
-	messages, _ := m["messages"].([]any)
-	for _, v := range slices.Backward(messages) {
-		message, _ := v.(map[string]any)
-		if message["role"] != "assistant" {
-			continue
-		}
-		blocks, _ := message["content"].([]any)
-		if len(blocks) == 0 {
-			return false
-		}
-		first, _ := blocks[0].(map[string]any)
-		return first["type"] == "thinking" || first["type"] == "redacted_thinking"
-	}
-	return false
 }

@@ -109,8 +109,7 @@ func fallbackOf(dialects ...string) string {
 
 func claudeBy(t *testing.T, home, config, prompt string) command {
 	c := claude(t, home, "messages", prompt)
-	// Anthropic takes no session with thinking whose calls came from another vendor's model.
-	c.env = append(c.env, "ANTHROPIC_CUSTOM_HEADERS=x-gateway-config: "+config, "MAX_THINKING_TOKENS=0")
+	c.env = append(c.env, "ANTHROPIC_CUSTOM_HEADERS=x-gateway-config: "+config)
 	return c
 }
 

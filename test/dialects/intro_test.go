@@ -147,6 +147,10 @@ providers:
 Each node learns by itself, and forgets with a restart: set ` + "`keep`" + ` for models that reject tool results without their
 thinking. Chat clients are not affected, since what they send is forwarded.
 
+Claude with a budget for thinking refuses the results of tools whose calls came from another vendor's model: the turn has to begin with
+its own thinking. The gateway disables thinking until the turn ends, also if client and provider use the same dialect,
+and reports it: ` + "`thinking;adapted=\"disabled: …\"`" + `. Adaptive thinking stays.
+
 For messages clients, the signature of a text is in its ` + "`citations`" + `, as a ` + "`char_location`" + ` of document -1: send it back with
 the text, and do not show it.
 

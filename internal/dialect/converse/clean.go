@@ -6,6 +6,7 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
 )
 
 var _ dialect.ForeignContentCleaner = Dialect{}
@@ -17,17 +18,14 @@ var markBegins = base64.StdEncoding.EncodeToString([]byte("mg1"))
 // that they received. A model rejects thinking that it did not sign, sources without
 // the text that they are for, and ids of calls in another form.
 func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.Edit, []dialect.ParamChange) {
-	ids := dialect.NewCallIDFitter(modelOf(to.KnownModel()).callIDs(), body.Bytes(), "toolUseId")
+	m := modelOf(to.KnownModel())
+	edits, changes := disableThinking(body, m)
+	ids := dialect.NewCallIDFitter(m.callIDs(), body.Bytes(), "toolUseId")
 	if b := body.Bytes(); ids == nil && !dialect.MayContainMarkedSignature(b) && !jsonedit.StringBegins(b, markBegins) && !bytes.Contains(b, sourcesBegin) {
-		return nil, nil
+		return edits, changes
 	}
-	edits := dialect.EditElements(body, "messages", "content", func(block jsonedit.Value) []byte {
-		reasoning, _ := block.Get("reasoningContent")
-		text, _ := reasoning.Get("reasoningText")
-		if dialect.IsMarkedSignature(word(text, "signature")) {
-			return nil
-		}
-		if data, err := base64.StdEncoding.DecodeString(word(reasoning, "redactedContent")); err == nil && dialect.IsMarkedSignature(string(data)) {
+	edits = append(edits, dialect.EditElements(body, "messages", "content", func(block jsonedit.Value) []byte {
+		if isForeignThinking(block) {
 			return nil
 		}
 		if sources, ok := block.Get("citationsContent"); ok && cited(sources).Text == "" {
@@ -35,9 +33,44 @@ func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.E
 		}
 		raw := ids.FitWithin(block.Raw(), "toolUse", "toolUseId")
 		return ids.FitWithin(raw, "toolResult", "toolUseId")
-	})
-	return edits, ids.Changes("messages")
+	})...)
+	return edits, append(changes, ids.Changes("messages")...)
 }
+
+// isForeignThinking reports whether a block is thinking of another vendor's model.
+func isForeignThinking(block jsonedit.Value) bool {
+	reasoning, _ := block.Get("reasoningContent")
+	text, _ := reasoning.Get("reasoningText")
+	if dialect.IsMarkedSignature(word(text, "signature")) {
+		return true
+	}
+	data, err := base64.StdEncoding.DecodeString(word(reasoning, "redactedContent"))
+	return err == nil && dialect.IsMarkedSignature(string(data))
+}
+
+// disableThinking returns the edits that disable Claude's thinking with a budget if the model
+// would refuse to continue the turn with it.
+func disableThinking(body *jsonedit.Doc, m model) ([]jsonedit.Edit, []dialect.ParamChange) {
+	fields, _ := body.Find(additionalFields)
+	thinking, _ := fields.Get("thinking")
+	list, _ := body.Find("messages")
+	if !m.claude() || word(thinking, "type") != string(llm.ThinkingEnabled) || !blockKinds.LackThinking(list) {
+		return nil, nil
+	}
+	var d jsonedit.Doc
+	if d.Scan(fields.Raw()) != nil {
+		return nil, nil
+	}
+	edits := []jsonedit.Edit{{Name: "thinking", Value: dialect.ThinkingDisabledObject}}
+	if v, ok := d.Find("context_management"); ok {
+		edits = append(edits, jsonedit.Edit{Name: "context_management", Value: dialect.WithoutClearThinking(v.Raw())})
+	}
+	return []jsonedit.Edit{{Name: additionalFields, Value: d.Apply(nil, edits...)}},
+		[]dialect.ParamChange{{Name: additionalFields + ".thinking", Outcome: dialect.Adapted, Note: dialect.ThinkingDisabled}}
+}
+
+// blockKinds tells blocks of messages apart.
+var blockKinds = dialect.Blocks{Result: "toolResult", Thinking: []string{"reasoningContent"}, IsForeign: isForeignThinking}
 
 // sourcesBegin is the name of the blocks with sources.
 var sourcesBegin = []byte(`"citationsContent"`)

@@ -151,8 +151,15 @@ func (e *requestEncoder) claudeFields(f *fields) {
 		e.b.Close('}')
 	}
 	for _, name := range [...]string{"anthropic_version", "context_management"} {
-		if v := e.r.Parameter(name); v != nil {
-			e.carried = append(e.carried, name)
+		v := e.r.Parameter(name)
+		if v == nil {
+			continue
+		}
+		e.carried = append(e.carried, name)
+		if name == "context_management" && e.thinks.off {
+			v = dialect.WithoutClearThinking(v)
+		}
+		if v != nil {
 			f.raw(name, v)
 		}
 	}

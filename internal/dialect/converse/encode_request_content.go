@@ -63,7 +63,7 @@ func (e *requestEncoder) sends(p llm.Part) bool {
 	case llm.Refusal:
 		return !blank(p.Text)
 	case llm.Thinking:
-		readable := p.Signature.Vendor == e.model.signs() && p.Signature.Value != ""
+		readable := e.model.accepts(p)
 		if !readable {
 			e.changes.LeaveOutThinking()
 		}

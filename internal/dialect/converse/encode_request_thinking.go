@@ -28,6 +28,7 @@ type thinking struct {
 	display string
 	effort  string // of output_config, reasoningConfig or reasoning_effort
 	old     bool   // the effort needs its beta flag
+	off     bool   // the client asked for thinking, which is disabled
 
 	note, drop   string // of FieldThinking
 	effortNote   string
@@ -72,7 +73,21 @@ func (t *thinking) claude(r *llm.Request, m model) {
 	default:
 		t.byEffort(r, m)
 	}
+	if t.mode == llm.ThinkingEnabled && dialect.LacksThinking(r.Messages, m.accepts) {
+		t.turnOff(r)
+	}
 	t.show(r.Reasoning.Summary, m)
+}
+
+// turnOff disables thinking, since the turn has begun without.
+func (t *thinking) turnOff(r *llm.Request) {
+	t.mode, t.budget, t.active, t.off = llm.ThinkingDisabled, 0, false, true
+	t.maxTokens, t.note, t.effortNote = r.MaxTokens, "", ""
+	if r.Reasoning.Mode == "" && r.Reasoning.Budget == nil {
+		t.mode, t.effortNote = "", dialect.ThinkingDisabled
+		return
+	}
+	t.note = dialect.ThinkingDisabled
 }
 
 // explicit handles the mode that the client set.

@@ -73,6 +73,11 @@ func (m model) signs() llm.Vendor {
 	return llm.Amazon
 }
 
+// accepts reports whether the model takes thinking back.
+func (m model) accepts(t llm.Thinking) bool {
+	return t.Signature.Vendor == m.signs() && t.Signature.Value != ""
+}
+
 // forces reports whether the model accepts toolChoice any.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolChoice.html
 func (m model) forces() bool { return m.NamedTool || m.ForcedTool }

@@ -2,7 +2,9 @@ package dialecttest
 
 import (
 	"encoding/json"
+	"slices"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 )
 
@@ -53,12 +55,22 @@ func (g *generator) choice(f llm.Field, values ...string) string {
 	return ""
 }
 
+// modes returns the modes of thinking that the conversation allows.
+func (g *generator) modes(r *llm.Request) []llm.ThinkingMode {
+	signed := func(t llm.Thinking) bool { return t.Signature.Value != "" }
+	modes := or(g.Modes, llm.ThinkingEnabled, llm.ThinkingDisabled)
+	if g.Signed != llm.Anthropic || !dialect.LacksThinking(r.Messages, signed) {
+		return modes
+	}
+	return slices.DeleteFunc(slices.Clone(modes), func(m llm.ThinkingMode) bool { return m == llm.ThinkingEnabled })
+}
+
 func (g *generator) otherParams(r *llm.Request) {
 	if g.has(llm.FieldFormat) && g.maybe("format") {
 		g.format(&r.Format)
 	}
 	if g.has(llm.FieldThinking) && g.maybe("mode") {
-		r.Reasoning.Mode = one(g, or(g.Modes, llm.ThinkingEnabled, llm.ThinkingDisabled), "mode of thinking")
+		r.Reasoning.Mode = one(g, g.modes(r), "mode of thinking")
 		if r.Reasoning.Mode == llm.ThinkingEnabled {
 			budget := g.number(1024, 2000)
 			r.Reasoning.Budget = &budget

@@ -12,18 +12,42 @@ import (
 // vendors' models from a request, and gives calls the ids that the protocol allows: clients send
 // back what they received, and this vendor rejects what its models did not write. It is for
 // bodies that are forwarded as received. Most need no edit, which costs two searches.
-func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) ([]jsonedit.Edit, []dialect.ParamChange) {
+func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.Edit, []dialect.ParamChange) {
+	edits, changes := disableThinking(body, to)
 	ids := dialect.NewCallIDFitter(dialect.PlainCallID, body.Bytes(), "tool_use_id")
 	if ids == nil && !maybeForeign(body.Bytes()) {
-		return nil, nil
+		return edits, changes
 	}
-	edits := dialect.EditElements(body, "messages", "content", func(block jsonedit.Value) []byte {
+	edits = append(edits, dialect.EditElements(body, "messages", "content", func(block jsonedit.Value) []byte {
 		if isForeignThinking(block) {
 			return nil
 		}
 		return ids.Fit(withoutTextSignature(block), "tool_use_id", "id")
-	})
-	return edits, ids.Changes("messages")
+	})...)
+	return edits, append(changes, ids.Changes("messages")...)
+}
+
+// disableThinking returns the edits that disable thinking with a budget if the model would
+// refuse to continue the turn with it.
+func disableThinking(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.Edit, []dialect.ParamChange) {
+	thinking, _ := body.Find("thinking")
+	list, _ := body.Find("messages")
+	if !isClaude(to) || textOf(thinking, "type") != string(llm.ThinkingEnabled) || !blockKinds.LackThinking(list) {
+		return nil, nil
+	}
+	edits := []jsonedit.Edit{{Name: "thinking", Value: dialect.ThinkingDisabledObject}}
+	if v, ok := body.Find("context_management"); ok {
+		edits = append(edits, jsonedit.Edit{Name: "context_management", Value: dialect.WithoutClearThinking(v.Raw())})
+	}
+	return edits, []dialect.ParamChange{{Name: "thinking", Outcome: dialect.Adapted, Note: dialect.ThinkingDisabled}}
+}
+
+// blockKinds tells blocks of messages apart.
+var blockKinds = dialect.Blocks{Type: "type", Result: "tool_result", Thinking: []string{"thinking", "redacted_thinking"}, IsForeign: isForeignThinking}
+
+func textOf(v jsonedit.Value, name string) string {
+	text, _ := inside(v, name).Text()
+	return text
 }
 
 // maybeForeign looks for a signature that is marked or empty.

@@ -55,12 +55,13 @@ type requestEncoder struct {
 	changes *dialect.ParamChanges
 	err     error
 
-	formats   bool // model and host support structured output
-	maxTokens int64
-	thinking  thinking
-	effort    string
-	notes     []func() // changes to thinking and effort
-	betas     []string
+	formats    bool // model and host support structured output
+	maxTokens  int64
+	thinking   thinking
+	noThinking bool // the client asked for thinking, which is disabled
+	effort     string
+	notes      []func() // changes to thinking and effort
+	betas      []string
 }
 
 func (e *requestEncoder) fail(err error) {
@@ -223,6 +224,11 @@ func (e *requestEncoder) extras() {
 		known := contains(carried, m.Name)
 		if !e.own && !known || handledExtras[m.Name] || strings.HasPrefix(m.Name, outputPrefix) {
 			continue
+		}
+		if m.Name == "context_management" && e.noThinking {
+			if m.Value = dialect.WithoutClearThinking(m.Value); m.Value == nil {
+				continue
+			}
 		}
 		e.Key(m.Name)
 		e.Raw(m.Value)

@@ -41,9 +41,8 @@ func (e *requestEncoder) plan() {
 		// A forced tool is rejected together with thinking.
 		e.dropThinking()
 	}
-	if !e.own && e.thinking.mode == llm.ThinkingEnabled && e.lacksThinking() {
-		// Tool calls must come back with the thinking before them.
-		e.dropThinking()
+	if e.thinking.mode == llm.ThinkingEnabled && (!e.own || isClaude(e.to)) && dialect.LacksThinking(e.r.Messages, usable) {
+		e.turnOffThinking()
 	}
 	for _, tell := range e.notes {
 		tell()
@@ -199,6 +198,16 @@ func (e *requestEncoder) effortWord(effort string) string {
 	return word
 }
 
+// turnOffThinking disables thinking, since the turn has begun without.
+func (e *requestEncoder) turnOffThinking() {
+	if !e.own {
+		e.dropThinking()
+		return
+	}
+	e.thinking, e.noThinking = thinking{mode: llm.ThinkingDisabled}, true
+	e.adapt(llm.FieldThinking, dialect.ThinkingDisabled)
+}
+
 // dropThinking disables thinking.
 func (e *requestEncoder) dropThinking() {
 	field := llm.FieldThinking
@@ -207,43 +216,13 @@ func (e *requestEncoder) dropThinking() {
 	}
 	e.notes = nil
 	e.drop(field)
-	e.thinking = thinking{}
+	e.thinking, e.noThinking = thinking{}, true
 	if e.model.Adapts() {
 		e.thinking.mode = llm.ThinkingDisabled
 	}
 	if !e.effortIsBeta() || field == llm.FieldEffort {
 		e.effort = ""
 	}
-}
-
-// lacksThinking reports whether the request continues tool calls whose thinking
-// is missing.
-func (e *requestEncoder) lacksThinking() bool {
-	list := e.r.Messages
-	last := len(list) - 1
-	for last >= 0 && list[last].Role != llm.Assistant {
-		last--
-	}
-	if last < 0 || last == len(list)-1 || !hasResult(list[last+1:]) {
-		return false
-	}
-	for _, p := range list[last].Parts {
-		if t, ok := p.(llm.Thinking); ok && usable(t) {
-			return false
-		}
-	}
-	return true
-}
-
-func hasResult(list []llm.Message) bool {
-	for _, m := range list {
-		for _, p := range m.Parts {
-			if _, ok := p.(llm.ToolResult); ok {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // usable reports whether the vendor's models accept t.

@@ -25,6 +25,9 @@ func modelOf(name string) *modeldata.Model {
 	return &foreign
 }
 
+// isClaude reports whether the target's model is of this vendor, wherever it is hosted.
+func isClaude(to dialect.RequestTarget) bool { return modeldata.Anthropic.Of(to.KnownModel()).HasRow() }
+
 // effortIsBeta reports whether an effort, next to a budget for thinking, is a
 // beta feature of the model.
 // https://docs.claude.com/en/docs/build-with-claude/effort
