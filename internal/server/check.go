@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"slices"
 
@@ -65,28 +64,32 @@ func checkFiles(set *settings.Settings) error {
 }
 
 // customHost is an address in the settings that custom hosts must be allowed to have.
-type customHost struct{ field, address string }
+type customHost struct {
+	field   string // in the settings
+	owner   string // such as the provider @main
+	address string
+}
 
 // customHosts returns the addresses of providers, integrations and configs.
 func customHosts(set *settings.Settings) (list []customHost) {
-	add := func(address, format string, args ...any) {
+	add := func(address, owner, format string, args ...any) {
 		if address != "" {
-			list = append(list, customHost{fmt.Sprintf(format, args...), address})
+			list = append(list, customHost{fmt.Sprintf(format, args...), owner, address})
 		}
 	}
 	for i, p := range set.Providers {
-		add(p.CustomHost, "providers[%d].custom_host", i)
+		add(p.CustomHost, "provider @"+p.Slug, "providers[%d].custom_host", i)
 	}
 	for i, in := range set.Integrations {
-		add(in.CustomHost, "integrations[%d].custom_host", i)
+		add(in.CustomHost, "integration "+in.Slug, "integrations[%d].custom_host", i)
 		for j, m := range in.Models {
-			add(m.CustomHost, "integrations[%d].models[%d].custom_host", i, j)
+			add(m.CustomHost, "integration "+in.Slug, "integrations[%d].models[%d].custom_host", i, j)
 		}
 	}
 	for i := range set.Configs {
 		if root, err := config.Parse([]byte(set.Configs[i].Text().Reveal())); err == nil {
 			for node := range root.All() {
-				add(node.CustomHost, "configs[%d].%s.custom_host", i, node.Path)
+				add(node.CustomHost, "config "+set.Configs[i].Slug, "configs[%d].%s.custom_host", i, node.Path)
 			}
 		}
 	}
@@ -97,15 +100,10 @@ func customHosts(set *settings.Settings) (list []customHost) {
 func checkHosts(set *settings.Settings, trusted []string) error {
 	client := upstream.New(upstream.Options{TrustedHosts: slices.Concat(trusted, set.Upstream.TrustedHosts)})
 	defer client.Close()
-	return checkCustomHosts(set, client.CheckHost)
-}
-
-// checkCustomHosts returns an error for each custom host that check refuses.
-func checkCustomHosts(set *settings.Settings, check func(raw string) (*url.URL, error)) error {
 	var errs []error
 	for _, h := range customHosts(set) {
-		if _, err := check(h.address); err != nil {
-			errs = append(errs, set.ErrorAt(h.field, err))
+		if _, err := client.CheckHost(h.address); err != nil {
+			errs = append(errs, set.ErrorAt(h.field, fmt.Errorf("%s: %w", h.owner, err)))
 		}
 	}
 	return errors.Join(errs...)
@@ -141,8 +139,10 @@ func shortenedHosts(set *settings.Settings) (notes []string) {
 // reportHosts logs the addresses of new settings that are refused, so that requests to them
 // fail, and those that are shortened.
 func (s *Server) reportHosts(set *settings.Settings) {
-	if err := checkCustomHosts(set, s.engine.Client.CheckHost); err != nil {
-		s.Logger.Warn("addresses in the settings are refused; requests to them fail", "err", err.Error())
+	for _, h := range customHosts(set) {
+		if _, err := s.engine.Client.CheckHost(h.address); err != nil {
+			s.Logger.Warn("address in the settings is refused; requests to it fail", "owner", h.owner, "err", set.ErrorAt(h.field, err).Error())
+		}
 	}
 	for _, note := range shortenedHosts(set) {
 		s.Logger.Warn("address in the settings is shortened", "field", note)
