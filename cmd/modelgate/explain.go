@@ -60,7 +60,7 @@ func (p *program) printExplanation(e dataplane.ExplainResponse) {
 		p.printLine("%s: %s", d.Path, d.Text)
 	}
 	if e.Attempt != nil {
-		p.printLine("→ %s: %s, model %s: %s %s", e.Attempt.Target, e.Attempt.Provider, e.Attempt.Model, e.Attempt.Method, e.Attempt.URL)
+		p.printLine("→ %s: %s, model %s: %s %s", e.Attempt.Target, providerName(e.Attempt.Slug, e.Attempt.Provider), e.Attempt.Model, e.Attempt.Method, e.Attempt.URL)
 		if len(e.Attempt.Params) > 0 {
 			p.printLine("  parameters: %s", strings.Join(e.Attempt.Params, ", "))
 		}
@@ -91,7 +91,7 @@ func promptCacheLine(c *dataplane.PromptCache) string {
 // limitLine describes a limit of an explained request.
 func limitLine(l dataplane.Limit) string {
 	line := fmt.Sprintf("limit of the %s: %g of %g %s used, %g reserved by others, %g needed",
-		l.Holder, l.Used, l.Limit, strings.TrimSpace(l.Type+" "+l.Unit), l.Reserved, l.Claimed)
+		strings.TrimSpace(l.Holder+" "+l.Name), l.Used, l.Limit, strings.TrimSpace(l.Type+" "+l.Unit), l.Reserved, l.Claimed)
 	if !l.Fits {
 		line += ": does not fit"
 	}
@@ -106,6 +106,7 @@ type pastRequest struct {
 	Attempts    []struct {
 		Target   string  `json:"target"`
 		Provider string  `json:"provider"`
+		Slug     string  `json:"slug"`
 		Status   int     `json:"status"`
 		Error    string  `json:"error"`
 		TookMS   float64 `json:"took_ms"`
@@ -129,7 +130,7 @@ func (p *program) explainPast(ctx context.Context, ask apiClient, id string, asJ
 		if a.Status == 0 {
 			result = "no response"
 		}
-		p.printLine("%s", strings.TrimSuffix(fmt.Sprintf("→ %s: %s, %s in %.0f ms: %s", a.Target, a.Provider, result, a.TookMS, a.Error), ": "))
+		p.printLine("%s", strings.TrimSuffix(fmt.Sprintf("→ %s: %s, %s in %.0f ms: %s", a.Target, providerName(a.Slug, a.Provider), result, a.TookMS, a.Error), ": "))
 	}
 	if e.OptionIndex == "" {
 		p.printLine("status %d by the gateway itself", e.Status)

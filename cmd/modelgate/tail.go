@@ -171,6 +171,7 @@ type tailEntry struct {
 	Status    int       `json:"status"`
 	Operation string    `json:"operation"`
 	Provider  string    `json:"provider"`
+	Slug      string    `json:"provider_slug"`
 	Model     string    `json:"model"`
 	Usage     *struct {
 		Prompt     int64 `json:"prompt_tokens"`
@@ -185,6 +186,7 @@ type tailEntry struct {
 	Attempts []struct {
 		Target   string  `json:"target"`
 		Provider string  `json:"provider"`
+		Slug     string  `json:"slug"`
 		Status   int     `json:"status"`
 		Error    string  `json:"error"`
 		TookMS   float64 `json:"took_ms"`
@@ -197,7 +199,7 @@ func (t *tailer) print(e *tailEntry) {
 	if e.Usage != nil {
 		tokens = fmt.Sprintf("%d>%d", e.Usage.Prompt, e.Usage.Completion)
 	}
-	line := fmt.Sprintf("%s  %d  %s  %s  %s  %.0fms", e.CreatedAt.Local().Format("15:04:05.000"), e.Status, orDash(e.Provider), orDash(e.Model), tokens, e.Timing.Total)
+	line := fmt.Sprintf("%s  %d  %s  %s  %s  %.0fms", e.CreatedAt.Local().Format("15:04:05.000"), e.Status, orDash(providerName(e.Slug, e.Provider)), orDash(e.Model), tokens, e.Timing.Total)
 	if n := len(e.Attempts); n > 1 {
 		line += fmt.Sprintf("  +%d", n-1)
 	}
@@ -213,8 +215,16 @@ func (t *tailer) print(e *tailEntry) {
 		t.p.printLine("  %s: %s", d.Path, d.Text)
 	}
 	for _, a := range e.Attempts {
-		t.p.printLine("%s", strings.TrimSuffix(fmt.Sprintf("  → %s: %s, %d in %.0f ms: %s", a.Target, a.Provider, a.Status, a.TookMS, a.Error), ": "))
+		t.p.printLine("%s", strings.TrimSuffix(fmt.Sprintf("  → %s: %s, %d in %.0f ms: %s", a.Target, providerName(a.Slug, a.Provider), a.Status, a.TookMS, a.Error), ": "))
 	}
+}
+
+// providerName returns the name of a provider: the slug of a managed one beside its kind.
+func providerName(slug, kind string) string {
+	if slug == "" {
+		return kind
+	}
+	return "@" + slug + " (" + kind + ")"
 }
 
 func orDash(s string) string {

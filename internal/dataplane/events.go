@@ -127,7 +127,7 @@ func (x *exchange) ending(res *pipeline.Response) []byte {
 	case seen.Finished:
 		return x.Client.Terminator()
 	}
-	e := apierr.New(apierr.UpstreamFailed, "%s closed the stream before a finish reason", res.Attempt.Target.ID).WithCode("upstream_stream_incomplete")
+	e := apierr.New(apierr.UpstreamFailed, "%s closed the stream before a finish reason", res.Attempt.Target.Label()).WithCode("upstream_stream_incomplete")
 	x.entry.ErrorSource, x.entry.ErrorCode, x.entry.ErrorMessage = "provider", e.Code, e.Message
 	return res.AppendStreamError(nil, x.Client, e)
 }

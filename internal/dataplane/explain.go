@@ -21,6 +21,7 @@ import (
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/snapshot"
 	"modelgate/internal/urlpath"
 )
 
@@ -43,7 +44,8 @@ type ExplainResponse struct {
 	Tree      string            `json:"tree,omitempty"`
 	Decisions []reqlog.Decision `json:"decisions"`
 	Attempt   *Attempt          `json:"attempt"`
-	Status    int               `json:"status"` // 200, or that of Error
+	Config    *ConfigRef        `json:"config,omitempty"` // nil unless it is saved
+	Status    int               `json:"status"`           // 200, or that of Error
 	Error     json.RawMessage   `json:"error,omitempty"`
 	Cache     string            `json:"cache_status"`
 	Estimate  Estimate          `json:"estimate"`
@@ -58,6 +60,12 @@ type ExplainResponse struct {
 
 	// TimeoutMS is the time until the end of the response, zero if the request sets none.
 	TimeoutMS int64 `json:"request_timeout_ms,omitempty"`
+}
+
+// ConfigRef names a saved config.
+type ConfigRef struct {
+	ID   string `json:"id,omitempty"` // empty for a config of a settings file
+	Slug string `json:"slug"`
 }
 
 // Attempt is the first request that would be sent. It contains no credential.
@@ -80,6 +88,7 @@ type Attempt struct {
 type Limit struct {
 	Holder   string     `json:"holder"` // kind of what has the limit
 	ID       string     `json:"id"`
+	Name     string     `json:"name,omitempty"` // of the holder: its name or slug
 	Type     string     `json:"type"`           // requests, tokens or cost
 	Unit     string     `json:"unit,omitempty"` // of a rate limit
 	Limit    float64    `json:"limit"`
@@ -139,7 +148,7 @@ func limitsOf(list []pipeline.LimitState) []Limit {
 	for i, s := range list {
 		l := s.Limit
 		out[i] = Limit{
-			Holder: l.Holder.Kind, ID: l.Holder.ID, Type: l.Measure.String(), Unit: l.Unit(), Limit: l.Units(l.Max - l.Base),
+			Holder: l.Holder.Kind, ID: l.Holder.ID, Name: l.Holder.Name, Type: l.Measure.String(), Unit: l.Unit(), Limit: l.Units(l.Max - l.Base),
 			Used: l.Units(s.Used), Reserved: l.Units(s.Held), Claimed: l.Units(s.Claimed), Fits: s.Fits, AtMost: l.OvershootUnits(s.State),
 		}
 		if !s.Reset.IsZero() {
@@ -283,6 +292,9 @@ func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tre
 		out.Tree = tree.String()
 	}
 	out.Operation = x.Operation
+	if saved, ok := x.savedConfig(); ok {
+		out.Config = &ConfigRef{saved.ID, saved.Slug}
+	}
 	out.Decisions = append(out.Decisions, x.trail.Decisions...)
 	u := x.EstimateTokens()
 	out.Estimate.PromptTokens, out.Estimate.CompletionTokens = u.Prompt(), u.Completion()
@@ -339,6 +351,14 @@ func configText(raw json.RawMessage) string {
 		return id
 	}
 	return string(raw)
+}
+
+// savedConfig returns the saved config of the request.
+func (x *exchange) savedConfig() (*snapshot.Config, bool) {
+	if x.entry.Config == "" || x.Identity == nil {
+		return nil, false
+	}
+	return x.snap.Config(x.Identity.Workspace, x.entry.Config)
 }
 
 func planned(a pipeline.DryRunRequest) *Attempt {

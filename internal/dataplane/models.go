@@ -250,7 +250,7 @@ func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]providerMo
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return nil, errNoModelList
 	}
-	return nil, apierr.New(apierr.UpstreamFailed, "%s returned status %d", t.ID, res.StatusCode)
+	return nil, apierr.New(apierr.UpstreamFailed, "%s returned status %d", t.Label(), res.StatusCode)
 }
 
 // readModels reads a provider's list: in the format of the chat dialect, or

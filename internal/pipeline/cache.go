@@ -329,7 +329,7 @@ func (h *cacheHandler) follow(ctx context.Context, r *Request, t *Trail, f *flig
 	case <-ctx.Done():
 		err = apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(ctx))
 	case <-due:
-		err = apierr.New(apierr.Timeout, "%s did not respond within the request timeout of %d ms", r.Leaves[h.leaf].Target.ID, limit.Milliseconds())
+		err = apierr.New(apierr.Timeout, "%s did not respond within the request timeout of %d ms", r.Leaves[h.leaf].Target.Label(), limit.Milliseconds())
 	}
 	t.UpstreamTime += time.Since(began)
 	if err != nil {

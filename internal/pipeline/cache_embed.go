@@ -82,7 +82,7 @@ func (c *embeddingCall) Embed(ctx context.Context, text string) ([]float32, erro
 	}
 	defer res.Close()
 	if res.Status != http.StatusOK || res.Bytes == nil {
-		return nil, fmt.Errorf("%s responded with status %d", leaf.Target.ID, res.Status)
+		return nil, fmt.Errorf("%s responded with status %d", leaf.Target.Label(), res.Status)
 	}
 	return readVector(res.Bytes)
 }

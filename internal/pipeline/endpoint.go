@@ -106,7 +106,7 @@ func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, r *Request, t *Tra
 		return first, nil
 	}
 	b.refused, t.Outcome = a.wire.dialect, b
-	t.decide(h.Path, "%s does not serve this request in %s, trying %s", a.Target.ID, a.wire.dialect, a.Target.OtherDialect(a.wire.dialect))
+	t.decide(h.Path, "%s does not serve this request in %s, trying %s", a.Target.Label(), a.wire.dialect, a.Target.OtherDialect(a.wire.dialect))
 	second, err := b.run(ctx)
 	switch {
 	case err != nil && apierr.From(err).Status() >= 500, err != nil && ctx.Err() != nil:

@@ -39,7 +39,7 @@ func (a *Attempt) setError(out *Response, name string, body []byte) {
 	body = a.hideCredentials(body)
 	out.Status = dialect.ErrorStatus(name, body)
 	out.Raw.StatusCode = out.Status // for the ledger
-	a.Record.Error = dialect.FailureMessage(a.Target.ID, out.Status, body)
+	a.Record.Error = dialect.FailureMessage(a.Target.Label(), out.Status, body)
 	out.Events, out.Body = nil, nil
 	a.writeError(out, body)
 }

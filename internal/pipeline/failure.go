@@ -17,15 +17,15 @@ func (a *Attempt) failure(req *http.Request, err error) error {
 		return e
 	}
 	if unreadable(err) {
-		return apierr.New(apierr.UpstreamFailed, "%s: %v", a.Target.ID, err).WithCode("upstream_unreadable")
+		return apierr.New(apierr.UpstreamFailed, "%s: %v", a.Target.Label(), err).WithCode("upstream_unreadable")
 	}
 	f := upstream.Classify(req, err)
 	switch {
 	case f.Kind == upstream.TotalTimeout && a.timers.isRequestTimeout(f):
 		return apierr.New(apierr.Timeout, "%s did not respond within the request timeout of %d ms",
-			a.Target.ID, a.timers.limit.Milliseconds()).WithCause(f)
+			a.Target.Label(), a.timers.limit.Milliseconds()).WithCause(f)
 	case f.Timeout():
-		return apierr.New(apierr.UpstreamTimeout, "%s: %s", a.Target.ID, f.Reason()).WithCode(f.Kind.String()).WithCause(f)
+		return apierr.New(apierr.UpstreamTimeout, "%s: %s", a.Target.Label(), f.Reason()).WithCode(f.Kind.String()).WithCause(f)
 	}
 	switch f.Kind {
 	case upstream.Refused:
@@ -41,7 +41,17 @@ func (a *Attempt) failure(req *http.Request, err error) error {
 	case upstream.BadRequest:
 		return apierr.New(apierr.Invalid, "%s", f.Reason())
 	}
-	return apierr.New(apierr.UpstreamFailed, "%s: %s", a.Target.ID, f.Reason()).WithCode("upstream_" + f.Kind.String()).WithCause(f)
+	return apierr.New(apierr.UpstreamFailed, "%s: %s%s", a.Target.Label(), f.Reason(), advice(f.Kind)).WithCode("upstream_" + f.Kind.String()).WithCause(f)
+}
+
+// advice returns what to check if a provider could not be connected to, empty for other
+// failures.
+func advice(k upstream.FailureKind) string {
+	switch k {
+	case upstream.Dial, upstream.DNS, upstream.TLS:
+		return "; check the address of the provider (custom_host) and whether the gateway can reach it"
+	}
+	return ""
 }
 
 // unreadable reports whether the bytes arrived but are invalid.

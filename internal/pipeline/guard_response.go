@@ -192,7 +192,7 @@ func (run *responseRun) readFailure(err error) error {
 	}
 	provider := "the provider"
 	if a := run.res.Attempt; a != nil {
-		provider = a.Target.ID
+		provider = a.Target.Label()
 	}
 	return apierr.New(apierr.UpstreamFailed, "%s: %v", provider, err).WithCode("upstream_unreadable")
 }

@@ -71,7 +71,7 @@ func (a *Attempt) followJob(out *Response, read dialect.JobReader, body io.Reade
 		}
 	}
 	if j.now.Failed != "" {
-		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", a.Target.ID, j.now.Failed).WithCode("prediction_failed")
+		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", a.Target.Label(), j.now.Failed).WithCode("prediction_failed")
 	}
 	if err := a.wire.translator.response(a, out, out.held.Bytes()); err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func (h *TargetHandler) repeatRequest(ctx context.Context, r *Request, t *Trail,
 			break
 		}
 		b.refused, b.without, t.Outcome = a.refused, slices.Concat(a.without, res.refused), b
-		t.decide(h.Path, "%s refused %s for the model %s, repeating the request without", a.Target.ID, strings.Join(res.refused, " and "), a.Model)
+		t.decide(h.Path, "%s refused %s for the model %s, repeating the request without", a.Target.Label(), strings.Join(res.refused, " and "), a.Model)
 		next, err := b.run(ctx)
 		switch {
 		case err != nil && (apierr.From(err).Status() >= 500 || ctx.Err() != nil):

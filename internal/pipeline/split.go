@@ -50,7 +50,7 @@ func (a *Attempt) split() ([]*Attempt, error) {
 	for i, body := range bodies {
 		r := *a.request
 		if r.Doc, r.Edits = new(jsonedit.Doc), nil; r.Doc.Scan(body) != nil {
-			return nil, fmt.Errorf("a piece of a request for %s is not a JSON object", a.Target.ID)
+			return nil, fmt.Errorf("a piece of a request for %s is not a JSON object", a.Target.Label())
 		}
 		piece := &Attempt{Target: a.Target, Model: a.Model, handler: &bare, request: &r, trail: a.trail.child(), wire: a.wire, parent: a.parent}
 		piece.wire.translator = &operation{provider: o.provider, target: o.target}
@@ -70,12 +70,12 @@ func (a *Attempt) checkPieces(body []byte) error {
 	limit := a.handler.AttemptLimit()
 	if left := limit - int(a.trail.bill().used.Load()); n > left {
 		return apierr.New(apierr.Invalid,
-			"%s accepts one input per request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.Target.ID, n, limit, max(left, 0)).
+			"%s accepts one input per request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.Target.Label(), n, limit, max(left, 0)).
 			WithParam("input").WithCode(codeAttempts)
 	}
 	if total := len(body) + (n-1)*(len(body)-size); total > maxPieces {
 		return apierr.New(apierr.TooLarge,
-			"%s accepts one input per request; %d requests with the other parameters take %d bytes, and at most %d are allowed: send fewer inputs or shorter parameters", a.Target.ID, n, total, maxPieces).
+			"%s accepts one input per request; %d requests with the other parameters take %d bytes, and at most %d are allowed: send fewer inputs or shorter parameters", a.Target.Label(), n, total, maxPieces).
 			WithParam("input")
 	}
 	return nil

@@ -178,5 +178,5 @@ func (a *Attempt) encode(body []byte) ([]byte, error) {
 // although on_unsupported is refuse.
 func (a *Attempt) errUnsupported(names []string) error {
 	return apierr.New(apierr.Invalid, "%s does not support %s and on_unsupported is refuse; remove the parameter or choose another target",
-		a.Target.ID, strings.Join(names, ", ")).WithParam(names[0]).WithCode(dialect.CodeUnsupported)
+		a.Target.Label(), strings.Join(names, ", ")).WithParam(names[0]).WithCode(dialect.CodeUnsupported)
 }

@@ -199,6 +199,15 @@ func (t *Target) PathBelow(u *url.URL) (path string, ok bool) {
 	return path, ok && strings.HasPrefix(path, "/")
 }
 
+// Label returns the name of the provider for messages: the slug of a managed one beside its
+// kind, such as "@team (openai)".
+func (t *Target) Label() string {
+	if t.Slug == "" {
+		return t.ID
+	}
+	return "@" + t.Slug + " (" + t.ID + ")"
+}
+
 // OwnAddress reports whether the address is the provider's own: neither a
 // custom host nor one with a customer's account at the provider.
 func (t *Target) OwnAddress() bool { return !t.Guarded && !t.account }
