@@ -29,11 +29,7 @@ func (a *Attempt) failure(req *http.Request, err error) error {
 	}
 	switch f.Kind {
 	case upstream.Refused:
-		who := a.Target.ID
-		if a.Target.Slug != "" {
-			who = "@" + a.Target.Slug
-		}
-		return apierr.New(apierr.Invalid, "%s: %s", who, f.Reason()).WithParam("custom_host").WithCode("custom_host_refused")
+		return apierr.New(apierr.Invalid, "%s: %s", a.Target.Label(), f.Reason()).WithParam("custom_host").WithCode("custom_host_refused")
 	case upstream.Canceled:
 		return apierr.New(apierr.ClientGone, "the client closed the request").WithCause(f)
 	case upstream.Upload:
