@@ -46,7 +46,7 @@ func TestErrorsInsideOfResponsesAreErrors(t *testing.T) {
 	t.Parallel()
 	for _, client := range tongues {
 		for _, in := range insides {
-			if strings.Contains(in.body, `"choices"`) && client.name == "responses" {
+			if client.name == "responses" && (strings.Contains(in.body, `"choices"`) || in.name == "nothing but usage") {
 				continue // to whom the target speaks another protocol
 			}
 			t.Run(client.name+"/"+in.target+"/"+in.name, func(t *testing.T) {

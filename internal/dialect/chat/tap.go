@@ -25,6 +25,7 @@ type tap struct {
 
 	choices, finished choiceSet
 	noChoices         bool  // the list of choices is empty
+	answers           bool  // has members of a response, or none at all
 	finishOf          int64 // the choice that seen.Finish is of, plus 1
 }
 
@@ -52,10 +53,16 @@ func (t *tap) Event(e sse.Event) {
 		}
 	}
 	t.read(data)
-	t.seen.Blank = t.isCompletion() && t.choices == choiceSet{} && t.seen.Failed == ""
-	if t.seen.Failed == "" && (string(e.Type) == "error" || t.seen.Blank && dialect.IsFailure(data)) {
-		t.seen.Failed, t.seen.Blank = failure(data), false
+	if t.seen.Failed == "" && (string(e.Type) == "error" || t.isBlank() && dialect.IsFailure(data)) {
+		t.seen.Failed = failure(data)
 	}
+	t.answers = t.answers || dialect.IsEmpty(data)
+	t.seen.Blank = t.isBlank() && t.answers
+}
+
+// isBlank reports whether no choice of the response has been read.
+func (t *tap) isBlank() bool {
+	return t.isCompletion() && t.choices == choiceSet{} && t.seen.Failed == ""
 }
 
 // isCompletion reports whether the response has choices, each with content or a finish
@@ -63,7 +70,7 @@ func (t *tap) Event(e sse.Event) {
 func (t *tap) isCompletion() bool { return t.op == api.Chat || t.op == api.Completions }
 
 func (t *tap) failWithoutContent() {
-	if t.isCompletion() && t.seen.Failed == "" && !t.seen.Begun && !t.seen.Finished {
+	if t.answers && t.isCompletion() && t.seen.Failed == "" && !t.seen.Begun && !t.seen.Finished {
 		t.seen.Failed = dialect.NoContent
 	}
 }
@@ -84,6 +91,9 @@ func (t *tap) Body(b []byte) {
 		t.seen.Failed = "the response has no choices"
 	case !t.hasChoices():
 		t.seen.Begun, t.seen.Finished = true, true
+	case dialect.IsEmpty(b), dialect.FindError(b) != nil:
+		t.answers = true
+		fallthrough
 	default:
 		t.failWithoutContent()
 	}
@@ -104,10 +114,12 @@ func (t *tap) read(b []byte) {
 	for key, ok := c.Field(); ok; key, ok = c.Field() {
 		switch string(key) {
 		case "choices":
+			t.answers = true
 			t.readChoices(c)
 		case "model":
 			t.readModel(c)
 		case "usage":
+			t.answers = true
 			t.counts.read(c)
 		case "service_tier":
 			t.readTier(c)

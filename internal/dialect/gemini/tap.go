@@ -18,6 +18,7 @@ type tap struct {
 	seen    dialect.ResponseInfo
 	counts  counts
 	op      api.Operation
+	answers bool      // has members of a response, or none at all
 	choices [2]uint64 // candidates seen, by index
 	ended   [2]uint64 // candidates with a finish reason
 }
@@ -36,14 +37,16 @@ func (t *tap) Info() *dialect.ResponseInfo {
 func (t *tap) Event(e sse.Event) {
 	if e.Data != nil {
 		t.frames(e.Data)
-		t.seen.Blank = t.op == api.Generate && t.choices == [2]uint64{} && !t.seen.Finished
+		t.answers = t.answers || dialect.IsEmpty(e.Data)
+		t.seen.Blank = t.answers && t.op == api.Generate && t.choices == [2]uint64{} && !t.seen.Finished
 	}
 }
 
 // Body reads a complete response, which has the form of a stream frame.
 func (t *tap) Body(body []byte) {
 	t.frames(body)
-	if t.op == api.Generate && t.seen.Failed == "" && !t.seen.Begun && !t.seen.Finished {
+	t.answers = t.answers || dialect.IsEmpty(body) || dialect.IsFailure(body)
+	if t.answers && t.op == api.Generate && t.seen.Failed == "" && !t.seen.Begun && !t.seen.Finished {
 		t.seen.Failed = dialect.NoContent
 	}
 }
@@ -67,8 +70,10 @@ func (t *tap) read(v jsonedit.Value) {
 	for key, v := range v.Fields() {
 		switch string(key.Raw()) {
 		case `"candidates"`:
+			t.answers = true
 			t.candidates(v)
 		case `"usageMetadata"`:
+			t.answers = true
 			t.counts.read(v)
 			t.tier(v)
 		case `"modelVersion"`:

@@ -17,7 +17,7 @@ type tap struct {
 	op      api.Operation
 	seen    dialect.ResponseInfo
 	counts  counts
-	started bool // the stream has an event of a message
+	answers bool // the response is a message, or empty
 }
 
 // Info returns what was read so far.
@@ -35,6 +35,7 @@ func (t *tap) Body(b []byte) {
 	for k, value := range v.Fields() {
 		switch {
 		case k.Is("content"):
+			t.answers = true
 			t.seen.Written += llm.TextSize(value.Raw())
 			for range value.Elements() {
 				t.seen.Begun = true
@@ -48,11 +49,12 @@ func (t *tap) Body(b []byte) {
 			t.member(k, value)
 		}
 	}
+	t.answers = t.answers || dialect.IsEmpty(b) || dialect.IsFailure(b)
 	t.failWithoutContent()
 }
 
 func (t *tap) failWithoutContent() {
-	if t.op == api.Messages && t.seen.Failed == "" && !t.seen.Begun && !t.seen.Finished {
+	if t.answers && t.op == api.Messages && t.seen.Failed == "" && !t.seen.Begun && !t.seen.Finished {
 		t.seen.Failed = dialect.NoContent
 	}
 }
@@ -108,10 +110,10 @@ func (t *tap) Event(ev sse.Event) {
 	}
 	var e event
 	e.read(v)
-	t.started = t.started || string(e.kind) != "ping" && len(e.kind) > 0
-	t.seen.Blank = t.op == api.Messages && !t.started
+	t.seen.Blank = t.op == api.Messages && !t.answers && string(e.kind) == "ping"
 	switch string(e.kind) {
 	case "message_start":
+		t.answers = true
 		t.members(e.message)
 	case "content_block_start":
 		t.begin(e.block)
@@ -121,7 +123,7 @@ func (t *tap) Event(ev sse.Event) {
 		t.members(e.delta)
 		t.usage(e.usage)
 	case "message_stop":
-		t.seen.Terminated = true
+		t.seen.Terminated, t.answers = true, true
 		t.failWithoutContent()
 	case "error":
 		t.fail(e.err)

@@ -21,7 +21,6 @@ type tap struct {
 	seen   dialect.ResponseInfo
 	doc    jsonedit.Doc
 	events int64 // so far; they are numbered from 0
-	blank  int64 // events without a type
 }
 
 var _ dialect.NumberingTap = (*tap)(nil)
@@ -54,9 +53,9 @@ func (t *tap) Body(b []byte) {
 		}
 	}
 	if t.op == api.Responses && !t.seen.Begun && t.seen.Failed == "" {
-		if _, ok := t.doc.Find("status"); dialect.IsFailure(b) {
+		if dialect.IsFailure(b) {
 			t.failEvent(b)
-		} else if !ok {
+		} else if dialect.IsEmpty(b) {
 			t.seen.Failed = dialect.NoContent
 		}
 	}
@@ -90,9 +89,12 @@ func (t *tap) Event(e sse.Event) {
 		t.failEvent(e.Data)
 	case "":
 		v, ok := t.doc.Find("error")
-		t.seen.Blank = t.op == api.Responses && t.events == t.blank+1
-		if t.blank++; ok && !v.IsNull() || t.seen.Blank && dialect.IsFailure(e.Data) {
+		first := t.op == api.Responses && t.events == 1
+		switch {
+		case ok && !v.IsNull(), first && dialect.IsFailure(e.Data):
 			t.failEvent(e.Data)
+		case first && dialect.IsEmpty(e.Data):
+			t.seen.Failed = dialect.NoContent
 		}
 	default:
 		if o, ok := t.doc.Find("object"); ok && string(o.Raw()) == `"error"` { // vLLM
