@@ -39,15 +39,16 @@ func TestToolNamesAreSentAsTheTargetTakesThem(t *testing.T) {
 		{"chat", "chat", "gpt-4.1", regexp.MustCompile(`^[\w-]{1,64}$`)},
 		{"responses", "chat", "gpt-5-codex", regexp.MustCompile(`^[\w-]{1,64}$`)},
 		{"messages", "messages", "claude-sonnet-4-5", regexp.MustCompile(`^[\w-]{1,128}$`)},
-		{"gemini", "gemini", "gemini-2.5-flash", regexp.MustCompile(`^[\w.:-]{1,128}$`)},
+		{"gemini", "gemini", "gemini-2.5-flash", regexp.MustCompile(`^[a-zA-Z_][\w.:-]{0,127}$`)},
 		{"converse", "converse", "amazon.nova-pro-v1:0", regexp.MustCompile(`^[\w-]{1,64}$`)},
+		{"cohere", "cohere", "command-a-03-2025", regexp.MustCompile(`^[a-zA-Z_]\w*$`)},
 	}
 	for _, client := range tongues[:4] {
 		for _, target := range targets {
 			if client.name == target.name || client.name == "responses" && target.slug == "chat" {
 				continue
 			}
-			for _, names := range [][2]string{{long + "x", long + "y"}, {"docs.readText", "docs.appendText"}, {"docs readText", "docs_readText"}} {
+			for _, names := range [][2]string{{long + "x", long + "y"}, {"docs.readText", "docs.appendText"}, {"docs readText", "docs_readText"}, {"1c_probe", "a-b"}} {
 				for _, stream := range []bool{false, true} {
 					g.Sim.Reset()
 					client.body = fmt.Sprintf(toolBodies[client.name], names[0], names[1])

@@ -9,8 +9,8 @@ import (
 // ToolNamer is implemented by codecs of dialects whose providers restrict the names of
 // tools. It is optional.
 type ToolNamer interface {
-	// ToolNames returns which names of tools the target accepts.
-	ToolNames(to RequestTarget) NameRule
+	// ToolNames returns which names of tools the target accepts in a request.
+	ToolNames(r *llm.Request, to RequestTarget) NameRule
 }
 
 // SentNames are the names of tools that a request is sent with, by which the names of the

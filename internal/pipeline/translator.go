@@ -59,7 +59,7 @@ func (c *conversation) request(dst, body []byte) (_ []byte, changes []dialect.Pa
 func (c *conversation) fitNames() (changes []dialect.ParamChange) {
 	c.sent, c.names = c.decoded, nil
 	if namer, ok := c.provider.(dialect.ToolNamer); ok {
-		c.sent, c.names, changes = dialect.FitToolNames(c.decoded, namer.ToolNames(c.target))
+		c.sent, c.names, changes = dialect.FitToolNames(c.decoded, namer.ToolNames(c.decoded, c.target))
 	}
 	return changes
 }
@@ -190,7 +190,7 @@ func (c *tokenCount) request(dst, body []byte) ([]byte, []dialect.ParamChange, e
 	}
 	decoded.Model = c.target.Model
 	if namer, ok := c.provider.(dialect.ToolNamer); ok {
-		decoded, _, _ = dialect.FitToolNames(decoded, namer.ToolNames(c.target))
+		decoded, _, _ = dialect.FitToolNames(decoded, namer.ToolNames(decoded, c.target))
 	}
 	return c.provider.EncodeCountRequest(dst, decoded, c.target)
 }

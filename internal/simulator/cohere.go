@@ -2,8 +2,10 @@ package simulator
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // cohereSpeech is version 2 of Cohere's protocol.
@@ -92,7 +94,9 @@ func readCohereTools(c *checker, q *turn, m map[string]any) {
 		path = at(path, "function")
 		f := c.object(tool["function"], path)
 		c.checkMembers(f, path, "name", "description", "parameters")
-		q.addTool(c.filled(f, "name", path), any(c.child(f, "parameters", path)))
+		name := c.filled(f, "name", path)
+		checkCohereName(c, name, at(path, "name"))
+		q.addTool(name, any(c.child(f, "parameters", path)))
 	}
 	switch c.word(m, "tool_choice", "", "REQUIRED", "NONE") {
 	case "REQUIRED":
@@ -105,6 +109,16 @@ func readCohereTools(c *checker, q *turn, m map[string]any) {
 	}
 	if q.format != "" && len(q.tools) > 0 {
 		c.fail("response_format", "response_format is not supported with tools")
+	}
+}
+
+var cohereName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`) })
+
+// checkCohereName records a mistake for a name that no tool may have.
+// https://docs.cohere.com/reference/errors
+func checkCohereName(c *checker, name, path string) {
+	if !cohereName().MatchString(name) {
+		c.fail(path, "tool names can only contain certain characters (A-Za-z0-9_) and can't begin with a digit (provided name: '%s').", name)
 	}
 }
 
@@ -194,7 +208,9 @@ func readCohereCalls(c *checker, q *turn, m map[string]any, path string, calls *
 		if _, ok := arguments.(map[string]any); !ok {
 			c.fail(where, "arguments must be the JSON of an object")
 		}
-		q.seen.Calls = append(q.seen.Calls, ReportedCall{ID: id, Name: c.filled(f, "name", where), Arguments: arguments})
+		name := c.filled(f, "name", where)
+		checkCohereName(c, name, at(where, "name"))
+		q.seen.Calls = append(q.seen.Calls, ReportedCall{ID: id, Name: name, Arguments: arguments})
 		calls.call(id)
 	}
 	if len(list) == 0 && m["content"] == nil {

@@ -10,7 +10,7 @@ import (
 
 // ToolNames implements dialect.ToolNamer. The rule is the vendor's, which others share.
 // https://platform.openai.com/docs/api-reference/chat/create#chat-create-tools
-func (Dialect) ToolNames(dialect.RequestTarget) dialect.NameRule {
+func (Dialect) ToolNames(*llm.Request, dialect.RequestTarget) dialect.NameRule {
 	return dialect.NameRule{Max: 64, Others: "_-"}
 }
 

@@ -11,6 +11,12 @@ var (
 	noArguments = json.RawMessage(`{"type":"object","properties":{}}`)
 )
 
+// ToolNames implements dialect.ToolNamer. The vendor documents no length.
+// https://docs.cohere.com/reference/errors (tool names)
+func (Dialect) ToolNames(*llm.Request, dialect.RequestTarget) dialect.NameRule {
+	return dialect.NameRule{Others: "_", Letter: true}
+}
+
 // writeTools writes the tools and the tool choice.
 // https://docs.cohere.com/docs/tool-use-overview
 func (e *requestEncoder) writeTools() error {

@@ -152,8 +152,8 @@ func (w *requestEncoder) toolList() {
 
 // ToolNames implements dialect.ToolNamer.
 // https://ai.google.dev/api/caching#FunctionDeclaration
-func (Dialect) ToolNames(dialect.RequestTarget) dialect.NameRule {
-	return dialect.NameRule{Max: maxName, Others: "_.:-"}
+func (Dialect) ToolNames(*llm.Request, dialect.RequestTarget) dialect.NameRule {
+	return dialect.NameRule{Max: maxName, Others: "_.:-", Letter: true}
 }
 
 func (w *requestEncoder) function(t *llm.Tool) {

@@ -213,7 +213,7 @@ func versioned(kind string) bool {
 
 // ToolNames implements dialect.ToolNamer.
 // https://docs.claude.com/en/api/messages (tools.name: ^[a-zA-Z0-9_-]{1,128}$)
-func (Dialect) ToolNames(dialect.RequestTarget) dialect.NameRule {
+func (Dialect) ToolNames(*llm.Request, dialect.RequestTarget) dialect.NameRule {
 	return dialect.NameRule{Max: maxName, Others: "_-"}
 }
 

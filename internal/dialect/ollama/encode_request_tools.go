@@ -12,6 +12,13 @@ var (
 	freeText    = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}`)
 )
 
+// ToolNames implements dialect.ToolNamer. The vendor documents no rule: names go into the
+// prompt as they are.
+// https://docs.ollama.com/api/chat
+func (Dialect) ToolNames(*llm.Request, dialect.RequestTarget) dialect.NameRule {
+	return dialect.NameRule{Any: true}
+}
+
 // writeTools writes the tools. The protocol has no tool choice: a choice is applied
 // by sending only the tools that it allows.
 // https://docs.ollama.com/capabilities/tool-calling

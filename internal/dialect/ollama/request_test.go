@@ -3,6 +3,7 @@ package ollama_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -177,6 +178,16 @@ func TestEmbeddings(t *testing.T) {
 	for _, body := range []string{``, `{}`, `{"error":"no"}`} {
 		if got, err := form.Response(nil, []byte(body), nil, target); err == nil {
 			t.Errorf("Response(%s) = %s, want an error", body, got)
+		}
+	}
+}
+
+// Ollama documents no rule for names of tools, so they are sent as they are.
+func TestToolNamesAreSentAsTheyAre(t *testing.T) {
+	for _, name := range []string{"docs.readText", "1c probe", strings.Repeat("x", 200)} {
+		r := &llm.Request{Tools: []llm.Tool{{Name: name}}}
+		if sent, names, _ := dialect.FitToolNames(r, ollama.Dialect{}.ToolNames(r, dialect.RequestTarget{})); sent != r || names != nil {
+			t.Errorf("%q is sent as %q", name, sent.Tools[0].Name)
 		}
 	}
 }

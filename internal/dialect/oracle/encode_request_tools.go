@@ -14,6 +14,20 @@ var (
 	freeText    = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}`)
 )
 
+// toolNames are the rules of the formats for names of tools.
+//
+//   - https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/datatypes/FunctionDefinition
+//   - https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/datatypes/CohereTool
+var toolNames = map[bool]dialect.NameRule{
+	false: {Max: 64, Others: "_-"},
+	true:  {Others: "_", Letter: true}, // COHERE
+}
+
+// ToolNames implements dialect.ToolNamer.
+func (Dialect) ToolNames(r *llm.Request, to dialect.RequestTarget) dialect.NameRule {
+	return toolNames[isCohere(r, to)]
+}
+
 // writeTools writes the tools and the tool choice.
 func (e *requestEncoder) writeTools() error {
 	list := e.offered()

@@ -377,6 +377,6 @@ func spaceOfTool(r *llm.Request, name string) *namespace {
 
 // ToolNames implements dialect.ToolNamer.
 // https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
-func (Dialect) ToolNames(dialect.RequestTarget) dialect.NameRule {
+func (Dialect) ToolNames(*llm.Request, dialect.RequestTarget) dialect.NameRule {
 	return dialect.NameRule{Max: 64, Others: "_-"}
 }
