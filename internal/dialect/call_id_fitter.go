@@ -79,9 +79,9 @@ func (f *CallIDFitter) Fit(object []byte, members ...string) []byte {
 	return object
 }
 
-// FitWithin returns object with the ids in members of one of its members: of an object, or of
+// FitInner returns object with the ids in members of one of its members: of an object, or of
 // each element of a list.
-func (f *CallIDFitter) FitWithin(object []byte, outer string, members ...string) []byte {
+func (f *CallIDFitter) FitInner(object []byte, outer string, members ...string) []byte {
 	if f == nil {
 		return object
 	}
@@ -90,7 +90,7 @@ func (f *CallIDFitter) FitWithin(object []byte, outer string, members ...string)
 		if v.Kind() != jsonedit.Array {
 			return fit(v)
 		}
-		fitted, _ := ReplaceElements(v, fit)
+		fitted, _ := replaceElements(v, fit)
 		return fitted
 	})
 }

@@ -34,16 +34,16 @@ func EditElements(body *jsonedit.Doc, list, within string, place func(jsonedit.V
 	if within != "" {
 		outer = func(e jsonedit.Value) []byte { return siftNested(e, within, place) }
 	}
-	sifted, changed := ReplaceElements(v, outer)
+	sifted, changed := replaceElements(v, outer)
 	if !changed {
 		return nil
 	}
 	return []jsonedit.Edit{{Name: list, Value: sifted}}
 }
 
-// ReplaceElements returns the array with each element replaced by the result of place, as
-// [EditElements] does.
-func ReplaceElements(list jsonedit.Value, place func(jsonedit.Value) []byte) (out []byte, changed bool) {
+// replaceElements returns the array with each element replaced by the result of place, as
+// EditElements does.
+func replaceElements(list jsonedit.Value, place func(jsonedit.Value) []byte) (out []byte, changed bool) {
 	var b jsonedit.Builder
 	b.Open('[')
 	for e := range list.Elements() {
@@ -61,7 +61,7 @@ func ReplaceElements(list jsonedit.Value, place func(jsonedit.Value) []byte) (ou
 // the list is left.
 func siftNested(e jsonedit.Value, within string, place func(jsonedit.Value) []byte) []byte {
 	list, _ := e.Get(within)
-	sifted, changed := ReplaceElements(list, place)
+	sifted, changed := replaceElements(list, place)
 	var d jsonedit.Doc
 	switch {
 	case !changed, d.Scan(e.Raw()) != nil:

@@ -269,8 +269,7 @@ func contains(list []string, s string) bool {
 type ForeignContentCleaner interface {
 	// Clean returns the edits that remove content which only models of other
 	// vendors, or other providers than the target, understand, and that replace ids of calls
-	// which the target refuses. Most bodies need none. The changes are those that a client
-	// is told.
+	// which the target refuses, and the changes to report. Most bodies need none.
 	Clean(body *jsonedit.Doc, to RequestTarget) ([]jsonedit.Edit, []ParamChange)
 }
 

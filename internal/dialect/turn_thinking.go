@@ -93,8 +93,8 @@ func hasResult(parts []llm.Part) bool {
 	return false
 }
 
-// Blocks says how the blocks of a dialect's messages are told apart: by the text of the member
-// Type, or by the name of their only member if it is empty.
+// Blocks says where the blocks of a dialect's messages have their kind: in the text of the member
+// Type, or in the name of their only member if it is empty.
 type Blocks struct {
 	Type     string
 	Result   string
@@ -187,7 +187,7 @@ func WithoutClearThinking(raw []byte) []byte {
 		return raw
 	}
 	list, _ := d.Find("edits")
-	kept, changed := ReplaceElements(list, func(edit jsonedit.Value) []byte {
+	kept, changed := replaceElements(list, func(edit jsonedit.Value) []byte {
 		of, _ := edit.Get("type")
 		if kind, _ := of.Text(); strings.HasPrefix(kind, "clear_thinking_") {
 			return nil

@@ -57,7 +57,7 @@ func (c *cleaner) message(m jsonedit.Value) []byte {
 	role, _ := m.Get("role")
 	switch word, _ := role.Text(); {
 	case word == "assistant":
-		return c.ids.FitWithin(c.assistant(m), "tool_calls", "id")
+		return c.ids.FitInner(c.assistant(m), "tool_calls", "id")
 	case word == "tool":
 		return c.ids.Fit(m.Raw(), "tool_call_id")
 	case word == "user" && len(c.held) > 0:

@@ -31,8 +31,8 @@ func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.E
 		if sources, ok := block.Get("citationsContent"); ok && cited(sources).Text == "" {
 			return nil
 		}
-		raw := ids.FitWithin(block.Raw(), "toolUse", "toolUseId")
-		return ids.FitWithin(raw, "toolResult", "toolUseId")
+		raw := ids.FitInner(block.Raw(), "toolUse", "toolUseId")
+		return ids.FitInner(raw, "toolResult", "toolUseId")
 	})...)
 	return edits, append(changes, ids.Changes("messages")...)
 }
@@ -69,7 +69,7 @@ func disableThinking(body *jsonedit.Doc, m model) ([]jsonedit.Edit, []dialect.Pa
 		[]dialect.ParamChange{{Name: additionalFields + ".thinking", Outcome: dialect.Adapted, Note: dialect.ThinkingDisabled}}
 }
 
-// blockKinds tells blocks of messages apart.
+// blockKinds are the kinds of blocks that matter for thinking.
 var blockKinds = dialect.Blocks{Result: "toolResult", Thinking: []string{"reasoningContent"}, IsForeign: isForeignThinking}
 
 // sourcesBegin is the name of the blocks with sources.

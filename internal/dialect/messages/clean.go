@@ -42,7 +42,7 @@ func disableThinking(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.E
 	return edits, []dialect.ParamChange{{Name: "thinking", Outcome: dialect.Adapted, Note: dialect.ThinkingDisabled}}
 }
 
-// blockKinds tells blocks of messages apart.
+// blockKinds are the kinds of blocks that matter for thinking.
 var blockKinds = dialect.Blocks{Type: "type", Result: "tool_result", Thinking: []string{"thinking", "redacted_thinking"}, IsForeign: isForeignThinking}
 
 func textOf(v jsonedit.Value, name string) string {
