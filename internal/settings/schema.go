@@ -78,7 +78,11 @@ func orNull(object map[string]any) {
 		}
 		description := p.(map[string]any)["description"]
 		delete(p.(map[string]any), "description")
-		either := map[string]any{"anyOf": []any{p, map[string]any{"type": "null"}}}
+		forms := []any{p, map[string]any{"type": "null"}}
+		if name == budgetField {
+			forms = append(forms, otherBudgetForm(p.(map[string]any)))
+		}
+		either := map[string]any{"anyOf": forms}
 		if description != nil {
 			either["description"] = description
 		}
@@ -96,6 +100,11 @@ func checkSchema(root ast.Node) *fault {
 	if doc == nil {
 		return nil
 	}
+	if sections, ok := doc.(map[string]any); ok {
+		for name, section := range sections {
+			normaliseBudgets(section, name == "workspaces" || name == "integrations")
+		}
+	}
 	d, result := form(), new(huma.ValidateResult)
 	huma.Validate(d.known, d.root, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, doc, result)
 	if len(result.Errors) == 0 {
@@ -106,6 +115,42 @@ func checkSchema(root ast.Node) *fault {
 		return at(result.Errors[0], "")
 	}
 	return at(errors.New(e.Message), "%s", e.Location)
+}
+
+// budgetField is the field with the budgets of an object: one, or a list of them.
+const budgetField = "usage_limits"
+
+// otherBudgetForm returns the schema of a list of budgets for that of a budget, and of a
+// budget for that of a list.
+func otherBudgetForm(schema map[string]any) any {
+	if items, ok := schema["items"]; ok {
+		return items
+	}
+	return map[string]any{"type": "array", "items": schema, "minItems": 1, "maxItems": 1}
+}
+
+// normaliseBudgets replaces the budgets in v in the other form than the schema has, which
+// for many is a list.
+func normaliseBudgets(v any, many bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			normaliseBudgets(item, many)
+		}
+	case map[string]any:
+		for name, inner := range v {
+			list, isList := inner.([]any)
+			_, isObject := inner.(map[string]any)
+			switch {
+			case name != budgetField:
+				normaliseBudgets(inner, many)
+			case many && isObject:
+				v[name] = []any{inner}
+			case !many && isList && len(list) == 1:
+				v[name] = list[0]
+			}
+		}
+	}
 }
 
 // withoutNull removes properties that are null.

@@ -1,6 +1,11 @@
 package settings
 
-import "modelgate/internal/quota"
+import (
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"modelgate/internal/quota"
+)
 
 // The following types are control-plane objects in a file. They refer to one another by
 // slugs, users by e-mail addresses and keys by hashes, because ids differ between
@@ -14,15 +19,15 @@ type Organisation struct {
 
 // Workspace is a part of the organisation.
 type Workspace struct {
-	Slug             string  `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
-	Name             string  `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
-	Icon             string  `json:"icon,omitempty" maxLength:"255"`
-	Description      string  `json:"description,omitempty" maxLength:"1024"`
-	Defaults         Object  `json:"defaults,omitempty" doc:"metadata, input_guardrails and output_guardrails of requests without their own"`
-	Settings         Object  `json:"settings,omitempty"`
-	SecuritySettings Object  `json:"security_settings,omitempty" doc:"Permissions of roles"`
-	UsageLimits      []Usage `json:"usage_limits,omitempty" maxItems:"10"`
-	RateLimits       []Rate  `json:"rate_limits,omitempty" maxItems:"11"`
+	Slug             string `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
+	Name             string `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
+	Icon             string `json:"icon,omitempty" maxLength:"255"`
+	Description      string `json:"description,omitempty" maxLength:"1024"`
+	Defaults         Object `json:"defaults,omitempty" doc:"metadata, input_guardrails and output_guardrails of requests without their own"`
+	Settings         Object `json:"settings,omitempty"`
+	SecuritySettings Object `json:"security_settings,omitempty" doc:"Permissions of roles"`
+	UsageLimits      Usages `json:"usage_limits,omitempty" maxItems:"10"`
+	RateLimits       []Rate `json:"rate_limits,omitempty" maxItems:"11"`
 }
 
 // Member is a user of the organisation. Passwords are not in files.
@@ -122,9 +127,9 @@ type SecretMapping struct {
 
 // DefaultAccess is the access of every workspace to an integration.
 type DefaultAccess struct {
-	Enabled     bool    `json:"enabled,omitempty"`
-	UsageLimits []Usage `json:"usage_limits,omitempty" maxItems:"10"`
-	RateLimits  []Rate  `json:"rate_limits,omitempty" maxItems:"11"`
+	Enabled     bool   `json:"enabled,omitempty"`
+	UsageLimits Usages `json:"usage_limits,omitempty" maxItems:"10"`
+	RateLimits  []Rate `json:"rate_limits,omitempty" maxItems:"11"`
 }
 
 // IntegrationModel is the configuration of a model in an integration.
@@ -142,10 +147,10 @@ type IntegrationModel struct {
 
 // Grant is the access of a workspace to an integration, with its limits.
 type Grant struct {
-	Workspace   string  `json:"workspace" minLength:"1" maxLength:"255" doc:"Slug"`
-	Disabled    bool    `json:"disabled,omitempty"`
-	UsageLimits []Usage `json:"usage_limits,omitempty" maxItems:"10"`
-	RateLimits  []Rate  `json:"rate_limits,omitempty" maxItems:"11"`
+	Workspace   string `json:"workspace" minLength:"1" maxLength:"255" doc:"Slug"`
+	Disabled    bool   `json:"disabled,omitempty"`
+	UsageLimits Usages `json:"usage_limits,omitempty" maxItems:"10"`
+	RateLimits  []Rate `json:"rate_limits,omitempty" maxItems:"11"`
 
 	CreateProvider *bool `json:"create_default_provider,omitempty" doc:"false creates no provider in a workspace without one of the integration"`
 }
@@ -160,6 +165,45 @@ type Deployment struct {
 	Workspaces   []string `json:"workspaces,omitempty" maxItems:"1000" doc:"Slugs; defaults to all"`
 	AuthSettings Object   `json:"auth_settings,omitempty"`
 	ClientSHA256 string   `json:"client_sha256" pattern:"^[0-9a-f]{64}$" doc:"Hash of the secret with which it authenticates"`
+}
+
+// Usages are the budgets of an object that may have several. In a file they may be one
+// mapping.
+type Usages []Usage
+
+// UnmarshalYAML reads a list of budgets, or one.
+func (u *Usages) UnmarshalYAML(n ast.Node) error {
+	list, err := readUsages(n)
+	*u = list
+	return err
+}
+
+// UnmarshalYAML reads a budget, or a list of one.
+func (u *Usage) UnmarshalYAML(n ast.Node) error {
+	list, err := readUsages(n)
+	switch {
+	case err != nil:
+		return err
+	case len(list) != 1:
+		return wrongValue(n, "must be one budget: this object has no more")
+	}
+	*u = list[0]
+	return nil
+}
+
+func readUsages(n ast.Node) (list []Usage, err error) {
+	type plain Usage // without methods
+	if _, many := n.(*ast.SequenceNode); !many {
+		var one plain
+		err = yaml.NodeToValue(n, &one, yaml.Strict())
+		return []Usage{Usage(one)}, err
+	}
+	var all []plain
+	err = yaml.NodeToValue(n, &all, yaml.Strict())
+	for _, one := range all {
+		list = append(list, Usage(one))
+	}
+	return list, err
 }
 
 // Usage is a budget without its usage, which is not in files.

@@ -227,10 +227,10 @@ func (p *plan) grants(path string, want *settings.Integration, row store.Integra
 		if g.Integration, g.Workspace, g.Enabled = row.ID, id, !v.Disabled; !known {
 			g.Status = store.Active
 		}
-		if g.UsageLimits, err = p.budgets(v.UsageLimits, g.UsageLimits); err != nil {
+		if g.UsageLimits, err = p.budgets(fmt.Sprintf("workspaces[%d].usage_limits", i), v.UsageLimits, g.UsageLimits); err != nil {
 			return nil, err
 		}
-		if g.RateLimits, err = limit(v.RateLimits); err != nil {
+		if g.RateLimits, err = limit(fmt.Sprintf("workspaces[%d].rate_limits", i), v.RateLimits); err != nil {
 			return nil, err
 		}
 		of, err := limits.Compare(store.GrantBudget, store.GrantID(g.Integration, g.Workspace), &old, &g, integrations.GrantLimits)

@@ -207,10 +207,10 @@ func (p *plan) describe(path string, want *settings.Integration, row *store.Inte
 		g = new(settings.DefaultAccess)
 	}
 	row.GlobalEnabled = g.Enabled
-	if row.GlobalUsageLimits, err = p.budgets(g.UsageLimits, row.GlobalUsageLimits); err != nil {
+	if row.GlobalUsageLimits, err = p.budgets("global.usage_limits", g.UsageLimits, row.GlobalUsageLimits); err != nil {
 		return err
 	}
-	row.GlobalRateLimits, err = limit(g.RateLimits)
+	row.GlobalRateLimits, err = limit("global.rate_limits", g.RateLimits)
 	return err
 }
 

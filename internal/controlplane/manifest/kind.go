@@ -192,6 +192,9 @@ func (p *plan) fault(path string, err error) error {
 		return e
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		if problem, ok := strings.CutPrefix(e.Message, e.Param+" "); ok && strings.Contains(e.Param, "_limits") {
+			return p.file.ErrorAt(path+"."+e.Param, errors.New(problem))
+		}
 		return p.file.ErrorAt(path, errors.New(e.Message))
 	}
 	return p.file.ErrorAt(path, err)

@@ -127,10 +127,10 @@ func (p *plan) workspace(path string, want *settings.Workspace, old *store.Works
 	}
 	row.Defaults, row.Settings = json.RawMessage(orEmpty(defaults, "{}")), json.RawMessage(orEmpty(want.Settings, "{}"))
 	row.SecuritySettings = json.RawMessage(orEmpty(want.SecuritySettings, "{}"))
-	if row.UsageLimits, err = p.budgets(want.UsageLimits, row.UsageLimits); err != nil {
+	if row.UsageLimits, err = p.budgets("usage_limits", want.UsageLimits, row.UsageLimits); err != nil {
 		return nil, err
 	}
-	if row.RateLimits, err = limit(want.RateLimits); err != nil {
+	if row.RateLimits, err = limit("rate_limits", want.RateLimits); err != nil {
 		return nil, err
 	}
 	of, err := limits.Compare(store.WorkspaceBudget, row.ID, &before, &row, workspaces.Limits)
@@ -140,8 +140,9 @@ func (p *plan) workspace(path string, want *settings.Workspace, old *store.Works
 	return saveLimited(save(row, old, (*store.Tx).CreateWorkspace, (*store.Tx).UpdateWorkspace), of), nil
 }
 
-// budgets returns the stored form of budgets that replace old.
-func (p *plan) budgets(want []settings.Usage, old json.RawMessage) (json.RawMessage, error) {
+// budgets returns the stored form of budgets that replace old. Field is their name below
+// the object, for errors.
+func (p *plan) budgets(field string, want []settings.Usage, old json.RawMessage) (json.RawMessage, error) {
 	before, err := limits.ReadUsages(old)
 	if err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ func (p *plan) budgets(want []settings.Usage, old json.RawMessage) (json.RawMess
 	for i, u := range want {
 		list[i] = input(u)
 	}
-	out, err := limits.ApplyAll("usage_limits", list, before, p.now)
+	out, err := limits.ApplyAll(field, list, before, p.now)
 	return out.JSON(), err
 }
 
@@ -183,10 +184,11 @@ func input(u settings.Usage) limits.BudgetInput {
 	return in
 }
 
-// limit returns the stored form of the rate limits of an object other than a key.
-func limit(want []settings.Rate) (json.RawMessage, error) {
+// limit returns the stored form of the rate limits of an object other than a key. Field is
+// their name below the object, for errors.
+func limit(field string, want []settings.Rate) (json.RawMessage, error) {
 	list := limits.Rates(want)
-	return list.JSON(), list.Check("rate_limits")
+	return list.JSON(), list.Check(field)
 }
 
 var memberKind = kind[settings.Member, store.User]{

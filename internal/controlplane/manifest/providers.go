@@ -58,7 +58,7 @@ func (p *plan) provider(path string, want *settings.Provider, old *store.Provide
 	if row.Status == store.Exhausted && relieved {
 		row.Status = store.Active
 	}
-	if row.RateLimits, err = limit(want.RateLimits); err != nil {
+	if row.RateLimits, err = limit("rate_limits", want.RateLimits); err != nil {
 		return nil, err
 	}
 	of, err := limits.Compare(store.ProviderBudget, row.ID, &before, &row, providers.Limits)

@@ -38,7 +38,10 @@ func (a *API) checkBody(r *http.Request, route *Route, c *Caller) error {
 	if err := checkNulls(c.body, route.keptByNull); err != nil || route.Open || route.Data {
 		return err
 	}
-	return a.Off.checkBody(c.Identity, c.body)
+	if err := a.Off.checkBody(c.Identity, c.body); err != nil {
+		return err
+	}
+	return route.normaliseBudgets(r, c)
 }
 
 // bodyCopies is the number of copies of a body in memory while its route runs: as read,

@@ -25,6 +25,7 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 		r.keptByNull = keptByNull(reflect.TypeFor[In]())
 	}
 	r.lists = listParams(reflect.TypeFor[In]())
+	r.budgets = budgetFormOf(reflect.TypeFor[In]())
 	if r.Form {
 		r.fields = bodyFields(reflect.TypeFor[In]())
 	}

@@ -179,6 +179,7 @@ type Route struct {
 
 	lists      []string // query parameters that may be repeated
 	fields     []string // of a form: members of the body
+	budgets    budgetForm
 	paged      bool     // a list, whose pages are selected by parameters
 	keptByNull []string // of a PUT: the fields in its body that null leaves unchanged
 }
