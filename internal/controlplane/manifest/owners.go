@@ -140,8 +140,7 @@ func (p *plan) workspace(path string, want *settings.Workspace, old *store.Works
 	return saveLimited(save(row, old, (*store.Tx).CreateWorkspace, (*store.Tx).UpdateWorkspace), of), nil
 }
 
-// budgets returns the stored form of budgets that replace old. Field is their name below
-// the object, for errors.
+// budgets returns the stored form of budgets that replace old. Field is for errors.
 func (p *plan) budgets(field string, want []settings.Usage, old json.RawMessage) (json.RawMessage, error) {
 	before, err := limits.ReadUsages(old)
 	if err != nil {
@@ -184,8 +183,7 @@ func input(u settings.Usage) limits.BudgetInput {
 	return in
 }
 
-// limit returns the stored form of the rate limits of an object other than a key. Field is
-// their name below the object, for errors.
+// limit returns the stored form of rate limits, except a key's. Field is for errors.
 func limit(field string, want []settings.Rate) (json.RawMessage, error) {
 	list := limits.Rates(want)
 	return list.JSON(), list.Check(field)
