@@ -38,6 +38,7 @@ const (
 	UpstreamTimeout
 	HeadersTooLarge
 	UpgradeRefused
+	StateChanged
 )
 
 var kinds = [...]struct {
@@ -62,6 +63,7 @@ var kinds = [...]struct {
 	UpstreamFailed:   {http.StatusBadGateway, "upstream_error", "upstream_failed"},
 	Unavailable:      {http.StatusServiceUnavailable, "server_error", "unavailable"},
 	UpstreamTimeout:  {http.StatusGatewayTimeout, "upstream_error", "upstream_timeout"},
+	StateChanged:     {http.StatusPreconditionFailed, "invalid_request_error", "precondition_failed"},
 	UpgradeRefused:   {http.StatusUpgradeRequired, "invalid_request_error", "websocket_unsupported"},
 	HeadersTooLarge:  {http.StatusRequestHeaderFieldsTooLarge, "invalid_request_error", "request_headers_too_large"},
 }

@@ -30,6 +30,7 @@ type limitsInput struct {
 	Owner     string `query:"owner" enum:"key,user,workspace,provider,integration,policy" default:"key"`
 	ID        string `query:"id" maxLength:"320" doc:"Id, slug of a workspace, provider or integration, or e-mail address of a user. Without one, the key of the request or its user."`
 	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug of the provider's workspace, which organisation keys need for a slug, or of one that has the integration"`
+	route.LongPaging
 }
 
 // limitState is a limit and its use. Amounts are requests, tokens or dollars.
@@ -81,7 +82,7 @@ func listLimits(a *route.API) func(context.Context, *route.Caller, *limitsInput)
 				Used: l.Units(s.Used), Reserved: l.Units(s.Held), Remaining: l.Units(s.Left(l)), Reset: route.Time(s.Reset), AtMost: l.OvershootUnits(s),
 			}
 		}
-		return route.ListOf(out, len(out)), nil
+		return route.PageOf(out, in.LongPaging, nil, func(s limitState) limitState { return s })
 	}
 }
 

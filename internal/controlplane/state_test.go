@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/store"
 )
 
@@ -19,7 +21,7 @@ var versioned = []struct {
 	put, remove, confirm string // bodies; an empty put changes nothing, an empty remove is not a route
 }{
 	{"config", "/configs", `{"name":"one","config":{"provider":"@openai"}}`, "/configs/", `{"name":"two"}`, "/configs/", ""},
-	{"guardrail", "/guardrails", `{"name":"one","checks":[{"id":"default.contains"}],"actions":{"deny":true}}`, "/guardrails/", `{"name":"two"}`, "/guardrails/", ""},
+	{"guardrail", "/guardrails", `{"name":"one","checks":[{"id":"default.wordCount","parameters":{"maxWords":9}}],"actions":{"deny":true}}`, "/guardrails/", `{"name":"two"}`, "/guardrails/", ""},
 	{"rate-limit policy", "/policies/rate-limits", `{` + everyKey + `,"type":"tokens","unit":"rpd","value":5}`, "/policies/rate-limits/", `{"name":"two"}`, "/policies/rate-limits/", ""},
 	{"usage-limit policy", "/policies/usage-limits", `{` + everyKey + `,"type":"tokens","credit_limit":500}`, "/policies/usage-limits/", `{"name":"two"}`, "/policies/usage-limits/", ""},
 	{"deployment", "/deployments", `{"name":"one"}`, "/deployments/", `{"name":"two"}`, "/deployments/", ""},
@@ -28,10 +30,16 @@ var versioned = []struct {
 	{"secret reference", "/secret-references", `{"name":"one","manager_type":"hashicorp_vault","auth_config":{"type":"token","address":"https://vault.example.com","token":"a-token-of-length"},"secret_path":"kv/a"}`, "/secret-references/", `{"name":"two"}`, "/secret-references/", ""},
 	{"integration", "/integrations", `{"name":"one","ai_provider_id":"openai","key":"sk-of-some-length"}`, "/integrations/", `{"name":"two"}`, "/integrations/", ""},
 	{"virtual key", "/virtual-keys", `{"name":"one","provider":"openai","key":"sk-of-some-length"}`, "/virtual-keys/", `{"note":"two"}`, "/virtual-keys/", ""},
+	{"prompt", "/prompts", `{"name":"one","workspace_id":"default","string":"Hello","parameters":{},"model":"m"}`, "/prompts/", `{"name":"two"}`, "/prompts/", ""},
+	{"partial", "/prompts/partials", `{"name":"one","workspace_id":"default","string":"Hello"}`, "/prompts/partials/", `{"string":"two"}`, "/prompts/partials/", ""},
+	{"label", "/labels", `{"name":"one","workspace_id":"default"}`, "/labels/", `{"name":"two"}`, "/labels/", ""},
+	{"collection", "/collections", `{"name":"one","workspace_id":"default"}`, "/collections/", `{"name":"two"}`, "/collections/", ""},
+	{"guardrail credential", "/guardrail-credentials", `{"partner":"lakera","workspace_id":"default","credentials":{"apiKey":"k-0123456789"}}`, "/guardrail-credentials/", `{"credentials":{"apiKey":"k-9876543210"}}`, "/guardrail-credentials/", ""},
 }
 
 func TestAChangeOfAStateThatIsGoneIsRefused(t *testing.T) {
 	b := routetest.New(t, controlplane.Add)
+	b.API.Guardrails = checks.New(checks.Services{})
 	c := b.Root()
 	for _, tt := range versioned {
 		t.Run(tt.name, func(t *testing.T) {
@@ -46,7 +54,7 @@ func TestAChangeOfAStateThatIsGoneIsRefused(t *testing.T) {
 			call := func(state string) routetest.Response {
 				return c.CallWith("DELETE", tt.remove+ref, tt.confirm, http.Header{"If-Match": {state}})
 			}
-			if a := call(`"2026-05-01T00:00:00.000Z"`); a.Status != 409 || !strings.Contains(a.Body, "AB07") {
+			if a := call(`"2026-05-01T00:00:00.000Z"`); a.Status != 412 || !strings.Contains(a.Body, "AB07") {
 				t.Errorf("taking another state away: %d %s", a.Status, a.Body)
 			}
 			if a := call(read); a.Status != 200 {
@@ -73,7 +81,7 @@ func TestAChangeOfAnOldStateIsRefusedWhereNothingIsTakenAway(t *testing.T) {
 			body = `{"workspaces":[],"override_existing_workspace_access":true}`
 		}
 		read := stateOf(t, c, "/integrations/i")
-		for i, want := range []int{200, 409} {
+		for i, want := range []int{200, 412} {
 			if a := c.CallWith("PUT", path, body, http.Header{"If-Match": {read}}); a.Status != want {
 				t.Errorf("change %d of %s: %d %s, want %d", i, path, a.Status, a.Body, want)
 			}
@@ -87,20 +95,24 @@ func changesOnce(t *testing.T, b *routetest.Bench, c *routetest.Caller, path, fi
 	b.Clock = b.Clock.Add(time.Second)
 	read := stateOf(t, c, path)
 	before := b.Changes()
+	tag := ""
 	for i, tt := range []struct {
 		state, body string
 		want        int
-	}{{"2026-05-01T00:00:00.000Z", first, 409}, {"soon", first, 409}, {read, first, 200}, {read, second, 409}} {
+	}{{"2026-05-01T00:00:00.000Z", first, 412}, {"soon", first, 412}, {read, first, 200}, {read, second, 412}} {
 		a := c.CallWith("PUT", path, tt.body, http.Header{"If-Match": {tt.state}})
-		if a.Status != tt.want || tt.want == 409 && !strings.Contains(a.Body, "AB07") {
+		if tag = cmp.Or(a.Header.Get("Etag"), tag); a.Status == 200 && (a.Header.Get("Etag") == "" || !strings.Contains(a.Body, strings.Trim(tag, `"`))) {
+			t.Errorf("PUT %s: ETag %q, %s, want that of the object", path, tag, a.Body)
+		}
+		if a.Status != tt.want || tt.want == 412 && !strings.Contains(a.Body, "AB07") {
 			t.Errorf("PUT %s, %d, of %s: %d %s, want %d", path, i, tt.state, a.Status, a.Body, tt.want)
 		}
 	}
 	if n := b.Changes() - before; n != 1 {
 		t.Errorf("%s was changed %d times, want once", path, n)
 	}
-	if now := stateOf(t, c, path); now == read {
-		t.Errorf("%s is as it was read after a change at the same moment: %s", path, now)
+	if now := stateOf(t, c, path); now == read || tag != `"`+now+`"` {
+		t.Errorf("%s is of %s after a change of %s, which had the ETag %s", path, now, read, tag)
 	}
 }
 
@@ -130,7 +142,7 @@ func TestAStateIsNotTakenWhereNothingLooksAtIt(t *testing.T) {
 		if r.Versioned {
 			versioned++
 		}
-		if r.Tag == "Prompts" || r.Resource == "session" { // their versions never change; sessions and passwords show no state
+		if r.Resource == "session" { // sessions and passwords show no state
 			continue
 		}
 		if r.Versioned != (r.Resource != "" && (r.Method == "PUT" || r.Method == "DELETE" || r.Name == "rotate-key") && r.Name != "cancel-invite" && r.Name != "label-guardrail-result" && r.Name != "delete-keys") {

@@ -45,8 +45,8 @@ func TestUpdatesReturnTheObjectWithItsETag(t *testing.T) {
 			t.Errorf("PUT %s: ETag %s after %s", path, next, tag)
 		}
 		for _, old := range []string{tag, "W/" + tag} {
-			if late := root.CallWith("PUT", path, tt.update, http.Header{"If-Match": {old}}); late.Status != http.StatusConflict || late.Header.Get("Etag") != "" {
-				t.Errorf("PUT %s with the ETag %s of an earlier state: %d %s, want 409", path, old, late.Status, late.Body)
+			if late := root.CallWith("PUT", path, tt.update, http.Header{"If-Match": {old}}); late.Status != http.StatusPreconditionFailed || late.Header.Get("Etag") != "" {
+				t.Errorf("PUT %s with the ETag %s of an earlier state: %d %s, want 412", path, old, late.Status, late.Body)
 			}
 		}
 		if again := root.CallWith("PUT", path, tt.update, http.Header{"If-Match": {"W/" + changed.Header.Get("Etag")}}); again.Status != http.StatusOK {

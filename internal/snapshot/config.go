@@ -131,7 +131,7 @@ func (s *Snapshot) Config(workspace, ref string) (*Config, bool) {
 }
 
 // cutVersion splits a reference such as pc-x@3. It returns false if ref names no version.
-// References may be whole configs, so it looks at their end first.
+// References may be inline configs, so it looks at their end first.
 func cutVersion(ref string) (name string, number int64, ok bool) {
 	if ref == "" || ref[len(ref)-1] < '0' || ref[len(ref)-1] > '9' {
 		return "", 0, false

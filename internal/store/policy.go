@@ -76,7 +76,7 @@ var policyTable = table[Policy]{
 type PolicyFilter struct {
 	Organisation string
 	Workspace    string // and none of the organisation as a whole
-	Kind, Status string
+	Kind         string
 	Type, Unit   string
 }
 
@@ -84,9 +84,9 @@ type PolicyFilter struct {
 // number of all.
 func (q Queries) Policies(ctx context.Context, f PolicyFilter, p Page) (list []Policy, total int, err error) {
 	return policyTable.page(ctx, q.Reader, p, `
-		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND kind = $3 AND status = $4
-			AND ($5 = '' OR type = $5) AND ($6 = '' OR unit = $6)`,
-		f.Organisation, f.Workspace, f.Kind, f.Status, f.Type, f.Unit)
+		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND kind = $3 AND `+p.state(`status = 'active'`)+`
+			AND ($4 = '' OR type = $4) AND ($5 = '' OR unit = $5)`,
+		f.Organisation, f.Workspace, f.Kind, f.Type, f.Unit)
 }
 
 // Policy returns the policy of an organisation with this kind and id.

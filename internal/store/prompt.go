@@ -105,7 +105,7 @@ func (tx *Tx) UpdatePrompt(ctx context.Context, p Prompt) error {
 }
 
 var promptVersionTable = table[PromptVersion]{
-	name: "prompt_versions", row: "version",
+	name: "prompt_versions", row: "version", order: "number DESC",
 	columns: func(v *PromptVersion) []column {
 		return []column{
 			{"id", &v.ID}, {"prompt_id", &v.Prompt}, {"number", &v.Number}, {"text", &v.Text}, {"model", &v.Model},
@@ -135,13 +135,10 @@ func scanNumber(r sqlrow.Scanner) (n int64, err error) {
 	return n, err
 }
 
-// PromptVersions returns a page of a prompt's versions, newest first.
-func (q Queries) PromptVersions(ctx context.Context, prompt string, p Page) ([]PromptVersion, error) {
-	limit, offset := p.limit()
-	return promptVersionTable.list(ctx, q.Reader, `
-		WHERE prompt_id = $1
-		ORDER BY number DESC
-		LIMIT $2 OFFSET $3`, prompt, limit, offset)
+// PromptVersions returns a page of a prompt's versions, newest first, and the number of all.
+func (q Queries) PromptVersions(ctx context.Context, prompt string, p Page) (list []PromptVersion, total int, err error) {
+	return promptVersionTable.page(ctx, q.Reader, p, `
+		WHERE prompt_id = $1`, prompt)
 }
 
 // PromptVersion returns the version of a prompt with this number.

@@ -96,7 +96,7 @@ func TestPromptsAreStoredWithTheirVersions(t *testing.T) {
 				t.Errorf("Prompts(%+v) = %v, %d, %v; want %d", filter, list, total, err, want)
 			}
 		}
-		if list, err := db.PromptVersions(ctx, "p1", store.Page{Number: 1, Size: 2}); err != nil || len(list) != 1 || list[0].Number != 1 {
+		if list, _, err := db.PromptVersions(ctx, "p1", store.Page{Number: 1, Size: 2}); err != nil || len(list) != 1 || list[0].Number != 1 {
 			t.Errorf("the second page of versions: %v, %v", list, err)
 		}
 		if err := db.Update(ctx, nil, func(tx *store.Tx) error { return tx.CreatePrompt(ctx, p, sampleVersion("p1", 9)) }); apierr.From(err).Kind != apierr.Conflict {
@@ -127,7 +127,7 @@ func TestVersionsMadeAtOnceAreNumberedWithoutGaps(t *testing.T) {
 			}
 		}
 		both.Wait()
-		list, err := one.PromptVersions(t.Context(), "p", store.Page{})
+		list, _, err := one.PromptVersions(t.Context(), "p", store.Page{})
 		if err != nil || len(list) != 1+2*each {
 			t.Fatalf("%d versions, %v; want %d", len(list), err, 1+2*each)
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,6 +18,7 @@ type Restorable struct {
 
 	workspace string // SQL expression of the workspace's id; empty for the organisation
 	slug      string // SQL expression of another name than the id
+	where     string // SQL condition of the rows of the kind; empty for all of the table
 
 	// within are conditions that what contains the object is active.
 	within []container
@@ -27,6 +29,7 @@ type container struct{ name, active string }
 var (
 	inWorkspace = container{"workspace", `workspace_id = '' OR EXISTS (SELECT 1 FROM workspaces w WHERE w.id = workspace_id AND w.status = 'active')`}
 	inGrant     = container{"integration", `EXISTS (SELECT 1 FROM integrations i WHERE i.id = integration_id AND i.status = 'active')`}
+	inParent    = container{"parent_collection", `parent_id = '' OR EXISTS (SELECT 1 FROM prompt_collections c WHERE c.id = prompt_collections.parent_id AND c.status = 'active')`}
 	inFolder    = container{"collection", `collection_id = '' OR EXISTS (SELECT 1 FROM prompt_collections c WHERE c.id = collection_id AND c.status = 'active')`}
 )
 
@@ -38,17 +41,20 @@ var (
 	RestoreGuardrail   = Restorable{Name: "guardrail", table: "guardrails", rows: journal.Guardrails, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace}}
 	RestoreIntegration = Restorable{Name: "integration", table: "integrations", rows: journal.Integrations, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace}}
 	RestoreProvider    = Restorable{Name: "provider", table: "providers", rows: journal.Providers, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inGrant}}
-	RestorePrompt      = Restorable{Name: "prompt", table: "prompts", rows: journal.Prompts, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inFolder}}
+	RestorePrompt      = Restorable{Name: "prompt", table: "prompts", rows: journal.Prompts, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inFolder}, where: "kind = 'prompt'"}
+	RestorePartial     = Restorable{Name: "partial", table: "prompts", rows: journal.Prompts, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inFolder}, where: "kind = 'partial'"}
+	RestoreCollection  = Restorable{Name: "collection", table: "prompt_collections", rows: journal.Unpublished, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inParent}}
 	RestorePolicy      = Restorable{Name: "policy", table: "policies", rows: journal.Policies, workspace: "workspace_id", slug: "id", within: []container{inWorkspace}}
 )
 
 // Archived returns the id and the workspace of an archived object with this id or slug, of
 // one workspace unless within is empty.
 func (q Queries) Archived(ctx context.Context, kind Restorable, organisation, within, ref string) (id, workspace string, err error) {
+	where := cmp.Or(kind.where, "1 = 1")
 	found, err := sqlrow.List(ctx, q.Reader, "archived objects", `
 		SELECT id, `+kind.workspace+`
 		FROM `+kind.table+`
-		WHERE organisation_id = $1 AND (id = $2 OR `+kind.slug+` = $2) AND status = 'archived' AND ($3 = '' OR `+kind.workspace+` = $3)
+		WHERE organisation_id = $1 AND (id = $2 OR `+kind.slug+` = $2) AND status = 'archived' AND ($3 = '' OR `+kind.workspace+` = $3) AND `+where+`
 		LIMIT 2`, func(r sqlrow.Scanner) (pair [2]string, err error) {
 		err = r.Scan(&pair[0], &pair[1])
 		return pair, err

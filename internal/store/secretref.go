@@ -76,6 +76,9 @@ func (q Queries) SecretReferences(ctx context.Context, f SecretReferenceFilter, 
 	}
 	part, found := strings.ToLower(f.Search), list[:0]
 	for _, s := range list {
+		if !strings.Contains(s.Name, p.Name) {
+			continue
+		}
 		if strings.Contains(strings.ToLower(s.Name), part) || strings.Contains(strings.ToLower(s.Slug), part) {
 			found = append(found, s)
 		}

@@ -346,13 +346,18 @@ type version struct {
 	Object    string     `json:"object"`
 }
 
-func versions(ctx context.Context, c *route.Caller, in *Named) (*route.List[version], error) {
-	row, err := find(ctx, c, *in)
+type versionsInput struct {
+	Named
+	route.LongPaging
+}
+
+func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*route.List[version], error) {
+	row, err := find(ctx, c, in.Named)
 	if err != nil {
 		return nil, err
 	}
 	found, err := c.DB().ConfigVersions(ctx, row.ID)
-	return route.Listing(found, len(found), err, func(v store.ConfigVersion) version {
+	return route.PageOf(found, in.LongPaging, err, func(v store.ConfigVersion) version {
 		return version{v.ID, v.Config, v.Number, v.Text, v.CreatedBy, route.Time(v.CreatedAt), "config_version"}
 	})
 }

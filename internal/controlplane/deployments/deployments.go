@@ -167,7 +167,7 @@ func toResponse(d store.GatewayDeployment) item {
 
 type listInput struct {
 	Type string `query:"type" enum:"production,non-production"`
-	route.Paging
+	route.NamedPaging
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[item], error) {

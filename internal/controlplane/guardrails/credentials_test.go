@@ -60,7 +60,7 @@ func TestCredentialsOfPartnersAreStoredSealedAndShownMasked(t *testing.T) {
 	if after := b.Query(`SELECT masks FROM guardrail_credentials`)[0]; after == kept || b.Query(`SELECT sealed FROM guardrail_credentials`)[0] == sealed[0] {
 		t.Errorf("the masks were %s and are %s", kept, after)
 	}
-	if a := c.CallWith("DELETE", "/guardrail-credentials/"+made.ID, "", http.Header{"If-Match": {`"2020-04-01T00:00:00.000Z"`}}); a.Status != 409 {
+	if a := c.CallWith("DELETE", "/guardrail-credentials/"+made.ID, "", http.Header{"If-Match": {`"2020-04-01T00:00:00.000Z"`}}); a.Status != 412 {
 		t.Errorf("deleting another state: %d %s", a.Status, a.Body)
 	}
 	c.Must("DELETE", "/guardrail-credentials/"+made.ID, "", nil)

@@ -103,7 +103,12 @@ type visibleInput struct {
 	route.Paging
 }
 
-func listModules(ctx context.Context, c *route.Caller, in *visibleInput) (*route.List[Module], error) {
+type modulesInput struct {
+	Workspace string `query:"workspace_id" maxLength:"255"`
+	route.NamedPaging
+}
+
+func listModules(ctx context.Context, c *route.Caller, in *modulesInput) (*route.List[Module], error) {
 	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, err

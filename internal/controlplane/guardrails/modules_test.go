@@ -106,7 +106,7 @@ func TestAModuleInUseIsNotDeleted(t *testing.T) {
 		}
 		c.Must("DELETE", "/guardrails/"+g.ID, "", nil)
 	}
-	if a := c.CallWith("DELETE", "/guardrail-modules/"+m.ID, "", http.Header{"If-Match": {`"2026-04-01T00:00:00.000Z"`}}); a.Status != 409 || !strings.Contains(a.Body, "AB07") {
+	if a := c.CallWith("DELETE", "/guardrail-modules/"+m.ID, "", http.Header{"If-Match": {`"2026-04-01T00:00:00.000Z"`}}); a.Status != 412 || !strings.Contains(a.Body, "AB07") {
 		t.Errorf("deleting another state: %d %s", a.Status, a.Body)
 	}
 	c.Must("DELETE", "/guardrail-modules/"+m.Slug, "", nil)

@@ -101,7 +101,7 @@ type Result struct {
 type resultList struct {
 	Object string   `json:"object"`
 	Data   []Result `json:"data"`
-	Next   string   `json:"next" doc:"Cursor of the next page; empty for the last"`
+	Before string   `json:"next" doc:"Cursor of the next page; empty for the last"`
 	route.PageInfo
 }
 
@@ -143,8 +143,8 @@ func (s *service) results(ctx context.Context, c *route.Caller, in *resultsInput
 		out.Data = append(out.Data, toResult(r))
 	}
 	if len(list) == in.Limit && !in.Sample {
-		out.Next = list[len(list)-1].ID.String()
-		out.PageInfo = route.PageInfo{More: true, Next: &out.Next}
+		out.Before = list[len(list)-1].ID.String()
+		out.PageInfo = route.PageInfo{More: true, Next: &out.Before}
 	}
 	return out, nil
 }

@@ -240,12 +240,14 @@ type CheckInfo struct {
 	Parameters  map[string]any `json:"parameters" doc:"JSON Schema"`
 }
 
-func (s *service) checks(_ context.Context, c *route.Caller, _ *struct{}) (*route.List[CheckInfo], error) {
+type checksInput struct{ route.LongPaging }
+
+func (s *service) checks(_ context.Context, c *route.Caller, in *checksInput) (*route.List[CheckInfo], error) {
 	var list []*guardrail.Definition
 	if t := c.Guardrails(); t != nil {
 		list = t.Definitions()
 	}
-	return route.Listing(list, len(list), nil, func(d *guardrail.Definition) CheckInfo {
+	return route.PageOf(list, in.LongPaging, nil, func(d *guardrail.Definition) CheckInfo {
 		info := CheckInfo{ID: d.ID, Summary: d.Summary, On: []string{}, Transforms: d.Transforms, Credentials: d.Credentials, Parameters: d.Schema()}
 		if d.On&guardrail.Before != 0 {
 			info.On = append(info.On, "request")

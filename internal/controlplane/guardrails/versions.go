@@ -22,13 +22,18 @@ type Version struct {
 	Object    string     `json:"object"`
 }
 
-func versions(ctx context.Context, c *route.Caller, in *oneInput) (*route.List[Version], error) {
+type versionsInput struct {
+	Guardrail string `path:"guardrail" maxLength:"255" doc:"Id or slug"`
+	route.LongPaging
+}
+
+func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*route.List[Version], error) {
 	g, err := find(ctx, c, in.Guardrail)
 	if err != nil {
 		return nil, err
 	}
 	found, err := c.DB().GuardrailVersions(ctx, g.ID)
-	return route.Listing(found, len(found), err, func(v store.GuardrailVersion) Version {
+	return route.PageOf(found, in.LongPaging, err, func(v store.GuardrailVersion) Version {
 		return Version{v.ID, v.Guardrail, v.Number, route.JSON(config.MaskExposed(v.Checks)), route.JSON(config.MaskExposed(v.Actions)), v.CreatedBy, route.Time(v.CreatedAt), "guardrail_version"}
 	})
 }

@@ -293,7 +293,7 @@ func TestAnotherStateIsNotChanged(t *testing.T) {
 	if a := call(first, "n1"); a.Status != 200 {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}
-	wantRefused(t, "the state before", call(first, "n2"), 409, "AB07")
+	wantRefused(t, "the state before", call(first, "n2"), 412, "AB07")
 	if a := call(`"`+read(t, c, m.ID).UpdatedAt+`"`, "n3"); a.Status != 200 || read(t, c, m.ID).Name != "n3" {
 		t.Errorf("the state that is: %d %s", a.Status, a.Body)
 	}

@@ -225,7 +225,7 @@ func TestAKeyThatWasReadBeforeItChangedIsNotOverwritten(t *testing.T) {
 	if a := put(`"`+read+`"`, "first"); a.Status != http.StatusOK {
 		t.Errorf("as it was read: %d %s", a.Status, a.Body)
 	}
-	wantRefused(t, "as it was", put(read, "second"), http.StatusConflict, "AB07", "")
+	wantRefused(t, "as it was", put(read, "second"), http.StatusPreconditionFailed, "AB07", "")
 	if a := put("*", "third"); a.Status != http.StatusOK {
 		t.Errorf("as it is: %d %s", a.Status, a.Body)
 	}

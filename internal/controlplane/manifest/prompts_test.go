@@ -62,7 +62,7 @@ func (p place) versionsOf(t *testing.T, slug string) (published int64, list []st
 	if err != nil {
 		t.Fatal(err)
 	}
-	versions, err := p.DB.PromptVersions(t.Context(), row.ID, store.Page{})
+	versions, _, err := p.DB.PromptVersions(t.Context(), row.ID, store.Page{})
 	if err != nil {
 		t.Fatal(err)
 	}

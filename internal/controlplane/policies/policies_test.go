@@ -339,7 +339,7 @@ func TestAPolicyIsChanged(t *testing.T) {
 		t.Errorf("a threshold above the limit: %d %s", a.Status, a.Body)
 	}
 	h := http.Header{"If-Match": {`"2026-05-01T00:00:00.000Z"`}}
-	if a := c.CallWith("PUT", rates+"/"+rate.ID, `{"value":5}`, h); a.Status != http.StatusConflict {
+	if a := c.CallWith("PUT", rates+"/"+rate.ID, `{"value":5}`, h); a.Status != http.StatusPreconditionFailed {
 		t.Errorf("a change of another state: %d %s", a.Status, a.Body)
 	}
 }

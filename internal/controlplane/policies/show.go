@@ -107,8 +107,7 @@ func usageResponse(c *route.Caller) func(store.Policy) UsageResponse {
 // ListInput selects policies in a list.
 type ListInput struct {
 	Workspace string `query:"workspace_id" maxLength:"255"`
-	Status    string `query:"status" enum:"active,archived" default:"active"`
-	route.Paging
+	route.Selection
 }
 
 // list returns a page of the policies that the caller may see.
@@ -117,8 +116,12 @@ func list(ctx context.Context, c *route.Caller, in *ListInput, f store.PolicyFil
 	if err != nil {
 		return nil, 0, err
 	}
-	f.Organisation, f.Workspace, f.Status = c.Organisation, workspace, in.Status
-	return c.DB().Policies(ctx, f, in.Rows())
+	f.Organisation, f.Workspace = c.Organisation, workspace
+	p, err := in.Rows(ctx, c)
+	if err != nil {
+		return nil, 0, err
+	}
+	return c.DB().Policies(ctx, f, p)
 }
 
 type listRatesInput struct {

@@ -10,12 +10,13 @@ import (
 )
 
 func addCollections(a *route.API) {
-	f := route.Family{Path: "/collections", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt_collection"}
+	f := route.Family{Path: "/collections", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt_collection", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-collection", "create", "Create a collection of prompts"), createCollection)
 	route.Add(a, f.Route(http.MethodGet, "", "list-collections", "list", "List collections"), listCollections)
 	route.Add(a, f.Route(http.MethodGet, "/{collection}", "get-collection", "read", "Read a collection"), getCollection)
 	route.Add(a, f.Route(http.MethodPut, "/{collection}", "update-collection", "update", "Rename a collection"), updateCollection)
 	route.Add(a, f.Route(http.MethodDelete, "/{collection}", "delete-collection", "delete", "Archive an empty collection"), archiveCollection)
+	f.AddRestore(a, store.RestoreCollection, nil)
 }
 
 // collection returns the id of the collection that ref names by id or slug in a
@@ -104,12 +105,22 @@ func toCollection(k store.PromptCollection) Collection {
 		route.Time(k.CreatedAt), route.Time(k.UpdatedAt), "collection"}
 }
 
-func listCollections(ctx context.Context, c *route.Caller, in *Searching) (*route.List[Collection], error) {
+type listCollectionsInput struct {
+	Workspace string `query:"workspace_id" maxLength:"255"`
+	Search    string `query:"search" maxLength:"255" doc:"Another name of name"`
+	route.Selection
+}
+
+func listCollections(ctx context.Context, c *route.Caller, in *listCollectionsInput) (*route.List[Collection], error) {
 	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().PromptCollections(ctx, c.Organisation, workspace, in.Search, in.Rows())
+	p, err := in.Rows(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := c.DB().PromptCollections(ctx, c.Organisation, workspace, in.Search, p)
 	return route.Listing(found, total, err, toCollection)
 }
 
@@ -151,10 +162,10 @@ func updateCollection(ctx context.Context, c *route.Caller, in *updateCollection
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.PromptCollection(ctx, k.Organisation, k.Workspace, k.ID) // another request may have archived it
-		if err != nil {
+		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
-		now.Name, now.UpdatedAt = in.Body.Name, c.Now
+		now.Name, now.UpdatedAt = in.Body.Name, c.NextUpdateTime(now.UpdatedAt)
 		return tx.UpdatePromptCollection(ctx, now)
 	})
 	return &route.Empty{}, err
@@ -172,13 +183,13 @@ func archiveCollection(ctx context.Context, c *route.Caller, in *NamedCollection
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.PromptCollection(ctx, k.Organisation, k.Workspace, k.ID)
-		if err != nil {
+		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		if now.Children+now.Prompts > 0 {
 			return apierr.New(apierr.Conflict, "the collection %q still contains %d prompts and %d collections", now.Slug, now.Prompts, now.Children)
 		}
-		now.Status, now.UpdatedAt = store.Archived, c.Now
+		now.Status, now.UpdatedAt = store.Archived, c.NextUpdateTime(now.UpdatedAt)
 		return tx.UpdatePromptCollection(ctx, now)
 	})
 	return &route.Empty{}, err

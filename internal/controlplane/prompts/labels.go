@@ -13,7 +13,7 @@ import (
 )
 
 func addLabels(a *route.API) {
-	f := route.Family{Path: "/labels", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt_label"}
+	f := route.Family{Path: "/labels", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt_label", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-label", "create", "Create a label for versions of prompts"), createLabel)
 	route.Add(a, f.Route(http.MethodGet, "", "list-labels", "list", "List labels"), listLabels)
 	route.Add(a, f.Route(http.MethodGet, "/{label}", "get-label", "read", "Read a label"), getLabel)
@@ -123,11 +123,11 @@ func toLabel(l store.PromptLabel) Label {
 		store.Active, route.Time(l.CreatedAt), route.Time(l.UpdatedAt), "label"}
 }
 
-// Searching are the parameters of lists of labels and collections.
+// Searching are the parameters of lists of labels, which are never archived.
 type Searching struct {
 	Workspace string `query:"workspace_id" maxLength:"255"`
-	Search    string `query:"search" maxLength:"255" doc:"Case-sensitive substring of the name"`
-	route.Paging
+	Search    string `query:"search" maxLength:"255" doc:"Another name of name"`
+	route.NamedPaging
 }
 
 func listLabels(ctx context.Context, c *route.Caller, in *Searching) (*route.List[Label], error) {
@@ -191,10 +191,10 @@ func updateLabel(ctx context.Context, c *route.Caller, in *updateLabelInput) (*r
 	b := &in.Body
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.PromptLabel(ctx, l.Organisation, l.Workspace, l.ID) // another request may have changed it
-		if err != nil {
+		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
-		now.Name, now.Description, now.Color, now.UpdatedAt = b.Name.Or(now.Name), b.Description.Or(now.Description), b.Color.Or(now.Color), c.Now
+		now.Name, now.Description, now.Color, now.UpdatedAt = b.Name.Or(now.Name), b.Description.Or(now.Description), b.Color.Or(now.Color), c.NextUpdateTime(now.UpdatedAt)
 		if err := cmp.Or(CheckLabel(now.Name), route.CheckLength("description", now.Description, 0, 1024), route.CheckLength("color_code", now.Color, 0, 32)); err != nil {
 			return err
 		}
@@ -211,6 +211,12 @@ func deleteLabel(ctx context.Context, c *route.Caller, in *NamedLabel) (*route.E
 	if err != nil {
 		return nil, err
 	}
-	err = c.Change(ctx, func(tx *store.Tx) error { return tx.DeletePromptLabel(ctx, l.ID) })
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.PromptLabel(ctx, l.Organisation, l.Workspace, l.ID)
+		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
+			return err
+		}
+		return tx.DeletePromptLabel(ctx, l.ID)
+	})
 	return &route.Empty{}, err
 }

@@ -10,12 +10,13 @@ import (
 )
 
 func addPartials(a *route.API) {
-	f := route.Family{Path: "/prompts/partials", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt_partial"}
+	f := route.Family{Path: "/prompts/partials", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt_partial", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-partial", "create", "Save a partial; its first version is published"), createPartial)
 	route.Add(a, f.Route(http.MethodGet, "", "list-partials", "list", "List partials"), listPartials)
 	route.Add(a, f.Route(http.MethodGet, "/{partial}", "get-partial", "read", "Read a version of a partial"), getPartial)
 	route.Add(a, f.Route(http.MethodPut, "/{partial}", "update-partial", "update", "Change a partial; a changed string creates a new version"), updatePartial)
 	route.Add(a, f.Route(http.MethodDelete, "/{partial}", "delete-partial", "delete", "Archive a partial"), archivePartial)
+	f.AddRestore(a, store.RestorePartial, nil)
 	route.Add(a, f.Route(http.MethodGet, "/{partial}/versions", "list-partial-versions", "read", "List versions of a partial, newest first"), partialVersions)
 	route.Add(a, f.Route(http.MethodPut, "/{partial}/makeDefault", "publish-partial", "publish", "Publish a version of a partial"), publishPartial)
 }
@@ -78,16 +79,9 @@ func toPartialItem(p store.Prompt) PartialItem {
 	return PartialItem{p.ID, p.Slug, p.Name, p.Collection, p.Workspace, p.Status, route.Time(p.CreatedAt), route.Time(p.UpdatedAt), p.Kind}
 }
 
-func listPartials(ctx context.Context, c *route.Caller, in *Listing) (*[]PartialItem, error) {
-	found, _, err := in.find(ctx, c, store.KindPartial)
-	if err != nil {
-		return nil, err
-	}
-	list := []PartialItem{}
-	for _, row := range found {
-		list = append(list, toPartialItem(row))
-	}
-	return &list, nil
+func listPartials(ctx context.Context, c *route.Caller, in *Listing) (*route.List[PartialItem], error) {
+	found, total, err := in.find(ctx, c, store.KindPartial)
+	return route.Listing(found, total, err, toPartialItem)
 }
 
 // NamedPartial identifies a partial in a request.
@@ -115,7 +109,11 @@ func getPartial(ctx context.Context, c *route.Caller, in *getPartialInput) (*ful
 	if err != nil {
 		return nil, err
 	}
-	return &fullPartial{toPartialItem(row), string(config.MaskExposed([]byte(v.Text))), v.Number, v.ID, v.Description, v.Number == row.Published}, nil
+	return toFullPartial(row, v), nil
+}
+
+func toFullPartial(p store.Prompt, v store.PromptVersion) *fullPartial {
+	return &fullPartial{toPartialItem(p), string(config.MaskExposed([]byte(v.Text))), v.Number, v.ID, v.Description, v.Number == p.Published}
 }
 
 type updatePartialInput struct {
@@ -128,8 +126,11 @@ type updatePartialInput struct {
 	}
 }
 
+// updatedPartial is the new version of a partial, if there is one, with its content for
+// callers who may read it.
 type updatedPartial struct {
 	VersionID string `json:"prompt_partial_version_id,omitempty"`
+	*fullPartial
 }
 
 func updatePartial(ctx context.Context, c *route.Caller, in *updatePartialInput) (*updatedPartial, error) {
@@ -146,7 +147,7 @@ func updatePartial(ctx context.Context, c *route.Caller, in *updatePartialInput)
 	}
 	out := new(updatedPartial)
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		now, err := tx.Prompt(ctx, row.Kind, row.Organisation, row.Workspace, row.ID)
+		now, err := fresh(ctx, c, tx, row)
 		if err != nil {
 			return err
 		}
@@ -157,13 +158,15 @@ func updatePartial(ctx context.Context, c *route.Caller, in *updatePartialInput)
 		if b.Status != "" {
 			now.Status = b.Status
 		}
-		now.UpdatedBy, now.UpdatedAt = c.Actor(), c.Now
 		if err := tx.UpdatePrompt(ctx, now); err != nil || !b.String.Set {
 			return err
 		}
 		v := partialVersion(c, row.ID, b.String.Value, b.Description)
 		out.VersionID = v.ID
-		_, err = tx.AddPromptVersion(ctx, v)
+		v.Number, err = tx.AddPromptVersion(ctx, v)
+		if c.Allows(scopeRead) {
+			out.fullPartial = toFullPartial(now, v)
+		}
 		return err
 	})
 	if err != nil {
@@ -198,21 +201,16 @@ type partialVersionsInput struct {
 	route.Paging
 }
 
-func partialVersions(ctx context.Context, c *route.Caller, in *partialVersionsInput) (*[]PartialVersion, error) {
+func partialVersions(ctx context.Context, c *route.Caller, in *partialVersionsInput) (*route.List[PartialVersion], error) {
 	row, err := find(ctx, c, store.KindPartial, in.Partial, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	found, err := c.DB().PromptVersions(ctx, row.ID, in.Rows())
-	if err != nil {
-		return nil, err
-	}
-	list := []PartialVersion{}
-	for _, v := range found {
-		list = append(list, PartialVersion{v.ID, row.ID, string(config.MaskExposed([]byte(v.Text))), v.Number, v.Description, v.Number == row.Published,
-			route.Time(v.CreatedAt), store.Active, "prompt_partial_version"})
-	}
-	return &list, nil
+	found, total, err := c.DB().PromptVersions(ctx, row.ID, in.Rows())
+	return route.Listing(found, total, err, func(v store.PromptVersion) PartialVersion {
+		return PartialVersion{v.ID, row.ID, string(config.MaskExposed([]byte(v.Text))), v.Number, v.Description, v.Number == row.Published,
+			route.Time(v.CreatedAt), store.Active, "prompt_partial_version"}
+	})
 }
 
 type publishPartialInput struct {

@@ -18,7 +18,7 @@ import (
 
 // Add adds the routes of prompts.
 func Add(a *route.API) {
-	f := route.Family{Path: "/prompts", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt"}
+	f := route.Family{Path: "/prompts", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-prompt", "create", "Save a prompt; its first version is published"), create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-prompts", "list", "List prompts"), list)
 	route.Add(a, f.Route(http.MethodGet, "/{prompt}", "get-prompt", "read", "Read a version of a prompt"), get)
@@ -193,14 +193,25 @@ func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, err
 // setStatus changes the status of a prompt or partial.
 func setStatus(ctx context.Context, c *route.Caller, row store.Prompt, status string) (*route.Empty, error) {
 	err := c.Change(ctx, func(tx *store.Tx) error {
-		now, err := tx.Prompt(ctx, row.Kind, row.Organisation, row.Workspace, row.ID)
+		now, err := fresh(ctx, c, tx, row)
 		if err != nil {
 			return err
 		}
-		now.Status, now.UpdatedBy, now.UpdatedAt = status, c.Actor(), c.Now
+		now.Status = status
 		return tx.UpdatePrompt(ctx, now)
 	})
 	return &route.Empty{}, err
+}
+
+// fresh reads a prompt or partial again in the transaction of its change and sets who
+// changes it, and when. Other requests may have changed it or archived it.
+func fresh(ctx context.Context, c *route.Caller, tx *store.Tx, row store.Prompt) (store.Prompt, error) {
+	now, err := tx.Prompt(ctx, row.Kind, row.Organisation, row.Workspace, row.ID)
+	if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
+		return now, err
+	}
+	now.UpdatedBy, now.UpdatedAt = c.Actor(), c.NextUpdateTime(now.UpdatedAt)
+	return now, nil
 }
 
 // Publish is the body of a request to publish a version.
@@ -229,11 +240,11 @@ func makeDefault(ctx context.Context, c *route.Caller, row store.Prompt, number 
 		} else if err != nil {
 			return err
 		}
-		now, err := tx.Prompt(ctx, row.Kind, row.Organisation, row.Workspace, row.ID)
+		now, err := fresh(ctx, c, tx, row)
 		if err != nil {
 			return err
 		}
-		now.Published, now.UpdatedBy, now.UpdatedAt = number, c.Actor(), c.Now
+		now.Published = number
 		return tx.UpdatePrompt(ctx, now)
 	})
 	return &route.Empty{}, err

@@ -135,7 +135,7 @@ func TestAVersionIsPublishedByNameAlone(t *testing.T) {
 		Template string `json:"prompt_template"`
 		Prompt   string `json:"prompt_id"`
 	}
-	if c.Must("GET", "/prompts/"+p.Slug+"/versions", "", &list); len(list) != 2 || list[0].Number != 2 || list[0].ID != second.VersionID || list[1].Template != chat || list[1].Prompt != p.ID {
+	if mustList(c, "/prompts/"+p.Slug+"/versions", &list); len(list) != 2 || list[0].Number != 2 || list[0].ID != second.VersionID || list[1].Template != chat || list[1].Prompt != p.ID {
 		t.Errorf("versions %+v", list)
 	}
 }
@@ -203,7 +203,7 @@ func TestVersionsMadeAtOnceAreAllThere(t *testing.T) {
 		Number   int    `json:"prompt_version"`
 		Template string `json:"prompt_template"`
 	}
-	c.Must("GET", "/prompts/"+p.Slug+"/versions", "", &list)
+	mustList(c, "/prompts/"+p.Slug+"/versions", &list)
 	texts := make(map[string]bool)
 	for i, v := range list {
 		if texts[v.Template] = true; v.Number != len(list)-i {
@@ -263,14 +263,14 @@ func TestPartialsHaveVersionsToo(t *testing.T) {
 	}
 	c.Must("PUT", "/prompts/partials/"+p.Slug, `{"name":"Voice"}`, nil)
 	var list []struct{ Slug, Name string }
-	if c.Must("GET", "/prompts/partials?collection_id=co-default", "", &list); len(list) != 1 || list[0].Name != "Voice" {
+	if mustList(c, "/prompts/partials?collection_id=co-default", &list); len(list) != 1 || list[0].Name != "Voice" {
 		t.Errorf("partials %+v", list)
 	}
 	var versions []struct {
 		ID     string `json:"prompt_partial_version_id"`
 		Number int    `json:"version"`
 	}
-	if c.Must("GET", "/prompts/partials/"+p.Slug+"/versions", "", &versions); len(versions) != 2 || versions[0].ID != second.VersionID || versions[0].Number != 2 {
+	if mustList(c, "/prompts/partials/"+p.Slug+"/versions", &versions); len(versions) != 2 || versions[0].ID != second.VersionID || versions[0].Number != 2 {
 		t.Errorf("versions %+v", versions)
 	}
 	for body, status := range map[string]int{`{"string":"{{"}`: 400, `{"string":null}`: 400, `{"name":""}`: 400, `{"status":"gone"}`: 400, `{"other":1}`: 400} {
@@ -517,4 +517,10 @@ func TestPublishingHasAScopeOfItsOwn(t *testing.T) {
 			t.Errorf("without %s: %d %s", scope, a.Status, a.Body)
 		}
 	}
+}
+
+// mustList decodes the data of a list.
+func mustList[T any](c *routetest.Caller, path string, into *[]T) {
+	list := struct{ Data *[]T }{into}
+	c.Must("GET", path, "", &list)
 }

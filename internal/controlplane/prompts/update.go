@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
@@ -18,10 +19,16 @@ type updateInput struct {
 	}
 }
 
+// scopeRead allows to read prompts and partials.
+const scopeRead access.Scope = "prompts.read"
+
+// updated is the new version of a prompt, if there is one, with its content for callers who
+// may read it.
 type updated struct {
 	ID        string `json:"id,omitempty"`
 	Slug      string `json:"slug,omitempty"`
 	VersionID string `json:"prompt_version_id,omitempty"`
+	*full
 }
 
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*updated, error) {
@@ -36,19 +43,21 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*updated, er
 	}
 	out := new(updated)
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		now, err := tx.Prompt(ctx, row.Kind, row.Organisation, row.Workspace, row.ID)
+		now, err := fresh(ctx, c, tx, row)
 		if err != nil {
 			return err
 		}
 		if err := in.rename(ctx, c, tx, &now); err != nil {
 			return err
 		}
-		now.UpdatedBy, now.UpdatedAt = c.Actor(), c.Now
 		if err := tx.UpdatePrompt(ctx, now); err != nil || !b.anySet() {
 			return err
 		}
 		out.ID, out.Slug = now.ID, now.Slug
-		out.VersionID, err = in.add(ctx, c, tx, now)
+		v, err := in.add(ctx, c, tx, now)
+		if out.VersionID = v.ID; err == nil && c.Allows(scopeRead) {
+			out.full, err = toFull(now, v)
+		}
 		return err
 	})
 	if err != nil {
@@ -75,25 +84,25 @@ func (in *updateInput) rename(ctx context.Context, c *route.Caller, tx *store.Tx
 	return err
 }
 
-// add creates the version that the request describes and returns its id. The newest
+// add creates the version that the request describes and returns it. The newest
 // version is read in the same transaction, so that of two concurrent patches the second
 // builds on the first.
-func (in *updateInput) add(ctx context.Context, c *route.Caller, tx *store.Tx, p store.Prompt) (id string, err error) {
+func (in *updateInput) add(ctx context.Context, c *route.Caller, tx *store.Tx, p store.Prompt) (v store.PromptVersion, err error) {
 	var old state
 	if in.Body.Patch {
 		latest, err := tx.LatestPromptVersion(ctx, p.ID)
 		if err != nil {
-			return "", err
+			return v, err
 		}
 		if old, err = stateOf(latest); err != nil {
-			return "", err
+			return v, err
 		}
 	}
 	next, err := in.Body.over(old)
 	if err != nil {
-		return "", err
+		return v, err
 	}
-	v := next.version(c, p.ID)
-	_, err = tx.AddPromptVersion(ctx, v)
-	return v.ID, err
+	v = next.version(c, p.ID)
+	v.Number, err = tx.AddPromptVersion(ctx, v)
+	return v, err
 }

@@ -96,12 +96,12 @@ type versionsInput struct {
 	route.Paging
 }
 
-func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*[]Version, error) {
+func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*route.List[Version], error) {
 	row, err := find(ctx, c, store.KindPrompt, in.Prompt, in.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	found, err := c.DB().PromptVersions(ctx, row.ID, in.Rows())
+	found, total, err := c.DB().PromptVersions(ctx, row.ID, in.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*[]Versi
 		list = append(list, Version{v.ID, row.ID, s.String, v.Number, v.Description, v.Model, route.OrNull(v.Label), v.Number == row.Published,
 			v.CreatedBy, route.Time(v.CreatedAt), store.Active, "prompt_version"})
 	}
-	return &list, nil
+	return route.ListOf(list, total), nil
 }
 
 // OfVersion identifies a version of a prompt in a request.
@@ -151,7 +151,11 @@ func label(ctx context.Context, c *route.Caller, in *labelInput) (*route.Empty, 
 		return nil, err
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		v, err := version(ctx, tx.Queries, row, in.Version)
+		now, err := fresh(ctx, c, tx, row)
+		if err != nil {
+			return err
+		}
+		v, err := version(ctx, tx.Queries, now, in.Version)
 		if err != nil {
 			return err
 		}
@@ -163,7 +167,10 @@ func label(ctx context.Context, c *route.Caller, in *labelInput) (*route.Empty, 
 				return err
 			}
 		}
-		return tx.LabelPromptVersion(ctx, row.ID, v.ID, id)
+		if err := tx.LabelPromptVersion(ctx, row.ID, v.ID, id); err != nil {
+			return err
+		}
+		return tx.UpdatePrompt(ctx, now)
 	})
 	return &route.Empty{}, err
 }

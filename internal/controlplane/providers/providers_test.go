@@ -91,7 +91,7 @@ func TestAProviderIsChangedFieldByField(t *testing.T) {
 	if a := call(first); a.Status != 200 {
 		t.Errorf("the state that is: %d %s", a.Status, a.Body)
 	}
-	wantRefused(t, "the state before", call(first), 409, "AB07")
+	wantRefused(t, "the state before", call(first), 412, "AB07")
 	b.Clock = b.Clock.AddDate(2, 0, 0)
 }
 

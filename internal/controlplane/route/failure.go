@@ -30,6 +30,7 @@ var codes = map[apierr.Kind]string{
 	apierr.Unauthenticated: "AB05",
 	apierr.RateLimited:     "AB06",
 	apierr.Conflict:        "AB07",
+	apierr.StateChanged:    "AB07",
 	apierr.NotFound:        "AB08",
 }
 

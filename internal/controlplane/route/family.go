@@ -44,6 +44,19 @@ type Paging struct {
 // Rows returns the page in the form of the store.
 func (p Paging) Rows() store.Page { return store.Page{Number: p.Page, Size: p.Size} }
 
+// LongPaging selects a page of a list that is read as one, and is one page by default.
+type LongPaging struct {
+	Page int `query:"current_page" minimum:"0" maximum:"1000000"`
+	Size int `query:"page_size" minimum:"1" maximum:"1000" default:"1000"`
+}
+
+// PageOf converts the rows of a page to a list; rows are all that there are, and err is the
+// error of reading them.
+func PageOf[Row, Item any](rows []Row, p LongPaging, err error, show func(Row) Item) (*List[Item], error) {
+	from := min(p.Page*p.Size, len(rows))
+	return Listing(rows[from:min(from+p.Size, len(rows))], len(rows), err, show)
+}
+
 // Listing converts rows to a list; total is the number of all rows and err the error of
 // reading them.
 func Listing[Row, Item any](rows []Row, total int, err error, show func(Row) Item) (*List[Item], error) {

@@ -130,6 +130,20 @@ func (s Selection) Rows(ctx context.Context, c *Caller) (store.Page, error) {
 	return p, err
 }
 
+// NamedPaging selects a page of the objects with a name, in lists of objects that are never
+// archived.
+type NamedPaging struct {
+	Paging
+	Name string `query:"name" maxLength:"255" doc:"Case-sensitive substring of the name"`
+}
+
+// Rows returns the selection in the form of the store.
+func (s NamedPaging) Rows() store.Page {
+	p := s.Paging.Rows()
+	p.Name = s.Name
+	return p
+}
+
 // Administers reports whether the caller is the owner or an admin of the organisation,
 // or an organisation key.
 func (c *Caller) Administers(ctx context.Context) (bool, error) {

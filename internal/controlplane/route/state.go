@@ -16,17 +16,21 @@ import (
 const ifMatch = "If-Match"
 
 // CheckIfMatch returns a conflict if an object that the request read when it was
-// updated at read was updated at now by another change, or if the request's If-Match
-// names another state. Handlers of versioned routes call it in their transaction with
-// the result of reading the object again; it returns err if that failed.
+// updated at read was updated at now by another change, and an error with status 412 if the
+// request's If-Match names another state. Handlers of versioned routes call it in their
+// transaction with the result of reading the object again; it returns err if that failed.
+// https://www.rfc-editor.org/rfc/rfc9110#section-13.1.1
 func (c *Caller) CheckIfMatch(read, now time.Time, err error) error {
 	if err != nil {
 		return err
 	}
-	if read.Equal(now) && c.named(now) {
-		return nil
+	switch {
+	case !c.named(now):
+		return apierr.New(apierr.StateChanged, "it was changed by another request (If-Match does not match); read it again and retry").WithParam(ifMatch)
+	case !read.Equal(now):
+		return apierr.New(apierr.Conflict, "it was changed by another request at the same time; read it again and retry")
 	}
-	return apierr.New(apierr.Conflict, "it was changed by another request (If-Match does not match); read it again and retry").WithParam(ifMatch)
+	return nil
 }
 
 // named reports whether the request's If-Match, with or without quotes, names the state
@@ -83,6 +87,6 @@ func (r *Route) checkState(h http.Header) error {
 
 // stateParam returns the header's entry in the OpenAPI document.
 func stateParam() *huma.Param {
-	return &huma.Param{Name: ifMatch, In: "header", Description: "last_updated_at of the state to change; if the object has changed since, the request is rejected with 409",
+	return &huma.Param{Name: ifMatch, In: "header", Description: "last_updated_at of the state to change; if the object has changed since, the request is rejected with 412",
 		Schema: &huma.Schema{Type: huma.TypeString}}
 }

@@ -40,6 +40,7 @@ type listInput struct {
 	Manager string `query:"manager_type" enum:"environment,file,hashicorp_vault,cloud_a_secrets,cloud_c_vault"`
 	Tags    string `query:"tags" maxLength:"4096" doc:"JSON object; all must match"`
 	Search  string `query:"search" maxLength:"255" doc:"Part of the name or the slug"`
+	Name    string `query:"name" maxLength:"255" doc:"Case-sensitive substring of the name"`
 	Page    int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size    int    `query:"page_size" minimum:"1" maximum:"100" default:"20"`
 }
@@ -50,7 +51,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[item
 		return nil, err
 	}
 	f := store.SecretReferenceFilter{Organisation: c.Organisation, Manager: in.Manager, Search: in.Search, Tags: tags}
-	found, total, err := c.DB().SecretReferences(ctx, f, store.Page{Number: in.Page, Size: in.Size})
+	found, total, err := c.DB().SecretReferences(ctx, f, store.Page{Number: in.Page, Size: in.Size, Name: in.Name})
 	return route.Listing(found, total, err, toResponse)
 }
 

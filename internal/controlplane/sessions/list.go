@@ -40,8 +40,8 @@ func ends(s *store.Session, l route.Lifetimes) time.Time {
 	return at
 }
 
-// list returns the active sessions of a user.
-func list(ctx context.Context, c *route.Caller, user string) (*route.List[item], error) {
+// list returns a page of the active sessions of a user.
+func list(ctx context.Context, c *route.Caller, user string, p route.LongPaging) (*route.List[item], error) {
 	found, err := c.DB().Sessions(ctx, c.Organisation, user)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func list(ctx context.Context, c *route.Caller, user string) (*route.List[item],
 			s.Hash == c.Hash.String(),
 		})
 	}
-	return route.ListOf(items, len(items)), nil
+	return route.PageOf(items, p, nil, func(i item) item { return i })
 }
 
 // checkSession returns an error unless the caller uses a session.
@@ -68,11 +68,13 @@ func checkSession(c *route.Caller) error {
 	return apierr.New(apierr.Forbidden, "a session is required; keys cannot be used here").WithCode("AB03")
 }
 
-func listOwnSessions(ctx context.Context, c *route.Caller, _ *struct{}) (*route.List[item], error) {
+type ownSessionsInput struct{ route.LongPaging }
+
+func listOwnSessions(ctx context.Context, c *route.Caller, in *ownSessionsInput) (*route.List[item], error) {
 	if err := checkSession(c); err != nil {
 		return nil, err
 	}
-	return list(ctx, c, c.UserID)
+	return list(ctx, c, c.UserID, in.LongPaging)
 }
 
 type endAllInput struct {
@@ -135,12 +137,17 @@ func member(ctx context.Context, c *route.Caller, ref string, ends bool) (store.
 	return u, err
 }
 
-func listOf(ctx context.Context, c *route.Caller, in *userRef) (*route.List[item], error) {
+type sessionsInput struct {
+	User string `path:"user" maxLength:"255"`
+	route.LongPaging
+}
+
+func listOf(ctx context.Context, c *route.Caller, in *sessionsInput) (*route.List[item], error) {
 	u, err := member(ctx, c, in.User, false)
 	if err != nil {
 		return nil, err
 	}
-	return list(ctx, c, u.ID)
+	return list(ctx, c, u.ID, in.LongPaging)
 }
 
 func endAllOf(ctx context.Context, c *route.Caller, in *userRef) (*route.Empty, error) {
