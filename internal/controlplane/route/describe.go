@@ -69,6 +69,9 @@ func (r *Route) operation(p string) huma.Operation {
 	if r.Versioned {
 		op.Parameters = append(op.Parameters, stateParam())
 	}
+	if r.acceptsIdempotencyKey() {
+		op.Parameters = append(op.Parameters, idempotencyParam())
+	}
 	if r.paged {
 		op.Parameters = append(op.Parameters, pagedParams()...)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/store"
@@ -37,6 +39,14 @@ type idempotent struct {
 // DELETE may be repeated anyway.
 func (r *Route) acceptsIdempotencyKey() bool {
 	return r.Method == http.MethodPost && r.Resource != "" && !r.Open && !r.Data
+}
+
+// idempotencyParam returns the header's entry in the OpenAPI document.
+func idempotencyParam() *huma.Param {
+	least, longest := 1, maxIdempotencyKey
+	return &huma.Param{Name: idempotencyKey, In: "header",
+		Description: "A new key for each request: for 24 hours its repetitions get the response of the first, with Idempotency-Replayed: true",
+		Schema:      &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &longest}}
 }
 
 // readIdempotencyKey sets what makes a request of c idempotent, if its client asks for it.
