@@ -57,6 +57,9 @@ func TestCreatesWithAnIdempotencyKeyAreMadeOnce(t *testing.T) {
 	if n := len(b.Query(`SELECT id FROM idempotency_keys`)); n != 1 {
 		t.Errorf("%d requests are stored, want those of the last day", n)
 	}
+	if err := b.API.Minute(t.Context(), b.Clock.Add(24*time.Hour), false); err != nil || len(b.Query(`SELECT id FROM idempotency_keys`)) != 0 {
+		t.Errorf("a day later: %v, %q, want none", err, b.Query(`SELECT id FROM idempotency_keys`))
+	}
 	for _, key := range []string{"", strings.Repeat("k", 256), "é"} {
 		if bad := root.CallWith("POST", path, body, with(key)); bad.Status != http.StatusBadRequest {
 			t.Errorf("the key %.20q: %d, want 400", key, bad.Status)

@@ -61,3 +61,21 @@ func (db *DB) SetIdempotentResponse(ctx context.Context, id, response string, si
 		return tx.exec(ctx, journal.Unpublished, "idempotency keys", trim, millis(since))
 	}))
 }
+
+// PruneIdempotentRequests removes the requests that were made at since or before.
+func (db *DB) PruneIdempotentRequests(ctx context.Context, since time.Time) error {
+	const count = `
+		SELECT COUNT(*)
+		FROM idempotency_keys
+		WHERE created_at <= $1`
+	const trim = `
+		DELETE FROM idempotency_keys
+		WHERE created_at <= $1`
+	n, err := sqlrow.Count(ctx, db.Reader, count, millis(since))
+	if err != nil || n == 0 {
+		return db.ClientError(err)
+	}
+	return db.ClientError(db.transact(ctx, func(tx *Tx) error {
+		return tx.exec(ctx, journal.Unpublished, "idempotency keys", trim, millis(since))
+	}))
+}

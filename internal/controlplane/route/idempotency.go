@@ -125,3 +125,11 @@ func (a *API) remember(ctx context.Context, c *Caller, out *bufferedResponse) {
 		a.Logger.Error("response for an idempotency key not stored", "request", c.RequestID, "err", err.Error())
 	}
 }
+
+// pruneIdempotent removes the stored responses whose time is over.
+func (a *API) pruneIdempotent(ctx context.Context, now time.Time, last bool) error {
+	if last || !a.DB.Ready() {
+		return nil
+	}
+	return a.DB.PruneIdempotentRequests(ctx, now.Add(-idempotencyTime))
+}

@@ -249,6 +249,7 @@ func New(d Deps) *API {
 		"token": {Type: "http", Scheme: "bearer"},
 	}
 	a := &API{Deps: d, mux: new(paths), routes: make(map[string]*Route), etags: make(map[string]bool), firsts: make(map[string]bool), handlers: make(handlers)}
+	a.EachMinute(a.pruneIdempotent)
 	a.huma = humago.New(a.handlers, c)
 	for pattern := range a.handlers { // those of the description
 		a.mux.HandleFunc(pattern, a.handle)
