@@ -97,8 +97,8 @@ func operation(v string) (api.Operation, error) {
 	return op, nil
 }
 
-// resolve replaces names in q by the ids and slugs of entries. A workspace or provider
-// outside the caller's view is not found.
+// resolve replaces names in q by the ids and slugs of entries. A workspace, provider, key
+// or config outside the caller's view is not found.
 func (l *LogHandler) resolve(ctx context.Context, who *access.Identity, q *logstore.Query) (err error) {
 	names := route.LogNames{DB: l.DB, Scope: q.Scope, Files: filesOf(who, l.Files)}
 	if l.Store != nil {
@@ -122,8 +122,13 @@ func (l *LogHandler) resolve(ctx context.Context, who *access.Identity, q *logst
 			return err
 		}
 	}
+	if q.KeyID != "" {
+		if err = names.CheckKeys(ctx, "api_key", []string{q.KeyID}); err != nil {
+			return err
+		}
+	}
 	if q.Configs != nil {
-		q.Configs, err = names.Configs(ctx, q.Configs)
+		q.Configs, err = names.Configs(ctx, "config", q.Configs)
 	}
 	return err
 }

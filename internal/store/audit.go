@@ -137,6 +137,24 @@ func (q Queries) Audits(ctx context.Context, a AuditQuery, p Page) (list []Audit
 	return list, total, err
 }
 
+// AuditHas reports whether the audit log of an organisation has an event with a value in
+// a column, one of user_id, resource_type and action.
+func (q Queries) AuditHas(ctx context.Context, organisation, column, value string) (bool, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM (
+			SELECT 1
+			FROM audit_logs
+			WHERE organisation_id = $1
+				AND ($2 <> 'user_id' OR user_id = $3)
+				AND ($2 <> 'resource_type' OR resource_type = $3)
+				AND ($2 <> 'action' OR action = $3)
+			LIMIT 1
+		) AS found`
+	n, err := sqlrow.Count(ctx, q.Reader, text, organisation, column, value)
+	return n > 0, err
+}
+
 func scanAudit(r sqlrow.Scanner) (a Audit, err error) {
 	err = r.Scan(&a.ID, &a.Organisation, &a.Workspace, sqlrow.Time(&a.Time), &a.Method, &a.URI, &a.QueryParams, &a.RequestHeaders, &a.RequestBody,
 		&a.RequestID, &a.UserID, &a.UserType, &a.Status, &a.ResourceType, &a.ResourceID, &a.Action, &a.ClientIP,

@@ -71,6 +71,16 @@ func (q Queries) ConfigIDs(ctx context.Context, organisation, workspace, slug st
 	return sqlrow.List(ctx, q.Reader, "configs", text, scanID, organisation, workspace, slug)
 }
 
+// AnyConfigIDs returns the ids of the configs with this id or slug, including archived
+// ones. An empty organisation means all, and an empty workspace all of the organisation.
+func (q Queries) AnyConfigIDs(ctx context.Context, organisation, workspace, ref string) ([]string, error) {
+	const text = `
+		SELECT id
+		FROM configs
+		WHERE ($1 = '' OR organisation_id = $1) AND ($2 = '' OR workspace_id = $2) AND (id = $3 OR slug = $3)`
+	return sqlrow.List(ctx, q.Reader, "configs", text, scanID, organisation, workspace, ref)
+}
+
 // ConfigVersion returns a version by its id.
 func (q Queries) ConfigVersion(ctx context.Context, id string) (ConfigVersion, error) {
 	return configVersionTable.one(ctx, q.Reader, `

@@ -304,6 +304,17 @@ func (q Queries) Key(ctx context.Context, organisation, id string) (Key, error) 
 		WHERE organisation_id = $1 AND id = $2`, organisation, id)
 }
 
+// KeyExists reports whether there is or was a key with this id. An empty organisation
+// means any, and an empty workspace any of the organisation.
+func (q Queries) KeyExists(ctx context.Context, organisation, workspace, id string) (bool, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM gateway_keys
+		WHERE ($1 = '' OR organisation_id = $1) AND ($2 = '' OR workspace_id = $2) AND id = $3`
+	n, err := sqlrow.Count(ctx, q.Reader, text, organisation, workspace, id)
+	return n > 0, err
+}
+
 // UserKeys returns the number of valid keys that a user has in a workspace.
 func (q Queries) UserKeys(ctx context.Context, workspace, user string, now time.Time) (int, error) {
 	const text = `

@@ -89,6 +89,17 @@ func (q Queries) Prompt(ctx context.Context, kind, organisation, workspace, ref 
 		kind, organisation, workspace, ref)
 }
 
+// PromptExists reports whether there is or was a prompt with this slug. An empty
+// organisation means any, and an empty workspace any of the organisation.
+func (q Queries) PromptExists(ctx context.Context, organisation, workspace, slug string) (bool, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM prompts
+		WHERE ($1 = '' OR organisation_id = $1) AND ($2 = '' OR workspace_id = $2) AND kind = $3 AND slug = $4`
+	n, err := sqlrow.Count(ctx, q.Reader, text, organisation, workspace, KindPrompt, slug)
+	return n > 0, err
+}
+
 // CreatePrompt stores a prompt and its first version, which is published.
 func (tx *Tx) CreatePrompt(ctx context.Context, p Prompt, v PromptVersion) error {
 	p.Published = 1

@@ -107,11 +107,12 @@ func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *log
 	return err
 }
 
-// resolve adds the filters by provider and config, given by id or slug, to q.
+// resolve adds the filters by provider and config, given by id or slug, to q, and checks
+// those by key and prompt.
 func (f *family) resolve(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) error {
 	names := route.LogNames{DB: c.DB(), Scope: q.Scope, Files: c.Files(), Sum: f.api.Sum}
 	if len(in.Configs) > 0 {
-		list, err := names.Configs(ctx, in.Configs)
+		list, err := names.Configs(ctx, "configs", in.Configs)
 		if err != nil {
 			return err
 		}
@@ -126,6 +127,12 @@ func (f *family) resolve(ctx context.Context, c *route.Caller, in *Filters, q *l
 			}
 		}
 		addFilter(q, logstore.ByProvider, list)
+	}
+	if err := names.CheckKeys(ctx, "api_key_ids", in.Keys); err != nil {
+		return err
+	}
+	if err := names.CheckPrompts(ctx, "prompt_slug", in.Prompts); err != nil {
+		return err
 	}
 	var err error
 	q.Providers, err = names.Providers(ctx, "provider", in.Providers)

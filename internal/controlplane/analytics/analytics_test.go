@@ -204,7 +204,6 @@ func TestGroupsAreFilteredOrderedAndPaged(t *testing.T) {
 		{"model?status_code=200,500&api_key_ids=k1", "2: gpt=2 sonnet=1"},
 		{"api_key?ai_org_model=openai__gpt", "2: k1=2 k2=1"},
 		{"api_key?virtual_keys=@claude", "1: k2=1"},
-		{"api_key?prompt_slug=other", "0:"},
 		{"model?workspace_slug=default", "2: gpt=3 sonnet=2"},
 		{"model?time_of_generation_min=2026-05-01T11:15:00Z", "1: sonnet=2"},
 		{"model?time_of_generation_min=2026-05-01T11:00:00Z&time_of_generation_max=2026-05-01T11:01:00Z", "1: gpt=2"},
@@ -248,12 +247,11 @@ func TestRequestsAreDistinguishedByTheirConfig(t *testing.T) {
 	}
 	b.seed(t)
 	for path, want := range map[string]string{
-		"/analytics/groups/config":                              "3: " + id + "=2 <nil>=1 pc-of-the-file=1",
-		"/logs/groups/config?configs=" + id:                     "1: " + id + "=2",
-		"/analytics/groups/config?configs=" + slug:              "1: " + id + "=2",
-		"/analytics/groups/model?configs=pc-of-the-file":        "1: gpt=1",
-		"/analytics/groups/model?configs=" + slug + ",pc-other": "1: gpt=2",
-		"/analytics/groups/model?configs=pc-other":              "0:",
+		"/analytics/groups/config":                                    "3: " + id + "=2 <nil>=1 pc-of-the-file=1",
+		"/logs/groups/config?configs=" + id:                           "1: " + id + "=2",
+		"/analytics/groups/config?configs=" + slug:                    "1: " + id + "=2",
+		"/analytics/groups/model?configs=pc-of-the-file":              "1: gpt=1",
+		"/analytics/groups/model?configs=" + slug + ",pc-of-the-file": "1: gpt=3",
 	} {
 		if got := getCounts(t, c, path); got != want {
 			t.Errorf("GET %s = %s, want %s", path, got, want)

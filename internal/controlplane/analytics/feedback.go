@@ -88,6 +88,9 @@ func (f *family) opinions(ctx context.Context, c *route.Caller, in *feedbackFilt
 	if err := restrictToVisible(ctx, c, of, &q); err != nil {
 		return nil, nil, 0, err
 	}
+	if err := f.resolve(ctx, c, of, &q); err != nil {
+		return nil, nil, 0, err
+	}
 	step := of.step(c.Now)
 	weighted, err := in.span()
 	if err != nil || f.api.Log == nil {

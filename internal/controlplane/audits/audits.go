@@ -18,18 +18,19 @@ import (
 // Add adds the route.
 func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/audit-logs", Name: "list-audit-logs", Tag: "Audit log",
-		Summary: "List audit events", Scopes: []access.Scope{"audit_logs.list"}}, list)
+		Summary: "List audit events", Scopes: []access.Scope{"audit_logs.list"}},
+		func(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) { return list(ctx, a, c, in) })
 }
 
 type listInput struct {
 	From         time.Time `query:"start_time" required:"true" doc:"ISO 8601 with an offset"`
 	To           time.Time `query:"end_time" required:"true" doc:"ISO 8601 with an offset; later than start_time"`
 	Organisation string    `query:"organisation_id" maxLength:"255" doc:"The organisation of the key; any other is not found"`
-	Workspace    string    `query:"workspace_id" maxLength:"255"`
+	Workspace    string    `query:"workspace_id" maxLength:"255" doc:"Id or slug"`
 	Method       string    `query:"method" enum:"POST,PUT,PATCH,DELETE,APPLY,CLI"`
 	URI          string    `query:"uri" maxLength:"2048"`
 	RequestID    string    `query:"request_id" maxLength:"64"`
-	UserID       string    `query:"user_id" maxLength:"255"`
+	UserID       string    `query:"user_id" maxLength:"255" doc:"Id of a user or key"`
 	UserType     string    `query:"user_type" enum:"user,api_key,system,operator,gateway"`
 	Status       int       `query:"response_status_code" minimum:"100" maximum:"599"`
 	ResourceType string    `query:"resource_type" maxLength:"64"`
@@ -76,11 +77,14 @@ func (l *listed) SetPage(number, size int) {
 	l.PageInfo.Set(number, size, l.Total)
 }
 
-func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) {
+func list(ctx context.Context, a *route.API, c *route.Caller, in *listInput) (*listed, error) {
 	if !in.To.After(in.From) {
 		return nil, route.Invalid("end_time", "must be later than start_time")
 	}
 	if err := c.CheckOrganisation(ctx, in.Organisation); err != nil {
+		return nil, err
+	}
+	if err := in.resolve(ctx, a, c); err != nil {
 		return nil, err
 	}
 	found, total, err := c.DB().Audits(ctx, store.AuditQuery{

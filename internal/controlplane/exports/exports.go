@@ -92,7 +92,11 @@ func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, ro
 	if named := filters.Workspace; named != "" && named != w.ID && named != w.Slug {
 		return route.Invalid("filters.workspace_slug", "names another workspace than workspace_id")
 	}
-	names := route.LogNames{DB: c.DB(), Files: c.Files(), Sum: f.api.Sum, Scope: logstore.Scope{Organisation: w.Organisation, Workspace: w.ID}}
+	var err error
+	if row.Keys, err = visibleKeys(ctx, c.DB(), row); err != nil {
+		return err
+	}
+	names := route.LogNames{DB: c.DB(), Files: c.Files(), Sum: f.api.Sum, Scope: logstore.Scope{Organisation: w.Organisation, Workspace: w.ID, Keys: row.Keys}}
 	if err := filters.resolve(ctx, names); err != nil {
 		return err
 	}
@@ -109,9 +113,6 @@ func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, ro
 		return route.Invalid("requested_data", "names only fields that exports of this organisation leave out: %v", denied)
 	}
 	if row.Filters, err = json.Marshal(filters); err != nil {
-		return err
-	}
-	if row.Keys, err = visibleKeys(ctx, c.DB(), row); err != nil {
 		return err
 	}
 	row.Expected, err = f.expect(ctx, row, want)

@@ -32,14 +32,18 @@ var listed = []struct {
 }
 
 // resolve replaces the names of providers and configs by slugs and ids, as entries have
-// them. The export then has the same rows whenever it is written.
+// them, and checks keys and prompts. The export then has the same rows whenever it is written.
 func (f *Filters) resolve(ctx context.Context, names route.LogNames) error {
 	for _, r := range []struct {
 		name  string
 		words *StringList
 		find  func(list []string) ([]string, error)
 	}{
-		{"configs", &f.Configs, func(list []string) ([]string, error) { return names.Configs(ctx, list) }},
+		{"configs", &f.Configs, func(list []string) ([]string, error) { return names.Configs(ctx, "filters.configs", list) }},
+		{"api_key_ids", &f.Keys, func(list []string) ([]string, error) { return list, names.CheckKeys(ctx, "filters.api_key_ids", list) }},
+		{"prompt_slug", &f.Prompts, func(list []string) ([]string, error) {
+			return list, names.CheckPrompts(ctx, "filters.prompt_slug", list)
+		}},
 		{"virtual_keys", &f.Slugs, func(list []string) (slugs []string, err error) {
 			for _, ref := range list {
 				slug, err := names.Slug(ctx, "filters.virtual_keys", ref)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"modelgate/config"
@@ -69,7 +70,14 @@ func (s *service) query(ctx context.Context, c *route.Caller, in Shadowed) (q lo
 	if q.Version == "" {
 		q.Version = g.VersionID
 	}
-	return q, g, nil
+	if q.Version == g.VersionID {
+		return q, g, nil
+	}
+	known, err := c.DB().GuardrailVersions(ctx, g.ID)
+	if err == nil && !slices.ContainsFunc(known, func(v store.GuardrailVersion) bool { return v.ID == q.Version }) {
+		err = route.Missing("version", "guardrail version", q.Version)
+	}
+	return q, g, err
 }
 
 type resultsInput struct {

@@ -8,6 +8,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -109,6 +110,11 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	found, total, err := c.DB().KeysOf(ctx, f, store.Page{Number: in.Page, Size: in.Size, Name: in.Name})
 	if err != nil {
 		return nil, err
+	}
+	if total == 0 && in.CreatedBy != "" {
+		if known, err := c.KnowsActor(ctx, in.CreatedBy); err != nil || !known {
+			return nil, cmp.Or(err, route.UnknownActor("created_by", in.CreatedBy))
+		}
 	}
 	spent, err := spending(ctx, c, found...)
 	if err != nil {

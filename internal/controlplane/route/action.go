@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// action returns the action that the audit log records for the route.
-func (r *Route) action() string {
+// Action returns the action that the audit log records for the route.
+func (r *Route) Action() string {
 	switch r.Method {
 	case http.MethodPost:
 		for end, action := range map[string]string{"/rotate": "rotate", "/restore": "restore", "/rollback": "rollback", "/resend": "resend", "/link": "password_link", "/password-reset": "password_reset_link"} {

@@ -66,7 +66,7 @@ func (a *API) caller(r *http.Request, route *Route) *Caller {
 	c.audit = store.Audit{
 		ID: id, RequestID: id, Time: now, Method: r.Method, URI: r.URL.Path,
 		ClientIP:     host,
-		ResourceType: route.Resource, Action: route.action(), UserType: "api_key", Status: http.StatusOK,
+		ResourceType: route.Resource, Action: route.Action(), UserType: "api_key", Status: http.StatusOK,
 	}
 	return c
 }

@@ -14,8 +14,7 @@ import (
 )
 
 // LogNames resolves ids and slugs in log filters within what a caller may see; anything
-// else is not found. Deleted managed providers are found as long as the store or the
-// log has them.
+// else is not found. Deleted objects are found as long as the store or the log has them.
 type LogNames struct {
 	DB    *store.DB
 	Files Declared
@@ -35,7 +34,7 @@ func (n LogNames) Workspace(ctx context.Context, field, ref string) (string, err
 		return "", err
 	}
 	if err != nil || n.Scope.Workspace != "" && w.ID != n.Scope.Workspace {
-		return "", Missing(field, "workspace", ref)
+		return "", missingName(field, "workspace", ref)
 	}
 	return w.ID, nil
 }
@@ -45,7 +44,7 @@ func (n LogNames) Workspace(ctx context.Context, field, ref string) (string, err
 func (n LogNames) AnyWorkspace(ctx context.Context, field, ref string) (string, error) {
 	w, err := n.DB.WorkspaceByID(ctx, ref)
 	if apierr.IsNotFound(err) {
-		return "", Missing(field, "workspace", ref)
+		return "", missingName(field, "workspace", ref)
 	}
 	return w.ID, err
 }
@@ -79,7 +78,7 @@ func ProviderModel(field, text string) (m logstore.ServedModel, err error) {
 		return m, Invalid(field, "must be provider__model, not %.60q", text)
 	}
 	if _, ok := table.Lookup(service); !ok {
-		return m, Missing(field, "provider", service)
+		return m, missingName(field, "provider", service)
 	}
 	return logstore.ServedModel{Service: service, Model: model}, nil
 }
@@ -132,32 +131,101 @@ func (n LogNames) Slug(ctx context.Context, field, ref string) (string, error) {
 	if len(found) > 0 {
 		return found[0], nil
 	}
-	logged, err := n.logged(ctx, name)
-	if err == nil && !logged {
-		err = Missing(field, "provider", ref)
-	}
-	return name, err
+	return name, n.checkLogged(ctx, logstore.ByProvider, name, missingName(field, "provider", ref))
 }
 
-// loggedRange is how far back entries are searched to prove that a slug was a
-// provider's.
+// loggedRange is how far back entries are searched to prove that an object existed.
 const loggedRange = 366 * 24 * time.Hour
 
-// logged reports whether the log has entries of a managed provider.
-func (n LogNames) logged(ctx context.Context, slug string) (bool, error) {
-	if n.Sum == nil || n.Scope.Organisation == "" || slug == "" {
-		return false, nil
+// checkLogged returns missing unless the log has entries with a value of a field.
+func (n LogNames) checkLogged(ctx context.Context, field logstore.Field, value string, missing error) error {
+	if n.Sum == nil || n.Scope.Organisation == "" || value == "" {
+		return missing
 	}
 	now := time.Now()
 	sums, err := n.Sum(ctx, logstore.GroupQuery{
-		Scope: n.Scope, From: now.Add(-loggedRange), To: now.Add(time.Minute), Is: map[logstore.Field][]string{logstore.ByProvider: {slug}},
+		Scope: n.Scope, From: now.Add(-loggedRange), To: now.Add(time.Minute), Is: map[logstore.Field][]string{field: {value}},
 	})
-	return len(sums) > 0, err
+	if err == nil && len(sums) == 0 {
+		err = missing
+	}
+	return err
+}
+
+// missingName is [Missing] for a filter, and names the route that lists what exists.
+func missingName(field, what, ref string) error {
+	lists := map[string]string{"workspace": "/v1/workspaces", "provider": "/v1/providers", "API key": "/v1/api-keys", "config": "/v1/configs", "prompt": "/v1/prompts"}
+	return apierr.New(apierr.NotFound, "%s %.60q not found; GET %s lists those that exist", what, ref, lists[what]).WithParam(field).WithCode("AB02")
+}
+
+// CheckKeys returns an error unless all are ids of keys, which may be revoked.
+func (n LogNames) CheckKeys(ctx context.Context, field string, ids []string) error {
+	if err := CheckKeyIDs(field, ids); err != nil {
+		return err
+	}
+	place := func(k store.Key) (string, string, string) { return k.ID, k.Workspace, "" }
+	for _, id := range ids {
+		if n.Scope.Keys != nil && !slices.Contains(n.Scope.Keys, id) {
+			return missingName(field, "API key", id) // of somebody else
+		}
+		if _, ok := FindDeclared(n.Files.Keys, n.Scope.Workspace, id, place); ok || id == bootstrapKey && n.seesDefault() {
+			continue
+		}
+		known, err := n.DB.KeyExists(ctx, n.Scope.Organisation, n.Scope.Workspace, id)
+		if err == nil && !known {
+			err = n.checkLogged(ctx, logstore.ByKey, id, missingName(field, "API key", id))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// KnowsActor reports whether the caller's organisation has or had a member or a key with
+// this id, or its audit log has an event of it.
+func (c *Caller) KnowsActor(ctx context.Context, id string) (bool, error) {
+	n := LogNames{DB: c.DB(), Files: c.Files(), Scope: logstore.Scope{Organisation: c.Organisation}}
+	if err := n.CheckKeys(ctx, "", []string{id}); !apierr.IsNotFound(err) {
+		return err == nil, err
+	}
+	if m, err := c.DB().Membership(ctx, c.Organisation, id); err != nil || m.Role != "" {
+		return m.Role != "", err
+	}
+	return c.DB().AuditHas(ctx, c.Organisation, "user_id", id)
+}
+
+// UnknownActor returns the error for a filter by a user or key that [Caller.KnowsActor]
+// does not know.
+func UnknownActor(field, id string) error {
+	return apierr.New(apierr.NotFound, "user or key %.60q not found; GET /v1/admin/users and GET /v1/api-keys list those that exist", id).WithParam(field).WithCode("AB02")
+}
+
+// bootstrapKey is the id of the key in MODELGATE_BOOTSTRAP_KEY.
+const bootstrapKey = "bootstrap"
+
+// seesDefault reports whether the scope has the first workspace.
+func (n LogNames) seesDefault() bool {
+	return (n.Scope.Organisation == "" || n.Scope.Organisation == store.DefaultOrganisation) && (n.Scope.Workspace == "" || n.Scope.Workspace == store.DefaultWorkspace)
+}
+
+// CheckPrompts returns an error unless all are slugs of prompts, which may be archived.
+func (n LogNames) CheckPrompts(ctx context.Context, field string, slugs []string) error {
+	for _, slug := range slugs {
+		known, err := n.DB.PromptExists(ctx, n.Scope.Organisation, n.Scope.Workspace, slug)
+		if err == nil && !known {
+			err = n.checkLogged(ctx, logstore.ByPrompt, slug, missingName(field, "prompt", slug))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Configs resolves configs, given by id or slug, to what entries contain: ids, and
 // slugs of declared configs.
-func (n LogNames) Configs(ctx context.Context, refs []string) (list []string, err error) {
+func (n LogNames) Configs(ctx context.Context, field string, refs []string) (list []string, err error) {
 	place := func(c store.ConfigText) (string, string, string) { return c.ID, c.Workspace, c.Slug }
 	for _, ref := range refs {
 		if strings.Contains(ref, "@") {
@@ -170,8 +238,16 @@ func (n LogNames) Configs(ctx context.Context, refs []string) (list []string, er
 		if owned, ok := FindDeclared(n.Files.Configs, n.Scope.Workspace, ref, place); ok {
 			ids = append(ids, owned.Slug)
 		}
+		if len(ids) == 0 { // an id, or an archived one
+			if ids, err = n.DB.AnyConfigIDs(ctx, n.Scope.Organisation, n.Scope.Workspace, ref); err != nil {
+				return nil, err
+			}
+		}
 		if len(ids) == 0 {
 			ids = []string{ref}
+			if err := n.checkLogged(ctx, logstore.ByConfig, ref, missingName(field, "config", ref)); err != nil {
+				return nil, err
+			}
 		}
 		list = append(list, ids...)
 	}
