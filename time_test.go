@@ -39,6 +39,7 @@ var shortTimes = map[string]string{
 	"internal/pipeline/routing_harness_test.go Handle":                                                                     "runs in the bubbles of other files",
 	"internal/quota/redisquota/redisquota_test.go TestReservationThatNobodyWaitsForIsNotMade":                              "lets a deadline pass while Redis is stopped, whose clock cannot be faked",
 	"internal/server/away_test.go TestAChangeCountsAtOnceHereAndSoonElsewhere":                                             "takes the best of up to twenty: a promise of one second that polling would break each time",
+	"test/conformance/nodes_test.go TestChangesReachEveryNodeAtOnce":                                                       "takes the best of five series: a promise that polling would break each time",
 	"internal/server/limits_test.go TestLimitsAreReadExplainedAndRecorded":                                                 "begins after the end of an hour that is near, as the counters of the hour begin again then",
 	"internal/server/life_test.go TestAStuckClientIsRecordedBeforeTheEnd":                                                  "waits until nothing moves for a second: that is what a stuck client is",
 	"internal/store/storetest/relay.go wait":                                                                               "delays traffic on purpose",

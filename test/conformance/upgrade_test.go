@@ -207,8 +207,8 @@ func TestBothVersionsTellTheRightSumsDuringAnUpgrade(t *testing.T) {
 // refused is sent again.
 func (u *upgrade) wantLimit(t *testing.T) {
 	t.Helper()
-	const limit = 20
-	key := fmt.Sprint(u.change(t, "POST", "/v1/api-keys/workspace/service", fmt.Sprintf(`{"name":"k","workspace_id":"default","scopes":["completions.write"],"rate_limits":[{"type":"requests","unit":"rpw","value":%d}]}`, limit)).object(t)["key"])
+	const allowedRequests = 20
+	key := fmt.Sprint(u.change(t, "POST", "/v1/api-keys/workspace/service", fmt.Sprintf(`{"name":"k","workspace_id":"default","scopes":["completions.write"],"rate_limits":[{"type":"requests","unit":"rpw","value":%d}]}`, allowedRequests)).object(t)["key"])
 	accepted := make([]int, len(u.list))
 	send := func(i int) bool {
 		r := u.list[i].do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}]}`, "x-gateway-api-key", key,
@@ -225,7 +225,7 @@ func (u *upgrade) wantLimit(t *testing.T) {
 				sum++
 			}
 		}
-		return sum >= limit
+		return sum >= allowedRequests
 	})
 	for i := range u.list {
 		for range 5 {
@@ -234,8 +234,8 @@ func (u *upgrade) wantLimit(t *testing.T) {
 			}
 		}
 	}
-	if sum != limit || accepted[0] == 0 || accepted[1] == 0 {
-		t.Errorf("the nodes accepted %v requests, want %d together", accepted, limit)
+	if sum != allowedRequests || accepted[0] == 0 || accepted[1] == 0 {
+		t.Errorf("the nodes accepted %v requests, want %d together", accepted, allowedRequests)
 	}
 }
 
