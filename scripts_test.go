@@ -1,7 +1,9 @@
 package modelgate_test
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -25,7 +27,25 @@ ok  	modelgate/internal/y	0.123s
 panic: test timed out after 1s
 	running tests:
 		TestT (1s)
+		TestU/sub (1s)
+
+goroutine 8 [running]:
 FAIL	modelgate/internal/z	1.2s
+=== RUN   TestR
+==================
+WARNING: DATA RACE
+Read at 0x00c000096198 by goroutine 9:
+  modelgate/internal/r.TestR.func1()
+--- FAIL: TestR (0.00s)
+FAIL
+FAIL	modelgate/internal/r	0.1s
+=== RUN   TestP
+panic: in a goroutine
+
+goroutine 2 [running]:
+FAIL	modelgate/internal/p	0.1s
+no server for the tests
+FAIL	modelgate/internal/m	0.1s
 internal/w/a.go:1: undefined: x
 FAIL	modelgate/internal/w [build failed]
 FAIL
@@ -49,7 +69,10 @@ func TestTheSummaryNamesFailedTestsWithTheirMessages(t *testing.T) {
 	}
 	want := []string{
 		`modelgate/internal/x TestB/sub: limits_test.go:58: Get "http://127.0.0.1": context canceled`,
-		`modelgate/internal/z TestT: panic: test timed out after 1s running tests: TestT (1s)`,
+		`modelgate/internal/z TestT, TestU/sub: panic: test timed out after 1s`,
+		`modelgate/internal/r TestR: WARNING: DATA RACE Read at 0x00c000096198 by goroutine 9: modelgate/internal/r.TestR.func1()`,
+		`modelgate/internal/p TestP: panic: in a goroutine  goroutine 2 [running]:`,
+		`modelgate/internal/m : no server for the tests`,
 		`modelgate/internal/w : internal/w/a.go:1: undefined: x`,
 	}
 	if got := strings.Join(failed, "\n"); got != strings.Join(want, "\n") {
@@ -57,5 +80,30 @@ func TestTheSummaryNamesFailedTestsWithTheirMessages(t *testing.T) {
 	}
 	if strings.Contains(string(out), "said by A") {
 		t.Errorf("it repeats what a test said that passed:\n%s", out)
+	}
+}
+
+// TestTheTestScriptChecksTheDiskAndLeavesNothing runs it on a disk that is nearly full, and
+// ends it by a signal: a df of this test stands for the disk.
+func TestTheTestScriptChecksTheDiskAndLeavesNothing(t *testing.T) {
+	for _, tt := range []struct{ name, df, says string }{
+		{"full", "echo Filesystem; echo disk 9 9 100 9 /", "100 MB are free on the disk of "},
+		{"ended", "kill -TERM $SCRIPT", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bin, temporary := t.TempDir(), t.TempDir()
+			if err := os.WriteFile(filepath.Join(bin, "df"), []byte("#!/bin/sh\n"+tt.df+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("sh", "-c", "export SCRIPT=$$; exec sh scripts/test.sh quick")
+			cmd.Env = append(os.Environ(), "TMPDIR="+temporary, "PATH="+bin+":"+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), tt.says) || strings.Contains(string(out), "QUICK") {
+				t.Errorf("%v: %s", err, out)
+			}
+			if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+				t.Errorf("it left %v, %v", left, err)
+			}
+		})
 	}
 }

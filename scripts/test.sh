@@ -7,9 +7,6 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 
 clients=test/clients
-output=$(mktemp) || exit 1
-trap 'rm -f "$output"' EXIT
-trap 'exit 130' INT TERM
 failed=""
 
 say() { echo "test: $*"; }
@@ -17,6 +14,59 @@ say() { echo "test: $*"; }
 fail() {
 	say "$*" >&2
 	exit 1
+}
+
+# cache_need and temporary_need are megabytes that a complete run writes: to Go's build
+# cache if that is empty (13 GB were measured), and to temporary folders at the same time.
+cache_need=14000
+temporary_need=3000
+
+# free_space DIR: the free megabytes of the file system that DIR is on.
+free_space() { df -Pm "$1" 2>/dev/null | awk 'NR == 2 { print $4 }'; }
+
+# check_space stops before anything is written if the run would fill a disk: a full disk
+# fails hundreds of tests that have nothing to do with it. What the cache has counts, except
+# for a part that is built again.
+check_space() {
+	cache=$(go env GOCACHE)
+	mkdir -p "$cache" || fail "Go's build cache $cache cannot be created; set GOCACHE"
+	cached=$(du -sm "$cache" | cut -f 1)
+	missing=$((cache_need - cached))
+	[ "$missing" -ge 2000 ] || missing=2000
+	[ "${1:-}" != quick ] || missing=$((missing / 3))
+	wanted=$temporary_need
+	if [ "$(df -P "$cache" | awk 'NR == 2 { print $6 }')" = "$(df -P "$TMPDIR" | awk 'NR == 2 { print $6 }')" ]; then
+		wanted=$((wanted + missing))
+	else
+		enough "$cache" "$missing" "free some, or set GOCACHE to a folder of another disk"
+	fi
+	enough "$TMPDIR" "$wanted" "free some, run go clean -cache if the cache has old builds ($cached MB), or set TMPDIR to a folder of another disk"
+}
+
+# enough DIR MEGABYTES REMEDY: the file system of DIR has to have them.
+enough() {
+	have=$(free_space "$1")
+	[ "${have:-0}" -ge "$2" ] || fail "$have MB are free on the disk of $1, and the tests need about $2 MB; $3"
+}
+
+# set_up_temporary makes the one folder that everything temporary is in, and removes it at
+# the end, also of a run that is interrupted or whose tests leave something behind. Its name
+# is short: paths of sockets have at most 107 bytes.
+set_up_temporary() {
+	TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/mg.XXXXXX") || exit 1
+	export TMPDIR
+	output=$TMPDIR/output
+	: >"$output"
+	trap 'remove_temporary' EXIT
+	trap 'exit 130' INT TERM HUP
+}
+
+# remove_temporary removes the folder. Modules that a test downloads are read-only, and a
+# database that is ending may still write for a moment.
+remove_temporary() {
+	cd / || return
+	chmod -R u+w "$TMPDIR" 2>/dev/null
+	rm -rf "$TMPDIR" 2>/dev/null || { sleep 1 && rm -rf "$TMPDIR"; }
 }
 
 # need NAME REMEDY: the command has to be there.
@@ -141,18 +191,20 @@ set_up_browser() {
 
 # condense shortens the output of go test -v: a line per package, the names of
 # skipped tests, and of packages that fail what their failed tests said. A line
-# "failed: " repeats each failed test with the first lines of its message.
+# "failed: " repeats each failed test with the first lines of its message. Of a package that
+# took too long it names the tests that were running.
 condense() {
 	awk '
 		function report(package,   i, name, said) {
 			for (i = 0; i < n; i++) if (!passed[owner[i]]) print lines[i]
 			for (i = 0; i < n; i++) {
 				name = owner[i]
-				if (passed[name] || lines[i] ~ /^ *--- / || spoke[name]++ >= 3) continue
+				if (passed[name] || name == "timeout" || lines[i] ~ /^( *--- |=+$)/ || spoke[name]++ >= 3) continue
 				said = lines[i]
 				gsub(/^[ \t]+/, "", said)
 				message[name] = message[name] " " said
 			}
+			if (timeout) print "failed: " package " " slow ": " timeout
 			for (i = 0; i < failures; i++) {
 				name = failing[i]
 				if (name in message || !(name in parent)) print "failed: " package " " name ":" message[name]
@@ -160,7 +212,7 @@ condense() {
 			}
 			for (name in message) print "failed: " package " " name ":" message[name]
 		}
-		function forget() { n = failures = 0; split("", passed); split("", spoke); split("", message); split("", parent); test = "" }
+		function forget() { n = failures = 0; split("", passed); split("", spoke); split("", message); split("", parent); test = timeout = slow = "" }
 		BEGIN { forget() }
 		/^=== (RUN|NAME|CONT|PAUSE) / { test = $3; next }
 		/^ *--- PASS: / { passed[$3] = 1; next }
@@ -172,6 +224,8 @@ condense() {
 			next
 		}
 		/: no recordings in / { print "without recordings: " test }
+		/^panic: test timed out after / { test = "timeout"; timeout = $0 }
+		test == "timeout" && /^\t\tTest[^ ]* \(/ { slow = slow (slow == "" ? "" : ", ") $1 }
 		/^(ok  |\?   )/ { print; fflush(); forget(); next }
 		/^FAIL\t/ { report($2); print; fflush(); forget(); next }
 		/^(PASS|FAIL)$/ { test = ""; next }
@@ -335,8 +389,10 @@ case ${1:-} in
 esac
 
 began=$(date +%s)
+set_up_temporary
 clean_environment
 check_go
+check_space "${1:-}"
 tell_recordings
 packages=$(go list ./...) || fail "go list failed; see above"
 inside=$(echo "$packages" | grep -v '^modelgate/test/')
