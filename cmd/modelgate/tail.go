@@ -219,7 +219,7 @@ func (t *tailer) print(e *tailEntry) {
 	}
 }
 
-// providerName returns the name of a provider: the slug of a managed one beside its kind.
+// providerName returns the name of a provider: the slug of a managed one with its kind.
 func providerName(slug, kind string) string {
 	if slug == "" {
 		return kind

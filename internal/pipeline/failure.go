@@ -7,6 +7,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/contentcoding"
 	"modelgate/internal/eventstream"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/sse"
 	"modelgate/internal/upstream"
 )
@@ -58,4 +59,14 @@ func unreadable(err error) bool {
 		}
 	}
 	return false
+}
+
+// withSlug returns the body of a provider's error with the name of the managed provider
+// next to its kind.
+func (a *Attempt) withSlug(body []byte) []byte {
+	var d jsonedit.Doc
+	if a.Target.Slug == "" || d.Scan(body) != nil {
+		return body
+	}
+	return d.Apply(make([]byte, 0, len(body)+64), jsonedit.Edit{Name: "provider_slug", Value: jsonedit.AppendString(nil, a.Target.Slug)})
 }

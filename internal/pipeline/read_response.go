@@ -15,7 +15,6 @@ import (
 	"modelgate/internal/contentcoding"
 	"modelgate/internal/dialect"
 	"modelgate/internal/eventstream"
-	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
 	"modelgate/internal/sse"
 	"modelgate/internal/upstream"
@@ -373,16 +372,6 @@ func (a *Attempt) writeError(out *Response, raw []byte) {
 		out.Header.Set("Retry-After", strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64))
 	}
 	out.Bytes = a.withSlug(a.request.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, a.Target.ID, out.Status))
-}
-
-// withSlug returns the body of a provider's error with the name of the managed provider
-// next to its kind.
-func (a *Attempt) withSlug(body []byte) []byte {
-	var d jsonedit.Doc
-	if a.Target.Slug == "" || d.Scan(body) != nil {
-		return body
-	}
-	return d.Apply(make([]byte, 0, len(body)+64), jsonedit.Edit{Name: "provider_slug", Value: jsonedit.AppendString(nil, a.Target.Slug)})
 }
 
 func (a *Attempt) incomplete() *apierr.Error {

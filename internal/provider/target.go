@@ -199,7 +199,7 @@ func (t *Target) PathBelow(u *url.URL) (path string, ok bool) {
 	return path, ok && strings.HasPrefix(path, "/")
 }
 
-// Label returns the name of the provider for messages: the slug of a managed one beside its
+// Label returns the name of the provider for messages: the slug of a managed one with its
 // kind, such as "@team (openai)".
 func (t *Target) Label() string {
 	if t.Slug == "" {
