@@ -26,7 +26,7 @@ var insides = []struct {
 	{"a rate limit", "messages", `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`, 429, "slow down"},
 	{"exhausted", "gemini", `{"error":{"code":429,"message":"slow down","status":"RESOURCE_EXHAUSTED"}}`, 429, "slow down"},
 	{"a status alone", "gemini", `{"error":{"message":"slow down","status":"UNAVAILABLE"}}`, 503, "slow down"},
-	{"a code beside the message", "chat", `{"code":429,"message":"slow down"}`, 429, "slow down"},
+	{"a code and a message", "chat", `{"code":429,"message":"slow down"}`, 429, "slow down"},
 	{"a code as text", "chat", `{"status":"error","code":"1302","msg":"slow down"}`, 502, "slow down"},
 	{"a detail", "chat", `{"detail":"slow down"}`, 502, "slow down"},
 	{"MiniMax's form", "chat", `{"choices":null,"base_resp":{"status_code":1002,"status_msg":"slow down"}}`, 429, "slow down"},

@@ -169,8 +169,8 @@ type ResponseInfo struct {
 	Terminated bool
 	// Failed is the message of an error inside the response.
 	Failed string
-	// Blank is true while a stream has only events that are no part of a response, such
-	// as a chunk without choices.
+	// Blank is true while a stream has only events without a response in them, such as a
+	// chunk without choices.
 	Blank bool
 }
 

@@ -56,15 +56,14 @@ func FindError(body []byte) []byte {
 	return nil
 }
 
-// IsFailure reports whether an event of a stream, which is no part of a response, has the
-// message of an error.
+// IsFailure reports whether an object that is not a response has the message of an error.
 func IsFailure(data []byte) bool {
 	v, err := jsonedit.ParseValue(data)
 	return err == nil && isFailure(v)
 }
 
-// isFailure reports whether an object has the message of an error beside a member that says
-// that it is one. MiniMax has both in every response.
+// isFailure reports whether an object has the message of an error in one of the members in
+// which providers report one. MiniMax has both in every response.
 // https://platform.minimax.io/docs/api-reference/text-openai-api
 func isFailure(v jsonedit.Value) bool {
 	if list, _ := v.Get("choices"); list.Kind() == jsonedit.Array && string(list.Raw()) != "[]" {

@@ -381,26 +381,3 @@ func (a *Attempt) incomplete() *apierr.Error {
 func (a *Attempt) unreadable(what string) *apierr.Error {
 	return apierr.New(apierr.UpstreamFailed, "%s responded with %s", a.Target.Label(), what).WithCode("upstream_unreadable")
 }
-
-// upstreamBody is a body whose errors are converted to failures and whose reads
-// restart the idle timeout.
-type upstreamBody struct {
-	of    *Attempt
-	res   *http.Response
-	src   io.Reader
-	read  int64 // bytes so far
-	ended bool  // after the last byte
-}
-
-func (b *upstreamBody) Read(p []byte) (int, error) {
-	n, err := b.src.Read(p)
-	b.read += int64(n)
-	b.ended = b.ended || err == io.EOF
-	if n > 0 {
-		b.of.timers.eventReceived()
-	}
-	if err != nil && err != io.EOF {
-		err = b.of.failure(b.res.Request, err)
-	}
-	return n, err
-}
