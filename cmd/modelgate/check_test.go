@@ -26,7 +26,7 @@ func TestCheckReportsWhatRequestsWouldMeet(t *testing.T) {
 		{"the authorities of a syslog server", "audit: {syslog: {address: \"logs.example.com:6514\", ca: " + absent + "}}\n", nil, 1, []string{"audit.syslog.ca", absent}},
 		{"the authorities of a mail server", "alerts: {email: {server: \"mail.example.com:587\", from: a@example.com, ca: " + absent + "}}\n", nil, 1, []string{"mail server", absent}},
 		{"private hosts", "providers: [{slug: a, provider: openai-compatible, custom_host: \"http://10.0.0.7:8000/v1\"}, {slug: b, provider: openai-compatible, custom_host: \"http://localhost:8000/v1\"}]\n", nil, 1,
-			[]string{":1:", `providers[0].custom_host: custom host "10.0.0.7" is refused`, "upstream.trusted_hosts", "providers[1].custom_host"}},
+			[]string{":1:", `providers[0].custom_host: provider @a: custom host "10.0.0.7" is refused`, "upstream.trusted_hosts", "providers[1].custom_host"}},
 		{"a private host of a target", "configs: [{slug: p, config: {strategy: {mode: single}, targets: [{provider: openai, custom_host: \"http://10.0.0.7/v1\"}]}}]\n", nil, 1, []string{"configs[0].config.targets[0].custom_host"}},
 		{"private hosts that the file trusts", "providers: [{slug: a, provider: openai-compatible, custom_host: \"http://10.0.0.7:8000/v1\"}]\nupstream: {trusted_hosts: [10.0.0.7]}\n", nil, 0, []string{"is valid"}},
 		{"private hosts that a flag trusts", "providers: [{slug: a, provider: openai-compatible, custom_host: \"http://10.0.0.7:8000/v1\"}]\n", []string{"--trusted-hosts", "10.0.0.0/8"}, 0, []string{"is valid"}},

@@ -30,7 +30,6 @@ var insides = []struct {
 	{"a code as text", "chat", `{"status":"error","code":"1302","msg":"slow down"}`, 502, "slow down"},
 	{"a detail", "chat", `{"detail":"slow down"}`, 502, "slow down"},
 	{"MiniMax's form", "chat", `{"choices":null,"base_resp":{"status_code":1002,"status_msg":"slow down"}}`, 429, "slow down"},
-	{"an empty object", "chat", `{}`, 502, ""},
 	{"nothing but usage", "chat", `{"id":"g","usage":{"prompt_tokens":3,"completion_tokens":0}}`, 502, ""},
 	{"no content", "messages", `{"type":"message","role":"assistant","content":[],"stop_reason":null}`, 502, "neither content"},
 	{"no candidates", "gemini", `{"candidates":[],"usageMetadata":{"promptTokenCount":3}}`, 502, ""},

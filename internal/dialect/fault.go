@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"bytes"
 	"cmp"
 	"net/http"
 	"slices"
@@ -80,12 +79,6 @@ func isFailure(v jsonedit.Value) bool {
 		}
 	}
 	return false
-}
-
-// IsEmpty reports whether a body is an object or a list without members.
-func IsEmpty(body []byte) bool {
-	body = bytes.TrimSpace(body)
-	return len(body) > 1 && len(bytes.TrimSpace(body[1:len(body)-1])) == 0 && (body[0] == '{' || body[0] == '[')
 }
 
 // NoContent is the failure of a response that has nothing of one.

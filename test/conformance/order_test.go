@@ -286,7 +286,7 @@ func TestConfigsWorkOnEveryRoute(t *testing.T) {
 		}
 		good := behaviour(nil)
 		if r.path == chatStream.path && r.body == chatStream.body {
-			good = streams("data: {\"object\":\"chat.completion.chunk\",\"choices\":[]}\n\ndata: [DONE]\n\n")
+			good = streams("data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 		}
 		prove(t, "S-026", name+" falls back", func(t *testing.T) {
 			p := fleet(t, withStatuses(503), good)

@@ -253,7 +253,7 @@ func TestFallbackGoesByStatus(t *testing.T) {
 		}
 	})
 	prove(t, "S-026", "a stream goes elsewhere before it began", func(t *testing.T) {
-		p := fleet(t, withStatuses(503), streams("data: {\"object\":\"chat.completion.chunk\",\"choices\":[]}\n\ndata: [DONE]\n\n"))
+		p := fleet(t, withStatuses(503), streams("data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
 		got := g.do(t, "POST", chatStream.path, chatStream.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", tree(fallback, leaf(p[0]), leaf(p[1]))).fine(t)
 		if !strings.HasSuffix(string(got.body), "data: [DONE]\n\n") || strings.Contains(string(got.body), "said by") {
 			t.Errorf("the stream is %q", got.body)

@@ -84,25 +84,25 @@ func TestExchangesAreWatchedAsTheyEnd(t *testing.T) {
 	}
 	explained := func(model string) {
 		t.Helper()
-		tells(failed, "  503  openai-compatible  "+model+"  ")
+		tells(failed, "  503  @first (openai-compatible)  "+model+"  ")
 		tells(failed, " chat")
-		tells(failed, "→ ", "openai-compatible, 503 in ")
+		tells(failed, "→ ", "@first (openai-compatible), 503 in ")
 	}
-	tells(all, "  200  openai-compatible  before  ")
-	tells(all, "  503  openai-compatible  broken  ")
+	tells(all, "  200  @second (openai-compatible)  before  ")
+	tells(all, "  503  @first (openai-compatible)  broken  ")
 	explained("broken")
 	ask("fine", second...)
 	ask("moved", "x-gateway-config", "pc-main")
 	ask("again", first...)
-	tells(all, "  200  openai-compatible  fine  ", "ms")
-	tells(all, "  200  openai-compatible  moved  ", "  +1")
-	tells(all, "  503  openai-compatible  again  ")
+	tells(all, "  200  @second (openai-compatible)  fine  ", "ms")
+	tells(all, "  200  @second (openai-compatible)  moved  ", "  +1")
+	tells(all, "  503  @first (openai-compatible)  again  ")
 	explained("again")
 	if rest, code := failed.end(t, syscall.SIGINT); code != 0 || rest != "" {
 		t.Errorf("after Ctrl-C: exit code %d, %q, %s; want 0", code, rest, failed.errText)
 	}
 	if out, errText, code := command(t, "tail", "--url", g.root, "--key", bootstrapKey, "--follow=false", "--provider", "openai-compatible", "--model", "moved", "--explain"); code != 0 ||
-		strings.Count(out, "  moved  ") != 1 || !strings.Contains(out, "→ config.targets[0]: openai-compatible, 503 in ") || !strings.Contains(out, "→ config.targets[1]: openai-compatible, 200 in ") {
+		strings.Count(out, "  moved  ") != 1 || !strings.Contains(out, "→ config.targets[0]: @first (openai-compatible), 503 in ") || !strings.Contains(out, "→ config.targets[1]: @second (openai-compatible), 200 in ") {
 		t.Errorf("without following: exit code %d, %q %s", code, out, errText)
 	}
 	if _, errText, code := command(t, "tail", "--url", g.root, "--key", "mg-nobody"); code != 1 || !strings.Contains(errText, "401") {

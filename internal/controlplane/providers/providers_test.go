@@ -131,7 +131,7 @@ func TestInvalidProvidersAreRefused(t *testing.T) {
 	for _, more := range []string{
 		`"name":""`, `"name":"` + long + `"`, `"slug":"a b"`, `"slug":"@a"`, `"slug":"` + long + `"`, `"note":"` + strings.Repeat("x", 1025) + `"`,
 		`"expires_at":"soon"`, `"expires_at":"2026-04-01T00:00:00Z"`, `"tags":{"a":1}`, `"tags":[]`, `"usage_limits":{"credit_limit":0}`,
-		`"usage_limits":[]`, `"usage_limits":{"credit_limit":5,"extra":1}`, `"rate_limits":[{"type":"requests","unit":"rps","value":1}]`, `"rate_limits":[{"type":"x","unit":"rpm","value":1}]`,
+		`"usage_limits":[{"credit_limit":5},{"credit_limit":6}]`, `"usage_limits":{"credit_limit":5,"extra":1}`, `"rate_limits":[{"type":"requests","unit":"rps","value":1}]`, `"rate_limits":[{"type":"x","unit":"rpm","value":1}]`,
 		`"rate_limits":[{"type":"requests","unit":"rpm","value":-1}]`, `"extra":1`, `"workspace_id":7`,
 	} {
 		body := `{"integration_id":"main","name":"x",` + more + `}`

@@ -25,7 +25,7 @@ type tap struct {
 
 	choices, finished choiceSet
 	noChoices         bool  // the list of choices is empty
-	answers           bool  // has members of a response, or none at all
+	answers           bool  // has choices or usage
 	finishOf          int64 // the choice that seen.Finish is of, plus 1
 }
 
@@ -56,7 +56,6 @@ func (t *tap) Event(e sse.Event) {
 	if t.seen.Failed == "" && (string(e.Type) == "error" || t.isBlank() && dialect.IsFailure(data)) {
 		t.seen.Failed = failure(data)
 	}
-	t.answers = t.answers || dialect.IsEmpty(data)
 	t.seen.Blank = t.isBlank() && t.answers
 }
 
@@ -91,7 +90,7 @@ func (t *tap) Body(b []byte) {
 		t.seen.Failed = "the response has no choices"
 	case !t.hasChoices():
 		t.seen.Begun, t.seen.Finished = true, true
-	case dialect.IsEmpty(b), dialect.FindError(b) != nil:
+	case dialect.FindError(b) != nil:
 		t.answers = true
 		fallthrough
 	default:

@@ -18,7 +18,7 @@ type tap struct {
 	seen    dialect.ResponseInfo
 	counts  counts
 	op      api.Operation
-	answers bool      // has members of a response, or none at all
+	answers bool      // has candidates or usage, or an error
 	choices [2]uint64 // candidates seen, by index
 	ended   [2]uint64 // candidates with a finish reason
 }
@@ -37,7 +37,6 @@ func (t *tap) Info() *dialect.ResponseInfo {
 func (t *tap) Event(e sse.Event) {
 	if e.Data != nil {
 		t.frames(e.Data)
-		t.answers = t.answers || dialect.IsEmpty(e.Data)
 		t.seen.Blank = t.answers && t.op == api.Generate && t.choices == [2]uint64{} && !t.seen.Finished
 	}
 }
@@ -45,7 +44,7 @@ func (t *tap) Event(e sse.Event) {
 // Body reads a complete response, which has the form of a stream frame.
 func (t *tap) Body(body []byte) {
 	t.frames(body)
-	t.answers = t.answers || dialect.IsEmpty(body) || dialect.IsFailure(body)
+	t.answers = t.answers || dialect.IsFailure(body)
 	if t.answers && t.op == api.Generate && t.seen.Failed == "" && !t.seen.Begun && !t.seen.Finished {
 		t.seen.Failed = dialect.NoContent
 	}

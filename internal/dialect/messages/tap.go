@@ -17,7 +17,7 @@ type tap struct {
 	op      api.Operation
 	seen    dialect.ResponseInfo
 	counts  counts
-	answers bool // the response is a message, or empty
+	answers bool // the response has the members of a message, or an error
 }
 
 // Info returns what was read so far.
@@ -49,7 +49,7 @@ func (t *tap) Body(b []byte) {
 			t.member(k, value)
 		}
 	}
-	t.answers = t.answers || dialect.IsEmpty(b) || dialect.IsFailure(b)
+	t.answers = t.answers || dialect.IsFailure(b)
 	t.failWithoutContent()
 }
 

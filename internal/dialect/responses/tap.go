@@ -52,12 +52,8 @@ func (t *tap) Body(b []byte) {
 			break
 		}
 	}
-	if t.op == api.Responses && !t.seen.Begun && t.seen.Failed == "" {
-		if dialect.IsFailure(b) {
-			t.failEvent(b)
-		} else if dialect.IsEmpty(b) {
-			t.seen.Failed = dialect.NoContent
-		}
+	if t.op == api.Responses && !t.seen.Begun && dialect.IsFailure(b) {
+		t.failEvent(b)
 	}
 	t.doc.Reset()
 }
@@ -89,12 +85,8 @@ func (t *tap) Event(e sse.Event) {
 		t.failEvent(e.Data)
 	case "":
 		v, ok := t.doc.Find("error")
-		first := t.op == api.Responses && t.events == 1
-		switch {
-		case ok && !v.IsNull(), first && dialect.IsFailure(e.Data):
+		if ok && !v.IsNull() || t.op == api.Responses && t.events == 1 && dialect.IsFailure(e.Data) {
 			t.failEvent(e.Data)
-		case first && dialect.IsEmpty(e.Data):
-			t.seen.Failed = dialect.NoContent
 		}
 	default:
 		if o, ok := t.doc.Find("object"); ok && string(o.Raw()) == `"error"` { // vLLM
