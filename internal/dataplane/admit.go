@@ -203,6 +203,9 @@ func (x *exchange) admit() error {
 	if err := x.snap.CheckServed(x.Identity); err != nil {
 		return err
 	}
+	if err := x.checkConfigVersion(asked); err != nil {
+		return err
+	}
 	return x.checkConfigFixed(asked)
 }
 
@@ -261,6 +264,19 @@ func (x *exchange) checkConfigFixed(asked string) error {
 	}
 	return apierr.New(apierr.Invalid, "this gateway key always uses the config %s; remove the x-gateway-config header", id.Config).
 		WithParam("x-gateway-config").WithCode("config_fixed")
+}
+
+// checkConfigVersion returns an error if a request asks for a replaced version of a config,
+// and the organisation allows only what is saved: that is the current version.
+func (x *exchange) checkConfigVersion(asked string) error {
+	if asked == "" || asked == x.Identity.Config || !x.snap.RequiresSavedConfig(x.Identity.Organisation) {
+		return nil
+	}
+	if c, ok := x.snap.Config(x.Identity.Workspace, strings.TrimSpace(asked)); !ok || !c.Replaced {
+		return nil
+	}
+	return apierr.New(apierr.Forbidden, "this organisation allows saved configs in their current version only; leave out the version").
+		WithParam("x-gateway-config").WithCode("config_version_blocked")
 }
 
 // identify adds the defaults of the key to what the request states about

@@ -88,6 +88,18 @@ func TestRequestsNameAVersionOfAConfig(t *testing.T) {
 		if explained.Status != http.StatusOK || !bytes.Contains(explained.Body, []byte("status=422")) {
 			t.Errorf("explaining a version: %d %s", explained.Status, explained.Body)
 		}
+		mustDo(t, g, "PUT", "/admin/organisation", `{"settings":{"block_inline_config":true}}`)
+		waittest.Until(t, "replaced versions are refused", func() bool {
+			res := ask(g, gatewaytest.Key, slug+"@1")
+			return res.Status == http.StatusForbidden && bytes.Contains(res.Body, []byte("config_version_blocked"))
+		})
+		for config, key := range map[string]string{slug: gatewaytest.Key, slug + "@3": gatewaytest.Key, "": first} {
+			if res := ask(g, key, config); res.Status == http.StatusForbidden {
+				t.Errorf("%q where only saved configs are allowed: %d %s", config, res.Status, res.Body)
+			}
+		}
+		mustDo(t, g, "PUT", "/admin/organisation", `{"settings":{"block_inline_config":null}}`)
+		waittest.Until(t, "replaced versions are used again", func() bool { return ask(g, gatewaytest.Key, slug+"@1").Status == http.StatusOK })
 		mustDo(t, g, "POST", "/policies/rate-limits", `{"workspace_id":"default","conditions":[{"key":"config","value":"`+slug+`"}],"group_by":[{"key":"config"}],"type":"requests","unit":"rpw","value":1}`)
 		waittest.Until(t, "a policy for the config applies to its versions", func() bool { return ask(g, gatewaytest.Key, slug+"@1").Status == http.StatusTooManyRequests })
 		mustDo(t, g, "DELETE", "/configs/"+slug, "")

@@ -23,6 +23,7 @@ type Config struct {
 	Text      secret.String // JSON, including credentials
 	Version   int64         // number of the version that Text is of; zero if there are no versions
 	History   History       // nil for a config of the settings file, which has no versions
+	Replaced  bool          // another version is the current one
 
 	// Err is why the config cannot be used, an *apierr.Error, otherwise nil.
 	Err error
@@ -51,7 +52,7 @@ func (c *Config) at(number int64) *Config {
 		return c
 	}
 	v := *c
-	v.Version, v.Text, v.Err = number, secret.String{}, nil
+	v.Version, v.Text, v.Err, v.Replaced = number, secret.String{}, nil, true
 	if c.History != nil && slices.Contains(c.History.Numbers(), number) {
 		v.Text, v.Err = c.History.Text(number)
 		return &v
