@@ -54,6 +54,7 @@ enough() {
 # is short: paths of sockets have at most 107 bytes.
 set_up_temporary() {
 	TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/mg.XXXXXX") || exit 1
+	chmod 711 "$TMPDIR" # root runs PostgreSQL as another user
 	export TMPDIR
 	output=$TMPDIR/output
 	: >"$output"
