@@ -101,8 +101,7 @@ func (x *exchange) routeCheckCall(m *guardrail.Model) error {
 	if err != nil {
 		return err
 	}
-	x.single = pipeline.TargetHandler{Engine: x.plane.Engine, Target: t, Path: "config"}
-	x.Routing, err = x.guardSingle(&x.single)
+	x.Routing, err = x.callOnly(t, pipeline.TargetHandler{})
 	return err
 }
 

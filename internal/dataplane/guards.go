@@ -102,21 +102,6 @@ func (x *exchange) resolveRefs(hooks []*guardrail.Hook, refs []pipeline.GuardRef
 	return hooks, nil
 }
 
-// guardSingle returns the handler of a request without a config, with the hooks of
-// its organisation and workspace around it.
-func (x *exchange) guardSingle(h pipeline.Handler) (pipeline.Handler, error) {
-	if x.plane.Engine.SkipGuardrails || x.guards == noGuards {
-		return h, nil
-	}
-	g, err := x.snap.Guards(x.Identity)
-	if g == nil || err != nil {
-		return h, err
-	}
-	x.Guards = g
-	x.admitChecks(g.Before, g.After)
-	return pipeline.Guard(x.plane.Engine, "config", h), nil
-}
-
 // statusHookFailed is the status of a response whose request or itself failed a
 // check that does not deny, if Options.HookStatus is set.
 const statusHookFailed = 246

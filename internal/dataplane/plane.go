@@ -199,8 +199,9 @@ type exchange struct {
 // it.
 type admission struct {
 	pipeline.Request
-	single pipeline.TargetHandler // Routing of a request without a config
-	id     string                 // the request id as text
+	oneLeaf pipeline.OneLeaf // Routing of a request without a config
+	leaf    [1]pipeline.Leaf // its Leaves
+	id      string           // the request id as text
 
 	snap    *snapshot.Snapshot
 	reach   *upstream.Client // checks custom hosts

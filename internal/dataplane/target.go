@@ -44,21 +44,27 @@ func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 		return nil, err
 	}
 	x.opts.markTaken(t)
-	if x.upload != nil {
-		x.upload.watch(x.allowModel(t))
-	}
 	if err := x.checkTarget(t, false, x.opts.strict != nil && *x.opts.strict); err != nil {
 		return nil, err
 	}
-	x.single = pipeline.TargetHandler{
-		Engine:  p.Engine,
-		Target:  t,
-		Path:    "config",
+	return x.callOnly(t, pipeline.TargetHandler{
 		Timeout: x.opts.attempt,
 		Forward: x.opts.forward,
 		Lenient: x.opts.strict != nil && !*x.opts.strict,
+	})
+}
+
+// callOnly returns the handler of a request without a config, which calls t as call says,
+// with the hooks of its organisation and workspace.
+func (x *exchange) callOnly(t *provider.Target, call pipeline.TargetHandler) (pipeline.Handler, error) {
+	x.leaf = [1]pipeline.Leaf{{Target: t, AllowModel: x.allowModel(t)}}
+	x.Leaves = x.leaf[:]
+	if err := x.resolveGuards([]*pipeline.GuardList{nil}); err != nil {
+		return nil, err
 	}
-	return x.guardSingle(&x.single)
+	call.Engine, call.Path = x.plane.Engine, "config"
+	x.oneLeaf.Init(call)
+	return &x.oneLeaf, nil
 }
 
 // target returns the target of c for the identity of x, if the egress policies

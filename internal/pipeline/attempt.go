@@ -46,28 +46,26 @@ func (a *Attempt) Lenient() bool { return a.handler.Lenient }
 // request.
 func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
 	a := t.newAttempt()
-	a.Target, a.Prompt, a.handler, a.request, a.trail, a.override = h.Target, r.Prompt, h, r, t, h.Override
+	leaf := &r.Leaves[h.leaf]
+	if leaf.Err != nil {
+		return nil, leaf.Err
+	}
+	for _, n := range leaf.Notes {
+		t.Note(n)
+	}
+	a.Target, a.Prompt, a.handler, a.request, a.trail, a.override = leaf.Target, r.Prompt, h, r, t, h.Override
 	model := h.Model
-	if h.Target == nil {
-		leaf := &r.Leaves[h.leaf]
-		if leaf.Err != nil {
-			return nil, leaf.Err
+	if leaf.Prompt != nil {
+		made, err := a.applyPrompt(leaf.Prompt)
+		if err != nil {
+			return nil, err
 		}
-		for _, n := range leaf.Notes {
-			t.Note(n)
+		if model == "" {
+			model = made
 		}
-		if a.Target = leaf.Target; leaf.Prompt != nil {
-			made, err := a.applyPrompt(leaf.Prompt)
-			if err != nil {
-				return nil, err
-			}
-			if model == "" {
-				model = made
-			}
-		}
-		if r.Upload != nil && r.Upload.Watch != nil {
-			r.Upload.Watch(leaf.AllowModel)
-		}
+	}
+	if r.Upload != nil && r.Upload.Watch != nil {
+		r.Upload.Watch(leaf.AllowModel)
 	}
 	if a.Model = model; model == "" {
 		if a.Model = r.Model; r.Model == "" {

@@ -71,7 +71,8 @@ func (c *embeddingCall) Embed(ctx context.Context, text string) ([]float32, erro
 	if err := ask.setBody(buf, new(jsonedit.Doc)); err != nil {
 		return nil, err
 	}
-	call := TargetHandler{Engine: h.engine, Target: leaf.Target, Path: h.path + ".cache.embedding", Timeout: embedTimeout}
+	ask.Leaves = []Leaf{*leaf}
+	call := TargetHandler{Engine: h.engine, Path: h.path + ".cache.embedding", Timeout: embedTimeout}
 	t := c.trail.child()
 	defer c.trail.join(t)
 	ctx, cancel := context.WithTimeout(ctx, embedTimeout)

@@ -23,7 +23,7 @@ import (
 type requestGuard struct {
 	engine *Engine
 	path   string
-	leaf   int            // in Request.Leaves; -1 without a config
+	leaf   int            // in Request.Leaves
 	call   *TargetHandler // of the leaf, if its config changes bodies; nil otherwise
 	text   bool           // the config changes text in the bodies of known APIs
 	next   Handler
@@ -98,7 +98,7 @@ func (l *CheckLog) runRequest(ctx context.Context, h *requestGuard, r *Request, 
 // promptOf returns the prompt of a leaf whose edits are part of the request, nil if
 // there is none.
 func (r *Request) promptOf(leaf int) *PromptEdits {
-	if leaf < 0 || leaf >= len(r.Leaves) || r.Leaves[leaf].Prompt == nil || r.Leaves[leaf].Prompt.Err != nil || r.Leaves[leaf].Prompt.Edits == nil {
+	if leaf >= len(r.Leaves) || r.Leaves[leaf].Prompt == nil || r.Leaves[leaf].Prompt.Err != nil || r.Leaves[leaf].Prompt.Edits == nil {
 		return nil
 	}
 	return r.Leaves[leaf].Prompt

@@ -18,7 +18,7 @@ func TestOwnRequestsHaveLimitsAndNoHeaders(t *testing.T) {
 		Model:    "gpt-4o",
 		Received: Received{Header: http.Header{"Authorization": {"Bearer k"}}, RequestedModel: "gpt-4o", Query: "a=b"},
 		Limiting: Limiting{Limits: limits, Facts: &policy.Facts{Model: "gpt-4o", EndpointType: "chat", Config: "c", Prompt: "p", KeyID: "key"}},
-		Checking: Checking{Guards: new(Guards)},
+		Leaves:   []Leaf{{Guards: new(Guards)}},
 	}
 	own := r.Derive(chat.Dialect{}, api.Embeddings, "/embeddings", "embedder")
 	if f := own.Facts; f.Model != "embedder" || f.EndpointType != string(api.Embeddings) || f.Config != "" || f.Prompt != "" || f.KeyID != "key" {
@@ -30,7 +30,7 @@ func TestOwnRequestsHaveLimitsAndNoHeaders(t *testing.T) {
 	if len(own.Limits) != 1 || own.Limits[0] != limits[0] {
 		t.Error("the limits of the request are missing")
 	}
-	if own.Header.Get("Authorization") != "" || own.Query != "" || own.Guards != nil {
-		t.Errorf("header %v, query %q, guards %v: want nothing of the request", own.Header, own.Query, own.Guards)
+	if own.Header.Get("Authorization") != "" || own.Query != "" || own.Leaves != nil {
+		t.Errorf("header %v, query %q, leaves %v: want nothing of the request", own.Header, own.Query, own.Leaves)
 	}
 }

@@ -59,7 +59,7 @@ func TestImagesCountAsTokensOfARequest(t *testing.T) {
 func TestPromptWithoutEditsIsNoneOfTheRequest(t *testing.T) {
 	edits := []jsonedit.Edit{{Name: "model", Value: []byte(`"m"`)}}
 	r := &Request{Leaves: []Leaf{{}, {Prompt: &PromptEdits{}}, {Prompt: &PromptEdits{Edits: edits}}}}
-	for leaf, want := range map[int]bool{-1: false, 0: false, 1: false, 2: true, 3: false} {
+	for leaf, want := range map[int]bool{0: false, 1: false, 2: true, 3: false} {
 		if got := r.promptOf(leaf) != nil; got != want {
 			t.Errorf("leaf %d has a prompt: %t, want %t", leaf, got, want)
 		}

@@ -144,8 +144,6 @@ type Limiting struct {
 // Checking is what checks a request and its response, apart from the hooks of
 // configs, which are in [Leaf].
 type Checking struct {
-	// Guards are the hooks of a request without a config; nil for none.
-	Guards *Guards
 	// Egress are the egress policies for requests that hooks and redirects cause. Nil
 	// allows every host.
 	Egress *egress.Policies

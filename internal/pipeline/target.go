@@ -90,13 +90,11 @@ type Signer interface {
 	Sign(ctx context.Context, t *provider.Target, req *http.Request, body []byte) error
 }
 
-// TargetHandler calls one target. It is immutable and safe for concurrent use.
+// TargetHandler calls the target of one leaf. It is immutable and safe for concurrent use.
 type TargetHandler struct {
 	*Engine
-	// Target is the target to call. Nil means the target of the request's leaf.
-	Target *provider.Target
-	Path   string // JSON path of the target in its config
-	leaf   int    // index in Request.Leaves; if Target is nil
+	Path string // JSON path of the target in its config
+	leaf int    // index in Request.Leaves
 
 	// Timeout is the time until the response must be usable: a JSON body is
 	// complete, a stream has its first event. Zero means only the engine's

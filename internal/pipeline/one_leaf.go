@@ -1,0 +1,23 @@
+package pipeline
+
+import "context"
+
+// OneLeaf is the tree of a request without a config: its only leaf is the first of
+// Request.Leaves. It has no state, so a request can hold its own.
+type OneLeaf struct {
+	call     TargetHandler
+	response responseGuard
+	request  requestGuard
+}
+
+// Init sets the call of the leaf.
+func (l *OneLeaf) Init(call TargetHandler) {
+	l.call = call
+	l.response = responseGuard{engine: call.Engine, path: call.Path, next: &l.call}
+	l.request = requestGuard{engine: call.Engine, path: call.Path, next: &l.response}
+}
+
+// Handle implements [Handler]: it calls the leaf, with its hooks around the call.
+func (l *OneLeaf) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+	return l.request.Handle(ctx, r, t)
+}
