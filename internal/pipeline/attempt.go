@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"modelgate/api"
@@ -29,7 +28,7 @@ type Attempt struct {
 	handler  *TargetHandler
 	request  *Request
 	trail    *Trail
-	override []jsonedit.Edit // of the saved prompt and the config
+	prompted []jsonedit.Edit // of the saved prompt
 	refused  api.Dialect     // in which the target refused the request; empty if in none
 	without  []string        // paths of the optional parameters that the target refused
 	wire     wirePlan
@@ -53,8 +52,8 @@ func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
 	for _, n := range leaf.Notes {
 		t.Note(n)
 	}
-	a.Target, a.Prompt, a.handler, a.request, a.trail, a.override = leaf.Target, r.Prompt, h, r, t, h.Override
-	model := h.Model
+	a.Target, a.Prompt, a.handler, a.request, a.trail = leaf.Target, r.Prompt, h, r, t
+	model := h.params.model
 	if leaf.Prompt != nil {
 		made, err := a.applyPrompt(leaf.Prompt)
 		if err != nil {
@@ -69,7 +68,7 @@ func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
 	}
 	if a.Model = model; model == "" {
 		if a.Model = r.Model; r.Model == "" {
-			a.Model = h.DefaultModel
+			a.Model = h.params.defaultModel
 		}
 	}
 	a.Target = a.Target.InRegionOf(a.namedModel())
@@ -80,8 +79,8 @@ func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
 	return a, nil
 }
 
-// applyPrompt applies the target's saved prompt to the request. The target's
-// overrides are applied later. It returns the prompt's model.
+// applyPrompt applies the target's saved prompt to the request, before the parameters of
+// the config. It returns the prompt's model.
 func (a *Attempt) applyPrompt(p *PromptEdits) (model string, err error) {
 	if p.Err != nil {
 		return "", p.Err
@@ -97,7 +96,7 @@ func (a *Attempt) applyPrompt(p *PromptEdits) (model string, err error) {
 	if a.Prompt = p.Prompt; p.Prompt != before { // otherwise it is another attempt
 		a.trail.decide(a.handler.Path, "the saved prompt %s makes the request, in its version %d", p.Prompt.Slug, p.Prompt.Version)
 	}
-	a.override = slices.Concat(p.Edits, a.handler.Override)
+	a.prompted = p.Edits
 	return p.Model, nil
 }
 

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"modelgate/config"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/jsonedit"
 )
 
 // Compiler compiles configs to handlers. It is safe for concurrent use.
@@ -147,8 +146,8 @@ func (b *build) leaf(n *config.Config) (Handler, []*breaker) {
 	}
 	if b.Call == nil {
 		guard := &requestGuard{engine: b.Engine, path: n.Path, leaf: index, next: h}
-		if call := target.(*TargetHandler); len(call.Defaults)+len(call.Override)+len(call.Drop) > 0 {
-			guard.call, guard.text = call, call.changesText()
+		if p := &target.(*TargetHandler).params; !p.isEmpty() {
+			guard.params, guard.text = p, p.changesText()
 		}
 		h = guard
 	}
@@ -167,40 +166,17 @@ func (b *build) call(n *config.Config) Handler {
 	if b.Call != nil {
 		return b.Call(n)
 	}
-	call := &TargetHandler{
-		Engine:   b.Engine,
-		Path:     n.Path,
-		leaf:     len(b.tree.Leaves) - 1,
-		Timeout:  n.RequestTimeout,
-		Forward:  n.ForwardHeaders,
-		Defaults: edits(n.DefaultParams),
-		Override: edits(n.OverrideParams),
-		Drop:     paths(n.DropParams),
+	return &TargetHandler{
+		Engine:  b.Engine,
+		Path:    n.Path,
+		leaf:    len(b.tree.Leaves) - 1,
+		Timeout: n.RequestTimeout,
+		Forward: n.ForwardHeaders,
+		params:  paramsOf(n),
 
 		Lenient:       n.Strict != nil && !*n.Strict,
 		OnUnsupported: n.OnUnsupported,
 		PromptCache:   n.PromptCache != nil && *n.PromptCache,
 		ResponseModel: n.ResponseModel,
 	}
-	call.Model, _ = n.OverrideParams.Text("model")
-	call.DefaultModel, _ = n.DefaultParams.Text("model")
-	return call
-}
-
-func edits(o config.Object) []jsonedit.Edit {
-	list := make([]jsonedit.Edit, len(o))
-	for i, m := range o {
-		list[i] = jsonedit.Edit{Name: m.Name, Value: m.Value}
-	}
-	return list
-}
-
-func paths(list []string) []jsonedit.Path {
-	out := make([]jsonedit.Path, 0, len(list))
-	for _, s := range list {
-		if p, err := jsonedit.ParsePath(s); err == nil { // validated by config.Parse
-			out = append(out, p)
-		}
-	}
-	return out
 }

@@ -74,33 +74,13 @@ func (a *Attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
 
 // editsBody reports whether the config changes the body, and has not done so yet.
 func (a *Attempt) editsBody() bool {
-	return !a.request.configured && len(a.handler.Defaults)+len(a.override)+len(a.handler.Drop) > 0
+	return !a.request.configured && (len(a.prompted) > 0 || !a.handler.params.isEmpty())
 }
 
-// applyConfigParams returns the body after the config's defaults, overrides and
-// drops, in this order. It is scanned again, so that quirks see the body that
-// is sent.
+// applyConfigParams returns the body after the parameters of the config and of the saved
+// prompt.
 func (a *Attempt) applyConfigParams() (*jsonedit.Doc, error) {
-	list := slices.Clip(a.request.Edits)
-	for _, e := range a.handler.Defaults {
-		if _, ok := a.request.Doc.Find(e.Name); !ok {
-			list = append(list, e)
-		}
-	}
-	list = append(list, a.override...)
-	body := a.request.Doc.Apply(nil, list...)
-	for _, p := range a.handler.Drop {
-		dropped, err := jsonedit.Delete(nil, body, p)
-		if err != nil {
-			return nil, apierr.New(apierr.Invalid, "AB01: %s: drop_params: %v", a.handler.Path, err).WithCode("AB01")
-		}
-		body = dropped
-	}
-	doc := new(jsonedit.Doc)
-	if err := doc.Scan(body); err != nil {
-		return nil, apierr.New(apierr.Invalid, "%s: override_params, default_params or drop_params produce an invalid body: %v", a.handler.Path, err)
-	}
-	return doc, nil
+	return a.handler.params.apply(a.request, a.prompted)
 }
 
 // translateBody returns the body in the target's dialect. It is scanned, so

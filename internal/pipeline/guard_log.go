@@ -244,5 +244,5 @@ type requestRunKey struct {
 	body   *bytepool.Buffer
 	prompt *PromptEdits
 	edits  *jsonedit.Edit
-	call   *TargetHandler // whose parameters change the text
+	params *configParams // which change the text
 }

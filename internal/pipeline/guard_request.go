@@ -23,9 +23,9 @@ import (
 type requestGuard struct {
 	engine *Engine
 	path   string
-	leaf   int            // in Request.Leaves
-	call   *TargetHandler // of the leaf, if its config changes bodies; nil otherwise
-	text   bool           // the config changes text in the bodies of known APIs
+	leaf   int           // in Request.Leaves
+	params *configParams // of the leaf, if they change bodies; nil otherwise
+	text   bool          // they change text in the bodies of known APIs
 	next   Handler
 }
 
@@ -74,7 +74,7 @@ type requestRun struct {
 func (l *CheckLog) runRequest(ctx context.Context, h *requestGuard, r *Request, g *Guards) *requestRun {
 	key := requestRunKey{guards: g, body: r.Body}
 	if h.changesText(r) {
-		key.call = h.call
+		key.params = h.params
 	}
 	if len(r.Edits) > 0 {
 		key.edits = &r.Edits[0]
@@ -179,24 +179,17 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 // changesText reports whether the config of the leaf changes text of the request.
 // Hooks must read the text that is sent.
 func (h *requestGuard) changesText(r *Request) bool {
-	return h.call != nil && r.Doc != nil && (h.text || r.Operation == api.Proxy)
-}
-
-// changesText reports whether defaults, overrides or drops change text in the bodies of
-// known APIs.
-func (h *TargetHandler) changesText() bool {
-	text := func(e jsonedit.Edit) bool { return bodytext.HoldsText(e.Name, e.Value) }
-	return slices.ContainsFunc(h.Defaults, text) || slices.ContainsFunc(h.Override, text) || len(h.Drop) > 0
+	return h.params != nil && r.Doc != nil && (h.text || r.Operation == api.Proxy)
 }
 
 // configure sets the body that the leaf's config makes of the request: its defaults,
 // its prompt, its overrides and its drops. The attempts do not apply them again.
 func (run *requestRun) configure(h *requestGuard, r *Request, prompt *PromptEdits, l *CheckLog) error {
-	a := Attempt{handler: h.call, request: r, override: h.call.Override}
+	var edits []jsonedit.Edit
 	if prompt != nil {
-		a.override = slices.Concat(prompt.Edits, a.override)
+		edits = prompt.Edits
 	}
-	doc, err := a.applyConfigParams()
+	doc, err := h.params.apply(r, edits)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (a *Attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 			return err
 		}
 	}
-	if _, sent := a.request.Doc.Find("model"); sent && len(models) == 0 && len(a.handler.Drop) > 0 {
+	if _, sent := a.request.Doc.Find("model"); sent && len(models) == 0 && len(a.handler.params.drop) > 0 {
 		return ModelRefused("the provider @%s has a list of models, and drop_params of the config removes the model from the request", a.Target.Slug)
 	}
 	return nil

@@ -35,7 +35,7 @@ func TestModelsAreCheckedAsTheyAreSent(t *testing.T) {
 		}
 		a := &Attempt{
 			Target:  &provider.Target{Slug: "p", Models: provider.NewModelList(false, []string{"known"}, nil)},
-			handler: &TargetHandler{Drop: tt.drop}, request: &Request{Received: Received{Doc: doc}},
+			handler: &TargetHandler{params: configParams{drop: tt.drop}}, request: &Request{Received: Received{Doc: doc}},
 		}
 		if err := a.checkModels(doc, tt.edits); (err != nil) != tt.refused {
 			t.Errorf("%s: %v, want a refusal: %t", tt.name, err, tt.refused)

@@ -45,7 +45,7 @@ func (a *Attempt) split() ([]*Attempt, error) {
 		return nil, err
 	}
 	bare := *a.handler
-	bare.Defaults, bare.Drop = nil, nil
+	bare.params = configParams{}
 	pieces := make([]*Attempt, len(bodies))
 	for i, body := range bodies {
 		r := *a.request

@@ -50,7 +50,7 @@ func (a *Attempt) dropsOptions(list []jsonedit.Edit) bool {
 			return true
 		}
 	}
-	for _, p := range a.handler.Drop {
+	for _, p := range a.handler.params.drop {
 		if p.String() == optionsField {
 			return true
 		}

@@ -85,7 +85,7 @@ func TestUsageIsRequestedOnlyWhereTheClientDidNotAndTheProviderKnowsHow(t *testi
 			l := &TargetHandler{}
 			if tt.drop != "" {
 				p, _ := jsonedit.ParsePath(tt.drop)
-				l.Drop = append(l.Drop, p)
+				l.params.drop = append(l.params.drop, p)
 			}
 			edit, asked := (&Attempt{Target: tt.target, handler: l, request: &Request{Stream: true}, wire: wirePlan{op: tt.op}}).usageRequest(&doc, nil)
 			if string(edit.Value) != tt.want || asked != (tt.want != "") {

@@ -10,7 +10,6 @@ import (
 	"modelgate/config"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
 	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
@@ -104,14 +103,7 @@ type TargetHandler struct {
 	// Forward lists request headers that are forwarded unchanged.
 	Forward []string
 
-	// Defaults fill in what a JSON body lacks, Override replaces and Drop
-	// removes, in this order. Model is the model in Override and DefaultModel
-	// the model in Defaults; empty if none.
-	Defaults     []jsonedit.Edit
-	Override     []jsonedit.Edit
-	Drop         []jsonedit.Path
-	Model        string
-	DefaultModel string
+	params configParams
 
 	// Lenient allows responses to exceed the client's dialect
 	// (strict_vendora_compliance false). OnUnsupported says what happens to
