@@ -207,7 +207,10 @@ func split(test string) (folder, name string) {
 func firstError(out []byte, dir string) string {
 	for line := range strings.Lines(string(out)) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			return strings.TrimPrefix(line, dir+"/")
+			if _, inside, ok := strings.Cut(line, "/"+filepath.Base(dir)+"/"); ok { // absolute or relative, whichever is shorter
+				return inside
+			}
+			return line
 		}
 	}
 	return "no output"
