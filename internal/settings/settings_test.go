@@ -112,7 +112,7 @@ func TestParseNamesTheLineAndThePath(t *testing.T) {
 		{"unset variable", provider + "    api_key: ${NOWHERE}\n", "f:4:14: providers[0].api_key: the environment variable NOWHERE is not set"},
 		{"hash", "keys:\n  - sha256: abc\n", "f:2:13: keys[0].sha256: "},
 		{"a key's scope", "keys:\n  - {sha256: " + hash + ", scopes: [\"*\", logs.read]}\n", `keys[0].scopes[1]: unknown scope "logs.read"`},
-		{"a version of a key's config", "configs: [{slug: pc-1, config: {}}]\nkeys:\n  - {sha256: " + hash + ", config: pc-1@2}\n", `keys[0].config: must not name a version`},
+		{"a version of a key's config", "configs: [{slug: pc-1, config: {retry: {attempts: 2}}}]\nkeys:\n  - {sha256: " + hash + ", config: pc-1@2}\n", `keys[0].config: must not name a version`},
 		{"a key's config", "keys:\n  - {sha256: " + hash + ", config: pc-1}\n", `keys[0].config: config "pc-1" not found`},
 		{"a saved config", "configs:\n  - slug: a\n    config:\n      strategy: {mode: never}\n", "configs[0].config: AB01"},
 		{"a config's slug", "configs:\n  - slug: a\n    config: {virtual_key: x}\n  - slug: a\n    config: {virtual_key: x}\n", "f:4:11: configs[1].slug: "},
