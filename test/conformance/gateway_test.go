@@ -42,7 +42,7 @@ type gateway struct {
 	data  string
 
 	process *exec.Cmd
-	errText *bytes.Buffer
+	errText *printed
 	exited  chan error
 }
 
@@ -62,7 +62,7 @@ func launch(settings string, env ...string) (*gateway, error) {
 
 // begin starts a process on the folder of g.
 func (g *gateway) begin(env []string) error {
-	g.url, g.admin, g.errText, g.exited = "", "", new(bytes.Buffer), make(chan error, 1)
+	g.url, g.admin, g.errText, g.exited = "", "", new(printed), make(chan error, 1)
 	g.process = exec.Command(program, "serve", "--data", g.data, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--config", filepath.Join(g.data, "modelgate.yaml"))
 	g.process.Env = programtest.Env("MODELGATE_BOOTSTRAP_KEY="+bootstrapKey, "STORED_KEY="+storedKey, "OPERATORS_KEY="+operatorsKey)
 	g.process.Env = append(g.process.Env, env...)

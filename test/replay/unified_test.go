@@ -210,7 +210,7 @@ func (x *exchange) compareUnified(t *testing.T, res gatewaytest.Response) {
 // compareError compares an error: the provider's own, marked as such.
 func (x *exchange) compareError(t *testing.T, res gatewaytest.Response) {
 	want := members(t, x.body())
-	want["provider"] = rows[x.Provider]
+	want["provider"], want["provider_slug"] = rows[x.Provider], x.Provider
 	want["error"].(map[string]any)["source"] = "provider"
 	if diff := cmp.Diff(want, members(t, res.Body)); diff != "" || res.Status != x.Response.Status {
 		t.Errorf("%s: status %d, error (-want +got):\n%s", x.name, res.Status, diff)

@@ -94,7 +94,9 @@ for (const [library, run] of Object.entries(sessions)) {
       if (first === second) continue;
       test(`${library}: a session goes from ${from} to ${to}`, async () => {
         const question = mark("change");
-        const text = await run(model(first, "call-ids=100"), model(second), question);
+        // A host of another vendor gets ids of its own protocol as they are: some keep data in them.
+        const ids = library === "chat" && to === "chat" ? 64 : 100;
+        const text = await run(model(first, `call-ids=${ids}`), model(second), question);
         assert.ok(text.length > 0);
       });
     }
