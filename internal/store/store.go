@@ -46,8 +46,8 @@ type engine struct {
 	full     func(error) bool  // the disk of a file is full; nil without
 	explain  func(error) error // the error, with a text that says what to change
 
-	// listen passes notifications on until the connection fails. Nil means that there
-	// are no notifications.
+	// listen passes notifications on until the connection fails. Nil means that none
+	// are sent.
 	listen func(context.Context, Listener) error
 }
 

@@ -14,6 +14,10 @@ import (
 // budgetField is the member of bodies with the budgets of an object.
 const budgetField = "usage_limits"
 
+// maxNested is how many objects budgets are in at most, as in workspaces of
+// global_workspace_access. Deeper ones are not fields of any route.
+const maxNested = 2
+
 // budgetForm is how the handler of a route reads [budgetField]. Clients may send both forms.
 type budgetForm uint8
 
@@ -104,6 +108,9 @@ func (f budgetForm) normalise(path string, fields map[string]json.RawMessage) (c
 			return false, Invalid(path+budgetField, "must be one budget: this object has no more")
 		}
 		changed = true
+	}
+	if strings.Count(path, ".") == maxNested { // each level decodes the rest again
+		return changed, nil
 	}
 	for _, name := range nested {
 		var one map[string]json.RawMessage
