@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // kind is the JSON type of a value.

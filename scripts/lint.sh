@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks what a compiler does not. The linter's version is pinned in tools.mod,
+# Checks what a compiler does not. The linter's version is pinned in tools/tools.mod,
 # so that it stays out of the program's own go.mod.
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,5 +11,5 @@ if [ -n "$unformatted" ]; then
 	exit 1
 fi
 go vet ./...
-go tool -modfile=tools.mod staticcheck ./...
+go tool -modfile=tools/tools.mod staticcheck ./...
 echo "lint: fine"

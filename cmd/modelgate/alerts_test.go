@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"modelgate/internal/alert"
-	"modelgate/internal/alert/alerttest"
+	"modelgate/internal/testing/alerttest"
 )
 
 func TestAlertDestinationsAreListedAndOnlySentToOnRequest(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/oserr"
+	"modelgate/internal/base/oserr"
 	"modelgate/internal/server"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/secret"
-	"modelgate/internal/sqlite"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/storage/sqlite"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 func TestCommandsAreInTheAuditLogWithTheirOperator(t *testing.T) {

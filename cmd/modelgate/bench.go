@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"modelgate/internal/bench"
+	"modelgate/tools/bench"
 )
 
 // benchTarget is the argument with which bench starts its own processes. It is

@@ -11,9 +11,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"modelgate/internal/secret"
-	"modelgate/internal/semantic"
-	"modelgate/internal/semantic/evaluation"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/cache/evaluation"
+	"modelgate/internal/cache/semantic"
 )
 
 // runCache runs the subcommand of `modelgate cache`.

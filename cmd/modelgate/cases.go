@@ -14,14 +14,14 @@ import (
 	"strings"
 
 	"modelgate/config"
-	"modelgate/internal/access"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/base/oserr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/dataplane"
-	"modelgate/internal/oserr"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/upstream"
 )

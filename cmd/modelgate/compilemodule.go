@@ -5,7 +5,7 @@ import (
 	"os"
 	"runtime"
 
-	"modelgate/internal/wasmcode"
+	"modelgate/internal/guardrail/wasmcode"
 )
 
 // compileModuleName is the command that [compilerCommand] starts. It is not for users.

@@ -15,10 +15,10 @@ import (
 	"syscall"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/oserr"
+	"modelgate/internal/base/oserr"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 	"modelgate/internal/server"
 	"modelgate/internal/simulator"
 	"modelgate/internal/snapshot"

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/base/oserr"
 	"modelgate/internal/dataplane"
-	"modelgate/internal/oserr"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 // explain prints why a running gateway routed a request as it did, or where it would

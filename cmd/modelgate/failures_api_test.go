@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // ask sends a request with the key of the test and returns the status and the body.

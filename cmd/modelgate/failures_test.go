@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/quota/quotatest"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/quotatest"
+	"modelgate/internal/testing/storetest"
 )
 
 // password is in the addresses of these tests and must not be in an error.

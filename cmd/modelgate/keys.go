@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"modelgate/internal/access"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
 )

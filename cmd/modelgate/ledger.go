@@ -9,9 +9,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"modelgate/internal/ledger"
-	"modelgate/internal/logstore"
-	"modelgate/internal/oserr"
+	"modelgate/internal/base/oserr"
+	"modelgate/internal/records/ledger"
+	"modelgate/internal/records/logstore"
 	"modelgate/internal/server"
 )
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/ledger"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/ledger"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 )
 
 // writeLedger makes a ledger with one whole exchange, and one attempt without an end

@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
-	"modelgate/internal/logstore"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/records/logstore"
 	"modelgate/internal/server"
 	"modelgate/internal/settings"
 )

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"modelgate/internal/oserr"
+	"modelgate/internal/base/oserr"
 )
 
 const logsExportHelp = `Exports a part of the request log to a file. A gateway must be running; the key needs the

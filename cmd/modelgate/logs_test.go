@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 )
 
 func TestLogsPruneRemovesWhatIsTooOld(t *testing.T) {

@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/manifest"
 	"modelgate/internal/guardrail/checks"
-	"modelgate/internal/secret"
+	"modelgate/internal/guardrail/wasmcode"
 	"modelgate/internal/server"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 	"modelgate/internal/upstream"
-	"modelgate/internal/wasmcode"
 )
 
 // manifestFlags are the flags of export and apply.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"os/exec"
 	"time"
 
-	"modelgate/internal/oserr"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/oserr"
+	"modelgate/internal/base/secret"
 )
 
 // masterFlags are the flags for the master key.

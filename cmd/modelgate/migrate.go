@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
 )

@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"text/tabwriter"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/server"
 	"modelgate/internal/settings"
 )

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/catalog"
-	"modelgate/internal/oserr"
-	"modelgate/internal/priceimport"
-	"modelgate/internal/pricing"
+	"modelgate/internal/base/oserr"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/pricing"
+	"modelgate/internal/provider/priceimport"
 )
 
 const pricesHelp = `Checks prices and compares them with public tables.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/catalog"
+	"modelgate/internal/model/catalog"
 )
 
 // priceBook begins a price book.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"modelgate/internal/datakey"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
 )

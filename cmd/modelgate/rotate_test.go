@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/datakey"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 const (

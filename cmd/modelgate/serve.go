@@ -8,10 +8,10 @@ import (
 	"os/signal"
 	"syscall"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
-	"modelgate/internal/pricing"
-	"modelgate/internal/secret"
+	"modelgate/internal/model/pricing"
 	"modelgate/internal/server"
 	"modelgate/internal/settings"
 )

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 const tailHelp = `Prints requests as they finish, one per line: time, status, provider, model, tokens

@@ -12,8 +12,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/secret"
 	"modelgate/internal/server"
 	"modelgate/internal/settings"
 	"modelgate/internal/simulator"

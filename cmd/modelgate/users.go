@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/server"
 )
 

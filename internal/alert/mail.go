@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 const (

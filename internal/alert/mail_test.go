@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"modelgate/internal/alert"
-	"modelgate/internal/alert/alerttest"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/testing/alerttest"
 )
 
 func client(s *alerttest.MailServer) *alert.Mail {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 // webhookTime is the limit of one delivery.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"modelgate/internal/alert"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/upstream"
 )
 

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 

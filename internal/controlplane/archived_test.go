@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/guardrail/checks"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 // archivable are the objects that can be archived: where they are, and how one is made.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"net/http"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/cache/respcache"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/respcache"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

@@ -12,9 +12,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/grammar"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/grammar"
+	"modelgate/internal/format/jsonedit"
 )
 
 // oneOrMany is the body of a route that accepts a T or an array of them. It is decoded

@@ -7,7 +7,7 @@ import (
 
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestLimitsAreRefusedWhereTheyAreOff(t *testing.T) {

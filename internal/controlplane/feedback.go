@@ -9,11 +9,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"modelgate/api"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 )
 
 // addFeedback adds the routes for feedback on responses.

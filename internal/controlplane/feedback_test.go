@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestFeedbackIsGivenOfATraceAndChanged(t *testing.T) {

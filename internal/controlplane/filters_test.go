@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // filterCase is a filter of a list.

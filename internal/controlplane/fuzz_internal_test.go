@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"testing"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // FuzzLogFilters reads queries of the log and of its tail: every refusal names

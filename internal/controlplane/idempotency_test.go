@@ -8,7 +8,7 @@ import (
 
 	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/keys"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestCreatesWithAnIdempotencyKeyAreMadeOnce(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/access"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/logstore"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/logstore"
 )
 
 func FuzzWhatIsPostedIsTakenOrRefusedByName(f *testing.F) {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/access"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // responded is a posted exchange that has everything.

@@ -7,8 +7,7 @@ import (
 	"net/http"
 	"slices"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/keys"
 	"modelgate/internal/controlplane/members"
@@ -16,7 +15,8 @@ import (
 	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/workspaces"
-	"modelgate/internal/quota"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/store"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"modelgate/internal/controlplane"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/testing/routetest"
 )
 
 // operation is an operation of the OpenAPI document.

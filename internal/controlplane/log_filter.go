@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 
 	"modelgate/api"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/logstore"
 	"modelgate/internal/store"
 )
 

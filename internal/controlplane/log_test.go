@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 const chat = `{"model":"sim-1","messages":[{"role":"user","content":"hi"}]}`

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
@@ -16,9 +15,10 @@ import (
 	"modelgate/internal/controlplane/members"
 	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/providers"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/workspaces"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 // organisation is a bench with people of every role, and their callers by name.

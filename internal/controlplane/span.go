@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 // spanNode is a span of a trace: an exchange or one of its attempts. Unknown values are

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 // spanAt is an exchange that began at a second and is a span below another.

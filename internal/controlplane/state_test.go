@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"modelgate/internal/controlplane"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 // versioned are objects whose routes take If-Match: how one is made, where it is

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 )
 
 func mustMatcher(t *testing.T, query string, scope logstore.Scope) *logstore.Matcher {

@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"net/url"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 )
 
 // maxSpans is the limit of exchanges in a trace response.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/controlplane/route/routetest"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestATraceIsTheTreeOfItsRequests(t *testing.T) {

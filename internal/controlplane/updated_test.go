@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/policies"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestUpdatesReturnTheObjectWithItsETag(t *testing.T) {

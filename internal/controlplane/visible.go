@@ -3,10 +3,10 @@ package controlplane
 import (
 	"context"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/logstore"
 	"modelgate/internal/store"
 )
 

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/inbound"
-	"modelgate/internal/modelnames"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/inbound"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/model/modelnames"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/policy"
-	"modelgate/internal/quota"
-	"modelgate/internal/secret"
 )
 
 // prepare admits a request: it makes every check that precedes the first stage,

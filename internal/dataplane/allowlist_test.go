@@ -8,10 +8,10 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // What a config makes of a body is compared with the list of models as well.

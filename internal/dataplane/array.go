@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"net/url"
 
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
 )
 
 // jsonArrayWriter converts the events of a stream to a JSON array, element by

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // failing is a provider whose chat completions fail and that embeds. It counts

@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/contentcoding"
-	"modelgate/internal/inbound"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/format/contentcoding"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/limits/inbound"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/upstream"
 )

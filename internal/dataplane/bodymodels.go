@@ -5,9 +5,9 @@ import (
 	"mime"
 	"strings"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/contentcoding"
-	"modelgate/internal/modelnames"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/contentcoding"
+	"modelgate/internal/model/modelnames"
 )
 
 // bodyModels returns the models named in the body, unless it is buffered JSON.

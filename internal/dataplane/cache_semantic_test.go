@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 const semanticCache = `{"provider":"@simulator","cache":{"mode":"semantic"}}`

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 // steppedModel sends a stream whose events the test releases.

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/quota/quotatest"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/quotatest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // cacheStore is a store of cached responses, and how gateways that share it start.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 // countingModel is a provider of the chat dialect each of whose responses is

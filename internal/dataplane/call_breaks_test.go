@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/format/eventstream"
 	"modelgate/internal/provider"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // chatCall is a chunk of chat with a piece of a call's arguments.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/eventstream"
+	"modelgate/internal/format/eventstream"
 )
 
 // reasonless are streams with a complete call and without a finish reason, by

@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/access"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/redact"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/redact"
+	"modelgate/internal/records/reqlog"
 )
 
 // captureMemory is the limit of memory for captured bodies of open exchanges, apart from

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/bytepool"
 )
 
 func TestABodyThatFindsNoRoomIsCutWhereItIs(t *testing.T) {

@@ -14,16 +14,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/access"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/dataplane"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/redact"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/secret"
+	"modelgate/internal/records/redact"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/testing/gatewaytest"
 	reach "modelgate/internal/upstream"
 )
 

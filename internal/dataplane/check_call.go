@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 // guardScope says which guardrails apply to an exchange.

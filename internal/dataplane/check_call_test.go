@@ -11,14 +11,14 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 	"modelgate/internal/server"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 // judgingProvider answers the model judge with a verdict on the text, false if it has

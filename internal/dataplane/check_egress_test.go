@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 // A check of a request, and of a test of a guardrail, sends to the hosts only that the

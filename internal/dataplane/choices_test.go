@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // A provider of the client's own dialect that gives one response refuses more,

@@ -12,12 +12,12 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 )
 
 // configHandler returns the handler of an exchange with a config.

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/guardrails.md")

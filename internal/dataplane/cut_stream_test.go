@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/format/eventstream"
 	"modelgate/internal/provider"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // running is a provider whose response does not end.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // deadlineError is the cause with which the context of a request ends at the deadline

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/eventstream"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // pausing is a provider that begins its response and then waits.

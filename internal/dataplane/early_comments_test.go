@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // A provider that is alive says so in comments, for minutes perhaps. Clients and

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // The headers of a response that passes through do not wait for its body, which a

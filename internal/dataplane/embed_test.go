@@ -10,10 +10,10 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator"
-	"modelgate/internal/simulator/recorder"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
+	"modelgate/internal/testing/waittest"
 )
 
 const titan = "amazon.titan-embed-text-v2:0"

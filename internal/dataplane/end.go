@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 	"net/http"
 	"time"
 )

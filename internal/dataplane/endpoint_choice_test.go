@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // oneEndpoint is a provider with an endpoint that refuses some requests.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/eventstream"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator/recorder"
-	"modelgate/internal/waittest"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
+	"modelgate/internal/testing/waittest"
 )
 
 const endpointSettings = `

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/tokens"
+	"modelgate/internal/model/tokens"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // reportedUsage is a member of a chat response that says 7 and 4 tokens were used.

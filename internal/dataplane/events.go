@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/sse"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/sse"
 )
 
 // writeEvents sends a stream event by event, each as it arrived. A stream that

@@ -3,8 +3,8 @@ package dataplane
 import (
 	"context"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/quota"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/limits/quota"
 )
 
 // checkBudget returns an error for a request with a cost if the budget of its

@@ -15,14 +15,14 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/catalog"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/urlpath"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/model/catalog"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
-	"modelgate/internal/urlpath"
 )
 
 // ExplainRequest is the body of POST /v1/explain: a request as a client would

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
-	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
 )
 
 // generator draws requests and configs. Equal seeds draw the same ones.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // explained asks what would become of a request with this config and body.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // outcome is what a client and the log get to see of a fault.

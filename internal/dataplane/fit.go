@@ -5,10 +5,10 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 )

@@ -30,11 +30,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/testing/gatewaytest"
 	"modelgate/internal/upstream"
 )
 

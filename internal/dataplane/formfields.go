@@ -4,7 +4,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"modelgate/internal/modelnames"
+	"modelgate/internal/model/modelnames"
 	"modelgate/internal/pipeline"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/format/eventstream"
 	"modelgate/internal/provider"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // newLines starts a gateway with the provider @lines, whose streams are lines of

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // FuzzRequestOptions reads a value by every reader of the gateway's own headers:

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // seeds are the responses of the simulator in each protocol, plain and streamed.

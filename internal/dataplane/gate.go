@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/inflight"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/limits/inflight"
 )
 
 // codeOverloaded is the error code of a request that the gate refused.

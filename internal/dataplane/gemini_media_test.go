@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // Google's Python client encodes media in the URL-safe alphabet without padding,

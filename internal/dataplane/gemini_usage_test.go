@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // geminiUsage is a frame of a gemini stream with this usage.

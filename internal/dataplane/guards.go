@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"modelgate/api"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/sse"
 )
 
 // resolveGuards sets the hooks of the leaves: those of the organisation and the

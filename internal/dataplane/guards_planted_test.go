@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 // plantedModels is a provider whose models stream texts in pieces. Each request waits

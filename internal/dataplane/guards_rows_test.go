@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // filesProvider stores the last upload that arrived complete, and sends a file.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 func TestSavedGuardrailRunsAndIsCheckedWhenSaved(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 	"modelgate/internal/upstream"
 )
 

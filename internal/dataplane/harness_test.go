@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/bytepool"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 // stallTimer is how long a test waits for what has to happen.

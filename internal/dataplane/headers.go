@@ -6,7 +6,7 @@ import (
 	"net/textproto"
 	"strings"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // Headers are the headers of an [ExplainRequest] by their canonical names. In

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
 )
 
 const hello = `{"model":"sim-1","stream":%t,"messages":[{"role":"user","content":"Hello"}]}`

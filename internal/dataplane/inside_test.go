@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // insides are errors in responses with the status 200, by the protocol of the provider.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/eventstream"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 const claude = "anthropic.claude-sonnet-4-5-v1:0"

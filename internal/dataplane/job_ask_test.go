@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // polled is a provider of a prediction that is done once each of these answers was

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 // predictions is a provider of predictions.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // setRateLimitHeaders sets the headers that describe a rate limit in the client's

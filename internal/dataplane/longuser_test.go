@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
 )
 
 // TestLongUsersAreSentAsTheirHash sends the id of a user that Claude Code sends, of 150

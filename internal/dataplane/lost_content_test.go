@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/format/eventstream"
 	"modelgate/internal/provider"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // strange are responses with content that only their dialect has and that holds

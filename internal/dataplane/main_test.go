@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // TestMain sets the variables that settings of tests take keys from; a test

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/provider"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // dialectTargets are slugs of providers, each of which speaks one dialect only.

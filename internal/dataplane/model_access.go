@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/modelnames"
+	"modelgate/internal/model/modelnames"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 )

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // watched is a simulator that keeps the bodies of requests, and may refuse some.

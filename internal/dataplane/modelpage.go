@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/records/reqlog"
 )
 
 // modelPage is the response of GET /v1/models for clients of the messages

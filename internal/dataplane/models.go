@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 )

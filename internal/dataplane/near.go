@@ -8,8 +8,8 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
 )
 
 // providerHeaders are the headers by which a request selects its provider.

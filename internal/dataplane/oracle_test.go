@@ -6,7 +6,7 @@ import (
 	"io"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // Clients of every protocol reach the models of Cohere at Oracle.

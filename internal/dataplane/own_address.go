@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"modelgate/api"
+	"modelgate/internal/base/urlpath"
 	"modelgate/internal/dialect"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/urlpath"
 )
 
 // addressHeaders are response headers with an address that client libraries ask next, with

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // textless is how many frames a protocol's stream begins with before its first

@@ -14,9 +14,9 @@ import (
 	"unicode/utf8"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/provider"
 )
 

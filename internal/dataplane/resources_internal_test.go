@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/inflight"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/inflight"
 )
 
 func TestErrorsOfTheGatewaysResourcesSayWhenToTryAgain(t *testing.T) {

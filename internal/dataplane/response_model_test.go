@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // namedModels returns every name that a response gives its model.

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/contentcoding"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/contentcoding"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/pipeline"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // vendorBatches answers like Anthropic's batches of messages, with addresses of results at

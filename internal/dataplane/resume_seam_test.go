@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // targetScripts answers each model with a script of its own: events as they are, and

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
 )
 
 // resumeConfig falls back to a second target, also in the middle of a stream.

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/urlpath"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/urlpath"
+	"modelgate/internal/identity/access"
 )
 
 // bodyKind says how a route's request body is read.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // listener is a provider that keeps the bodies it was sent.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 const savedSettings = `

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // thinker is a host whose models send thinking in a member of the message.

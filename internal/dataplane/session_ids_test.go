@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
 )
 
 // sessionBodies are requests of clients that go on after a call with the id ID.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // TestShortKeysAreNotAccepted sends keys of the settings file, of which the gateway knows

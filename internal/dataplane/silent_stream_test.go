@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 const briefSilence = "timeouts: {header: 20s, first_token: 20s, idle: 20s, keep_alive: 500ms}\n"

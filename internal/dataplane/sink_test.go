@@ -15,14 +15,14 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/access"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/dataplane"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/secret"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/testing/gatewaytest"
 	reach "modelgate/internal/upstream"
 )
 

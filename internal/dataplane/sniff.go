@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"modelgate/internal/contentcoding"
 	"modelgate/internal/dialect"
+	"modelgate/internal/format/contentcoding"
+	"modelgate/internal/format/sse"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/sse"
 )
 
 // maxSniff is the limit of what is stored of a pass-through response to read

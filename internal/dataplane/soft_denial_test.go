@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // saveGuardrail stores a guardrail that denies texts with a word, and returns its id

@@ -3,8 +3,8 @@ package dataplane
 import (
 	"context"
 
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/quota"
 )
 
 // stages returns the stages that an admitted request passes on its way to a

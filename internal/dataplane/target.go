@@ -4,11 +4,11 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/egress"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/egress"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 )
 

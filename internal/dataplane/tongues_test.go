@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/eventstream"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // tongue is a protocol as its clients know it, written down without the codecs.

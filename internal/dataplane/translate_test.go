@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // pairSettings are a gateway with a provider of each protocol, all of them the

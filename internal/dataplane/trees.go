@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"modelgate/config"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // Nothing that a config asks for is left out silently, and nothing goes

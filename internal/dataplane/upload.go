@@ -11,10 +11,10 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/inbound"
-	"modelgate/internal/modelnames"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/limits/inbound"
+	"modelgate/internal/model/modelnames"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/upstream"
 )

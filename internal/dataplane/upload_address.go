@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"modelgate/api"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/secret"
 )
 
 // uploadURL is the header with the address for the content of a file, to which

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // form returns a multipart body with these fields in order; one named file is a

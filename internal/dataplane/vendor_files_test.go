@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/simulator"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
 )
 
 const fileSettings = `version: 1

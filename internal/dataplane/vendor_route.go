@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/urlpath"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
-	"modelgate/internal/urlpath"
 )
 
 // vendorAPI is a vendor's API whose requests pass through. The zero value means

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // The bodies are those of the test suite of OpenAI's Python client (openai

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // answering is a provider that keeps the last body and gives every request one response.

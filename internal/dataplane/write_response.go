@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/inbound"
-	"modelgate/internal/llm"
+	"modelgate/internal/limits/inbound"
+	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/upstream"
 )

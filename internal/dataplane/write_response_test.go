@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 func TestStatusesThatAreNotReturned(t *testing.T) {

@@ -3,8 +3,8 @@ package dialect
 import (
 	"strings"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // malformedArguments is the only member of the object that holds arguments of a

@@ -4,7 +4,7 @@ import (
 	"iter"
 	"strings"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // Assembler builds the complete response from the events of a streamed one. The zero

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // A provider decides how many pieces a signature comes in.

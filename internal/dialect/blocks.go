@@ -3,8 +3,8 @@ package dialect
 import (
 	"strings"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // messagesDialect is the dialect of [MessagesBlock].

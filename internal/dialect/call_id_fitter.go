@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // CallIDFitter replaces the ids of calls that a target refuses in a body that is forwarded as

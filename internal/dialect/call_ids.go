@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"modelgate/api"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // CallIDs are ids of calls, each with the last number that made another call's id

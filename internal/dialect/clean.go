@@ -3,7 +3,7 @@ package dialect
 import (
 	"bytes"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // MayContainMarkedSignature reports whether a body may hold a signature of another

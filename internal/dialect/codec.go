@@ -4,9 +4,9 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 // ClientCodec decodes requests and encodes responses for clients of a dialect.

@@ -3,8 +3,8 @@ package dialect
 import (
 	"errors"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // ClientCounter is implemented by dialects whose clients can ask for the number

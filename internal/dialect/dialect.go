@@ -16,10 +16,10 @@ package dialect
 
 import (
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 // ClientDialect is what the gateway needs to serve clients of a dialect.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // FindError returns the error inside the body of a response with a success status, as a body

@@ -1,6 +1,6 @@
 package dialect
 
-import "modelgate/internal/jsonedit"
+import "modelgate/internal/format/jsonedit"
 
 // freeTextInput is the only argument of a function that replaces a custom tool.
 const freeTextInput = "input"

@@ -1,6 +1,6 @@
 package dialect
 
-import "modelgate/internal/llm"
+import "modelgate/internal/model/llm"
 
 // UnsupportedContent lists message content that a dialect cannot express.
 type UnsupportedContent struct {

@@ -6,7 +6,7 @@ import (
 	"path"
 	"strings"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // ParseDataURL splits a data: URL (RFC 2397) into its MIME type and its base64

@@ -4,7 +4,7 @@ import (
 	"encoding/base64"
 	"strings"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // typeAliases are MIME types that clients send and providers do not take.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 func TestTypesOfMediaAreThoseOfTheirBytes(t *testing.T) {

@@ -3,9 +3,9 @@ package dialect
 import (
 	"slices"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // Support says what requests of a dialect can hold.

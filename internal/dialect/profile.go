@@ -1,8 +1,8 @@
 package dialect
 
 import (
-	"modelgate/internal/llm"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/model/modeldata"
 )
 
 // Profile holds the deviations of a provider from what most providers of each

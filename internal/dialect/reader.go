@@ -4,9 +4,9 @@ import (
 	"iter"
 	"strconv"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/grammar"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/grammar"
+	"modelgate/internal/format/jsonedit"
 )
 
 // Reader reads the values of a request while it is decoded. It keeps the first error,

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 func TestReaderKeepsTheFirstError(t *testing.T) {

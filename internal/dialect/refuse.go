@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/grammar"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/grammar"
 )
 
 // Codes of errors found before anything is sent.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // TranslateRerank appends the body for a provider with a format of its own to dst. Names

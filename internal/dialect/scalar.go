@@ -3,8 +3,8 @@ package dialect
 import (
 	"encoding/json"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // Scalar maps a request field that is one value or a list of strings to its

@@ -3,7 +3,7 @@ package dialect
 import (
 	"strings"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // signatureMark begins a signature that replaces another vendor's.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // SplitInput returns one request for each input of an embeddings request, or

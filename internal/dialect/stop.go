@@ -3,7 +3,7 @@ package dialect
 import (
 	"strings"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // stopReasons maps the finish reasons of all protocols, in lower case. Providers pass those

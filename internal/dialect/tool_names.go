@@ -3,7 +3,7 @@ package dialect
 import (
 	"slices"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // ToolNamer is implemented by codecs of dialects whose providers restrict the names of

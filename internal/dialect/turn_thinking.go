@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // ThinkingDisabled is the note for a request that is sent without thinking since

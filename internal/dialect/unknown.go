@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // Carry records that a member of the element at path, which only the client's dialect

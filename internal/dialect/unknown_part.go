@@ -3,8 +3,8 @@ package dialect
 import (
 	"strings"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // TextOfUnknown returns a part of a response that only one dialect has as text if it

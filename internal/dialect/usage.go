@@ -3,8 +3,8 @@ package dialect
 import (
 	"bytes"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // maxCount is the largest plausible count of tokens of one response. Sums of counts

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 func TestCounterRefusesInvalidCounts(t *testing.T) {

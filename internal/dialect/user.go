@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"strconv"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // Longest ids of users, in bytes.

@@ -16,7 +16,7 @@ import (
 	"net/http"
 	"time"
 
-	"modelgate/internal/egress"
+	"modelgate/internal/base/egress"
 )
 
 // Event is the moment at which a hook runs.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // AppendResults appends the JSON of the results of a request and its response, the

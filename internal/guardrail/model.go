@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // Model is a model of the tenant that a check asks, with what is equal in all of its

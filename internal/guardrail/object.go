@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"modelgate/config"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 var plainName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_-]*$`)

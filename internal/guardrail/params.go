@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"modelgate/config"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 // Type is the JSON type of a parameter.

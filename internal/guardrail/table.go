@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"modelgate/config"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 // Definition defines a check: its name, its parameters and how to compile it.

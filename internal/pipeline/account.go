@@ -9,11 +9,11 @@ import (
 	"syscall"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/catalog"
-	"modelgate/internal/llm"
-	"modelgate/internal/quota"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/records/reqlog"
 )
 
 // Ledger records attempts. Intend is called before an attempt is sent, and

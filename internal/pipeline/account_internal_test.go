@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/catalog"
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/llm"
 	"modelgate/internal/provider"
 )
 

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/catalog"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/records/reqlog"
 )
 
 const rtSingle = `{"provider":"@a"}`

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"modelgate/config"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // breaker decides whether a target may be used. It combines the circuit breaker

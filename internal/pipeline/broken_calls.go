@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // openCalls are the calls of a stream whose end the client has not received. The

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/provider"
 	"modelgate/internal/upstream"

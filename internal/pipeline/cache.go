@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"modelgate/config"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/cache/respcache"
+	"modelgate/internal/cache/semantic"
 	"modelgate/internal/dialect"
-	"modelgate/internal/respcache"
-	"modelgate/internal/semantic"
 )
 
 // CacheStatus says how the cache took part in a request. It is a value of

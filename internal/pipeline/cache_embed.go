@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/semantic"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/cache/semantic"
+	"modelgate/internal/format/jsonedit"
 )
 
 const (

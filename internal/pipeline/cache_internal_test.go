@@ -12,16 +12,16 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/access"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/cache/filecache"
+	"modelgate/internal/cache/rediscache"
+	"modelgate/internal/cache/respcache"
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider"
-	"modelgate/internal/quota/quotatest"
-	"modelgate/internal/respcache"
-	"modelgate/internal/respcache/filecache"
-	"modelgate/internal/respcache/rediscache"
-	"modelgate/internal/secret"
+	"modelgate/internal/testing/quotatest"
 )
 
 // echoHandler responds with the tenant of the request and its body.

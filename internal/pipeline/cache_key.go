@@ -13,8 +13,8 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/respcache"
+	"modelgate/internal/cache/respcache"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/upstream"
 )
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"modelgate/config"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/respcache"
-	"modelgate/internal/semantic"
+	"modelgate/internal/cache/respcache"
+	"modelgate/internal/cache/semantic"
+	"modelgate/internal/format/jsonedit"
 )
 
 // docKey returns the key of a body alone.

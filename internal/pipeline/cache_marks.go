@@ -3,8 +3,8 @@ package pipeline
 import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // maxMarks is how many cache marks a request may have at Anthropic and at Bedrock.

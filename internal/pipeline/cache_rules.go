@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/contentcoding"
+	"modelgate/internal/cache/respcache"
 	"modelgate/internal/dialect"
-	"modelgate/internal/respcache"
+	"modelgate/internal/format/contentcoding"
 )
 
 // finishFields are the fields of finish reasons in all dialects, and

@@ -6,9 +6,9 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/respcache"
-	"modelgate/internal/semantic"
+	"modelgate/internal/cache/respcache"
+	"modelgate/internal/cache/semantic"
+	"modelgate/internal/format/jsonedit"
 )
 
 // question is the last turn of a request, as it is compared with those of stored

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // turnFields are the fields that hold a conversation or a prompt, one of which a

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // responseCalls makes the ids of the calls in a response distinct from each other

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/quota"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/limits/quota"
 )
 
 func TestOnlyARateOfRequestsRefusesBeforeAttempts(t *testing.T) {

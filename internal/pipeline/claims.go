@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/catalog"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/quota"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/records/reqlog"
 )
 
 // unknownOutput is the largest output, in tokens, that is assumed of a model

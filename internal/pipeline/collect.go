@@ -4,7 +4,7 @@ import (
 	"io"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // collect reads a stream for a client that wants a complete response. Its

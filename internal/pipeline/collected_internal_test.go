@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // What a complete response is collected from counts with no less than it takes, and text

@@ -1,6 +1,6 @@
 package pipeline
 
-import "modelgate/internal/jsonedit"
+import "modelgate/internal/format/jsonedit"
 
 // isCompleteJSON reports whether b is an object or array that ends with its
 // closing bracket: it fails for a truncated body and for one with anything

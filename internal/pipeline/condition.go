@@ -9,8 +9,8 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/apierr"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/jsonedit"
 )
 
 // conditionalStrategy sends a request to the target of the first condition that

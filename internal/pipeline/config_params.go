@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"modelgate/config"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bodytext"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/jsonedit"
 )
 
 // configParams are the parameters that the config sets at a leaf. They are immutable.

@@ -7,10 +7,10 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/catalog"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/model/catalog"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 )
 
 // rtPrice is a price of a provider in millionths of a dollar.

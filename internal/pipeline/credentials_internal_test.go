@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 )
 
 func TestCredentialsOfAnAttemptAreThoseItSends(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/eventstream"
+	"modelgate/internal/format/eventstream"
 )
 
 // clientReading is what a client reads of a stream: the calls that it takes for

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/dialect/cohere"
@@ -23,9 +23,9 @@ import (
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/dialect/responses"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 	"modelgate/internal/upstream"
 )
 

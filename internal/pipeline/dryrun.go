@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"time"
 
-	"modelgate/internal/bytepool"
-	"modelgate/internal/catalog"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/model/catalog"
 	"modelgate/internal/provider"
-	"modelgate/internal/quota"
-	"modelgate/internal/secret"
 )
 
 // DryRunRequest is one request that would be sent. It contains no credential.

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"time"
 
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
 )
 
 // commentDelay is how long comments that precede the first event are held back if

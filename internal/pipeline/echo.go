@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/contentcoding"
+	"modelgate/internal/format/contentcoding"
 )
 
 // minSecret is the length in bytes from which a credential is looked for: anything

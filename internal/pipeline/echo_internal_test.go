@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 func TestCredentialsAreFoundInEverySpelling(t *testing.T) {

@@ -7,11 +7,11 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/model/modeldata"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 )
 
 // rtSpec is a provider row with one quirk of each kind.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/provider"
 )
 

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"modelgate/api"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/responses"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 )
 
 // The other endpoint is another attempt: none begins after the deadline.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // setInside sets the error that is inside of body, which has a success status: of a complete

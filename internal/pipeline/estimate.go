@@ -6,11 +6,11 @@ import (
 	"net/http"
 
 	"modelgate/api"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/tokens"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/model/tokens"
 )
 
 // mediaBytes is the number of bytes of forms, audio, images and files per token; see

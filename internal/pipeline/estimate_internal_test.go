@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/provider"
 )
 

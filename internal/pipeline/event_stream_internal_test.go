@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 func TestAStreamThatALimitEndedHasNoMore(t *testing.T) {

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"net/http"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/contentcoding"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/sse"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/contentcoding"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
 	"modelgate/internal/upstream"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"modelgate/internal/respcache"
+	"modelgate/internal/cache/respcache"
 )
 
 // flights are the calls in progress whose responses may be shared, by key and by

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"modelgate/internal/respcache"
+	"modelgate/internal/cache/respcache"
 )
 
 func TestFlightsAreLeftByOneForAll(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
 )
 
 // Media types of streams.

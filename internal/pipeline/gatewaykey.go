@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/urlpath"
 	"modelgate/internal/dialect"
-	"modelgate/internal/urlpath"
+	"modelgate/internal/identity/access"
 )
 
 // minKey is the minimum length of a credential that is searched for inside of

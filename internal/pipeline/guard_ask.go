@@ -11,11 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 // CheckCall is a request to the model of a check, admitted with the request that is

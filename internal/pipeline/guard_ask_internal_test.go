@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/bytepool"
 )
 
 // Checks that run at the same time share one admitted request: each call has its own

@@ -3,9 +3,9 @@ package pipeline
 import (
 	"bytes"
 	"io"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bodytext"
-	"modelgate/internal/sse"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/sse"
 )
 
 // guardBodyEvents wraps the server-sent events of an unknown API so that they are checked as they pass.

@@ -9,13 +9,13 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bodytext"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect/chat"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/identity/access"
 )
 
 // mustHook returns a hook with one check that denies.

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"modelgate/api"
-	"modelgate/internal/bodytext"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/jsonedit"
 )
 
 // document is a JSON body whose texts are checked. It is immutable.

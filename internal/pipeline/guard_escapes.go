@@ -3,8 +3,8 @@ package pipeline
 import (
 	"strings"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/bodytext"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/bodytext"
 	"modelgate/internal/guardrail"
 )
 

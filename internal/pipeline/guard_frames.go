@@ -2,10 +2,10 @@ package pipeline
 
 import (
 	"encoding/base64"
-	"modelgate/internal/bodytext"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
 )
 
 // find finds the text in the data of an event, and returns the form in which it was found.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/upstream"
 )

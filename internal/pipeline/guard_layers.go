@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"modelgate/internal/bodytext"
-	"modelgate/internal/eventstream"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/eventstream"
 	"modelgate/internal/guardrail"
 )
 

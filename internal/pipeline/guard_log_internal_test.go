@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"modelgate/internal/guardrail"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 // A log entry records fewer checks than feedback is stored. Both are bounded.

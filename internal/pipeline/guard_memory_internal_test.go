@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/guardrail"
 )
 

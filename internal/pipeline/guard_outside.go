@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bodytext"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/urlpath"
+	"modelgate/internal/format/bodytext"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/upstream"
-	"modelgate/internal/urlpath"
 )
 
 // outsideTexts returns the text of a request outside of its body, as far as it may reach a

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/bodytext"
+	"modelgate/internal/format/bodytext"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/modelnames"
+	"modelgate/internal/model/modelnames"
 )
 
 // formPart is the header of a part of a form.

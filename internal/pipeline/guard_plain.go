@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 
 	"modelgate/api"
-	"modelgate/internal/bodytext"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/jsonedit"
 )
 
 // plainForm is how a body that is not JSON becomes a JSON value that hooks read, and back.

@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bodytext"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/contentcoding"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/contentcoding"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/jsonedit"
 )
 
 // acts reports whether one of the hooks can deny or change what it checks.

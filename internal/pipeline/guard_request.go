@@ -10,12 +10,12 @@ import (
 	"sync"
 
 	"modelgate/api"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bodytext"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/identity/access"
 )
 
 // requestGuard runs the hooks of a leaf on requests. Hooks that several leaves

@@ -11,12 +11,12 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bodytext"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/contentcoding"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/contentcoding"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/jsonedit"
 )
 
 // responseGuard runs the hooks of a leaf on its responses.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/guardrail"
 )
 

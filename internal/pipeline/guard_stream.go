@@ -6,12 +6,12 @@ import (
 	"strings"
 
 	"modelgate/config"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bodytext"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/eventstream"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/format/sse"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/sse"
 )
 
 // Limits of the text of a stream that hooks hold back, in bytes.

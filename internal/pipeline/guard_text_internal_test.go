@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bodytext"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/sse"
 )
 
 func TestPartsAreNumberedWithinTheirMessage(t *testing.T) {

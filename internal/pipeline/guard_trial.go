@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	"modelgate/api"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bodytext"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/egress"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/base/egress"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/sse"
+	"modelgate/internal/identity/access"
 )
 
 // Trial runs hooks on text that nobody sent: no request reaches a provider unless a

@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/contentcoding"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/format/contentcoding"
+	"modelgate/internal/format/jsonedit"
 )
 
 // rowUpload returns the boundary of a form whose fields and rows of files can be checked,

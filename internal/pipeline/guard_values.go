@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/bodytext"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/bodytext"
+	"modelgate/internal/format/sse"
 )
 
 // isValues reports whether a media type is one of JSON values after each other.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/bodytext"
+	"modelgate/internal/format/bodytext"
 	"modelgate/internal/guardrail"
 )
 

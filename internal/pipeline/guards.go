@@ -7,7 +7,7 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 // Guards are the hooks that apply to a request at one leaf, in the order of

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"modelgate/config"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // hedge starts another branch if the previous one has no response after a

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
 	"modelgate/internal/provider"
-	"modelgate/internal/sse"
 )
 
 // The interval of polling a job grows from the first to the second value.

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // rtTimes scripts a target that takes the given time for each of its calls.

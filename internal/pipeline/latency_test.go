@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // rtSpread counts where n exchanges go, a second apart.

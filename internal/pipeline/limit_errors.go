@@ -3,9 +3,9 @@ package pipeline
 import (
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/policy"
-	"modelgate/internal/quota"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
 )
 
 // limitError returns the error of a reservation that was refused. A refusal by

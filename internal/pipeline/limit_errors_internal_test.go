@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/quota"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/limits/quota"
 )
 
 func TestErrorOfABudgetTellsWhatIsLeft(t *testing.T) {

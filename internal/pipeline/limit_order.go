@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"modelgate/internal/quota"
+	"modelgate/internal/limits/quota"
 )
 
 // EarlierLimit returns err, or the error of a limit without room that is checked before

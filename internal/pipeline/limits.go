@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/quota"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/records/reqlog"
 )
 
 // codeLimits is the error code of a request whose limits cannot be checked.

@@ -8,10 +8,10 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/apierr"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/provider"
-	"modelgate/internal/quota"
 )
 
 func TestLimitsOfClientAndTargetAreReserved(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 func TestEveryTypeOfLostContentIsNamedOnce(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/modelnames"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/modelnames"
 )
 
 // CodeModelRefused is the error code for a model that a target's allow-list

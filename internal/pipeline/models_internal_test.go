@@ -3,7 +3,7 @@ package pipeline
 import (
 	"testing"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/provider"
 )
 

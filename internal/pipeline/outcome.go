@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // outcome describes how an attempt or a branch ended, for strategies.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // place is where a body has a number.

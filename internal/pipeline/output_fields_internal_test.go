@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 func mustScan(t *testing.T, body string) *jsonedit.Doc {

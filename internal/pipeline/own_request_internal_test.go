@@ -6,8 +6,8 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/policy"
-	"modelgate/internal/quota"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
 )
 
 // A request that the gateway sends itself is limited like the request that causes it,

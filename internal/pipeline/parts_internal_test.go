@@ -3,9 +3,9 @@ package pipeline
 import (
 	"testing"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/cache/respcache"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/provider"
-	"modelgate/internal/respcache"
 )
 
 // The text of a part must be in it once: of two, providers read one and the

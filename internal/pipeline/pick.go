@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // picker holds the branches of a strategy and picks usable ones.

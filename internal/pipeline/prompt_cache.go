@@ -11,11 +11,11 @@ import (
 	"sync"
 
 	"modelgate/api"
-	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/records/reqlog"
 )
 
 // minPrefix is the length in bytes from which a prefix may be in a provider's

@@ -13,13 +13,13 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/catalog"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/model/catalog"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/secret"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/upstream"
 )
 

@@ -10,13 +10,13 @@ import (
 	"strconv"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/contentcoding"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
-	"modelgate/internal/eventstream"
+	"modelgate/internal/format/contentcoding"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/format/sse"
 	"modelgate/internal/provider"
-	"modelgate/internal/sse"
 	"modelgate/internal/upstream"
 )
 

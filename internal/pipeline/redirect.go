@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"strings"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/egress"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/egress"
 	"modelgate/internal/upstream"
 )
 

@@ -6,12 +6,12 @@ import (
 	"strings"
 
 	"modelgate/config"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/model/modeldata"
 	"modelgate/internal/provider"
 )
 

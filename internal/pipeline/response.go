@@ -4,12 +4,12 @@ import (
 	"io"
 	"net/http"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 	"modelgate/internal/provider"
-	"modelgate/internal/sse"
 )
 
 // Response is a usable response. Exactly one of Bytes, Events and Body holds

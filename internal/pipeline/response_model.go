@@ -8,11 +8,11 @@ import (
 	"io"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
 )
 
 // maxModelName is the size in bytes up to which responses repeat the requested

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"modelgate/internal/dialect/messages"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
 )
 
 func messagesRenamer(name string) *modelRenamer {

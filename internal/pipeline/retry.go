@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"modelgate/config"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // A wait beyond the longest is not waited for and does not become a short one: the

@@ -11,12 +11,12 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 // rtResponse is how a scripted target answers one call. The zero value is a

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"modelgate/config"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 
 	"pgregory.net/rapid"
 )

@@ -4,11 +4,11 @@ import (
 	"context"
 	"net/http"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/cache/respcache"
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
-	"modelgate/internal/respcache"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 // sharedReader reads a shared response for one client. It is used by one

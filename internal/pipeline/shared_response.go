@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/cache/respcache"
 	"modelgate/internal/dialect"
-	"modelgate/internal/respcache"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
 )
 
 // chunkSize is the size in bytes of reads of a body that is shared, and step the

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"modelgate/internal/respcache"
+	"modelgate/internal/cache/respcache"
 )
 
 func TestTheCostOfASharedStreamIsAwaited(t *testing.T) {

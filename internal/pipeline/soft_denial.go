@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // softDenial is the cause of a denial whose hooks all have soft_deny_200.

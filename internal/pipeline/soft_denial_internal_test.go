@@ -5,16 +5,16 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/dialect/converse"
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/dialect/responses"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/jsonedit"
 )
 
 // The body of a request for a saved prompt is not one of the protocol.

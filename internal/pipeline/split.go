@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // maxParallel is the limit of parallel requests for the pieces of one request:

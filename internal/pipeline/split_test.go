@@ -12,10 +12,10 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/converse"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 )
 
 // rtEmbedding makes x a request for embeddings at a provider whose model takes

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"context"
 
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
 )
 
 // Stage adds one concern to the handling of admitted requests. Wrap is called

@@ -8,8 +8,8 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
+	"modelgate/internal/format/sse"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/sse"
 )
 
 // streamContinuation lets later branches of a fallback continue a broken

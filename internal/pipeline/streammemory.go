@@ -3,9 +3,9 @@ package pipeline
 import (
 	"io"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/sse"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/format/sse"
 )
 
 // smallStream is the memory in bytes up to which a stream is not counted.

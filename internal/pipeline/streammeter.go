@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
-	"modelgate/internal/quota"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/model/llm"
 )
 
 // extension is the output, in tokens, for which more is reserved of a limit that a

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"modelgate/api"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
 )
 
 // optionsField is the request field with which clients of the chat dialect

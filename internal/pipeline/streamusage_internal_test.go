@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
 	"modelgate/internal/provider"
-	"modelgate/internal/sse"
 )
 
 // hidden returns the stream as a client sees it whose gateway asked for usage.

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"modelgate/config"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 )
 
 // A target that the exchange's model is not enabled for is skipped by every

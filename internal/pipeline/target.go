@@ -8,11 +8,11 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/provider"
-	"modelgate/internal/quota"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/upstream"
 )
 

@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/dialect/responses"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
 )
 
 func TestTheTierOfAResponseIsRead(t *testing.T) {

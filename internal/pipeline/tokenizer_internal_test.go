@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/provider"
-	"modelgate/internal/quota"
 )
 
 // TestNoTokenIsCountedWithoutALimitOfTokens opens the account of an attempt. Only a limit of

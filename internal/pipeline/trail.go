@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 // Trail is what happened to a request: decisions, parameter changes, and its

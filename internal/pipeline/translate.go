@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 // translationTap is the tap of a translated response: it reads neutral events.

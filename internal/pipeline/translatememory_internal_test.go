@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/dialect/cohere"
@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/dialect/responses"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // repeat returns n values of a JSON array.

@@ -3,10 +3,10 @@ package pipeline
 import (
 	"bytes"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // Factors for the memory in bytes that a JSON body takes while it is

@@ -4,8 +4,8 @@ import (
 	"unicode/utf8"
 
 	"modelgate/api"
-	"modelgate/internal/catalog"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/catalog"
 )
 
 // units returns what the exchange of r used that is not sold by tokens: images,

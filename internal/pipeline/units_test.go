@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 
 	"modelgate/api"
-	"modelgate/internal/catalog"
+	"modelgate/internal/model/catalog"
 )
 
 // The prices are those of the pages of providers: an image at 0.04 dollars, or 0.08

@@ -10,8 +10,8 @@ import (
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/dialect/responses"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 // Counters of a stream count up, and some providers tell them with every event:

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/jsonedit"
 )
 
 // Content is what a version of a prompt holds. Text settings are templates

@@ -3,8 +3,8 @@ package prompt
 import (
 	"slices"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/jsonedit"
 )
 
 // Input is what a request brings to a version.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/prompt"
 )
 

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // What rendering one prompt may take. Work is counted in nodes, lookups and

@@ -1,8 +1,8 @@
 package prompt
 
 import (
-	"modelgate/internal/apierr"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/jsonedit"
 )
 
 // sink takes what a template writes.

@@ -3,7 +3,7 @@ package prompt
 import (
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 const (

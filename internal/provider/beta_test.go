@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"modelgate/api"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/secret"
 )
 
 // A host that serves another vendor's models refuses beta flags it does not

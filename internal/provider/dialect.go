@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 )
 

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"modelgate/api"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // OtherDialect returns the dialect whose endpoint may serve a request that the

@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"modelgate/api"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/secret"
 )
 
 // S-350

@@ -14,10 +14,10 @@ import (
 	"net/url"
 
 	"modelgate/api"
-	"modelgate/internal/catalog"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/dialect"
-	"modelgate/internal/modeldata"
-	"modelgate/internal/secret"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/modeldata"
 )
 
 // Spec is the definition of a provider, one row of the provider table. It does

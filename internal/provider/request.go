@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/secret"
-	"modelgate/internal/urlpath"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/base/urlpath"
 )
 
 // Call is one operation at a target.

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/catalog"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/dialect"
-	"modelgate/internal/modeldata"
-	"modelgate/internal/quota"
-	"modelgate/internal/secret"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/modeldata"
 )
 
 // Target is a provider with credentials. It is immutable once built and safe

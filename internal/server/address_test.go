@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/server"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/secret"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/snapshot"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 func TestAdminListenerWithoutATokenChecksHost(t *testing.T) {

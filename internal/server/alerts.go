@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"modelgate/internal/alert"
-	"modelgate/internal/apierr"
-	"modelgate/internal/oserr"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/oserr"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"modelgate/internal/alert"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
 	"modelgate/internal/upstream"
 )

@@ -17,15 +17,15 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/alert"
-	"modelgate/internal/alert/alerttest"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/alerttest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // alertSecret is the value of the variable ALERT_SECRET in all tests, set by TestMain.

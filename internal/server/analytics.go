@@ -3,7 +3,7 @@ package server
 import (
 	"context"
 
-	"modelgate/internal/logstore"
+	"modelgate/internal/records/logstore"
 	"modelgate/internal/snapshot"
 )
 

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // administer sends a request of the control plane, which must succeed.

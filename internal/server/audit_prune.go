@@ -5,10 +5,10 @@ import (
 	"math"
 	"time"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/datakey"
-	"modelgate/internal/logstore"
-	"modelgate/internal/secret"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/server"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 // firstRow waits until the audit log begins with a row.

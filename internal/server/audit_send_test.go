@@ -18,11 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // auditKey is the value of the variable AUDIT_KEY in all tests, set by TestMain:

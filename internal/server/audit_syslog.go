@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/oserr"
+	"modelgate/internal/base/oserr"
 	"modelgate/internal/settings"
 )
 

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // mustNoteLarge adds rows with a body of the size.

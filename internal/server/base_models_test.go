@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // reader is a simulator that keeps the last body.

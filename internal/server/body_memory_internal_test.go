@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 func TestTheMemoryOfBodiesIsBoundedByDefault(t *testing.T) {

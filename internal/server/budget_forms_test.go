@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // TestBudgetsAreWrittenInOneWayForEveryObject sends budgets of every object as an object and

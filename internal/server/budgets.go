@@ -6,12 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/budgets"
-	"modelgate/internal/ledger"
-	"modelgate/internal/publication"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/ledger"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 // budgetCounter adds settlements of the ledger to the store's counters and applies

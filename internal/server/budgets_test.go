@@ -8,18 +8,18 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/catalog"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/ledger"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/secret"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/records/ledger"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // priced are settings by which a request with thrifty costs 6 + 8 × 4 thousand

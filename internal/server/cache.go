@@ -9,14 +9,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"modelgate/internal/datakey"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/cache/filecache"
+	"modelgate/internal/cache/rediscache"
+	"modelgate/internal/cache/respcache"
+	"modelgate/internal/cache/semantic"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/respcache"
-	"modelgate/internal/respcache/filecache"
-	"modelgate/internal/respcache/rediscache"
-	"modelgate/internal/secret"
-	"modelgate/internal/semantic"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/settings"
 )
 

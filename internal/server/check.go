@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"modelgate/config"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/upstream"

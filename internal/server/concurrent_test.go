@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator/recorder"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
+	"modelgate/internal/testing/waittest"
 )
 
 // heldGateway is a gateway whose provider holds requests that ask for it.

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestRequestsNameAVersionOfAConfig saves three versions of a config, of which the provider

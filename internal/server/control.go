@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
-	"modelgate/internal/inbound"
-	"modelgate/internal/secret"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/inbound"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
 )

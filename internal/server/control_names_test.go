@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 func TestPathsOfAdministrationNeverReachProviders(t *testing.T) {

@@ -7,13 +7,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"modelgate/internal/breaker"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/postgres"
-	"modelgate/internal/quota"
-	"modelgate/internal/quota/pgquota"
-	"modelgate/internal/quota/redisquota"
+	"modelgate/internal/limits/pgquota"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/limits/redisquota"
 	"modelgate/internal/settings"
+	"modelgate/internal/storage/breaker"
+	"modelgate/internal/storage/postgres"
 )
 
 // limitCounters are the shared counters of rate limits and budgets. All fields are

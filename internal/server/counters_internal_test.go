@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"modelgate/internal/quota"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/settings"
 )
 

@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/quota/quotatest"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/server"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/quotatest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 func TestCountersOfLimitsAreWhereTheSettingsSay(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // TestTheDashboardShowsWhatTheGatewayHas reads every query of the dashboard and

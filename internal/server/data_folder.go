@@ -6,7 +6,7 @@ import (
 	"os"
 	"slices"
 
-	"modelgate/internal/oserr"
+	"modelgate/internal/base/oserr"
 )
 
 // othersWrite are the permissions of a folder that let users other than its owner put

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/datakey"
-	"modelgate/internal/logstore"
-	"modelgate/internal/postgres"
-	"modelgate/internal/publication"
-	"modelgate/internal/secret"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/settings"
+	"modelgate/internal/storage/postgres"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 // openBox opens the master key, if there is one.

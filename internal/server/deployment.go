@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/publication"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 // ownDeployment returns the deployment as which the gateway authenticates, nil if it

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 func TestAKeyThatUsedUpItsBudgetReadsOn(t *testing.T) {

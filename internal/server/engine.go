@@ -3,7 +3,7 @@ package server
 import (
 	"time"
 
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider/auth"

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"modelgate/internal/blob"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
+	"modelgate/internal/storage/blob"
 )
 
 // openExports creates the runner of log exports, which starts with Run.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"modelgate/internal/bytepool"
-	"modelgate/internal/inflight"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/limits/inflight"
 	"modelgate/internal/settings"
 )
 

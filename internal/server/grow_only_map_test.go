@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"modelgate/api"
-	"modelgate/internal/llm"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/records/reqlog"
 )
 
 func TestKnownMakesEachValueOnce(t *testing.T) {

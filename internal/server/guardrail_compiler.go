@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/publication"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 // Waiting for guardrails before a state is published without those that take longer.

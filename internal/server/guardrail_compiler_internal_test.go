@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/publication"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 // slowCompiler compiles guardrails; those of the organisation "slow" take a minute.

@@ -13,11 +13,11 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
-	"modelgate/internal/logstore"
-	"modelgate/internal/publication"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 // openGuardrails opens the checks, and the compiler of saved guardrails.

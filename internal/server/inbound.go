@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"time"
 
-	"modelgate/internal/inbound"
+	"modelgate/internal/limits/inbound"
 	"modelgate/internal/settings"
 )
 

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 func TestAnOrganisationMayRequireSavedConfigs(t *testing.T) {

@@ -7,17 +7,17 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/datakey"
-	"modelgate/internal/policy"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/publication"
-	"modelgate/internal/quota"
-	"modelgate/internal/secret"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 // addStored adds stored objects to the input of a snapshot. A managed provider that

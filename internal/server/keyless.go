@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/ledger"
-	"modelgate/internal/logstore"
-	"modelgate/internal/policy"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/records/ledger"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"modelgate/internal/dataplane"
-	"modelgate/internal/inflight"
+	"modelgate/internal/limits/inflight"
 )
 
 // lastWords is how long requests have to send an in-band error after the drain.

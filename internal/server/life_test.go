@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/logstore"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/records/logstore"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 const storeTimeout = time.Minute

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // TestNoSpellingHidesTheLargestResponse sends requests whose largest response is written

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/quota/quotatest"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/quotatest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestMarkedBudgetsAreNamedInOrderWithSharedCounters uses up a rate limit and a budget

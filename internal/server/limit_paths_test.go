@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
+	"modelgate/internal/testing/waittest"
 	"modelgate/internal/upstream"
-	"modelgate/internal/waittest"
 )
 
 // newSlowGateway is a limitedGateway whose provider runs background responses without their

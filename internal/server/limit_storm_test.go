@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/quota/quotatest"
 	"modelgate/internal/simulator"
-	"modelgate/internal/simulator/recorder"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/quotatest"
+	"modelgate/internal/testing/recorder"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestClientsThatLeaveReturnWhatTheyReservedOnce has many clients leave at random points of

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestEveryWayOfSpendingCountsOnce sends requests that cause none, one or several attempts,

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/store"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
+	"modelgate/internal/testing/waittest"
 )
 
 // limitedGateway is a gateway with a provider that counts what reaches it.

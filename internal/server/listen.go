@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
-	"modelgate/internal/clientaddr"
-	"modelgate/internal/inbound"
-	"modelgate/internal/oserr"
+	"modelgate/internal/base/clientaddr"
+	"modelgate/internal/base/oserr"
+	"modelgate/internal/limits/inbound"
 )
 
 // listen binds the addresses, so that an address in use is an error at the start.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 // loggedEntry is the part of an entry that says what was kept.

@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/server"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 func TestNodesOfOneDatabaseHaveOneLog(t *testing.T) {

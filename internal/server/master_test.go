@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/datakey"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 func TestCredentialsAreServedThroughAChangeOfTheMasterKey(t *testing.T) {

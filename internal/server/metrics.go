@@ -9,10 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"modelgate/internal/controlplane"
-	"modelgate/internal/ledger"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/ledger"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/records/telemetry"
 	"modelgate/internal/snapshot"
-	"modelgate/internal/telemetry"
 )
 
 // metrics are the metrics of the admin listener. Labels have few values: operations and

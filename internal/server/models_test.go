@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // witness is a chat provider that keeps what it was asked.

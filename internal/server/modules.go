@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"modelgate/internal/guardrail/checks"
-	"modelgate/internal/publication"
-	"modelgate/internal/wasmcode"
+	"modelgate/internal/guardrail/wasmcode"
+	"modelgate/internal/store/publication"
 )
 
 // openModules opens the compiler of WebAssembly modules. With a master key, machine code

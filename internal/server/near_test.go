@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"modelgate/internal/dataplane"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // TestARequestWithoutAProviderIsHelped sends requests with a misspelt header or path and

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 

@@ -3,8 +3,8 @@ package server
 import (
 	"encoding/json"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

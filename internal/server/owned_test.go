@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 const ownedFile = `providers: [{slug: local, provider: openai-compatible, custom_host: SIMULATOR}]

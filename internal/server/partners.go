@@ -7,13 +7,13 @@ import (
 	"strings"
 	"unicode"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/publication"
-	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 // partnerCredentials returns the stored credentials of a check for the tenant of r; see

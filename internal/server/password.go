@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

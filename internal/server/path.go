@@ -5,10 +5,10 @@ import (
 	"net/url"
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/urlpath"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/dataplane"
-	"modelgate/internal/urlpath"
 )
 
 // canonicalise sets the path of r, in RequestURI and URL, to its canonical form. A

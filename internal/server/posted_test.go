@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/ledger"
+	"modelgate/internal/records/ledger"
 	"modelgate/internal/server"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 func TestPostedEntriesAreTailedAndKeptOutOfMetrics(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"net/url"
 
-	"modelgate/internal/catalog"
-	"modelgate/internal/pricing"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/pricing"
 	"modelgate/internal/settings"
 	"modelgate/internal/snapshot"
 )

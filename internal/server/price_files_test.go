@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/server"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // A pricing file is in cents per token: 3 tokens read and 2 written cost 0.07 cents.

@@ -3,9 +3,9 @@ package server
 import (
 	"encoding/json"
 
-	"modelgate/internal/catalog"
-	"modelgate/internal/pricing"
-	"modelgate/internal/publication"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/pricing"
+	"modelgate/internal/store/publication"
 )
 
 // pricingOf returns the negotiated pricing of an integration, nil for none.

@@ -6,9 +6,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"modelgate/internal/catalog"
-	"modelgate/internal/publication"
+	"modelgate/internal/model/catalog"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 func TestTermsAreReadFromWhatIsStored(t *testing.T) {

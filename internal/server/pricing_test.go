@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 func TestNegotiatedPricesComeBeforeTheBook(t *testing.T) {

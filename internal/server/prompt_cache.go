@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"modelgate/internal/catalog"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 )
 
 // promptCacheSaved returns what prompt caches of providers have saved of the requests

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 func TestAPublicAddressMayHaveAPath(t *testing.T) {

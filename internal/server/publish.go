@@ -13,19 +13,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"modelgate/api"
-	"modelgate/internal/access"
+	"modelgate/internal/base/egress"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/egress"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/publication"
-	"modelgate/internal/redact"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/secret"
-	"modelgate/internal/secretref"
+	"modelgate/internal/records/redact"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/secrets/secretref"
 	"modelgate/internal/settings"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 // reloadDelay is the pause after the last change of the config file, because editors

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/provider/auth"
-	"modelgate/internal/publication"
-	"modelgate/internal/secret"
-	"modelgate/internal/secretref"
+	"modelgate/internal/secrets/secretref"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 	"modelgate/internal/upstream"
 )
 

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator/recorder"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
+	"modelgate/internal/testing/waittest"
 )
 
 // roughPost sends the head of a POST of a chat request with a body of n bytes, and no byte

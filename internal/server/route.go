@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/dataplane"
-	"modelgate/internal/inbound"
-	"modelgate/internal/ledger"
+	"modelgate/internal/limits/inbound"
+	"modelgate/internal/records/ledger"
 )
 
 // controlTime limits a control-plane request after its body was read, so that an

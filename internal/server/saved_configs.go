@@ -1,11 +1,11 @@
 package server
 
 import (
-	"modelgate/internal/apierr"
-	"modelgate/internal/publication"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 // config returns a saved config with its credentials, or with the error of opening

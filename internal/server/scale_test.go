@@ -8,17 +8,17 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/publication"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/secret"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/server"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/store/publication"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 const (

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/server"
-	"modelgate/internal/sqlite"
+	"modelgate/internal/storage/sqlite"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 func TestStartSealsCredentialsOfConfigsThatWereStoredPlainly(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"modelgate/internal/guardrail"
-	"modelgate/internal/logstore"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 )
 
 // Limits of the results that are stored of guardrails in shadow mode: of each version

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"modelgate/internal/publication"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/store/publication"
 )
 
 // copyName is the file in the data folder with the last good state of a remote

@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"modelgate/internal/records/telemetry"
 	"modelgate/internal/settings"
-	"modelgate/internal/telemetry"
 )
 
 // openTelemetry starts the telemetry exporter if the settings or the environment name a

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 // collector takes OTLP over HTTP and reports each request.

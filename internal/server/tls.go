@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"modelgate/internal/oserr"
+	"modelgate/internal/base/oserr"
 	"modelgate/internal/settings"
 )
 

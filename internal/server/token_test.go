@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 	"modelgate/internal/upstream"
-	"modelgate/internal/waittest"
 )
 
 // issuer makes tokens, and serves its key by HTTPS.

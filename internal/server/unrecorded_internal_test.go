@@ -3,7 +3,7 @@ package server
 import (
 	"testing"
 
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 func TestNothingIsKeptOfExchangesThatAreNotRecorded(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"modelgate/internal/quota"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
 )

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/quota"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 // unreachableCounters cannot be read either.

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"modelgate/internal/alert"
-	"modelgate/internal/alert/alerttest"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/store"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/alerttest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 // mustAddUser adds a member of the default workspace to the database in data.

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/publication"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 // secretUses records in the audit log which secret references this gateway resolves for

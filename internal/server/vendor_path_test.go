@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // Anthropic has deployments as well: which ones a request is for, its client says by

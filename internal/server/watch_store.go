@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/publication"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
+	"modelgate/internal/store/publication"
 )
 
 // poll is the interval of checking the store's revision, so that a change of another

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // TestRemovedProviderOfAConfigInTheSettingsHoldsNoChangeUp removes a provider of

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/alert"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 // Alerts configures where alerts about budgets and expiries are sent. They are sent to

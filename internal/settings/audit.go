@@ -6,7 +6,7 @@ import (
 	"net"
 	"net/url"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 // Audit configures the destinations and the retention of the audit log.

@@ -3,8 +3,8 @@ package settings
 import (
 	"errors"
 
-	"modelgate/internal/blob"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/storage/blob"
 )
 
 // Blob configures where files are stored: in the data folder, unless a bucket is

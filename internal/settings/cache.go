@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 // Stores of cached responses.

@@ -11,12 +11,12 @@ import (
 	"strings"
 
 	"modelgate/config"
-	"modelgate/internal/access"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/base/urlpath"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/redact"
-	"modelgate/internal/secret"
-	"modelgate/internal/urlpath"
+	"modelgate/internal/records/redact"
 )
 
 // fault is an error at a path.

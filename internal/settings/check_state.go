@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"modelgate/config"
-	"modelgate/internal/access"
+	"modelgate/internal/identity/access"
 )
 
 // checkState checks the sections with control-plane objects.

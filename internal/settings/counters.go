@@ -5,8 +5,8 @@ import (
 	"net/url"
 	"time"
 
-	"modelgate/internal/postgres"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/storage/postgres"
 )
 
 // Stores of the counters of rate limits and budgets.

@@ -3,7 +3,7 @@ package settings
 import (
 	"errors"
 
-	"modelgate/internal/clientaddr"
+	"modelgate/internal/base/clientaddr"
 )
 
 // Listener configures how clients reach the API.

@@ -15,8 +15,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"modelgate/internal/oserr"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/oserr"
+	"modelgate/internal/base/secret"
 )
 
 // Limits of a file in bytes: of one for a running gateway, and of one with the state of

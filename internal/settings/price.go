@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"modelgate/config"
-	"modelgate/internal/catalog"
+	"modelgate/internal/model/catalog"
 	"modelgate/internal/provider/table"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/catalog"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/llm"
 	"modelgate/internal/settings"
 )
 

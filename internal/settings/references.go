@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"modelgate/internal/secretref"
+	"modelgate/internal/secrets/secretref"
 )
 
 // References limits what secret references may read from this host. The zero value

@@ -10,9 +10,9 @@ import (
 	"cmp"
 	"time"
 
-	"modelgate/internal/egress"
-	"modelgate/internal/redact"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/egress"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/records/redact"
 )
 
 // Settings is the content of modelgate.yaml. The zero value is an empty file: every

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/settings"
 )
 

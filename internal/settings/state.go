@@ -4,7 +4,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
-	"modelgate/internal/quota"
+	"modelgate/internal/limits/quota"
 )
 
 // The following types are control-plane objects in a file. They refer to one another by

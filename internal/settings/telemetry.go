@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"time"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 // Telemetry configures sending spans and metrics by OTLP. Without an endpoint the

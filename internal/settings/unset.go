@@ -9,7 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 // unsetVariables finds environment variables and remembers those that are not set, so that

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // document is the complete state of the control plane as it is written: every section,

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"modelgate/internal/simulator"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/recorder"
 )
 
 func TestRequestsAreRecordedAsTheyCame(t *testing.T) {

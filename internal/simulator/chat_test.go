@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"modelgate/internal/simulator"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/recorder"
 )
 
 const sayIt = "echo: Say it"

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"modelgate/internal/simulator"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/recorder"
 )
 
 // A house is a simulator on a socket.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"modelgate/internal/simulator"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/recorder"
 )
 
 // A strictCase is a body that a real provider refuses, or takes.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/jwt"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/identity/jwt"
 )
 
 // clientKeys are the headers, in addition to the bearer token, in which official

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"modelgate/config"
-	"modelgate/internal/apierr"
-	"modelgate/internal/quota"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/limits/quota"
 )
 
 // Config is a saved config.

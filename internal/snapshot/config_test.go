@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 )
 

@@ -1,8 +1,8 @@
 package snapshot
 
 import (
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
 )
 
 // Deployment limits what a gateway that belongs to a deployment serves.

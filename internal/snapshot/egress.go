@@ -1,8 +1,8 @@
 package snapshot
 
 import (
-	"modelgate/internal/access"
-	"modelgate/internal/egress"
+	"modelgate/internal/base/egress"
+	"modelgate/internal/identity/access"
 )
 
 // Egress returns the egress policies for the requests of id, nil for none.

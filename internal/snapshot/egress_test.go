@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/egress"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/egress"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/snapshot"
 )
 

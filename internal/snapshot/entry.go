@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/provider"
-	"modelgate/internal/quota"
 )
 
 // ManagedProvider is a provider with stored credentials, named by @slug in its

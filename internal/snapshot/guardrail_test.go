@@ -4,9 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/snapshot"
 )
 

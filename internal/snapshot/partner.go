@@ -3,7 +3,7 @@ package snapshot
 import (
 	"strings"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 // PartnerCredentials are the opened credentials of a partner that checks of guardrails

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/snapshot"
 )
 

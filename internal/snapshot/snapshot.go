@@ -12,14 +12,14 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"modelgate/internal/access"
-	"modelgate/internal/catalog"
-	"modelgate/internal/egress"
-	"modelgate/internal/policy"
+	"modelgate/internal/base/egress"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/model/catalog"
 	"modelgate/internal/prompt"
 	"modelgate/internal/provider"
-	"modelgate/internal/quota"
-	"modelgate/internal/redact"
+	"modelgate/internal/records/redact"
 )
 
 // Input is the input of a snapshot.

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/policy"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/quota"
-	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 )
 

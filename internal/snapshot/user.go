@@ -3,8 +3,8 @@ package snapshot
 import (
 	"slices"
 
-	"modelgate/internal/access"
-	"modelgate/internal/quota"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/quota"
 )
 
 func (s *Snapshot) addUsers(list []access.UserLimits) {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // Alert is an alert to be sent. It is stored in the transaction of the event it reports,

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 // noteAlert records an event with an alert about an object.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // hashAfter returns the hash of a, given the hash of the previous row, which is empty

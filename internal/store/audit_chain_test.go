@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/sqlite"
+	"modelgate/internal/storage/sqlite"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 func auditRow(organisation string, n int) *store.Audit {

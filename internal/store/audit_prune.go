@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // AuditPruning selects the rows to remove from the audit log.

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/datakey"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // AuditRemoval records that the oldest rows of an organisation's audit log were

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // UnsentAudits returns the position up to which each organisation's audit log was sent

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // BudgetHolder is an object and its budgets, whose meaning is defined by the control

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/respcache"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/cache/respcache"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // CacheInvalidations returns the invalidations of cached responses of all workspaces.

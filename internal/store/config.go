@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // Config is a saved routing config without its text, which is in its current version.

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"modelgate/config"
-	"modelgate/internal/journal"
-	"modelgate/internal/secret"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // ConfigSecrets are the credentials of a config by path; see [config.Credential].

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 // IntegrationSettings are the settings of an integration that are not secret.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"modelgate/internal/journal"
+	"modelgate/internal/storage/journal"
 )
 
 // Types of a [GatewayDeployment].

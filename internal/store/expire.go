@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // ends are the tables, other than of keys and providers, whose rows expire: the condition and the

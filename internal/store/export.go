@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // States of an [Export]. Only a draft, an export that is not started, can be changed.

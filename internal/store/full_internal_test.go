@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlite"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlite"
 )
 
 func TestAFullDiskRefusesChangesAndKeepsWhatThereIs(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"modelgate/internal/journal"
+	"modelgate/internal/storage/journal"
 )
 
 // GuardrailCredential holds the credentials that checks of guardrails send to a partner.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"modelgate/internal/journal"
+	"modelgate/internal/storage/journal"
 )
 
 // GuardrailVersion is a version of a guardrail. Versions never change.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // IdempotentRequest is a request with an Idempotency-Key that changed something.

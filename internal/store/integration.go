@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"modelgate/internal/journal"
+	"modelgate/internal/storage/journal"
 )
 
 // Integration holds credentials for a provider, for the organisation or one of its

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // IntegrationModel is the configuration of a model in an integration.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"modelgate/internal/journal"
+	"modelgate/internal/storage/journal"
 )
 
 // States of an [Invite]. An expired invite may still be stored as pending; see

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/jwt"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/identity/jwt"
 )
 
 // JWTSettings configures the issuer whose JSON Web Tokens an organisation accepts: the

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/journal"
-	"modelgate/internal/secret"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // States of a [Key]. An expired key may still be stored as active; see [Key.StatusAt].

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/access"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 func TestExpiredKeysAreMarkedAndOldSecretsForgotten(t *testing.T) {

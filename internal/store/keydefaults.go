@@ -2,7 +2,7 @@ package store
 
 import (
 	"modelgate/api"
-	"modelgate/internal/egress"
+	"modelgate/internal/base/egress"
 )
 
 // KeyDefaults is the content of [Key.Defaults].

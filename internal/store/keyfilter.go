@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/access"
+	"modelgate/internal/identity/access"
 )
 
 // KeyFilter filters keys that are not revoked.

@@ -3,8 +3,8 @@ package store
 import (
 	"context"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // The following methods read all objects of one kind in an organisation, for export.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"modelgate/internal/postgres"
+	"modelgate/internal/storage/postgres"
 )
 
 // Listener receives what [DB.Listen] notices. Its functions are called one at a time.

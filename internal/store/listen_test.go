@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestListenersSayWhetherNotificationsArrive drops notifications as a transaction-level

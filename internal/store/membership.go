@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // Membership holds the roles of a user in an organisation.

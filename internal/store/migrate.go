@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // migrations are applied in the order of their number. A file is never changed

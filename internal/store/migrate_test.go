@@ -6,8 +6,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlite"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlite"
 )
 
 func TestMigrationsGoForwardOnceAndAsAWhole(t *testing.T) {

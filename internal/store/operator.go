@@ -6,7 +6,7 @@ import (
 	"os/user"
 	"time"
 
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 // OperatorAudit returns the audit event of a command that changed an organisation, by

@@ -3,9 +3,9 @@ package store
 import (
 	"context"
 
-	"modelgate/internal/access"
-	"modelgate/internal/egress"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/base/egress"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // OrganisationSettings are the settings of an organisation. The zero value has all

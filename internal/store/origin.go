@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 
-	"modelgate/internal/access"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // KeyOrigin identifies the creator of a key. The zero value is the operator.

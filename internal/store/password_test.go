@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 func TestAFirstPasswordIsOnlyForMembersWithoutOne(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/policy"
-	"modelgate/internal/quota"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // Kinds of policies.

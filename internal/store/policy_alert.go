@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // Events of [Queries.PolicyAlerts].

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/postgres"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/postgres"
 )
 
 // Options configure the connection to a PostgreSQL database; see [postgres.Options].

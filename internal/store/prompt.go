@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // Kinds of a [Prompt].

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // PromptLabel is a name for versions of prompts.

@@ -9,11 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/prompt"
-	"modelgate/internal/publication"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/store/publication"
+	"modelgate/internal/testing/storetest"
 )
 
 // The labels that everybody has.

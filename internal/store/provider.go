@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // States of a [Provider], in addition to Active and Archived.

@@ -5,9 +5,9 @@ import (
 	"context"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // Restorable is a kind of object that can be archived and restored.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/access"
-	"modelgate/internal/publication"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/store/publication"
+	"modelgate/internal/testing/storetest"
 )
 
 func TestSettingsOfAnOrganisationAreReadAsTheyWereWritten(t *testing.T) {

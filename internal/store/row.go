@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/journal"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/storage/journal"
 )
 
 // write runs a statement that must change a row of rows. If it changes none, it returns

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // SecretReference identifies a secret in a secret manager.

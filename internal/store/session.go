@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // Session is a sign-in of a user. Requests identify it by its token, whose hash is

@@ -3,9 +3,9 @@ package store
 import (
 	"context"
 
-	"modelgate/internal/access"
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // LimitSetter identifies who set a limit. The zero value is no one.

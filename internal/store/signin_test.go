@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 var tenTries = store.AttemptLimit{ID: "pair", Free: 10, Wait: time.Minute, MaxWait: time.Hour, Forget: time.Hour}

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/journal"
-	"modelgate/internal/jwt"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/jwt"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // Kinds of objects that have budgets and whose spend is counted.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // deletedOwners are the kinds of spend with a query of the ids whose owner was deleted

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // Ids of users and policies have 36 characters.

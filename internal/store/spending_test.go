@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/catalog"
-	"modelgate/internal/publication"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/store/publication"
+	"modelgate/internal/testing/storetest"
 )
 
 func owner(key, slug string) reqlog.SpendOwner {

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	"modelgate/internal/access"
-	"modelgate/internal/jwt"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/identity/jwt"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // usersOf returns the users that spend counts for, by organisation and key: the owner of

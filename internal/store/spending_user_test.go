@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/publication"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/store/publication"
+	"modelgate/internal/testing/storetest"
 )
 
 // mustAddUser adds a user to the default organisation.

@@ -18,10 +18,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlite"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlite"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // DB is an open control-plane database. It is safe for concurrent use.

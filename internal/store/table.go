@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/journal"
-	"modelgate/internal/sqlrow"
+	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // table declares how values of a type are stored. Reading, inserting and updating

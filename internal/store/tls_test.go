@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 func TestTheModesOfEncryption(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/bytepool"
 	"modelgate/internal/upstream"
 )
 

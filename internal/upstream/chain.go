@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
 )
 
 // A host that a client or a tenant chose may lead back to the gateway under a name that

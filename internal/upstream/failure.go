@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"modelgate/internal/oserr"
+	"modelgate/internal/base/oserr"
 )
 
 // FailureKind is the kind of a failure, by what a caller can do about it.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // CopyResponseHeader copies those of a provider's response headers that are

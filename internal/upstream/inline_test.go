@@ -19,8 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"modelgate/internal/testing/waittest"
 	"modelgate/internal/upstream"
-	"modelgate/internal/waittest"
 )
 
 // limited are options with which no request is sent inline.

@@ -26,9 +26,9 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/programtest"
 	"modelgate/internal/simulator"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/programtest"
+	"modelgate/internal/testing/recorder"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // page returns what a browser makes of an address, as HTML, when everything on

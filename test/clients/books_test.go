@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/recorder"
 )
 
 // patience is how long an event may take that has to come.

@@ -24,9 +24,9 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/programtest"
 	"modelgate/internal/simulator"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/programtest"
+	"modelgate/internal/testing/recorder"
 )
 
 // gatewayKey is the gateway key of the clients. providerKey is the credential

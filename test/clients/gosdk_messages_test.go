@@ -11,7 +11,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 // messagesTargets are a provider of each dialect. What a model can do is known

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/programtest"
+	"modelgate/internal/testing/programtest"
 )
 
 // leastNode is the oldest major version of node that the npm packages run on.

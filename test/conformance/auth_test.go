@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 func TestGatewayKeys(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"modelgate/internal/store"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // spenders are a gateway with a workspace of its own whose requests take 1,100

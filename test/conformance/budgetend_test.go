@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // reasonsOfLength are how streams end at their limit of output tokens, by API format.

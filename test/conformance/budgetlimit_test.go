@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // cost is how many tokens one request of the spenders takes.

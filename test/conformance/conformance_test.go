@@ -17,7 +17,7 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/programtest"
+	"modelgate/internal/testing/programtest"
 )
 
 var update = flag.Bool("update", false, "write docs/conformance.md from the statements and the cases that ran")

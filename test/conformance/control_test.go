@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/waittest"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/waittest"
 )
 
 // as sends a request with a key or a session's token.

@@ -95,7 +95,7 @@ func TestReservedCapacityCostsNothing(t *testing.T) {
 
 func TestPricesComeWithTheProgram(t *testing.T) {
 	g, _ := start(t)
-	file, err := os.Open("../../internal/catalog/prices.csv")
+	file, err := os.Open("../../internal/model/catalog/prices.csv")
 	if err != nil {
 		t.Fatal(err)
 	}

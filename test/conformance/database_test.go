@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestConnectionsToTheDatabaseAreEncryptedAsTold starts the program on a

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"modelgate/internal/store"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestKeysEndByThemselves waits for a task that runs each minute.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestErrorsOfLimitsHaveOneForm has a gateway with low limits.

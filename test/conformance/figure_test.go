@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 func TestSumsShowOwnKeysOnly(t *testing.T) {

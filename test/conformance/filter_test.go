@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // moderatesAs returns a complete response that names a model.

@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"testing"
 
-	"modelgate/internal/programtest"
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/programtest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 var (

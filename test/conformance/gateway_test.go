@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/programtest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/programtest"
+	"modelgate/internal/testing/waittest"
 )
 
 // bootstrapKey is the gateway key of every gateway that the suite starts, and

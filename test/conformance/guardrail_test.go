@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestChecksOfParametersAndTools proves which tools and parameters of a request a

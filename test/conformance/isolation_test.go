@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // sharedTrace is a trace with requests of several callers.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/programtest"
+	"modelgate/internal/testing/programtest"
 )
 
 // library is one of the gateway's own clients. Its script uses its own option

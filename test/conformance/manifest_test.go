@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestTheControlPlaneGoesFromOneGatewayToAnotherAsAFile makes objects by the API

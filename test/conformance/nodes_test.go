@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // nodes are processes that share a PostgreSQL database. Changes are made on the first.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // policyBody returns a policy of the spenders' workspace.

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // priceFile returns a pricing file in which a thousand tokens read and a hundred written by

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 func TestEveryRequestIsRecorded(t *testing.T) {

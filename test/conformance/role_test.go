@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // people are a gateway whose first workspace has a member and a manager, with

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // defaultedKey is a gateway key with a default config, lentKey one whose default

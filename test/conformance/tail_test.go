@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"modelgate/internal/programtest"
+	"modelgate/internal/testing/programtest"
 )
 
 // tailing is a `modelgate tail` that runs.

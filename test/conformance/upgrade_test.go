@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // previousVersion names the program of the version before, to test a real upgrade. Without

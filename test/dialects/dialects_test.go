@@ -21,10 +21,10 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
 )
 
 // TestMain lets more cells run at a time than there are cores, since part of

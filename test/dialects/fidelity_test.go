@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // targetsOf are the targets of other dialects than d.

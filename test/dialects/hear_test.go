@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // heard is a response in no protocol.

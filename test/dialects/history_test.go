@@ -15,7 +15,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 )
 

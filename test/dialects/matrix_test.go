@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // A client is one protocol as its clients speak it.

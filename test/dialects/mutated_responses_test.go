@@ -15,10 +15,10 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 const recordings = "../../../shared/recordings"

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/dialect/cohere"

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/ledger"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/ledger"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/server"
 	"modelgate/internal/simulator"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
 )
 
 // accounts are what a ledger holds of each attempt, as text.

@@ -3,11 +3,11 @@ package ledger
 import (
 	"testing"
 
-	"modelgate/internal/catalog"
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/ledger"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/records/ledger"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/server"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // TestTheLogAndTheLedgerAgreeOnCosts sends exchanges of every kind: an entry of

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/quota/quotatest"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/simulator"
-	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/quotatest"
+	"modelgate/internal/testing/recorder"
+	"modelgate/internal/testing/storetest"
 )
 
 // TestCountersAreTheLedgerAfterKills kills a gateway with usage policies at random

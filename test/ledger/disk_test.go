@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/programtest"
-	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/testing/programtest"
+	"modelgate/internal/testing/recorder"
 )
 
 // smallDisk mounts a file system of its own size, in memory, that can be full.

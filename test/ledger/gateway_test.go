@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/programtest"
+	"modelgate/internal/testing/programtest"
 )
 
 // key is the gateway key of every gateway of the suite.

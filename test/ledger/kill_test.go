@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/ledger"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/ledger"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/simulator"
-	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/store"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/recorder"
+	"modelgate/internal/testing/waittest"
 )
 
 // books are what is known of a run, gathered over all rounds.

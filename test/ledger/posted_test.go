@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"modelgate/internal/simulator"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // send posts a body and returns the list that the response has under a name; false

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // call sends a request with a key and returns the status and body of the response.

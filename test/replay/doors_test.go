@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // doorRows are the rows that serve clients of the recorded protocol in that

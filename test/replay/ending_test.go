@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 const terminator = "data: [DONE]\n\n"

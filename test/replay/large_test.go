@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 const (

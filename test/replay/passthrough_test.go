@@ -13,10 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // allAPIs are those whose recordings go through pass-through.

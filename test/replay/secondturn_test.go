@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // strictProviders are the simulated providers by dialect: slug and model. The

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 	"modelgate/internal/upstream"
-	"modelgate/internal/waittest"
 )
 
 // wire is a provider that keeps each request's bytes and answers with bytes as

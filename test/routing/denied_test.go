@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // denied is a case of a first target whose guardrail denies, before a second one without.

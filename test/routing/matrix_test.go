@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/gatewaytest"
 	"modelgate/internal/provider"
-	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
 	"modelgate/internal/upstream"
 )
 

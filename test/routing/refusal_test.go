@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 const chatBody = `{"model":"sim-1","messages":[{"role":"user","content":"Hi"}]}`

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/gatewaytest"
+	"modelgate/internal/testing/gatewaytest"
 )
 
 // What is remembered of targets belongs to the config and to whom it calls,

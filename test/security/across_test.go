@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // cliKey makes a key with `modelgate keys create`.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // Keys are limited to networks; a trusted proxy reports where requests are from.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // failing is a provider that fails at once and asks to be tried again at once.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // ambiguousTrees returns an array of n different arrays of arrays, in JSON. A validator that

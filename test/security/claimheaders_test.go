@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // A guardrail of the organisation tells the provider by headers what is in the client's token:

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // clientKey is the provider credential that clients send, storedKey the one that

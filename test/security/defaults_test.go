@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestDefaultGuardrailBindsEveryRequestOfItsTenant sets a guardrail for all requests of

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // Some providers repeat in an error the credential that they did not accept. A client of

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // With fail_closed, an error of a check denies in every saved guardrail of an

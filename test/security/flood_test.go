@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // flood sends n requests without a valid key from eight clients at once.

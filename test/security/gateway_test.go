@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/programtest"
+	"modelgate/internal/testing/programtest"
 )
 
 // rootKey is the bootstrap key of every gateway of the suite, masterKey what it

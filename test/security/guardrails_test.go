@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // forbidden is the word that the organisation's guardrail denies.

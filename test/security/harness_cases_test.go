@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestKeysOfOneOrganisationReadNothingOfAnother shows what the suite relies on:

@@ -19,7 +19,7 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/programtest"
+	"modelgate/internal/testing/programtest"
 )
 
 // classes are the kinds of attack that docs/security.md names.

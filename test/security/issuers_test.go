@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // tokenSigner is an issuer of tokens whose one key has the kid that all have.

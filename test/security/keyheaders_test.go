@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/waittest"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestGatewayKeysInHeadersReachNoProvider puts gateway keys where no gateway key

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // half sends a request up to the first byte of its body and returns a function that sends

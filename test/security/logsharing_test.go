@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // canary is in everything that a tenant's requests of [tenants.work] name.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 func TestMintedKeysLoseTheScopesThatTheirMakerLoses(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // WebAssembly modules that write a verdict, or run forever.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestStoredCredentialsReachTheirPartnerOnly stores credentials of a partner for the

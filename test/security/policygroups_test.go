@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // groupsAnHour is how many groups of a policy may begin in an hour.

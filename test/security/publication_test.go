@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // slowModules are modules that take long to compile, but are small enough to be accepted.

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // plantedText is what the organisation of a random gateway denies or redacts.

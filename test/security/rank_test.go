@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // withheld is what the organisation of a ranked gateway denies in responses, and redacted

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // A client may choose a text that the service of a check refuses to read, by its size, its

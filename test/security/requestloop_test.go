@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"modelgate/internal/store/storetest"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // front is a load balancer in front of gateways, under a name that they do not know. It

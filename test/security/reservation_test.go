@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	tokenizer "modelgate/internal/tokens"
+	tokenizer "modelgate/internal/model/tokens"
 )
 
 // reserving is a gateway whose providers are of each protocol and all in one place.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // guardedOutput starts a gateway whose organisation denies responses with the forbidden word,

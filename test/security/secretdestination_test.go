@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // organisationSecret is a secret that the organisation keeps elsewhere, machineKey

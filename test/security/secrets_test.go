@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"modelgate/internal/store"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // canary is the mark of every secret that the cases of this file save.

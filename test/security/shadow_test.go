@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestShadowGuardrailIsTriedLabelledAndEnforced tests a guardrail on a logged response as

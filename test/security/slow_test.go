@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // quick are settings with limits short enough to be waited for.

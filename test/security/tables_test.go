@@ -11,7 +11,7 @@ import (
 
 	_ "modernc.org/sqlite" // to read the files of a gateway
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // byAdministration is the reason for tables to which only the control plane adds rows, for

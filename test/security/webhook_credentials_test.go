@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestStoredCredentialsReachTheirWebhookOnly stores the credential of a webhook, and tries

@@ -13,17 +13,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/access"
-	"modelgate/internal/catalog"
 	"modelgate/internal/controlplane/analytics"
 	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/workspaces"
-	"modelgate/internal/llm"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 // bench is an API over a log.

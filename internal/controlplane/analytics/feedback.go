@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/logstore"
 )
 
 // FeedbackRange bounds feedback: the average of a trace when entries are grouped,

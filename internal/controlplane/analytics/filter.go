@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
+	"modelgate/internal/records/logstore"
 )
 
 // Filters are the query parameters that all analytics routes accept. Filters by

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
+	"modelgate/internal/records/logstore"
 )
 
 // figures are the values of a point, or of the summary of a graph.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
+	"modelgate/internal/records/logstore"
 )
 
 // fields maps the path's groupBy to the field of an entry.

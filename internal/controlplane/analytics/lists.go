@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
+	"modelgate/internal/records/logstore"
 )
 
 // userKey is the metadata key with the user of a request.

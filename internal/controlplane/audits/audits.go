@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

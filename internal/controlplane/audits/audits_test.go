@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/audits"
 	"modelgate/internal/controlplane/configs"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/routetest"
 )
 
 type auditList struct {

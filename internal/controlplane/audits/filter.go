@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
+	"modelgate/internal/records/logstore"
 )
 
 // Values of events that are not written by routes.

@@ -22,9 +22,9 @@ import (
 	"modelgate/internal/alert"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/policy"
-	"modelgate/internal/quota"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 

@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/catalog"
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
-	"modelgate/internal/publication"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/store/publication"
+	"modelgate/internal/testing/storetest"
 )
 
 // midnight is the first of a month.

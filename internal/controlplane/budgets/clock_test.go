@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 // TestAClockThatJumpsResetsABudgetOnce sets the clocks of gateways forwards and back.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"modelgate/internal/alert"
-	"modelgate/internal/policy"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/policy"
-	"modelgate/internal/quota"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 const policyID = "00000000-0000-7000-8000-0000000000a1"

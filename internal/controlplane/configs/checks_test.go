@@ -7,8 +7,8 @@ import (
 
 	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/guardrail/checks"
+	"modelgate/internal/testing/routetest"
 )
 
 // TestWrongChecksAreNotSaved saves configs whose guardrails could not run.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/configs"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/routetest"
 )
 
 const valid = `{"strategy":{"mode":"single"},"targets":[{"provider":"@main"}]}`

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"modelgate/internal/controlplane/configs"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/testing/routetest"
 )
 
 // holding is a config with credentials of every kind, each with the canary.

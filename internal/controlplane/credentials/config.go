@@ -8,7 +8,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/store"

@@ -18,12 +18,12 @@ import (
 	"strings"
 	"unicode"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/secret"
 	"modelgate/internal/store"
 	"modelgate/internal/upstream"
 )

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"slices"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/egress"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/egress"
 	"modelgate/internal/provider"
 	"modelgate/internal/store"
 )

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"unicode"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 	"modelgate/internal/store"
 )
 

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"unicode"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 	"modelgate/internal/store"
 )
 

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"unicode"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/egress"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/egress"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/secret"
 	"modelgate/internal/store"
 )
 

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 
-	"modelgate/internal/secret"
-	"modelgate/internal/secretref"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/secrets/secretref"
 	"modelgate/internal/store"
 )
 

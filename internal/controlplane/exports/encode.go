@@ -7,8 +7,8 @@ import (
 	"time"
 	"unicode"
 
-	"modelgate/internal/parquet"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/format/parquet"
+	"modelgate/internal/records/reqlog"
 )
 
 // File formats.

@@ -16,10 +16,10 @@ import (
 	"slices"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/logstore"
 	"modelgate/internal/store"
 )
 

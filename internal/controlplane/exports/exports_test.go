@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/blob"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
-	"modelgate/internal/llm"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/storage/blob"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 // desk is a bench with a log, and a runner that makes exports when it is told to.

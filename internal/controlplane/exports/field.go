@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/catalog"
-	"modelgate/internal/parquet"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/format/parquet"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/records/reqlog"
 )
 
 // field is a column of an export with the function that reads it from an entry. A value

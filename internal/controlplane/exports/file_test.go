@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"modelgate/internal/controlplane/exports"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 func TestOnlyWhoHasALinkReadsAFile(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
+	"modelgate/internal/records/logstore"
 	"modelgate/internal/store"
 )
 

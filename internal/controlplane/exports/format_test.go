@@ -16,11 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	reader "github.com/parquet-go/parquet-go"
 
-	"modelgate/internal/catalog"
 	"modelgate/internal/controlplane/exports"
-	"modelgate/internal/llm"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 )
 
 // oddEntries are entries of every kind that the log has.

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"modelgate/internal/parquet"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/format/parquet"
+	"modelgate/internal/records/reqlog"
 )
 
 // Spreadsheets of languages with a decimal comma begin a cell at a semicolon, whatever the

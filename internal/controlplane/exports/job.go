@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/blob"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/storage/blob"
 	"modelgate/internal/store"
 )
 

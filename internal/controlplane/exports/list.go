@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 

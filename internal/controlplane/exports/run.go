@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"modelgate/internal/blob"
-	"modelgate/internal/logstore"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/storage/blob"
 	"modelgate/internal/store"
 )
 

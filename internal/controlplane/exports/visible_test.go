@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/controlplane/route/routetest"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 // join makes a person with a role in the organisation and in the workspace, and

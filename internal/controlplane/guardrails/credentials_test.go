@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/guardrails"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/workspaces"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/routetest"
 )
 
 const partnerKey = "canary-partner-0123456789"

@@ -11,10 +11,10 @@ import (
 	"net/http"
 
 	"modelgate/config"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/guardrails"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/routetest"
 )
 
 const body = `"checks":[{"id":"default.regexMatch","parameters":{"rule":"^a","not":true}},{"id":"gateway.pii","is_enabled":false}],"actions":{"deny":true,"on_fail":{"feedback":{"value":-5,"weight":1}}}`

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"net/http"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )

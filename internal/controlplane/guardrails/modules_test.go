@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/guardrail/checks"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/routetest"
 )
 
 // smallModule is a WebAssembly module whose _start does nothing.

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // Numbers of tests in progress.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // TestOrganisationsTogetherHaveALimitOfTests fills the places of the gateway with tests of

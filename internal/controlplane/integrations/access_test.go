@@ -3,8 +3,8 @@ package integrations_test
 import (
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestOnlyWhoMaySeesAndChangesIntegrations(t *testing.T) {

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
-	"modelgate/internal/secret"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 // workspace adds a workspace of the first organisation and returns its id.

@@ -11,8 +11,8 @@ import (
 
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/providers"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 const canary = "sk-canary-5f2d81c7aa"

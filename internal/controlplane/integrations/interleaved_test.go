@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestCredentialsThatWereChangedConcurrentlyAreNotMixed(t *testing.T) {

@@ -3,14 +3,14 @@ package integrations_test
 import (
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/workspaces"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestAMappingNamesASecretFieldAndAReferenceOfTheWorkspace(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/testing/routetest"
 )
 
 type grants struct {

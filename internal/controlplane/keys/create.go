@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/egress"
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/egress"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

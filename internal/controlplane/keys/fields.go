@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/egress"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/egress"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

@@ -14,11 +14,11 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/keys"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 // storeKey returns a caller with a key that is made for it.

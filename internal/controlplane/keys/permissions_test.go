@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/keys"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 const other = "00000000-0000-7000-8000-000000000009" // a second workspace

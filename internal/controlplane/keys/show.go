@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/egress"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/egress"
-	"modelgate/internal/quota"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 

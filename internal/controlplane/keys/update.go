@@ -3,10 +3,10 @@ package keys
 import (
 	"context"
 
-	"modelgate/internal/access"
+	"modelgate/internal/base/egress"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/egress"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

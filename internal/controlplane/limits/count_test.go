@@ -3,9 +3,9 @@ package limits_test
 import (
 	"testing"
 
-	"modelgate/internal/catalog"
 	"modelgate/internal/controlplane/limits"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/records/reqlog"
 )
 
 func spendOf(dollars, tokens int64) reqlog.Spend {

@@ -1,8 +1,8 @@
 package limits
 
 import (
+	"modelgate/internal/base/egress"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/egress"
 )
 
 // Egress returns an egress policy in stored form: patterns normalised, nil if it has no

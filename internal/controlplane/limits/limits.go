@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/quota"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/quota"
+	"modelgate/internal/limits/quota"
 )
 
 // Rate limits requests or tokens in a fixed window.

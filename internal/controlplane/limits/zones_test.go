@@ -5,7 +5,7 @@ import (
 	"time"
 	_ "time/tzdata" // machines without a database of time zones
 
-	"modelgate/internal/policy"
+	"modelgate/internal/limits/policy"
 )
 
 // TestResetsDoNotDependOnTheTimeZone asks at the changes to and from daylight saving

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/datakey"
-	"modelgate/internal/reqlog"
-	"modelgate/internal/secret"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

@@ -9,12 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/access"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/manifest"
-	"modelgate/internal/secret"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 func file(t *testing.T) place {

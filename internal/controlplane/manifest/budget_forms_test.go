@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"modelgate/internal/controlplane/manifest"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 // TestBudgetsInAFileAreWrittenInOneWay writes budgets of every object as a mapping and as a

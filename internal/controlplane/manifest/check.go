@@ -13,11 +13,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/deployments"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/workspaces"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

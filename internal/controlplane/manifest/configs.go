@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"modelgate/config"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/manifest"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 func TestDryRunReturnsTheErrorsOfTheRealRun(t *testing.T) {

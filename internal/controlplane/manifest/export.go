@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/limits"
-	"modelgate/internal/datakey"
-	"modelgate/internal/secret"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

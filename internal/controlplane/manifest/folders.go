@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/prompts"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"

@@ -7,7 +7,7 @@ import (
 
 	"modelgate/internal/controlplane/manifest"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 func TestGrantsOfAFileMakeProvidersAndPruningTakesThemAway(t *testing.T) {

@@ -10,12 +10,12 @@ import (
 	"reflect"
 	"slices"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
-	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/keys"
 	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

@@ -16,10 +16,10 @@ import (
 	"net/url"
 	"strings"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/datakey"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/secret"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

@@ -9,12 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/manifest"
 	"modelgate/internal/guardrail/checks"
-	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 	"modelgate/internal/upstream"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/manifest"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/secrets"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

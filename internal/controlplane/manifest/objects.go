@@ -8,10 +8,10 @@ import (
 	"maps"
 	"slices"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
-	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

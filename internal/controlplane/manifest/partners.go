@@ -7,10 +7,10 @@ import (
 	"maps"
 	"slices"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
-	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

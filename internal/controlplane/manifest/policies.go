@@ -10,7 +10,7 @@ import (
 
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/policies"
-	"modelgate/internal/policy"
+	"modelgate/internal/limits/policy"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )

@@ -10,7 +10,7 @@ import (
 
 	"modelgate/internal/controlplane/manifest"
 	"modelgate/internal/store"
-	"modelgate/internal/store/storetest"
+	"modelgate/internal/testing/storetest"
 )
 
 func TestAChangeOfPromptsIsReportedByItsFields(t *testing.T) {

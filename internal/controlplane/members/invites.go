@@ -6,10 +6,10 @@ import (
 	"errors"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/secret"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

@@ -11,10 +11,10 @@ import (
 	"context"
 	"net/http"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/members"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 func user(t *testing.T, b *routetest.Bench, id, role string) {

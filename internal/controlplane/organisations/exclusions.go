@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"slices"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )

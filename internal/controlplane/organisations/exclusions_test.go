@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/organisations"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/workspaces"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestExclusionsChangeOnlyWhatIsNamed(t *testing.T) {

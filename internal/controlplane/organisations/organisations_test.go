@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/organisations"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 type organisation struct {

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	"modelgate/internal/access"
+	"modelgate/internal/base/egress"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/egress"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

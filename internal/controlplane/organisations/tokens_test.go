@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/organisations"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/routetest"
 )
 
 type trust struct {

@@ -14,8 +14,8 @@ import (
 	"modelgate/api"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/policy"
-	"modelgate/internal/quota"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/store"
 )
 

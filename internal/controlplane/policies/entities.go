@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/policy"
-	"modelgate/internal/quota"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/store"
 )
 

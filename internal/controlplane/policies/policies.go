@@ -13,11 +13,11 @@ import (
 	"net/http"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/policy"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/policy"
 	"modelgate/internal/store"
 )
 

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/policies"
-	"modelgate/internal/controlplane/route/routetest"
-	"modelgate/internal/policy"
-	"modelgate/internal/quota"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 const (

@@ -3,7 +3,7 @@ package policies
 import (
 	"context"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/policy"
+	"modelgate/internal/limits/policy"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/store"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"modelgate/internal/controlplane/prompts"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/testing/routetest"
 )
 
 // TestChangesOfALabelDoNotMix changes two fields of a label at once, until one of the

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )

@@ -10,7 +10,7 @@ import (
 	"context"
 	"net/http"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/prompt"
 	"modelgate/internal/store"

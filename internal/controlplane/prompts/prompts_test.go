@@ -8,10 +8,10 @@ import (
 	"sync"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/prompts"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 const chat = `[{"role":"user","content":"Hello {{name}}"}]`

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

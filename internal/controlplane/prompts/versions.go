@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )

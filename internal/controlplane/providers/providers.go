@@ -15,12 +15,12 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 

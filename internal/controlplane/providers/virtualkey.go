@@ -6,11 +6,11 @@ import (
 	"maps"
 	"net/http"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 type virtualKey struct {

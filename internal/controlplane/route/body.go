@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net/http"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/bytepool"
 )
 
 // maxBody is the limit of a request body, in bytes.

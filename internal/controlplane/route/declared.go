@@ -3,7 +3,7 @@ package route
 import (
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/store"
 )
 

@@ -2,7 +2,7 @@ package route
 
 import (
 	"modelgate/config"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // CheckExposed returns an error if the JSON text of a field that readers see in full

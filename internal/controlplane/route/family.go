@@ -3,7 +3,7 @@ package route
 import (
 	"net/http"
 
-	"modelgate/internal/access"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

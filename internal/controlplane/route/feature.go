@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
 )
 
 // Feature is a part of the gateway that its operator may disable, named by the

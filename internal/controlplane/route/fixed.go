@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"slices"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
 )
 
 // shapesRequests are the resources that determine how model requests are handled.

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/logstore"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider/table"
+	"modelgate/internal/records/logstore"
 	"modelgate/internal/store"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"modelgate/config"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 )
 
 // secretName matches names of fields and headers that hold secrets, in snake and camel

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // checkDuplicates returns an error for an object of the body with two members of one

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestBodiesHaveOneReading(t *testing.T) {

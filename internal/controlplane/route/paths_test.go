@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestAPathGoesToTheRouteWithMorePlainNames(t *testing.T) {

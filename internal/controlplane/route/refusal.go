@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
-	"modelgate/internal/jwt"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/identity/jwt"
 )
 
 // Token returns the identity that a JSON Web Token of the caller's organisation proves.

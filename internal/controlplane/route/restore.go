@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strings"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

@@ -3,8 +3,8 @@ package route
 import (
 	"context"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

@@ -3,7 +3,7 @@ package route
 import (
 	"context"
 
-	"modelgate/internal/secret"
+	"modelgate/internal/base/secret"
 )
 
 // Sealer seals secrets for storage. Its methods must not be called in a transaction

@@ -9,7 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // ifMatch is the header that names the state to be changed: its last_updated_at.

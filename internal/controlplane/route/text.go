@@ -11,8 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/records/reqlog"
 )
 
 // storable reports whether every database can store s in a text column: PostgreSQL

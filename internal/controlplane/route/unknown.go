@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // methods are the methods of routes, in the order of the header Allow.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/store"
 )
 

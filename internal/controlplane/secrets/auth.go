@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/secret"
-	"modelgate/internal/secretref"
+	"modelgate/internal/secrets/secretref"
 	"modelgate/internal/store"
 )
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/secrets"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestChangesOfAReferenceDoNotMix(t *testing.T) {

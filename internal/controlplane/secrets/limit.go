@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"modelgate/internal/base/egress"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/egress"
 	"modelgate/internal/store"
 )
 

@@ -3,10 +3,10 @@ package secrets
 import (
 	"context"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/secretref"
+	"modelgate/internal/secrets/secretref"
 	"modelgate/internal/store"
 )
 

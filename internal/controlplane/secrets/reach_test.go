@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/secrets"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/testing/routetest"
 )
 
 func TestAReferenceIsTriedOut(t *testing.T) {

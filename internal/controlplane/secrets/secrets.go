@@ -13,10 +13,10 @@ import (
 	"errors"
 	"net/http"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/secretref"
+	"modelgate/internal/secrets/secretref"
 	"modelgate/internal/store"
 )
 

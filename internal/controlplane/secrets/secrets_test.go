@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/secrets"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 type item struct {

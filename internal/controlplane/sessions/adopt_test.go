@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/members"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/workspaces"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 // declareUser puts a person in the organisation as a file does: without a password.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )

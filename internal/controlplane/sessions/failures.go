@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/reqlog"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 

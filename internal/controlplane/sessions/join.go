@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 // signIn returns a session and its caller.

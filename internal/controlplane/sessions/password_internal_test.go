@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 )
 

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/members"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/workspaces"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 const password = "correct horse battery"

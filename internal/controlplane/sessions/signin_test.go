@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/testing/routetest"
 )
 
 func try(c *routetest.Caller, email, password string) routetest.Response {

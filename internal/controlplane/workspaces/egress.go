@@ -5,10 +5,10 @@ import (
 	"context"
 	"encoding/json"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/egress"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/egress"
 	"modelgate/internal/store"
 )
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

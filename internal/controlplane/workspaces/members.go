@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"slices"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

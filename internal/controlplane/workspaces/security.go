@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/access"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 

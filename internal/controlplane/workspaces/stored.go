@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/store"
 )
 

@@ -7,8 +7,8 @@ import (
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/prompts"
 	"modelgate/internal/controlplane/providers"
-	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/workspaces"
+	"modelgate/internal/testing/routetest"
 )
 
 // What every workspace is granted comes with a new one, and goes with it: it

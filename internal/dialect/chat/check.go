@@ -4,9 +4,9 @@ import (
 	"strconv"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/grammar"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/grammar"
+	"modelgate/internal/format/jsonedit"
 )
 
 // Check validates a request body of the unified route of op. Operations without

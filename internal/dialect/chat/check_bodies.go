@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"modelgate/api"
-	"modelgate/internal/grammar"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/grammar"
+	"modelgate/internal/format/jsonedit"
 )
 
 // Bounds from the specification's Limits part.

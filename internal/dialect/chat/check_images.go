@@ -3,9 +3,9 @@ package chat
 import (
 	"bytes"
 
-	"modelgate/internal/grammar"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/format/grammar"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/modeldata"
 )
 
 // The specification's rules for images apply to two models; a body without a

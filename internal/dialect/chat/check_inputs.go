@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"modelgate/internal/grammar"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/grammar"
+	"modelgate/internal/format/jsonedit"
 )
 
 const inputForms = "a string, an array of strings, an array of tokens or an array of token arrays"

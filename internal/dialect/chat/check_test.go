@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // The least bodies that pass, into which rows put one more member.

@@ -5,7 +5,7 @@ import (
 	"cmp"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 var _ dialect.ForeignContentCleaner = Dialect{}

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/dialect/dialecttest"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/testing/dialecttest"
 )
 
 // Members of messages that other vendors or the gateway wrote, as each row of

@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 var _ dialect.TurnArranger = Dialect{}

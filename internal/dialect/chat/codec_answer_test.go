@@ -11,8 +11,8 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/dialect/dialecttest"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 // thoughtful is a response as other dialects have them.

@@ -5,9 +5,9 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/dialect/dialecttest"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 // BenchmarkStreamDelta takes one chunk of text, or of arguments, through decoder

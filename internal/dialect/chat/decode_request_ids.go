@@ -3,7 +3,7 @@ package chat
 import (
 	"strconv"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // numberedCalls are the calls of one turn that came without ids, as Google's

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // maxToolName is the longest tool name that any vendor accepts.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // DecodeResponse reads a complete response, as a stream of one chunk.

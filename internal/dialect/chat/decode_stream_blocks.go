@@ -4,8 +4,8 @@ import (
 	"bytes"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // blockType returns the type of an element, which some providers leave out of

@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // openCall is the state of a tool call while it is read.

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // choice is the state of one choice. The dialect has flat deltas; a part ends

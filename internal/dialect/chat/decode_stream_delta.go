@@ -3,8 +3,8 @@ package chat
 import (
 	"math"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // deltaFields holds the undecoded members of a delta or a message.

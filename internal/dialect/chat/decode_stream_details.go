@@ -3,8 +3,8 @@ package chat
 import (
 	"strings"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // detail is an element of reasoning_details.

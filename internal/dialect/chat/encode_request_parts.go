@@ -3,7 +3,7 @@ package chat
 import (
 	"strings"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // content writes the parts of a message; a single text is written as a string.

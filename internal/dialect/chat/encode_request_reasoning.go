@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // thinking writes the thinking settings in the provider's format.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // ToolNames implements dialect.ToolNamer. The rule is the vendor's, which others share.

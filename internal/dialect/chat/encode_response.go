@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // EncodeResponse appends the body of a complete response. With strict

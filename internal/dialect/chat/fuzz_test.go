@@ -7,8 +7,8 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/dialect/dialecttest"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 var fuzzTargets = []string{"openai", "mistral-ai", "deepseek", "openrouter", "z-ai", "openai-compatible"}

@@ -1,6 +1,6 @@
 package chat
 
-import "modelgate/internal/llm"
+import "modelgate/internal/model/llm"
 
 // finishState holds the properties of a response that decide its finish reason.
 type finishState struct{ calls, refusal, legacy bool }

@@ -6,8 +6,8 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // Translator returns the translator of embeddings or rerank for a host that has its own form

@@ -2,8 +2,8 @@ package chat
 
 import (
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // counts holds the token counters of a response under the names of providers of

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // writer writes the elements that requests, responses and chunks have in

@@ -8,8 +8,8 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/cohere"
-	"modelgate/internal/dialect/dialecttest"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 // streamed reads events written as lines of data.

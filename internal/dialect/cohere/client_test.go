@@ -8,8 +8,8 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/cohere"
-	"modelgate/internal/dialect/dialecttest"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 // client reads requests and writes answers as Cohere does, by plain decoding:

@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // supersets are Cohere's own parameters that clients of other dialects may

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // image writes an image. An image that Cohere's models cannot read is an error.

@@ -3,7 +3,7 @@ package cohere
 import (
 	"strings"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 func (e *requestEncoder) writeMessages() error {

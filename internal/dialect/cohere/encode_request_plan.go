@@ -1,7 +1,7 @@
 package cohere
 
 import (
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // formatTool is the forced tool for the schema of the response.

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 var (

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/cohere"
 )

@@ -7,9 +7,9 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect/cohere"
-	"modelgate/internal/dialect/dialecttest"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 var asked = &llm.Request{

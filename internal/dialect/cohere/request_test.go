@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/cohere"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 var target = dialect.RequestTarget{Provider: "cohere", Model: "command-a-03-2025"}

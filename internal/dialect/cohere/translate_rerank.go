@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // rerankRequest translates a request for reranking to /v2/rerank.

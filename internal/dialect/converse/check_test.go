@@ -5,7 +5,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect/converse"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 func TestCheckRefusesWhatNoModelTakes(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"encoding/base64"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 var _ dialect.ForeignContentCleaner = Dialect{}

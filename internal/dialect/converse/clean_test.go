@@ -6,8 +6,8 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/converse"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 func TestForeignSignaturesAreRemovedFromPassedBodies(t *testing.T) {

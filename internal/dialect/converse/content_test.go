@@ -7,7 +7,7 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/converse"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 func media(kind llm.MediaKind, mime, name string) llm.Part {

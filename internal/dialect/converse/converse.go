@@ -11,8 +11,8 @@ package converse
 import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/model/llm"
 )
 
 // Dialect is the dialect as clients and providers see it.

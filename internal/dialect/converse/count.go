@@ -2,8 +2,8 @@ package converse
 
 import (
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // DecodeCountRequest reads a token counting request, which contains the request

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // names maps request fields to their names in this dialect.

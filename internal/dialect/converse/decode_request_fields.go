@@ -3,8 +3,8 @@ package converse
 import (
 	"encoding/json"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // additionalFields is the parameter for settings of particular models.

@@ -1,8 +1,8 @@
 package converse
 
 import (
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // block is an open content block.

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // turn is a message as sent: consecutive messages of one role are merged.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // media writes an image, a document, audio or video.

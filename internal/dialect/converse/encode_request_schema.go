@@ -3,8 +3,8 @@ package converse
 import (
 	"encoding/json"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // encodeFormat writes the response format if the model supports it.

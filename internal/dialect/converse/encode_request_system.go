@@ -2,7 +2,7 @@ package converse
 
 import (
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // encodeSystem writes the system prompt, which combines all system messages of

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/eventstream"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // NewEncoder returns an encoder for one streamed response.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"modelgate/internal/dialect/converse"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // Clients of the models of Anthropic at AWS ask for a form in the terms of those

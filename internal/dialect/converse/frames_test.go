@@ -4,8 +4,8 @@ import (
 	"io"
 	"slices"
 
-	"modelgate/internal/eventstream"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/eventstream"
+	"modelgate/internal/format/sse"
 )
 
 // frames reads the messages of a stream as decoders are shown them.

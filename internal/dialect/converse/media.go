@@ -1,6 +1,6 @@
 package converse
 
-import "modelgate/internal/llm"
+import "modelgate/internal/model/llm"
 
 // format is the protocol's name for a MIME type.
 type format struct{ mime, word string }

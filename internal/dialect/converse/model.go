@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/model/modeldata"
 )
 
 // model is what the id of a target's model reveals.

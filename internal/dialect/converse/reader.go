@@ -2,7 +2,7 @@ package converse
 
 import (
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // reader reads the values of a request.

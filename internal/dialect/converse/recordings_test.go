@@ -18,10 +18,10 @@ import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/converse"
-	"modelgate/internal/dialect/dialecttest"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 const recordings = "../../../../shared/recordings"

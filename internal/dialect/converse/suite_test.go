@@ -5,8 +5,8 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/converse"
-	"modelgate/internal/dialect/dialecttest"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 var signed = dialecttest.Capabilities{

@@ -3,7 +3,7 @@ package converse
 import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // Translator returns the translator of embeddings, images or reranking, which

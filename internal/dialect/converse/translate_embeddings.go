@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/modeldata"
 )
 
 // embeddingForm returns the translator for the model's family.

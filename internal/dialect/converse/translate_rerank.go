@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/modeldata"
 )
 
 // rerankVersion is the version of the format that the models of both vendors

@@ -6,8 +6,8 @@ import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/gemini"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 var delta = sse.Event{Data: []byte(`{"candidates":[{"content":{"parts":[{"text":" a few more words of the response"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":26,"candidatesTokenCount":23,"totalTokenCount":181,"promptTokensDetails":[{"modality":"TEXT","tokenCount":26}],"thoughtsTokenCount":132},"modelVersion":"gemini-3-flash-preview","responseId":"dqHOab6xGLzWodAPkPuViA4"}`)}

@@ -4,9 +4,9 @@ import (
 	"bytes"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/grammar"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/grammar"
+	"modelgate/internal/format/jsonedit"
 )
 
 // Check rejects a body that is not a request of the protocol. The rest is

@@ -5,7 +5,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect/gemini"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 func TestCheck(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // citations reads the sources of a text from groundingMetadata, whose offsets

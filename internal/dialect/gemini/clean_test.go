@@ -5,7 +5,7 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/gemini"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 func TestForeignSignaturesAreRemovedFromPassedBodies(t *testing.T) {

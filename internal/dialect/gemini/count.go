@@ -2,8 +2,8 @@ package gemini
 
 import (
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // wholeRequest is the member of a token counting request that holds a complete

@@ -5,9 +5,9 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/gemini"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/testing/dialecttest"
 )
 
 func TestTokensAreAskedForInTheFormOfTheHost(t *testing.T) {

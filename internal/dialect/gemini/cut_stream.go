@@ -2,9 +2,9 @@ package gemini
 
 import (
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 // NewCutter returns a cutter for one response.

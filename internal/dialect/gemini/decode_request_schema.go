@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // fromOpenAPI writes the subset of OpenAPI schema that the protocol accepts as

@@ -2,8 +2,8 @@ package gemini
 
 import (
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // servers are the tools run by the provider that other vendors have too.

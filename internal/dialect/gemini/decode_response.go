@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 // DecodeResponse reads a complete response, which has the form of a stream with

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/modeldata"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/model/modeldata"
 )
 
 // NewDecoder returns a decoder for one streamed response.

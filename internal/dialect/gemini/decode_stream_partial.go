@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // maxSteps is the maximum nesting of a streamed call's arguments.

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/model/modeldata"
 )
 
 // formTool is the forced tool whose arguments are the response, for models that

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // The roles of contents.

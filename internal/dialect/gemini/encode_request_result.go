@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // result writes a tool result.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // sanitiser reduces a JSON Schema to the subset of OpenAPI schema that older

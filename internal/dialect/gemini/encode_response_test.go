@@ -9,10 +9,10 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/gemini"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 // frames makes a stream of the candidates' contents.

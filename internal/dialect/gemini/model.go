@@ -3,7 +3,7 @@ package gemini
 import (
 	"slices"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // levels reports whether thinking is set by named levels rather than by a token

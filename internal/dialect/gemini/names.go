@@ -3,8 +3,8 @@ package gemini
 import (
 	"strings"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // names maps request fields to their names in this dialect.

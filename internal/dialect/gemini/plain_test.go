@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // plainly reads a response by decoding it, without regard to speed.

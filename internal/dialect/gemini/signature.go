@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // redactedMark begins the signature of redacted thinking, which only its vendor

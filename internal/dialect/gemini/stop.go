@@ -2,7 +2,7 @@ package gemini
 
 import (
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // stops are the finish reasons of the dialect.

@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/gemini"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 var can = dialecttest.Capabilities{

@@ -7,10 +7,10 @@ import (
 	"math"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/modeldata"
 )
 
 // Translator returns the translator of embeddings or images. It depends on the

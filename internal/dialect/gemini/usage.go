@@ -2,8 +2,8 @@ package gemini
 
 import (
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // counts holds the counters of usageMetadata, the last value of each: a

@@ -8,9 +8,9 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect/messages"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 var (

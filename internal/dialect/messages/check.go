@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/grammar"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/grammar"
+	"modelgate/internal/format/jsonedit"
 )
 
 // Check validates the parameters and the outline of the messages. Blocks are

@@ -4,8 +4,8 @@ import (
 	"bytes"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // Clean returns the edit that removes the thinking and the signatures of other

@@ -5,7 +5,7 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/messages"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 func TestThinkingOfOtherVendorsLeavesBodiesThatAreSentAsTheyCame(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"encoding/base64"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // DecodeCountRequest reads a token counting request.

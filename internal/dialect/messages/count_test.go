@@ -4,8 +4,8 @@ import (
 	"encoding/base64"
 	"testing"
 
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/messages"
+	"modelgate/internal/testing/dialecttest"
 )
 
 const countable = `{"model":"m","system":"s","messages":[{"role":"user","content":"hi"}],"tools":[{"name":"f","input_schema":{"type":"object","properties":{}}}],"thinking":{"type":"enabled","budget_tokens":2048},"stop_sequences":["x"]}`

@@ -3,10 +3,10 @@ package messages
 import (
 	"encoding/json"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // DecodeRequest reads a client's request. max_tokens may be missing, since

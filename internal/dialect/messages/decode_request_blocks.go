@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // messages reads the conversation, the system prompt first.

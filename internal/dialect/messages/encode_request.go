@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/model/modeldata"
 )
 
 // EncodeRequest appends the body of a request in the format of the target's

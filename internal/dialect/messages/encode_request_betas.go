@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // toolBetas are the beta features that tools need at the vendor's own API.

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // media writes an image or a document; models accept neither audio nor video.

@@ -3,7 +3,7 @@ package messages
 import (
 	"strings"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // The parts of JSON Schema that the vendor's models support in structured

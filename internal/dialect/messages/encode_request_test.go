@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/messages"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 func ptr[T any](v T) *T { return &v }

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/model/modeldata"
 )
 
 // minBudget is the smallest thinking budget that models accept.

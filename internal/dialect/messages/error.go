@@ -3,9 +3,9 @@ package messages
 import (
 	"net/http"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 // Error returns the body of e for a response that has not begun.

@@ -1,10 +1,10 @@
 package messages_test
 
 import (
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/messages"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 var anthropic = dialecttest.TargetOf("anthropic", "claude-sonnet-4-5")

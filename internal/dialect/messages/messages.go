@@ -13,7 +13,7 @@ package messages
 import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // Dialect is the dialect as clients and providers see it.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/model/modeldata"
 )
 
 // usualProfile is the profile of the vendor's own API.

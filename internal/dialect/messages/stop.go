@@ -2,7 +2,7 @@ package messages
 
 import (
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // stops maps the protocol's stop reasons.

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/ollama"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 func streamed(t testing.TB, r *llm.Request, stream string) ([]llm.Event, *llm.Response, *llm.ProviderError, bool) {

@@ -2,8 +2,8 @@ package ollama
 
 import (
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // supersets are Ollama's own parameters that clients of other dialects may

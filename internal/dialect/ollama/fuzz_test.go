@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/ollama"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 var asked = &llm.Request{Tools: []llm.Tool{clock, patch}}

@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/ollama"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 var target = dialect.RequestTarget{Provider: "ollama", Model: "qwen3:8b"}

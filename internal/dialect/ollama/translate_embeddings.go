@@ -9,8 +9,8 @@ import (
 	"strconv"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // embedRequest translates an embeddings request to /api/embed.

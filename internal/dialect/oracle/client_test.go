@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/oracle"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 // client reads requests and writes answers as Oracle does, by plain decoding:

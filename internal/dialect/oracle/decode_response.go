@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 var errNoResponse = errors.New("the response has no choices")

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"strconv"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 // cohereResponse reads a complete response in the COHERE format.

@@ -1,8 +1,8 @@
 package oracle
 
 import (
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // pythonTypes maps JSON types to their names in the COHERE format.

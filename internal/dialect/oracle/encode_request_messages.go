@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 func (e *requestEncoder) writeMessages() error {

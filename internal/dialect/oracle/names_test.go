@@ -7,7 +7,7 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/oracle"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // Names of tools fit the format that a model or the request has, and lead back to the client's.

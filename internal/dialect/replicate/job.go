@@ -5,7 +5,7 @@ import (
 	"net/url"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 var errNoJob = errors.New("the body is not a prediction")

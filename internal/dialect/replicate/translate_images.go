@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // paintNames maps parameters to inputs of image models.

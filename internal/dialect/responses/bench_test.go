@@ -4,10 +4,10 @@ import (
 	"testing"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/responses"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 var textDelta = []byte(`{"type":"response.output_text.delta","sequence_number":10,"item_id":"msg_0123456789abcdef0123456789abcdef0000","output_index":0,"content_index":0,"delta":" and so on","logprobs":[],"obfuscation":"aBcDeFgH"}`)

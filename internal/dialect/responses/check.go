@@ -2,9 +2,9 @@ package responses
 
 import (
 	"modelgate/api"
-	"modelgate/internal/apierr"
-	"modelgate/internal/grammar"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/grammar"
+	"modelgate/internal/format/jsonedit"
 )
 
 const inputForms = "a string or an array of items"

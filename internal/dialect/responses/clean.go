@@ -2,7 +2,7 @@ package responses
 
 import (
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
 )
 
 var _ dialect.ForeignContentCleaner = Dialect{}

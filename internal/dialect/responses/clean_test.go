@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/responses"
-	"modelgate/internal/jsonedit"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/testing/dialecttest"
 )
 
 func TestForeignSignaturesAreRemovedFromPassedBodies(t *testing.T) {

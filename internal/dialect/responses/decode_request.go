@@ -3,10 +3,10 @@ package responses
 import (
 	"maps"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // names maps request fields to their names in the protocol, where those differ.

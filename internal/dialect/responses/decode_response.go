@@ -7,8 +7,8 @@ import (
 	"math"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 var errNoResponse = errors.New("the body is not a response object")

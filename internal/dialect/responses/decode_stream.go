@@ -4,9 +4,9 @@ import (
 	"math"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/sse"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 // NewDecoder returns a decoder for one streamed response.

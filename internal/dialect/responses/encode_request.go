@@ -5,9 +5,9 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/model/modeldata"
 )
 
 // requestEncoder writes a request for a provider.

@@ -3,8 +3,8 @@ package responses
 import (
 	"strings"
 
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // content writes the parts of a message or of a tool's output.

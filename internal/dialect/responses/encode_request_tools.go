@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // writeTools writes the tools and the tool choice.

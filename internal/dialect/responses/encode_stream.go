@@ -4,8 +4,8 @@ import (
 	"strconv"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // NewEncoder returns an encoder for one streamed response.

@@ -1,8 +1,8 @@
 package responses
 
 import (
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 func (e *streamEncoder) partEnd(dst []byte, s *slot) []byte {

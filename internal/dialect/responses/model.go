@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 // usualProfile is the profile of most providers.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/responses"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 )
 
 func responseTarget(t testing.TB, request string) dialect.ResponseTarget {

@@ -6,9 +6,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"modelgate/internal/dialect/dialecttest"
 	"modelgate/internal/dialect/responses"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/testing/dialecttest"
 )
 
 func TestResponsesKeepConversationsWhole(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 )
 
 // readUsage reads a usage object. Cached and written tokens are part of

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strconv"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/secret"
 )
 
 // Services are what checks need from the gateway. Checks that need Client have an

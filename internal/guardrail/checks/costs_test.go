@@ -9,7 +9,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // trees returns n different arrays of as many empty arrays as levels says, in JSON.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"modelgate/internal/guardrail/checks"
-	"modelgate/internal/waittest"
+	"modelgate/internal/testing/waittest"
 )
 
 // TestLocalChecksOfLongTextsHaveATimeLimit sets a limit of a millisecond.

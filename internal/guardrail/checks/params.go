@@ -8,8 +8,8 @@ import (
 	"reflect"
 	"slices"
 
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/jsonedit"
 )
 
 // requestParams are the lists of requestParametersCheck.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/secret"
 )
 
 // partner is one check of a partner, as data: the request, the credential and

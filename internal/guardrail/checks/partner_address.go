@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/secret"
 )
 
 // place is where a template of an address has a name.

@@ -13,10 +13,10 @@ import (
 	"testing"
 
 	"modelgate/config"
-	"modelgate/internal/egress"
+	"modelgate/internal/base/egress"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
-	"modelgate/internal/secret"
 )
 
 // hostCredentials are the credentials of partners that are a host or part of one, with a

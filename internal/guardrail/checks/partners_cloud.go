@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"modelgate/internal/base/secret"
+	"modelgate/internal/base/sigv4"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/secret"
-	"modelgate/internal/sigv4"
 )
 
 // azure returns the checks of Azure AI Content Safety and Azure AI Language.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"modelgate/internal/guardrail"
-	"modelgate/internal/redact"
+	"modelgate/internal/records/redact"
 )
 
 // finder finds one category of data.

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"modelgate/config"
-	"modelgate/internal/egress"
+	"modelgate/internal/base/egress"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
 )

@@ -15,10 +15,10 @@ import (
 	"slices"
 	"strings"
 
-	"modelgate/internal/bytepool"
-	"modelgate/internal/egress"
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/base/egress"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/secret"
 )
 
 // Maximum sizes of responses, in bytes.

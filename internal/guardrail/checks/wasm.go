@@ -20,7 +20,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"modelgate/internal/guardrail"
-	"modelgate/internal/wasmcode"
+	"modelgate/internal/guardrail/wasmcode"
 )
 
 // Limits of WebAssembly modules.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
-	"modelgate/internal/wasmcode"
+	"modelgate/internal/guardrail/wasmcode"
 )
 
 // Limits of what a module declares. The runtime has none for tables.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/secret"
 )
 
 func webhookChecks(s Services) []guardrail.Definition {

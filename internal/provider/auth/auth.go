@@ -18,10 +18,10 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/base/sigv4"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
-	"modelgate/internal/sigv4"
 )
 
 // Doer sends requests to token endpoints and does not follow redirects. A

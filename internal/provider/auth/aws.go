@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/base/sigv4"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
-	"modelgate/internal/sigv4"
 )
 
 var (

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/base/secret"
+	"modelgate/internal/base/sigv4"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
-	"modelgate/internal/sigv4"
 )
 
 // awsMetadata is the address of the metadata service of EC2.

@@ -5,7 +5,7 @@ import (
 	"io"
 	"net/http"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 )
 
 // contents returns the hash and the length of req's body, which a signature

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 )
 
 const (

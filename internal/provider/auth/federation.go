@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 )
 
 // federation is the part of a Google Cloud credential that describes an

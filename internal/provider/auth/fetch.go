@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/apierr"
-	"modelgate/internal/secret"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 )
 
 const (

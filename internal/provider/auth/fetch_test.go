@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/auth"
 )

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
-	"modelgate/internal/secret"
 )
 
 const (

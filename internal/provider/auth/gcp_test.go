@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/provider"
 )
 

@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/auth"
-	"modelgate/internal/secret"
 )
 
 // noon is when every test begins.

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/sigv4"
 	"modelgate/internal/provider"
-	"modelgate/internal/sigv4"
 )
 
 // ociID matches a tenancy, a user or a fingerprint.

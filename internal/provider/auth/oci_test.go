@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/provider"
 )
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect/converse"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/model/modeldata"
 	"modelgate/internal/provider"
 )
 

@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/secret"
 )
 
 var (

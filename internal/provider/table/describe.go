@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/model/modeldata"
 	"modelgate/internal/provider"
 )
 

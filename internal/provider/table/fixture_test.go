@@ -17,10 +17,10 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"modelgate/api"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/model/modeldata"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/secret"
 )
 
 // message is a section of a fixture: a head and a body. See testdata/README.md.

@@ -4,7 +4,7 @@ import (
 	"maps"
 
 	"modelgate/api"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/llm"
 	"modelgate/internal/provider"
 )
 

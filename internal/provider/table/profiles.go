@@ -1,10 +1,10 @@
 package table
 
 import (
-	"modelgate/internal/apierr"
-	"modelgate/internal/catalog"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/llm"
 	"modelgate/internal/provider"
 )
 

@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect/replicate"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/modeldata"
 	"modelgate/internal/provider"
 )
 

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/secret"
 )
 
 const token = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ0ZXN0In0.c2ln" // a JWT, signed by nobody

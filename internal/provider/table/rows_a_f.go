@@ -6,8 +6,8 @@ import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/converse"
-	"modelgate/internal/llm"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/model/modeldata"
 	"modelgate/internal/provider"
 )
 

@@ -2,10 +2,10 @@ package table
 
 import (
 	"modelgate/api"
-	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/model/modeldata"
 	"modelgate/internal/provider"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/llm"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/model/modeldata"
 	"modelgate/internal/provider"
 )
 

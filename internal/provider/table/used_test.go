@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"modelgate/api"
-	"modelgate/internal/modeldata"
+	"modelgate/internal/model/modeldata"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 )
