@@ -381,7 +381,7 @@ run_quick() {
 	# shellcheck disable=SC2086
 	step vet go vet $inside
 	# shellcheck disable=SC2046,SC2086
-	GOGC=400 step tests go test -v $fast -short -p 4 -parallel 4 $(echo "$inside" | grep -vE '/internal/(bench|faults|mutants|quota/pgquota|quota/redisquota)$')
+	GOGC=400 step tests go test -v $fast -short -p 4 -parallel 4 $(echo "$inside" | grep -vE '/(tools/(bench|faults|mutants)|internal/limits/(pgquota|redisquota))$')
 }
 
 case ${1:-} in
