@@ -34,7 +34,7 @@ func TestTheDashboardShowsWhatTheGatewayHas(t *testing.T) {
 		name, _, _ = strings.Cut(name, " ")
 		labels[name] += rest
 	}
-	b, err := os.ReadFile("../../deploy/grafana/modelgate.json")
+	b, err := os.ReadFile("../../examples/grafana/modelgate.json")
 	if err != nil {
 		t.Fatal(err)
 	}

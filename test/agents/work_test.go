@@ -237,7 +237,7 @@ func opencodeFor(t *testing.T, home, dialect, options, prompt string) command {
 	// so the packages with the program are installed.
 	programs, _ := filepath.Glob(filepath.Join("node_modules", "opencode-*", "bin", "opencode"))
 	if len(programs) == 0 {
-		t.Fatal("opencode is not installed: it is tested on Linux on x64 and arm64; run scripts/test.sh there, which installs it")
+		t.Fatal("opencode is not installed: it is tested on Linux on x64 and arm64; run tools/test.sh there, which installs it")
 	}
 	path, _ := filepath.Abs(programs[0])
 	return command{path: path, args: []string{"run", prompt, "--model", "modelgate/" + models[dialect]},

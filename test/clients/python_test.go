@@ -14,7 +14,7 @@ import (
 )
 
 // TestPythonClients runs every script in python/ in its environment, which
-// scripts/test.sh sets up, or in that of the machine.
+// tools/test.sh sets up, or in that of the machine.
 func TestPythonClients(t *testing.T) {
 	for _, tt := range []struct {
 		script, environment string
@@ -46,7 +46,7 @@ func mustPython(t *testing.T, environment string) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(python); err != nil {
-		t.Fatalf("the Python libraries are not installed in %s: run scripts/test.sh, which installs them", environment)
+		t.Fatalf("the Python libraries are not installed in %s: run tools/test.sh, which installs them", environment)
 	}
 	return python
 }

@@ -73,7 +73,7 @@ func (g *gateway) ask(model string) (status int, body string, err error) {
 // TestAGatewayOutlivesAFullDisk fills a real file system under a gateway, gives
 // the room back, and compares what the simulator served, the ledger and the log.
 func TestAGatewayOutlivesAFullDisk(t *testing.T) {
-	if os.Getenv("MODELGATE_TEST_MOUNT") == "off" { // scripts/test.sh says so
+	if os.Getenv("MODELGATE_TEST_MOUNT") == "off" { // tools/test.sh says so
 		return
 	}
 	for _, full := range []string{"reject", "block", "drop_bodies"} {

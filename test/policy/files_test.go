@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -31,6 +32,23 @@ func TestUnknownFilesAreFound(t *testing.T) {
 		if fileProblem(name) == "" {
 			t.Errorf("%q is accepted", name)
 		}
+	}
+}
+
+// rootEntries is the most that the root of the repository may show: it is the first
+// page that a reader sees.
+const rootEntries = 20
+
+func TestTheRootShowsLittle(t *testing.T) {
+	shown := map[string]bool{"bin": true} // which make run builds
+	for _, name := range mustFiles(t) {
+		first, _, _ := strings.Cut(name, "/")
+		if !strings.HasPrefix(first, ".") {
+			shown[first] = true
+		}
+	}
+	if names := slices.Sorted(maps.Keys(shown)); len(names) > rootEntries {
+		t.Errorf("the root has %d entries, want %d at most: %q", len(names), rootEntries, names)
 	}
 }
 

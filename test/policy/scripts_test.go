@@ -52,7 +52,7 @@ FAIL
 `
 
 func TestTheSummaryNamesFailedTestsWithTheirMessages(t *testing.T) {
-	script := string(mustRead(t, "scripts/test.sh"))
+	script := string(mustRead(t, "tools/test.sh"))
 	start := strings.Index(script, "\ncondense() {")
 	end := start + strings.Index(script[start:], "\n}\n") + 3
 	cmd := exec.Command("sh", "-c", script[start:end]+"condense")
@@ -95,7 +95,7 @@ func TestTheTestScriptChecksTheDiskAndLeavesNothing(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(bin, "df"), []byte("#!/bin/sh\n"+tt.df+"\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command("sh", "-c", "export SCRIPT=$$; exec sh scripts/test.sh quick")
+			cmd := exec.Command("sh", "-c", "export SCRIPT=$$; exec sh tools/test.sh quick")
 			cmd.Env = append(os.Environ(), "TMPDIR="+temporary, "PATH="+bin+":"+os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), tt.says) || strings.Contains(string(out), "QUICK") {

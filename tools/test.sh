@@ -386,7 +386,7 @@ run_quick() {
 
 case ${1:-} in
 "" | quick) ;;
-*) fail "usage: scripts/test.sh [quick]" ;;
+*) fail "usage: tools/test.sh [quick]" ;;
 esac
 
 began=$(date +%s)

@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-scripts/build.sh
+tools/build.sh
 profiles=$(mktemp -d)
 trap 'rm -rf "$profiles"' EXIT
 bin/modelgate bench --quick --profile "$profiles" >/dev/null

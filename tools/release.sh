@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-version=$(scripts/version.sh)
+version=$(tools/version.sh)
 rm -rf dist
 mkdir -p dist
 for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do
