@@ -103,7 +103,7 @@ func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *log
 	if err := c.CheckPermission(ctx, q.Scope.Workspace, access.ViewAnalytics); err != nil {
 		return err
 	}
-	q.Scope.Keys, err = route.Visible(ctx, c.DB().Queries, c.Identity, q.Scope.Workspace)
+	q.Scope.Keys, err = route.Visible(ctx, c.DB(), c.Identity, q.Scope.Workspace)
 	return err
 }
 

@@ -217,7 +217,7 @@ func findVersion(ctx context.Context, c *route.Caller, in Named) (row store.Conf
 		v, err = text(ctx, c, row)
 		return row, v, err
 	}
-	v, err = route.ConfigVersion(ctx, c.DB().Queries, "config", row, number)
+	v, err = route.ConfigVersion(ctx, c.DB(), "config", row, number)
 	return row, v, err
 }
 

@@ -138,15 +138,15 @@ func (f *family) expect(ctx context.Context, row *store.Export, want *rowFilter)
 }
 
 // denied returns the fields that an organisation excludes from exports.
-func denied(ctx context.Context, db *store.DB, organisation string) ([]string, error) {
-	o, err := db.Organisation(ctx, organisation)
+func denied(ctx context.Context, q store.Queries, organisation string) ([]string, error) {
+	o, err := q.Organisation(ctx, organisation)
 	return o.Settings.DeniedFields, err
 }
 
 // checkFields returns an error if the file of an export has a field that its organisation
 // has excluded since.
-func checkFields(ctx context.Context, db *store.DB, row *store.Export) error {
-	denied, err := denied(ctx, db, row.Organisation)
+func checkFields(ctx context.Context, q store.Queries, row *store.Export) error {
+	denied, err := denied(ctx, q, row.Organisation)
 	if err == nil && len(allowedFields(row.Fields, denied)) < len(row.Fields) {
 		err = apierr.New(apierr.Forbidden, "the file contains fields that this organisation now restricts: %v; create a new export", denied).WithCode("AB03")
 	}
@@ -247,15 +247,15 @@ func (f *family) start(ctx context.Context, c *route.Caller, in *Named) (*messag
 
 // visibleKeys returns the keys whose entries the creator of an export may see now, nil
 // for all of its workspace. It returns an error if a user may no longer read the log.
-func visibleKeys(ctx context.Context, db *store.DB, row *store.Export) ([]string, error) {
+func visibleKeys(ctx context.Context, q store.Queries, row *store.Export) ([]string, error) {
 	if row.UserID == "" {
 		return nil, nil
 	}
 	maker := &access.Identity{Organisation: row.Organisation, Workspace: row.Workspace, UserID: row.UserID, Type: access.Session}
-	if err := route.CheckPermission(ctx, db.Queries, maker, row.Workspace, scope.Permission()); err != nil {
+	if err := route.CheckPermission(ctx, q, maker, row.Workspace, scope.Permission()); err != nil {
 		return nil, err
 	}
-	return route.Visible(ctx, db.Queries, maker, row.Workspace)
+	return route.Visible(ctx, q, maker, row.Workspace)
 }
 
 func cancel(ctx context.Context, c *route.Caller, in *Named) (*messageResponse, error) {

@@ -105,7 +105,7 @@ func (r *Runner) linked(req *http.Request) (*store.Export, error) {
 	case err != nil, e.Status != store.ExportDone, e.LinkKey == "", !hmac.Equal([]byte(sign(&e, q.Get("expires"))), []byte(q.Get("signature"))):
 		return nil, wrong
 	}
-	return &e, checkFields(ctx, r.DB, &e)
+	return &e, checkFields(ctx, r.DB.Queries, &e)
 }
 
 func (r *Runner) serve(w http.ResponseWriter, req *http.Request, e *store.Export) error {

@@ -63,7 +63,7 @@ func (j *job) write(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	denied, err := denied(ctx, j.DB, j.claim.Organisation)
+	denied, err := denied(ctx, j.DB.Queries, j.claim.Organisation)
 	if err != nil {
 		return err
 	}

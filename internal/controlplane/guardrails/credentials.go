@@ -98,7 +98,7 @@ func (p partners) apply(ctx context.Context, c *route.Caller, row *store.Guardra
 	in := credentials.PartnerInput{Path: "credentials.", Values: values}
 	if list != nil {
 		var err error
-		if in.Mappings, err = credentials.ResolvePartnerMappings(ctx, c.DB().Queries, row, list); err != nil {
+		if in.Mappings, err = credentials.ResolvePartnerMappings(ctx, c.DB(), row, list); err != nil {
 			return nil, err
 		}
 	}

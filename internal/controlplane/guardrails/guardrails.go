@@ -97,7 +97,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*created, er
 	if err := set(&g, b.Checks, b.Actions); err != nil {
 		return nil, err
 	}
-	if err := CheckRunnable(ctx, c.DB().Queries, c.Guardrails(), &g); err != nil {
+	if err := CheckRunnable(ctx, c.DB(), c.Guardrails(), &g); err != nil {
 		return nil, err
 	}
 	c.SetAuditSubject(workspace, g.ID)
@@ -292,7 +292,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*created, er
 		if err := CheckCredentials(g.Checks, g.Actions); err != nil {
 			return nil, err
 		}
-		if err := CheckRunnable(ctx, c.DB().Queries, c.Guardrails(), &g); err != nil {
+		if err := CheckRunnable(ctx, c.DB(), c.Guardrails(), &g); err != nil {
 			return nil, err
 		}
 	}

@@ -194,7 +194,7 @@ func (s *service) testHook(ctx context.Context, c *route.Caller, in *testInput, 
 	if err != nil {
 		return nil, err
 	}
-	hook, faults := compile(route.SavedGuardrail(ctx, c.DB().Queries, &g), on)
+	hook, faults := compile(route.SavedGuardrail(ctx, c.DB(), &g), on)
 	if len(faults) > 0 {
 		return nil, apierr.New(apierr.Invalid, "AB01: %s %s", faults[0].Path, faults[0].Message).WithParam(faults[0].Path).WithCode("AB01")
 	}

@@ -68,7 +68,7 @@ func rollback(ctx context.Context, c *route.Caller, in *rollbackInput) (*created
 		return nil, err
 	}
 	g.VersionID = c.NewID()
-	if err := CheckRunnable(ctx, c.DB().Queries, c.Guardrails(), &g); err != nil {
+	if err := CheckRunnable(ctx, c.DB(), c.Guardrails(), &g); err != nil {
 		return nil, err
 	}
 	if err := change(ctx, c, g); err != nil {

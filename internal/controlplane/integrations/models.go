@@ -86,7 +86,7 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 	if err != nil {
 		return nil, err
 	}
-	before, err := modelsOf(ctx, c.DB().Queries, row.ID)
+	before, err := modelsOf(ctx, c.DB(), row.ID)
 	if err != nil {
 		return nil, err
 	}

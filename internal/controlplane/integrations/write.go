@@ -58,7 +58,7 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 	if row.Pricing, err = pricing("pricing_adjustments", b.Pricing); err != nil {
 		return nil, err
 	}
-	if err := credentials.SetMappings(ctx, c.DB().Queries, &row, b.Mappings); err != nil {
+	if err := credentials.SetMappings(ctx, c.DB(), &row, b.Mappings); err != nil {
 		return nil, err
 	}
 	given := credentials.CredentialInput{Path: "configurations."}
@@ -193,7 +193,7 @@ func (in *updateInput) apply(ctx context.Context, c *route.Caller, row *store.In
 		}
 	}
 	if b.Mappings.Set {
-		err = credentials.SetMappings(ctx, c.DB().Queries, row, b.Mappings.Value)
+		err = credentials.SetMappings(ctx, c.DB(), row, b.Mappings.Value)
 	}
 	return err
 }

@@ -60,12 +60,12 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 		return nil, err
 	}
 	c.SetAuditSubject(k.Workspace, k.ID)
-	rank, err := c.Rank(ctx, c.DB().Queries, k.Workspace)
+	rank, err := c.Rank(ctx, c.DB(), k.Workspace)
 	if err != nil {
 		return nil, err
 	}
 	k.Origin = store.KeyOrigin{Rank: rank, By: c.Actor()}
-	if k.Scopes, err = granted(ctx, c, c.DB().Queries, &k, b.Scopes); err != nil {
+	if k.Scopes, err = granted(ctx, c, c.DB(), &k, b.Scopes); err != nil {
 		return nil, err
 	}
 	if err := b.RateLimits.CheckKey("rate_limits"); err != nil {
@@ -96,7 +96,7 @@ func place(ctx context.Context, c *route.Caller, k *store.Key, in *createInput) 
 	if k.Type != access.WorkspaceUser && b.User != "" {
 		return route.Invalid("user_id", "is allowed only for user keys")
 	}
-	p, err := personOf(ctx, c, c.DB().Queries)
+	p, err := personOf(ctx, c, c.DB())
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func visible(ctx context.Context, c *route.Caller, f *store.KeyFilter, named, ve
 	if workspace != "" {
 		f.Workspaces = []string{workspace}
 	}
-	p, err := personOf(ctx, c, c.DB().Queries)
+	p, err := personOf(ctx, c, c.DB())
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ type Named struct {
 }
 
 func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
-	k, err := find(ctx, c, c.DB().Queries, *in, "read")
+	k, err := find(ctx, c, c.DB(), *in, "read")
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +273,7 @@ func release(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) e
 // change runs f on the key that a request names and stores the result. Changes are
 // serialised, so f sees the result of the previous one.
 func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(*store.Tx, *store.Key) error) (*route.Empty, error) {
-	if _, err := find(ctx, c, c.DB().Queries, in, verb); err != nil {
+	if _, err := find(ctx, c, c.DB(), in, verb); err != nil {
 		return nil, err
 	}
 	err := c.Change(ctx, func(tx *store.Tx) error {

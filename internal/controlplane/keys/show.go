@@ -252,5 +252,5 @@ func Readable(ctx context.Context, c *route.Caller, id string) (store.Key, error
 	if id == "" || id == "self" {
 		return callerKey(ctx, c)
 	}
-	return find(ctx, c, c.DB().Queries, Named{Key: id}, "read")
+	return find(ctx, c, c.DB(), Named{Key: id}, "read")
 }

@@ -93,7 +93,7 @@ func create(ctx context.Context, c *route.Caller, p store.Policy, in *Common) (*
 	now := c.Now.Truncate(time.Millisecond)
 	p.ID, p.Organisation, p.Workspace, p.Status = c.NewID(), c.Organisation, workspace, store.Active
 	p.CreatedBy, p.CreatedAt, p.UpdatedAt = c.Actor(), now, now
-	warnings, err := neverApplies(ctx, c.DB().Queries, &p)
+	warnings, err := neverApplies(ctx, c.DB(), &p)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +303,7 @@ func save(ctx context.Context, c *route.Caller, before, after *store.Policy, res
 	if err := Check(after); err != nil {
 		return nil, err
 	}
-	warnings, err := neverApplies(ctx, c.DB().Queries, after)
+	warnings, err := neverApplies(ctx, c.DB(), after)
 	if err != nil {
 		return nil, err
 	}

@@ -178,7 +178,7 @@ func findVersion(ctx context.Context, c *route.Caller, want wantedVersion) (row 
 	if row, err = find(ctx, c, want.kind, name, want.workspace); err != nil {
 		return row, v, err
 	}
-	v, err = version(ctx, c.DB().Queries, row, which)
+	v, err = version(ctx, c.DB(), row, which)
 	return row, v, err
 }
 

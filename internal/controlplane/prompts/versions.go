@@ -128,7 +128,7 @@ func getVersion(ctx context.Context, c *route.Caller, in *OfVersion) (*full, err
 	if err != nil {
 		return nil, err
 	}
-	v, err := version(ctx, c.DB().Queries, row, in.Version)
+	v, err := version(ctx, c.DB(), row, in.Version)
 	if err != nil {
 		return nil, err
 	}

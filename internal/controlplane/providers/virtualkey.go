@@ -119,7 +119,7 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 		AllowAllModels: true, Implicit: true, Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 	row.Integration = i.ID
-	if err := credentials.SetMappings(ctx, c.DB().Queries, &i, b.Mappings.Value); err != nil {
+	if err := credentials.SetMappings(ctx, c.DB(), &i, b.Mappings.Value); err != nil {
 		return nil, err
 	}
 	g.Key.Set, g.Fields.Set = true, true
@@ -290,7 +290,7 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 	}
 	before := i
 	if b.Mappings.Set {
-		if err := credentials.SetMappings(ctx, c.DB().Queries, &i, b.Mappings.Value); err != nil {
+		if err := credentials.SetMappings(ctx, c.DB(), &i, b.Mappings.Value); err != nil {
 			return nil, nil, err
 		}
 	}

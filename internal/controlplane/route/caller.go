@@ -39,6 +39,12 @@ type Caller struct {
 
 	ifMatch    string      // as in the request
 	idempotent *idempotent // nil unless the request has an Idempotency-Key
+
+	// tx is the change that an [Operation] is part of, entry what it sets in addition,
+	// and failed the error of its handler. A request of a client has none of them.
+	tx     *store.Tx
+	entry  *Entry
+	failed error
 }
 
 type callerKey struct{}
@@ -120,8 +126,14 @@ func (c *Caller) RemoveModule(sha256 string) {
 	}
 }
 
-// DB returns the store, for reading.
-func (c *Caller) DB() *store.DB { return c.api.DB }
+// DB reads the store, in the transaction that the request is part of if there is one; see
+// [API.Do].
+func (c *Caller) DB() store.Queries {
+	if c.tx != nil {
+		return c.tx.Queries
+	}
+	return c.api.DB.Queries
+}
 
 // SetAuditSubject records in the audit log which object the request is about. Workspace
 // is empty for an object of the organisation.
@@ -203,8 +215,12 @@ func (a *API) Note(ctx context.Context, row *store.Audit) {
 }
 
 // Change runs f in a transaction that also writes the audit event. If f fails, nothing
-// is stored.
+// is stored. For an [Operation] it joins the transaction that the operation is part of,
+// whose audit event covers all operations.
 func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
+	if c.tx != nil {
+		return f(c.tx)
+	}
 	c.describe()
 	change := f
 	if i := c.idempotent; i != nil && !c.noted { // stored with the change, so that it is made once
@@ -313,7 +329,7 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 	case c.Type == access.Session && m.RoleIn(w.ID) == "":
 		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
 	}
-	return w, checkPermission(ctx, c.DB().Queries, place{c.Organisation, w.ID}, m.RoleIn(w.ID), c.route.right())
+	return w, checkPermission(ctx, c.DB(), place{c.Organisation, w.ID}, m.RoleIn(w.ID), c.route.right())
 }
 
 // ActiveWorkspace returns the workspace of the caller's organisation that a field of

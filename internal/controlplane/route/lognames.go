@@ -16,7 +16,7 @@ import (
 // LogNames resolves ids and slugs in log filters within what a caller may see; anything
 // else is not found. Deleted objects are found as long as the store or the log has them.
 type LogNames struct {
-	DB    *store.DB
+	DB    store.Queries
 	Files Declared
 	Scope logstore.Scope
 

@@ -19,7 +19,7 @@ func (c *Caller) CheckRoutePermission(ctx context.Context, workspace string) err
 // permission r. It returns nil for callers that are not users, and for an empty
 // permission.
 func (c *Caller) CheckPermission(ctx context.Context, workspace string, r access.Permission) error {
-	return CheckPermission(ctx, c.DB().Queries, c.Identity, workspace, r)
+	return CheckPermission(ctx, c.DB(), c.Identity, workspace, r)
 }
 
 // CheckPermission is [Caller.CheckPermission] for callers outside a route.

@@ -77,7 +77,7 @@ func (f *family) prove(ctx context.Context, c *route.Caller, a *account, passwor
 	if !known {
 		reserved = append(reserved, l.account)
 	}
-	wait, err := c.DB().ReserveAttempt(ctx, c.Now, reserved...)
+	wait, err := f.db.ReserveAttempt(ctx, c.Now, reserved...)
 	if err != nil {
 		return err
 	}
@@ -101,11 +101,11 @@ func (f *family) prove(ctx context.Context, c *route.Caller, a *account, passwor
 		f.failures.note(ctx, c, a, false)
 		return errWrong
 	}
-	if err := c.DB().ReleaseAttempt(ctx, c.Now, reserved...); err != nil {
+	if err := f.db.ReleaseAttempt(ctx, c.Now, reserved...); err != nil {
 		return err
 	}
 	c.SignIn("ok")
-	return c.DB().ForgetAttempts(ctx, l.pair.ID)
+	return f.db.ForgetAttempts(ctx, l.pair.ID)
 }
 
 var errWrong = apierr.New(apierr.Unauthenticated, "the e-mail address or the password is wrong")

@@ -144,7 +144,7 @@ func byLink(ctx context.Context, tx *store.Tx, l store.PasswordLink, u store.Use
 // Identify returns the identity of a session's token and records that the session is in
 // use. The server calls it for every token of that form.
 func Identify(ctx context.Context, db *store.DB, use Use) (*access.Identity, error) {
-	s, id, err := identify(ctx, db, use)
+	s, id, err := identify(ctx, db.Queries, use)
 	if err != nil {
 		return nil, err
 	}
@@ -168,17 +168,17 @@ type Use struct {
 	Logger    *slog.Logger // nil is silent
 }
 
-func identify(ctx context.Context, db *store.DB, use Use) (store.Session, *access.Identity, error) {
+func identify(ctx context.Context, q store.Queries, use Use) (store.Session, *access.Identity, error) {
 	ended := apierr.New(apierr.Unauthenticated, "the session is invalid or expired; sign in again")
 	hash := access.HashKey(use.Token)
-	s, err := db.Session(ctx, hash.String())
+	s, err := q.Session(ctx, hash.String())
 	if apierr.IsNotFound(err) || err == nil && !use.Now.Before(ends(&s, use.Lifetimes)) {
 		return s, nil, ended
 	}
 	if err != nil {
 		return s, nil, err
 	}
-	m, err := db.Membership(ctx, s.Organisation, s.UserID)
+	m, err := q.Membership(ctx, s.Organisation, s.UserID)
 	if err != nil {
 		return s, nil, err
 	}

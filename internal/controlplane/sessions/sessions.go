@@ -22,7 +22,7 @@ const tag = "Sessions"
 
 // Add adds the routes of sessions.
 func Add(a *route.API) {
-	f := &family{hasher: newHasher(), failures: new(failures)}
+	f := &family{hasher: newHasher(), failures: new(failures), db: a.DB}
 	open := func(path, name, summary string) route.Route {
 		return route.Route{Method: http.MethodPost, Path: path, Name: name, Tag: tag, Summary: summary, Open: true, Resource: "session"}
 	}
@@ -58,6 +58,7 @@ func Add(a *route.API) {
 type family struct {
 	hasher   *hasher
 	failures *failures
+	db       *store.DB // counts attempts, outside of changes
 }
 
 // NewSession is a session that has just begun, with its token.
@@ -202,7 +203,7 @@ func pending(ctx context.Context, c *route.Caller, q store.Queries, token string
 func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (*NewSession, error) {
 	b := &in.Body
 	hash, err := f.hash(ctx, c, b.Password, func() error {
-		_, err := pending(ctx, c, c.DB().Queries, b.Token)
+		_, err := pending(ctx, c, c.DB(), b.Token)
 		return err
 	})
 	if err != nil {
@@ -233,7 +234,7 @@ type loginInput struct {
 }
 
 func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*NewSession, error) {
-	a, err := find(ctx, c.DB().Queries, in.Body.Email)
+	a, err := find(ctx, c.DB(), in.Body.Email)
 	if err != nil {
 		return nil, err
 	}

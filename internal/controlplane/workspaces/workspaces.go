@@ -134,7 +134,7 @@ func setDefaults(ctx context.Context, c *route.Caller, w *store.Workspace, d Def
 		field string
 		list  *[]string
 	}{{"defaults.input_guardrails", &d.InputGuardrails}, {"defaults.output_guardrails", &d.OutputGuardrails}} {
-		ids, err := route.ResolveGuardrails(ctx, c.DB().Queries, *w, g.field, *g.list)
+		ids, err := route.ResolveGuardrails(ctx, c.DB(), *w, g.field, *g.list)
 		if err != nil {
 			return err
 		}
