@@ -205,9 +205,11 @@ func TestChangesSayWhenOtherNodesApplyThem(t *testing.T) {
 	for name, r := range map[string]response{
 		"made": made, "disabled": s.change(t, "PUT", "/v1/api-keys/"+id, `{"status":"disabled"}`), "revoked": s.change(t, "DELETE", "/v1/api-keys/"+id, ""),
 	} {
-		if ms, err := strconv.Atoi(r.header.Get(header)); err != nil || ms < 1000 || ms > 10_000 {
-			t.Errorf("a key was %s: %s is %q, want milliseconds from a second on", name, header, r.header.Get(header))
-		}
+		prove(t, "M-343", "a key is "+name, func(t *testing.T) {
+			if ms, err := strconv.Atoi(r.header.Get(header)); err != nil || ms < 1000 || ms > 10_000 {
+				t.Errorf("%s is %q, want milliseconds from a second on", header, r.header.Get(header))
+			}
+		})
 	}
 	if r := s.list[0].as(t, bootstrapKey, "GET", "/v1/api-keys", ""); r.header.Get(header) != "" {
 		t.Errorf("a list has %s: %q", header, r.header.Get(header))
