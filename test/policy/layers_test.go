@@ -17,7 +17,7 @@ import (
 //
 // docs/architecture.md shows the same lines.
 const layers = `
-9  cmd
+9  cmd examples
 8  internal/testing tools
 7  internal/server
 6  internal/dataplane internal/controlplane
@@ -395,7 +395,7 @@ func within(name string, patterns ...string) bool {
 
 // ours tells whether an import path, relative to the root, is in this module.
 func ours(name string) bool {
-	return within(name, "api/...", "cmd/...", "config/...", "console/...", "internal/...", "tools/...")
+	return within(name, "api/...", "cmd/...", "config/...", "console/...", "internal/...", "tools/...", "examples/...")
 }
 
 // foreign tells whether an import path belongs to a module of somebody else.

@@ -1,0 +1,203 @@
+// Package examples_test runs the files in examples.
+//
+// It guarantees that they work when somebody copies them: configs route as their cases
+// say, settings and policies are valid, the module denies. It starts no containers.
+package examples_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/programtest"
+)
+
+const folder = "../../examples/"
+
+var program string // that is tested
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "examples")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if program, err = programtest.Build(dir, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// modelgate runs the program and returns what it prints.
+func modelgate(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Env = programtest.Env(env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("modelgate %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func TestEveryFileIsInTheList(t *testing.T) {
+	list, err := os.ReadFile(folder + "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.FieldsSeq("modelgate.yaml policies.yaml compose.yaml configs/*.json guardrail-module/main.go grafana/*.json") {
+		files, err := filepath.Glob(folder + name)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %v", name, files, err)
+		}
+		for _, file := range files {
+			if name := strings.TrimPrefix(file, folder); !strings.HasSuffix(name, ".cases.json") && !strings.Contains(string(list), "]("+name+")") {
+				t.Errorf("README.md does not list %s", name)
+			}
+		}
+	}
+}
+
+func TestConfigsRouteAsTheirCasesSay(t *testing.T) {
+	files, err := filepath.Glob(folder + "configs/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, ".cases.json") {
+			continue
+		}
+		checked++
+		out := modelgate(t, nil, "check", file)
+		cases := strings.TrimSuffix(file, ".json") + ".cases.json"
+		if _, err := os.Stat(cases); err == nil && !strings.Contains(out, "case") {
+			t.Errorf("%s: no case was run: %s", file, out)
+		}
+	}
+	if checked < 3 {
+		t.Errorf("checked %d configs", checked)
+	}
+}
+
+func TestSettingsAreValid(t *testing.T) {
+	modelgate(t, []string{"GROQ_API_KEY=gsk-x", "OPENAI_API_KEY=sk-x"}, "check", folder+"modelgate.yaml")
+	modelgate(t, []string{"REDIS_URL=redis://redis:6379/0"}, "check", folder+"compose-node.yaml")
+}
+
+func TestPoliciesCanBeApplied(t *testing.T) {
+	data := t.TempDir()
+	modelgate(t, nil, "keys", "create", "--data", data, "--name", "k")
+	for range 2 {
+		if out := modelgate(t, nil, "apply", folder+"policies.yaml", "--data", data, "--dry-run"); !strings.Contains(out, "would add 2") {
+			t.Errorf("a dry run prints %q", out)
+		}
+	}
+	if out := modelgate(t, nil, "apply", folder+"policies.yaml", "--data", data); !strings.Contains(out, "added 2") {
+		t.Errorf("apply prints %q", out)
+	}
+	if out := modelgate(t, nil, "apply", folder+"policies.yaml", "--data", data); !strings.Contains(out, "nothing to change") {
+		t.Errorf("a second apply prints %q", out)
+	}
+}
+
+// TestModuleDeniesTickets builds the module and sends requests through a guardrail
+// with it.
+func TestModuleDeniesTickets(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "check.wasm")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "modelgate/examples/guardrail-module")
+	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the module: %v\n%s", err, out)
+	}
+	code, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gatewaytest.New(t, gatewaytest.Options{})
+	post := func(path, body string) map[string]any {
+		r := g.Post(path, body)
+		if r.Status != http.StatusOK {
+			t.Fatalf("POST %s: %d %s", path, r.Status, r.Body)
+		}
+		return r.JSON(t)
+	}
+	post("/guardrail-modules", fmt.Sprintf(`{"name":"No tickets","slug":"no-tickets","organisation_id":"default","code":%q}`, base64.StdEncoding.EncodeToString(code)))
+	guardrail := post("/guardrails", `{"name":"No tickets","organisation_id":"default","actions":{"deny":true},
+		"checks":[{"id":"default.wasm","parameters":{"module":"no-tickets","failOnError":true}}]}`)
+	for text, want := range map[string]int{"Hello!": http.StatusOK, "What is ACME-42 about?": 446} {
+		r := g.Post("/chat/completions", fmt.Sprintf(`{"model":"sim-1","messages":[{"role":"user","content":%q}]}`, text),
+			"x-gateway-provider", "", "x-gateway-config", fmt.Sprintf(`{"provider":"@simulator","input_guardrails":[%q]}`, guardrail["slug"]))
+		if r.Status != want {
+			t.Errorf("%q: status %d, want %d: %s", text, r.Status, want, r.Body)
+		}
+	}
+}
+
+// TestComposeFileStartsNodes reads what a container engine would use: mounted files exist, and
+// the program knows the flags and variables.
+func TestComposeFileStartsNodes(t *testing.T) {
+	text, err := os.ReadFile(folder + "compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := os.ReadFile(folder + "compose-node.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Services map[string]struct {
+			Entrypoint  []string          `json:"entrypoint"`
+			Environment map[string]string `json:"environment"`
+			Volumes     []string          `json:"volumes"`
+			Healthcheck json.RawMessage   `json:"healthcheck"`
+		} `json:"services"`
+	}
+	if err := yaml.UnmarshalWithOptions(text, &file, yaml.UseJSONUnmarshaler()); err != nil {
+		t.Fatal(err)
+	}
+	help := modelgate(t, nil, "serve", "--help")
+	for _, name := range []string{"node-a", "node-b"} {
+		s := file.Services[name]
+		if len(s.Entrypoint) < 2 || s.Entrypoint[1] != "serve" {
+			t.Fatalf("%s starts %q", name, s.Entrypoint)
+		}
+		for _, arg := range s.Entrypoint[2:] {
+			if flag, ok := strings.CutPrefix(arg, "--"); ok && !strings.Contains(help, "\n  -"+flag+" ") {
+				t.Errorf("%s: modelgate serve has no flag %s", name, arg)
+			}
+		}
+		for variable := range s.Environment {
+			if !strings.Contains(help, variable) && !strings.Contains(string(settings), "${"+variable+"}") {
+				t.Errorf("%s: modelgate serve does not read %s", name, variable)
+			}
+		}
+		if len(s.Environment) < 3 || len(s.Volumes) < 3 || len(s.Healthcheck) == 0 {
+			t.Errorf("%s has %d variables, %d volumes and the health check %s", name, len(s.Environment), len(s.Volumes), s.Healthcheck)
+		}
+		for _, volume := range s.Volumes {
+			source, _, mounted := strings.Cut(volume, ":")
+			if !mounted || source == "../bin/modelgate" { // which tools/build.sh builds
+				continue
+			}
+			if _, err := os.Stat(folder + source); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
