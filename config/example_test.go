@@ -21,7 +21,7 @@ func ExampleParse() {
 	// Output:
 	// config.targets[0] @fast
 	// config.targets[1] @safe
-	// $.strategy.mode must be one of "single", "loadbalance", "fallback", "conditional", "latency" and "cost", not "fallbak"
+	// AB01: invalid config: $.strategy.mode must be one of single, loadbalance, fallback, conditional, latency, cost, not "fallbak"
 }
 
 // Two texts with the same meaning have one canonical form, in which credentials are
