@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,15 @@ type Client interface {
 type Webhook struct {
 	URL    string
 	Secret secret.String // in the form that CheckSecret accepts
+}
+
+// Host returns the host of the webhook's address, whose path may be a secret.
+func (w *Webhook) Host() string {
+	u, err := url.Parse(w.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // CheckSecret returns an error unless s is whsec_ and 24 to 64 bytes in base64.

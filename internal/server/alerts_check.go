@@ -51,7 +51,7 @@ func (c AlertCheck) Run(ctx context.Context) (list []AlertDestination, err error
 		default:
 			err = w.Contact(ctx, client)
 		}
-		list = append(list, AlertDestination{"webhook at " + hostOf(w.URL), err})
+		list = append(list, AlertDestination{"webhook at " + w.Host(), err})
 	}
 	if set.Alerts.Email.Server != "" {
 		list = append(list, c.checkEmail(ctx, &set.Alerts.Email, test)...)
@@ -62,7 +62,7 @@ func (c AlertCheck) Run(ctx context.Context) (list []AlertDestination, err error
 var errNotAccepted = errors.New("the mail server did not accept the recipient")
 
 func (c AlertCheck) checkEmail(ctx context.Context, set *settings.AlertEmail, test *alert.Alert) (list []AlertDestination) {
-	m, err := mailOf(set)
+	m, err := set.Mail()
 	if err == nil && (!c.Send || len(set.To) == 0) {
 		err = m.Contact(ctx)
 		return []AlertDestination{{"mail server " + set.Server, err}}

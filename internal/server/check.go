@@ -56,10 +56,10 @@ func checkFiles(set *settings.Settings) error {
 		errs = append(errs, err)
 	}
 	if set.Alerts.Email.Server != "" {
-		_, err := mailOf(&set.Alerts.Email)
+		_, err := set.Alerts.Email.Mail()
 		errs = append(errs, err)
 	}
-	_, err := syslogTLS(set.Audit.Syslog)
+	_, err := set.Audit.Syslog.TLSConfig()
 	return errors.Join(append(errs, err)...)
 }
 

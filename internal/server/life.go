@@ -11,6 +11,8 @@ import (
 
 	"modelgate/internal/dataplane"
 	"modelgate/internal/limits/inflight"
+	"modelgate/internal/server/outbox"
+	"modelgate/internal/settings"
 )
 
 // lastWords is how long requests have to send an in-band error after the drain.
@@ -37,10 +39,9 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 
 	watching, stopWatching := context.WithCancel(context.Background())
 	var watched sync.WaitGroup
-	watched.Go(func() { s.watch(watching) })
-	watched.Go(func() { s.watchStore(watching) })
-	watched.Go(func() { s.prices.Run(watching) })
-	watched.Go(func() { inflight.NewGovernor(s.gate).Run(watching) })
+	for _, task := range s.tasks() {
+		watched.Go(func() { task(watching) })
+	}
 	exporting, stopExporting := context.WithCancel(watching)
 	defer stopExporting()
 	if s.exports != nil {
@@ -63,6 +64,18 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	defer stop()
 	s.minute(last, true)
 	return errors.Join(err, s.Close())
+}
+
+// tasks returns what runs next to the listeners. Each task runs until its context ends.
+func (s *Server) tasks() []func(context.Context) {
+	out := outbox.Outbox{
+		Store: s.store, Settings: func() *settings.Settings { return s.current().settings }, Client: s.engine.Client, Dial: s.dial,
+		Logger: s.Logger, CountAlerts: count(s.metrics.alertsSent), CountAudits: count(s.metrics.auditsSent),
+	}
+	return []func(context.Context){
+		s.watch, s.watchStore, s.listenToStore, s.writeStateCopies, s.renew, out.Run, s.pruneAudits,
+		s.prices.Run, inflight.NewGovernor(s.gate).Run,
+	}
 }
 
 // serveListener serves the API, with TLS if configured.

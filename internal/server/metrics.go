@@ -106,6 +106,11 @@ func newMetrics(s *Server) *metrics {
 	return m
 }
 
+// count returns a function that adds to the counters of c.
+func count(c *prometheus.CounterVec) func(destination, outcome string, n int) {
+	return func(destination, outcome string, n int) { c.WithLabelValues(destination, outcome).Add(float64(n)) }
+}
+
 // signIn counts a sign-in attempt.
 func (m *metrics) signIn(outcome string) { m.signIns.WithLabelValues(outcome).Inc() }
 

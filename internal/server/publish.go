@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -339,33 +338,6 @@ func (s *Server) minute(ctx context.Context, last bool) {
 	s.store.KeepReserve()
 	if err := s.control.Minute(ctx, time.Now(), last); err != nil && ctx.Err() == nil {
 		s.Logger.Error("control-plane task failed", "err", err.Error())
-	}
-}
-
-// markEnded marks what has expired. Requests check the times themselves; the marks are
-// for lists. Gateways that share a database take turns, and the second finds nothing to
-// do.
-func (s *Server) markEnded(ctx context.Context, now time.Time) {
-	if !s.store.Ready() {
-		return
-	}
-	err := s.noteExpiry(ctx, now)
-	due, err2 := s.store.MarkRotationsDue(ctx, now, func(k store.Key) *store.Audit { return rotationDue(k, now) })
-	if err = errors.Join(err, err2, s.store.MarkEnded(ctx, now)); err != nil && ctx.Err() == nil {
-		s.Logger.Warn("expiry sweep failed", "err", err.Error())
-	}
-	for _, k := range due {
-		s.Logger.Warn("gateway key rotation due", "key", k.ID, "name", k.Name, "due", k.RotationDueAt.Format(time.RFC3339))
-	}
-}
-
-// rotationDue returns the audit event for a key that is due for rotation. The gateway
-// does not rotate it, because no one would receive the new secret.
-func rotationDue(k store.Key, now time.Time) *store.Audit {
-	id := reqlog.NewID(now).String()
-	return &store.Audit{
-		ID: id, RequestID: id, Organisation: k.Organisation, Workspace: k.Workspace, Time: now, UserType: "system", Status: http.StatusOK,
-		ResourceType: "api_key", ResourceID: k.ID, Action: "rotation_due", QueryParams: "{}", RequestHeaders: "{}", RequestBody: "{}",
 	}
 }
 

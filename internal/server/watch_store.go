@@ -116,17 +116,14 @@ func (s *Server) reportListening(err error) {
 	s.metrics.listening(!down)
 }
 
+// listenToStore requests a check when another process changed the store, until ctx ends.
+func (s *Server) listenToStore(ctx context.Context) {
+	s.store.Listen(ctx, store.Listener{Changed: s.follower.wake, Listening: s.reportListening})
+}
+
 // watchStore publishes changes of this and other processes until ctx ends: at once when
 // notified, and by polling.
 func (s *Server) watchStore(ctx context.Context) {
-	var parts sync.WaitGroup
-	defer parts.Wait()
-	parts.Go(func() { s.store.Listen(ctx, store.Listener{Changed: s.follower.wake, Listening: s.reportListening}) })
-	parts.Go(func() { s.writeStateCopies(ctx) })
-	parts.Go(func() { s.renew(ctx) })
-	parts.Go(func() { s.sendAudits(ctx) })
-	parts.Go(func() { s.sendAlerts(ctx) })
-	parts.Go(func() { s.pruneAudits(ctx) })
 	s.follower.run(true)
 	defer func() {
 		s.follower.run(false)

@@ -1,14 +1,19 @@
 package settings
 
 import (
+	"cmp"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/mail"
 	"net/url"
+	"os"
 	"slices"
 	"time"
 
 	"modelgate/internal/alert"
+	"modelgate/internal/base/oserr"
 	"modelgate/internal/base/secret"
 )
 
@@ -47,8 +52,22 @@ type AlertEmail struct {
 	password secret.String
 }
 
-// Credential returns the opened password.
-func (e *AlertEmail) Credential() secret.String { return e.password }
+// Mail returns the mail server with its opened password and the authorities in the file.
+func (e *AlertEmail) Mail() (*alert.Mail, error) {
+	m := &alert.Mail{Server: e.Server, TLS: cmp.Or(e.TLS, alert.StartTLS), User: e.User, Password: e.password, From: e.From}
+	if e.CA == "" {
+		return m, nil
+	}
+	pem, err := os.ReadFile(e.CA)
+	if err != nil {
+		return nil, fmt.Errorf("reading the authorities of the mail server (ca): %w", oserr.File(err))
+	}
+	m.RootCAs = x509.NewCertPool()
+	if !m.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, errors.New("the file of the mail server's authorities contains no certificate")
+	}
+	return m, nil
+}
 
 // longestNotice is how long before its expiry a key can be reported.
 const longestNotice = 90 * 24 * time.Hour

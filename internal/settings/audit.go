@@ -2,10 +2,15 @@ package settings
 
 import (
 	"cmp"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
+	"os"
 
+	"modelgate/internal/base/oserr"
 	"modelgate/internal/base/secret"
 )
 
@@ -60,6 +65,23 @@ type AuditSyslog struct {
 	Address  string `json:"address,omitempty" maxLength:"255" doc:"Host and port of the server"`
 	Protocol string `json:"protocol,omitempty" enum:",udp,tcp,tls" doc:"Defaults to tls"`
 	CA       string `json:"ca,omitempty" maxLength:"4096" doc:"File with the authorities that sign the server's certificate; defaults to the system's"`
+}
+
+// TLSConfig returns the TLS configuration of the server with the authorities in the file,
+// without the server's name.
+func (y *AuditSyslog) TLSConfig() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if y.CA == "" {
+		return c, nil
+	}
+	pem, err := os.ReadFile(y.CA)
+	if err != nil {
+		return nil, fmt.Errorf("audit.syslog.ca: %w", oserr.File(err))
+	}
+	if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, errors.New("audit.syslog.ca contains no PEM certificate")
+	}
+	return c, nil
 }
 
 func (s *Settings) checkAudit(o SecretResolver) (f *fault) {

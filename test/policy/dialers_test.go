@@ -13,7 +13,7 @@ var dialer = regexp.MustCompile(`\bnet\.Dial|\btls\.Dial|\bhttp\.(DefaultClient|
 var dialers = map[string]string{
 	"internal/alert/mail.go":              "server gives it a dialler",
 	"internal/storage/blob/s3.go":         "server gives it a dialler",
-	"internal/server/audit_send.go":       "uses the server's dialler",
+	"internal/server/outbox/audits.go":    "uses the server's dialler",
 	"internal/testing/quotatest/redis.go": "tests",
 	"internal/testing/storetest/relay.go": "tests",
 	"internal/testing/gatewaytest/":       "tests",

@@ -1,9 +1,8 @@
-package server
+package outbox
 
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/base/oserr"
 	"modelgate/internal/settings"
 )
 
@@ -27,9 +25,9 @@ type syslogLine struct {
 // maxDatagram is the limit of a UDP message, in bytes.
 const maxDatagram = 8 << 10
 
-// send writes events as RFC 5424 messages, framed for TCP and TLS as in RFC 6587 and
+// write writes events as RFC 5424 messages, framed for TCP and TLS as in RFC 6587 and
 // RFC 5425.
-func (l *syslogLine) send(ctx context.Context, set *settings.Audit, events []auditEvent) error {
+func (l *syslogLine) write(ctx context.Context, set *settings.Audit, events []auditEvent) error {
 	if l.conn == nil || l.to != set.Syslog || l.isClosed() {
 		l.close()
 		conn, err := l.connect(ctx, set.Syslog)
@@ -79,7 +77,7 @@ func (l *syslogLine) connect(ctx context.Context, to settings.AuditSyslog) (net.
 	if to.Protocol == "udp" || to.Protocol == "tcp" {
 		return l.dial(ctx, to.Protocol, to.Address)
 	}
-	c, err := syslogTLS(to)
+	c, err := to.TLSConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -94,22 +92,6 @@ func (l *syslogLine) connect(ctx context.Context, to settings.AuditSyslog) (net.
 		return nil, err
 	}
 	return encrypted, nil
-}
-
-// syslogTLS returns the TLS configuration of a syslog server, without its name.
-func syslogTLS(to settings.AuditSyslog) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if to.CA == "" {
-		return c, nil
-	}
-	pem, err := os.ReadFile(to.CA)
-	if err != nil {
-		return nil, fmt.Errorf("audit.syslog.ca: %w", oserr.File(err))
-	}
-	if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, errors.New("audit.syslog.ca contains no PEM certificate")
-	}
-	return c, nil
 }
 
 // syslogMessage returns an event as a message of the audit facility: with severity

@@ -1,4 +1,4 @@
-package server
+package outbox
 
 import (
 	"context"
@@ -21,8 +21,8 @@ func testSlowDestination(t *testing.T, earlier time.Duration, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []int64
 		most := 0
-		slow := auditTime / 2 / 7 // for a row
-		a := &auditSender{Server: new(Server), send: func(ctx context.Context, _ *settings.Audit, events []auditEvent) error {
+		slow := auditTimeout / 7 // for a row
+		a := &auditQueue{out: &Outbox{CountAudits: func(string, string, int) {}}, write: func(ctx context.Context, _ *settings.Audit, events []auditEvent) error {
 			deadline, _ := ctx.Deadline()
 			for i := range events {
 				if left := time.Until(deadline) - earlier; left <= slow {
