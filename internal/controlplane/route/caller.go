@@ -40,11 +40,7 @@ type Caller struct {
 	ifMatch    string      // as in the request
 	idempotent *idempotent // nil unless the request has an Idempotency-Key
 
-	// tx is the change that an [Operation] is part of, entry what it sets in addition,
-	// and failed the error of its handler. A request of a client has none of them.
-	tx     *store.Tx
-	entry  *Entry
-	failed error
+	tx *store.Tx // the change that the caller is part of; nil for a request
 }
 
 type callerKey struct{}
@@ -126,8 +122,8 @@ func (c *Caller) RemoveModule(sha256 string) {
 	}
 }
 
-// DB reads the store, in the transaction that the request is part of if there is one; see
-// [API.Do].
+// DB reads the store, in the transaction of the change that the caller is part of if there is
+// one; see [API.Operator].
 func (c *Caller) DB() store.Queries {
 	if c.tx != nil {
 		return c.tx.Queries
@@ -215,8 +211,8 @@ func (a *API) Note(ctx context.Context, row *store.Audit) {
 }
 
 // Change runs f in a transaction that also writes the audit event. If f fails, nothing
-// is stored. For an [Operation] it joins the transaction that the operation is part of,
-// whose audit event covers all operations.
+// is stored. The change of an [API.Operator] is part of the operator's, whose audit event
+// covers all.
 func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 	if c.tx != nil {
 		return f(c.tx)

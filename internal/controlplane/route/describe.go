@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"modelgate/api"
-	"modelgate/internal/base/apierr"
 )
 
 // OpenAPI returns the OpenAPI document as JSON.
@@ -46,12 +45,7 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 		}
 		a.pending = append(a.pending, func() {
 			huma.Register(a.huma, op, func(ctx context.Context, in *In) (*response, error) {
-				c := callerOf(ctx)
-				out, err := f(ctx, c, in)
-				if err != nil && c.tx != nil {
-					c.failed = err
-					return nil, failed(apierr.From(err))
-				}
+				out, err := f(ctx, callerOf(ctx), in)
 				if err != nil {
 					return nil, a.failure(err)
 				}

@@ -1,0 +1,28 @@
+package route
+
+import (
+	"net/http"
+	"net/url"
+
+	"modelgate/internal/identity/access"
+	"modelgate/internal/store"
+)
+
+// fileActor is the creator of objects that come from a file.
+const fileActor = "file"
+
+// Operator returns the caller of handlers that run as part of one change of an
+// organisation, without requests: they read and write in tx, and write no audit events.
+// The operator of the database may do everything, and restores the state that a file
+// describes; see [Caller.Restores].
+func (a *API) Operator(tx *store.Tx, organisation string) *Caller {
+	r := &http.Request{URL: &url.URL{}}
+	c := a.caller(r, new(Route))
+	c.tx = tx
+	c.identify(&access.Identity{KeyID: fileActor, Type: access.OrganisationService, Name: fileActor, Organisation: organisation, Scopes: []access.Scope{access.ScopeAll}})
+	return c
+}
+
+// Restores reports whether the caller restores a state. A state may be what a request
+// cannot ask for: its times may lie in the past.
+func (c *Caller) Restores() bool { return c.tx != nil }
