@@ -120,7 +120,8 @@ func (m *Manifest) plan(ctx context.Context, file *settings.Settings, a Apply) (
 		Manifest: m, ctx: ctx, file: file, state: state, have: have, prune: a.Prune, now: time.Now().UTC().Truncate(time.Millisecond),
 		sealer: sealer{ring, a.DryRun && m.Box != nil && state.organisation.DataKey == ""},
 	}
-	p.keeper = credentials.New(route.Deps{Secrets: p.sealer, CheckHost: m.CheckHost, Guardrails: m.Guardrails})
+	d := route.Deps{DB: m.DB, Secrets: p.sealer, CheckHost: m.CheckHost, Guardrails: m.Guardrails, Now: func() time.Time { return p.now }}
+	p.api, p.keeper = route.New(d), credentials.New(d)
 	return p, p.make()
 }
 
@@ -137,7 +138,11 @@ func (p *plan) execute(ctx context.Context, change func(context.Context, *store.
 			return errMoved
 		}
 		for _, c := range p.changes {
-			if err := c.do(ctx, tx); err != nil {
+			err := c.do(ctx, tx)
+			if e, ok := errors.AsType[*settings.FileError](err); ok {
+				return e
+			}
+			if err != nil {
 				return fmt.Errorf("%s %s: %w", c.Kind, c.Name, err)
 			}
 		}
@@ -197,6 +202,7 @@ type plan struct {
 	prune    bool
 	now      time.Time
 	sealer   route.Sealer
+	api      *route.API // whose handlers make the changes
 	keeper   *credentials.Manager
 	names    references
 	wanted   *settings.Settings // the file, with the integrations and providers it implies

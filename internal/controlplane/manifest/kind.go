@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -175,6 +176,18 @@ func saveLimited(do step, of limits.Object) step {
 			return err
 		}
 		return budgets.Refresh(ctx, tx, of.Kind, of.ID)
+	}
+}
+
+// call returns the step that f makes as a handler of the control plane does. An error gets
+// the path of the entry in the file, which is empty for a removal.
+func (p *plan) call(path string, f func(context.Context, *route.Caller) error) step {
+	return func(ctx context.Context, tx *store.Tx) error {
+		err := f(ctx, p.api.Operator(tx, p.state.organisation.ID))
+		if e, ok := errors.AsType[*apierr.Error](err); ok && path != "" {
+			return p.fault(path, e)
+		}
+		return err
 	}
 }
 

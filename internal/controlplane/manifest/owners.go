@@ -147,8 +147,8 @@ func (p *plan) budgets(field string, want []settings.Usage, old json.RawMessage)
 		return nil, err
 	}
 	list := make([]limits.BudgetInput, len(want))
-	for i, u := range want {
-		list[i] = input(u)
+	for i := range want {
+		list[i] = *input(&want[i])
 	}
 	out, err := limits.ApplyAll(field, list, before, p.now)
 	return out.JSON(), err
@@ -163,8 +163,7 @@ func (p *plan) budget(want *settings.Usage, stored *json.RawMessage) (relieved b
 	}
 	var after *limits.Budget
 	if *stored = nil; want != nil {
-		in := input(*want)
-		if after, err = in.Apply("usage_limits", before, p.now); err != nil {
+		if after, err = input(want).Apply("usage_limits", before, p.now); err != nil {
 			return false, err
 		}
 		*stored = after.JSON()
@@ -172,8 +171,12 @@ func (p *plan) budget(want *settings.Usage, stored *json.RawMessage) (relieved b
 	return after.Relieves(before), nil
 }
 
-func input(u settings.Usage) limits.BudgetInput {
-	in := limits.BudgetInput{Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, TimeZone: u.TimeZone, OnBudgetEnd: u.OnBudgetEnd}
+// input returns a budget in the form of a request, nil for none.
+func input(u *settings.Usage) *limits.BudgetInput {
+	if u == nil {
+		return nil
+	}
+	in := &limits.BudgetInput{Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, TimeZone: u.TimeZone, OnBudgetEnd: u.OnBudgetEnd}
 	if u.PeriodicReset != "" {
 		in.PeriodicReset = &u.PeriodicReset
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"modelgate/internal/base/apierr"
-	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
@@ -28,44 +26,28 @@ var providerKind = kind[settings.Provider, store.Provider]{
 	rowKey:  func(s *state, v *store.Provider) entryID { return entryID{s.slugs[v.Workspace], v.Slug} },
 	read:    (*reader).provider, put: (*plan).provider,
 	drop: func(p *plan, row store.Provider) step {
-		return func(ctx context.Context, tx *store.Tx) error { return p.dropProvider(ctx, tx, row) }
+		return p.call("", func(ctx context.Context, c *route.Caller) error { return providers.Archive(ctx, c, row.ID) })
 	},
 }
 
 func (p *plan) provider(path string, want *settings.Provider, old *store.Provider, _ []string) (step, error) {
-	workspace, err := p.workspaceID(path+".workspace", want.Workspace)
-	if err != nil {
+	in := new(providers.Input)
+	b := &in.Body
+	b.Slug, b.Name, b.Note, b.Tags, b.ExpiresAt, b.MadeByGrant = want.Slug, want.Name, want.Note, want.Tags, want.ExpiresAt, want.MadeByGrant
+	b.RateLimits, b.UsageLimits = want.RateLimits, input(want.UsageLimits)
+	var err error
+	if b.Workspace, err = p.workspaceID(path+".workspace", want.Workspace); err != nil {
 		return nil, err
 	}
-	row := rowOr(old, store.Provider{ID: newID(), Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, Status: store.Active, CreatedAt: p.now})
 	var ok bool
-	if row.Integration, ok = p.names.integrations[want.Integration]; !ok {
+	if b.Integration, ok = p.names.integrations[want.Integration]; !ok {
 		return nil, p.missing(path+".integration", "integration", want.Integration)
 	}
-	if err := credentials.Tags(want.Tags).Check("tags"); err != nil {
-		return nil, err
+	id := ""
+	if old != nil {
+		id = old.ID
 	}
-	before := row
-	row.Name, row.Note, row.Tags, row.MadeByGrant, row.UpdatedAt = want.Name, want.Note, want.Tags, want.MadeByGrant, route.After(row.UpdatedAt, p.now)
-	row.ExpiresAt = parsed(want.ExpiresAt)
-	if row.Status == store.Expired && p.now.Before(row.ExpiresAt) {
-		row.Status = store.Active
-	}
-	relieved, err := p.budget(want.UsageLimits, &row.UsageLimits)
-	if err != nil {
-		return nil, err
-	}
-	if row.Status == store.Exhausted && relieved {
-		row.Status = store.Active
-	}
-	if row.RateLimits, err = limit("rate_limits", want.RateLimits); err != nil {
-		return nil, err
-	}
-	of, err := limits.Compare(store.ProviderBudget, row.ID, &before, &row, providers.Limits)
-	if err != nil {
-		return nil, err
-	}
-	return saveLimited(save(row, old, (*store.Tx).CreateProvider, (*store.Tx).UpdateProvider), of), nil
+	return p.call(path, func(ctx context.Context, c *route.Caller) error { return providers.Put(ctx, c, id, in) }), nil
 }
 
 // parsed parses a time that the file's check has accepted.
@@ -75,23 +57,6 @@ func parsed(at string) time.Time {
 		return time.Time{}
 	}
 	return t.UTC()
-}
-
-// dropProvider archives a provider, with its integration if that was created for it
-// only.
-func (p *plan) dropProvider(ctx context.Context, tx *store.Tx, row store.Provider) error {
-	row.Status, row.UpdatedAt = store.Archived, route.After(row.UpdatedAt, p.now)
-	if err := tx.UpdateProvider(ctx, row); err != nil {
-		return err
-	}
-	i, err := tx.Integration(ctx, row.Organisation, row.Integration)
-	if apierr.IsNotFound(err) || err == nil && !i.Implicit {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return tx.ArchiveIntegration(ctx, i.ID, row.UpdatedAt)
 }
 
 func (r *reader) provider(p *store.Provider) (v settings.Provider, ok bool, err error) {

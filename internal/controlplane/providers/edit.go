@@ -12,7 +12,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// edit holds the changes that a request makes to a provider.
+// edit holds the changes that a request, or an entry of a file, makes to a provider.
 type edit struct {
 	Name        route.Optional[string]
 	Note        route.Optional[string]
@@ -21,6 +21,8 @@ type edit struct {
 	ExpiresAt   route.Optional[string]
 	Tags        route.Optional[credentials.Tags]
 	Reset       bool
+
+	entry *Input // nil for a request
 }
 
 // setField returns a field that is set in the request.
@@ -28,6 +30,9 @@ func setField[T any](v T) route.Optional[T] { return route.Optional[T]{Set: true
 
 func (e *edit) apply(row *store.Provider, c *route.Caller) error {
 	row.Name, row.Note, row.Tags = e.Name.Or(row.Name), e.Note.Or(row.Note), e.Tags.Or(row.Tags)
+	if e.entry != nil {
+		row.Integration, row.MadeByGrant = e.entry.Body.Integration, e.entry.Body.MadeByGrant
+	}
 	if err := cmp.Or(route.CheckLength("name", row.Name, 1, 255), route.CheckLength("note", row.Note, 0, 1024)); err != nil {
 		return err
 	}
@@ -42,13 +47,13 @@ func (e *edit) apply(row *store.Provider, c *route.Caller) error {
 		}
 		row.RateLimits = e.RateLimits.Value.JSON()
 	}
-	if err := e.expire(row, c.Now); err != nil {
+	if err := e.expire(row, c); err != nil {
 		return err
 	}
 	return e.budget(row, c.Now)
 }
 
-func (e *edit) expire(row *store.Provider, now time.Time) error {
+func (e *edit) expire(row *store.Provider, c *route.Caller) error {
 	if !e.ExpiresAt.Set {
 		return nil
 	}
@@ -58,12 +63,12 @@ func (e *edit) expire(row *store.Provider, now time.Time) error {
 		if err != nil {
 			at, err = time.Parse(time.DateOnly, v)
 		}
-		if err != nil || !at.After(now) || at.Year() > 9999 {
+		if err != nil || !at.After(c.Now) && !c.Restores() || at.Year() > 9999 {
 			return route.Invalid("expires_at", "must be a future time in ISO 8601 format")
 		}
 		row.ExpiresAt = at
 	}
-	if row.Status == store.Expired {
+	if row.Status == store.Expired && (row.ExpiresAt.IsZero() || row.ExpiresAt.After(c.Now)) {
 		row.Status = store.Active
 	}
 	return nil
@@ -92,15 +97,10 @@ func (e *edit) budget(row *store.Provider, now time.Time) error {
 		next.Reset(now)
 	}
 	row.UsageLimits = next.JSON()
-	if row.Status == store.Exhausted && (e.Reset || !lowered(old, next)) {
+	if row.Status == store.Exhausted && (e.Reset || next.Relieves(old)) {
 		row.Status = store.Active
 	}
 	return nil
-}
-
-// lowered reports whether a budget is not larger than before.
-func lowered(old, next *limits.Budget) bool {
-	return old != nil && next != nil && old.Type == next.Type && old.CreditLimit != nil && next.CreditLimit != nil && *next.CreditLimit <= *old.CreditLimit
 }
 
 type updateInput struct {
@@ -126,7 +126,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*changedResp
 	if err != nil {
 		return nil, err
 	}
-	e := edit{b.Name, b.Note, b.UsageLimits, b.RateLimits, b.ExpiresAt, b.Tags, b.Reset != nil && *b.Reset}
+	e := edit{b.Name, b.Note, b.UsageLimits, b.RateLimits, b.ExpiresAt, b.Tags, b.Reset != nil && *b.Reset, nil}
 	if err := e.awaitSpending(ctx, c); err != nil {
 		return nil, err
 	}

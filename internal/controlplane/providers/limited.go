@@ -9,9 +9,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// Limits returns the limits of p for [limits.Change]. It is exported for callers that
-// store providers without a route.
-func Limits(p *store.Provider) (limits.Fields, error) {
+// limitFields returns the limits of p for [limits.Change].
+func limitFields(p *store.Provider) (limits.Fields, error) {
 	u, err := limits.Field(p.UsageLimits)
 	f := limits.Fields{"usage_limits": u, "rate_limits": limits.RateField(p.RateLimits)}
 	if !p.ExpiresAt.IsZero() {
@@ -27,7 +26,7 @@ func object(p *store.Provider) limits.Object {
 // checkLimits returns an error if the caller may not make a change of limits, and
 // otherwise records who made it.
 func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Provider) error {
-	of, err := limits.Compare(store.ProviderBudget, after.ID, before, after, Limits)
+	of, err := limits.Compare(store.ProviderBudget, after.ID, before, after, limitFields)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,8 @@ func Add(a *route.API) {
 	addVirtualKeys(a)
 }
 
-type createInput struct {
+// Input describes a provider completely: a new one, or one of a file.
+type Input struct {
 	Body struct {
 		Name        string              `json:"name" minLength:"1" maxLength:"255"`
 		Integration string              `json:"integration_id" minLength:"1" maxLength:"255" doc:"Id or slug"`
@@ -47,7 +48,22 @@ type createInput struct {
 		RateLimits  limits.Rates        `json:"rate_limits,omitempty" maxItems:"7" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
 		ExpiresAt   string              `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601"`
 		Tags        credentials.Tags    `json:"tags,omitempty"`
+
+		MadeByGrant bool `json:"-"` // see [store.Provider]; of a file only
 	}
+}
+
+// edit returns the changes that make a provider what in describes.
+func (in *Input) edit() edit {
+	b := &in.Body
+	e := edit{
+		Name: setField(b.Name), Note: setField(b.Note), UsageLimits: route.Optional[limits.BudgetInput]{Set: true, Null: true},
+		RateLimits: setField(b.RateLimits), ExpiresAt: setField(b.ExpiresAt), Tags: setField(b.Tags),
+	}
+	if b.UsageLimits != nil {
+		e.UsageLimits = setField(*b.UsageLimits)
+	}
+	return e
 }
 
 // changedResponse is the response to creating or changing a provider.
@@ -56,7 +72,7 @@ type changedResponse struct {
 	Slug string `json:"slug"`
 }
 
-func create(ctx context.Context, c *route.Caller, in *createInput) (*changedResponse, error) {
+func create(ctx context.Context, c *route.Caller, in *Input) (*changedResponse, error) {
 	b := &in.Body
 	w, err := c.InWorkspace(ctx, b.Workspace)
 	if err != nil {
@@ -66,20 +82,16 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*changedResp
 		return nil, c.RefuseFileManaged(owned.ID, "provider", owned.Slug)
 	}
 	row := store.Provider{
-		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: b.Slug, Name: b.Name, Note: b.Note, Tags: b.Tags,
+		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: b.Slug, MadeByGrant: b.MadeByGrant,
 		Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
-	e := edit{RateLimits: setField(b.RateLimits), ExpiresAt: setField(b.ExpiresAt), Tags: setField(b.Tags)}
-	if b.UsageLimits != nil {
-		e.UsageLimits = setField(*b.UsageLimits)
-	}
-	e.ExpiresAt.Set = b.ExpiresAt != ""
+	e := in.edit()
 	if err := e.apply(&row, c); err != nil {
 		return nil, err
 	}
 	c.SetAuditSubject(w.ID, row.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		i, err := integration(ctx, tx.Queries, w, b.Integration)
+		i, err := integration(ctx, c, tx.Queries, w, b.Integration)
 		if err != nil {
 			return err
 		}
@@ -92,14 +104,35 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*changedResp
 	return &changedResponse{row.ID, row.Slug}, err
 }
 
-// integration returns the integration that a request names if the workspace has it.
-func integration(ctx context.Context, q store.Queries, w store.Workspace, ref string) (store.Integration, error) {
+// Put makes the provider with an id, a new one if it is empty, what in describes. It is for
+// entries of a file, which name workspace and integration by their ids.
+func Put(ctx context.Context, c *route.Caller, id string, in *Input) error {
+	if id == "" {
+		_, err := create(ctx, c, in)
+		return err
+	}
+	e := in.edit()
+	e.entry = in
+	return c.Change(ctx, func(tx *store.Tx) error {
+		_, err := e.store(ctx, tx, c, id)
+		return err
+	})
+}
+
+// Archive archives the provider with an id.
+func Archive(ctx context.Context, c *route.Caller, id string) error {
+	return c.Change(ctx, func(tx *store.Tx) error { return remove(ctx, tx, c, id) })
+}
+
+// integration returns the integration that a request names if the workspace has it. A file
+// may describe a provider whose workspace has it no more.
+func integration(ctx context.Context, c *route.Caller, q store.Queries, w store.Workspace, ref string) (store.Integration, error) {
 	missing := route.Missing("integration_id", "integration", ref)
 	i, err := q.Integration(ctx, w.Organisation, ref)
 	if apierr.IsNotFound(err) {
 		return i, missing
 	}
-	if err != nil {
+	if err != nil || c.Restores() {
 		return i, err
 	}
 	has, err := q.HasIntegration(ctx, i, w.ID)
@@ -305,8 +338,7 @@ func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, err
 	if err != nil {
 		return nil, err
 	}
-	err = c.Change(ctx, func(tx *store.Tx) error { return remove(ctx, tx, c, row.ID) })
-	return &route.Empty{}, err
+	return &route.Empty{}, Archive(ctx, c, row.ID)
 }
 
 // remove archives a provider, with its integration if that was created for it only.
