@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/identity/access"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
+	"modelgate/internal/store"
 )
 
 func mustMatcher(t *testing.T, query string, scope logstore.Scope) *logstore.Matcher {
@@ -114,7 +115,7 @@ func TestWatchersAreBoundedAndEndWithTheGateway(t *testing.T) {
 func TestTailsEndWithTheirPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, asked := time.Now(), 0
-		tail := &Tail{Logs: &LogHandler{Authenticate: func(*http.Request) (*access.Identity, error) {
+		tail := &Tail{Logs: &LogHandler{DB: new(store.DB), Authenticate: func(*http.Request) (*access.Identity, error) {
 			asked++
 			if time.Since(began) > 2*tailHeartbeat {
 				return nil, apierr.New(apierr.Unauthenticated, "revoked")
