@@ -20,6 +20,7 @@ var dependencies = map[string]string{
 	"github.com/klauspost/compress":                                     "zstd: recorded bodies at three times the speed of compress/flate, which is met on the way of a response",
 	"github.com/jackc/pgx/v5":                                           "PostgreSQL, for several nodes",
 	"github.com/fsnotify/fsnotify":                                      "notices a changed configuration file without polling, mounted ones included",
+	"github.com/go-jose/go-jose/v4":                                     "verifies signatures of JSON Web Tokens, of all kinds of keys, and reads keys of elliptic curves",
 	"github.com/goccy/go-yaml":                                          "reads modelgate.yaml strictly, and says line and column of a mistake",
 	"github.com/google/go-cmp":                                          "test: shows how two structures differ",
 	"github.com/johannesboyne/gofakes3":                                 "test: an S3 server inside the test, with uploads in parts",

@@ -98,6 +98,7 @@ var edges = []string{
 	"internal/controlplane/...",
 	"internal/guardrail/checks",
 	"internal/guardrail/wasmcode",
+	"internal/identity/jws",
 	"internal/storage/kv",
 	"internal/records/logstore",
 	"internal/storage/postgres",

@@ -6,19 +6,17 @@
 // The package guarantees that a token is valid only if it is signed with RS256 and a
 // key of its organisation's issuer, that it never has more rights than a key of one
 // workspace, that a verified token is not verified again until something about it
-// changes, and that no error contains a token. It does not define what scopes allow
-// (see access) or where keys may be fetched from (see [Doer]).
+// changes, and that no error contains a token. It does not verify signatures (see jws),
+// define what scopes allow (see access) or where keys may be fetched from (see [Doer]).
 package jwt
 
 import (
-	"crypto"
-	"crypto/rsa"
-	"crypto/sha256"
 	"strings"
 	"time"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/identity/jws"
 )
 
 // Issuer is the issuer whose tokens an organisation accepts.
@@ -101,7 +99,7 @@ type verifiedToken struct {
 	identity *access.Identity
 	ends     time.Time
 	source   *source
-	keys     *keys // keys used to verify it
+	keys     *jws.KeySet // keys used to verify it
 }
 
 // counts reports whether the result is still valid at now: the token has not expired
@@ -111,12 +109,11 @@ func (j *verifiedToken) counts(now time.Time) bool {
 }
 
 func (by *issuer) verify(p *parsed, hash access.Hash, now time.Time) (*verifiedToken, error) {
-	key, set, err := by.source.find(p.kid, now)
+	key, set, err := by.source.find(p.token.KeyID, now)
 	if err != nil {
 		return nil, err
 	}
-	digest := sha256.Sum256([]byte(p.signed))
-	if rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], p.signature) != nil {
+	if p.token.Verify(key) != nil {
 		return nil, rejected("has a signature that does not match the key it names")
 	}
 	c, err := readClaims(p.claims)

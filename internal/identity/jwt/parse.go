@@ -1,92 +1,54 @@
 package jwt
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
 
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/identity/jws"
 )
 
 // Limits of a token. Issuers that include group memberships reach a few kilobytes.
 const (
 	maxToken   = 8 << 10
-	maxMembers = 100 // of the header and of the claims, each
+	maxMembers = 100 // of the claims
 	maxText    = 255 // characters of an id
 )
 
 // parsed is a parsed token. Nothing in it is verified.
 type parsed struct {
-	kid          string
+	token        *jws.Token
 	organisation string
 	claims       members
-	signed       string // header and claims as signed
-	signature    []byte
 }
 
 // members are the members of a JSON object by their exact names.
 type members map[string]json.RawMessage
 
-// parse splits a token and checks its header (RFC 7515, section 4.1).
-func parse(token string) (*parsed, error) {
-	if len(token) > maxToken {
+// parse parses a token and finds its organisation.
+func parse(text string) (*parsed, error) {
+	if len(text) > maxToken {
 		return nil, rejected("is longer than 8192 bytes")
 	}
-	dot := strings.LastIndexByte(token, '.')
-	head, body, ok := strings.Cut(token[:max(dot, 0)], ".")
-	if !ok || strings.Contains(body, ".") {
-		return nil, rejected("does not have three parts with dots between them")
+	token, err := rules().Parse(text)
+	switch {
+	case errors.Is(err, jws.ErrAlgorithm):
+		return nil, rejected("is not signed by RS256, the one algorithm that is taken (alg)")
+	case err != nil:
+		return nil, rejected(err.Error())
 	}
-	p := &parsed{signed: token[:dot]}
-	if err := p.readHeader(head); err != nil {
-		return nil, err
-	}
-	var err error
-	if p.signature, err = decode(token[dot+1:]); err != nil || len(p.signature) == 0 {
-		return nil, rejected("has a signature that is not base64url")
-	}
-	if p.claims, err = object(body); err != nil {
-		return nil, rejected("has claims that are not a JSON object in base64url, or have duplicate or too many names")
+	p := &parsed{token: token}
+	if p.claims, err = object(token.Claims); err != nil {
+		return nil, rejected(jws.ErrClaims.Error())
 	}
 	p.organisation, err = p.claims.text("gateway_oid", "organisation_id")
 	return p, err
 }
 
-func (p *parsed) readHeader(part string) error {
-	head, err := object(part)
-	if err != nil {
-		return rejected("has a header that is not a JSON object in base64url, or has duplicate or too many names")
-	}
-	alg, err := head.text("alg")
-	if err != nil || alg != "RS256" {
-		return rejected("is not signed by RS256, the one algorithm that is taken (alg)")
-	}
-	if _, ok := head["crit"]; ok {
-		return rejected("requires unknown extensions (crit)")
-	}
-	p.kid, err = head.text("kid")
-	if err == nil && p.kid == "" {
-		err = rejected("does not say which key it is signed with (kid)")
-	}
-	return err
-}
-
-// decode decodes base64url without padding.
-func decode(part string) ([]byte, error) {
-	if strings.ContainsAny(part, "\r\n") { // accepted by package base64
-		return nil, errors.New("line breaks")
-	}
-	return base64.RawURLEncoding.Strict().DecodeString(part)
-}
-
-// object decodes a part of a token. A duplicate name is an error, because readers
+// object decodes the claims of a token. A duplicate name is an error, because readers
 // disagree on which one is used.
-func object(part string) (members, error) {
-	text, err := decode(part)
-	if err != nil {
-		return nil, err
-	}
+func object(text []byte) (members, error) {
 	var doc jsonedit.Doc
 	if err := doc.Scan(text); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package jwt
 import (
 	"cmp"
 	"context"
-	"crypto/rsa"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/jws"
 )
 
 // Times and limits of fetching keys.
@@ -140,9 +140,9 @@ func (k *KeySetCache) source(i Issuer, now map[string]*source) *source {
 // source is a source of keys.
 type source struct {
 	keeper *KeySetCache
-	url    string               // empty for configured keys
-	set    atomic.Pointer[keys] // nil until first fetched
-	asked  atomic.Int64         // time of the last fetch, in Unix nanoseconds
+	url    string                     // empty for configured keys
+	set    atomic.Pointer[jws.KeySet] // nil until first fetched
+	asked  atomic.Int64               // time of the last fetch, in Unix nanoseconds
 
 	mu       sync.Mutex
 	response chan struct{} // closed when the current fetch ends; nil if there is none; guarded by mu
@@ -150,7 +150,7 @@ type source struct {
 }
 
 // current returns the cached keys, and refreshes old ones in the background.
-func (s *source) current(now time.Time) *keys {
+func (s *source) current(now time.Time) *jws.KeySet {
 	if s.url != "" && now.UnixNano()-s.asked.Load() > int64(fresh) {
 		s.ask(now)
 	}
@@ -158,16 +158,16 @@ func (s *source) current(now time.Time) *keys {
 }
 
 // find returns the key with this id and its set. For an unknown key it fetches the set.
-func (s *source) find(kid string, now time.Time) (*rsa.PublicKey, *keys, error) {
+func (s *source) find(kid string, now time.Time) (*jws.Key, *jws.KeySet, error) {
 	set := s.current(now)
-	if key := set.key(kid); key != nil {
+	if key := set.Find(kid); key != nil {
 		return key, set, nil
 	}
 	if response := s.ask(now); response != nil {
 		s.keeper.wait(response)
 		set = s.set.Load()
 	}
-	if key := set.key(kid); key != nil {
+	if key := set.Find(kid); key != nil {
 		return key, set, nil
 	}
 	if set == nil {
@@ -175,14 +175,6 @@ func (s *source) find(kid string, now time.Time) (*rsa.PublicKey, *keys, error) 
 			WithParam("x-gateway-api-key").WithCode("token_keys_unavailable")
 	}
 	return nil, nil, rejected("is signed with a key that its issuer does not have (kid)")
-}
-
-// key returns the key with this id, or nil.
-func (k *keys) key(kid string) *rsa.PublicKey {
-	if k == nil {
-		return nil
-	}
-	return k.byID[kid]
 }
 
 func (k *KeySetCache) wait(response <-chan struct{}) {
@@ -232,7 +224,7 @@ func (s *source) fetch() {
 		log.Info("fetching issuer keys recovered")
 	}
 	s.failed = err != nil
-	if before := s.set.Load(); err != nil || before != nil && before.same(set) {
+	if before := s.set.Load(); err != nil || before != nil && before.Equal(set) {
 		return
 	}
 	s.set.Store(set)
@@ -250,7 +242,7 @@ func host(address string) string {
 	return u.Host
 }
 
-func (s *source) get() (set *keys, unused []error, err error) {
+func (s *source) get() (set *jws.KeySet, unused []error, err error) {
 	ctx, cancel := s.keeper.begin()
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
