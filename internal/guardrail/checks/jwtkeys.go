@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/identity/jws"
 )
 
-var jwtAlgorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"}
+var jwtAlgorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
 // tokenRules are the rules for a token's header and times.
 type tokenRules struct {
@@ -136,7 +136,7 @@ func parseKeys(raw []byte) (*jws.KeySet, error) {
 		return nil, errKeySet
 	}
 	if set.Len() == 0 {
-		return nil, errors.New("must have a usable RSA or EC key")
+		return nil, errors.New("must have a usable RSA, EC or Ed25519 key")
 	}
 	return set, nil
 }

@@ -3,6 +3,7 @@ package checks_test
 import (
 	"context"
 	"crypto"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -371,6 +372,29 @@ func TestTokensAreVerified(t *testing.T) {
 				t.Errorf("the result holds the token: %s", printed)
 			}
 		})
+	}
+}
+
+func TestTokensMayBeSignedWithEd25519(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := base64.RawURLEncoding
+	body := b.EncodeToString([]byte(`{"alg":"EdDSA","kid":"k1"}`)) + "." + b.EncodeToString(fmt.Appendf(nil, `{"iat":%d}`, time.Now().Unix()))
+	keys := `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k1","x":"` + b.EncodeToString(public) + `"}]}`
+	in := text(before, "hi")
+	for signature, want := range map[string]string{
+		b.EncodeToString(ed25519.Sign(private, []byte(body))):       "passed",
+		b.EncodeToString(ed25519.Sign(private, []byte(body+"..."))): "failed",
+	} {
+		in.Request = &guardrail.Request{Header: http.Header{"Authorization": {"Bearer " + body + "." + signature}}}
+		if r, _ := run(t, checks.Services{}, in, "default.jwt", `{"jwks":`+keys+`,"algorithms":["EdDSA"]}`); resultOf(r) != want {
+			t.Errorf("result = %s (%v, %v), want %s", resultOf(r), r.Data, r.Error, want)
+		}
+	}
+	if r, _ := run(t, checks.Services{}, in, "default.jwt", `{"jwks":`+keys+`}`); resultOf(r) != "failed" {
+		t.Errorf("without EdDSA in algorithms: %s, want failed", resultOf(r))
 	}
 }
 
