@@ -53,17 +53,23 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	if s.control.ServeOff(w, path) {
 		return
 	}
-	h := s.handlerOf(r)
-	switch h.(type) {
-	case modelRoutes: // sets a deadline for each write, like the tail
-		body.SetTotal(s.inbound.model)
-	case *controlplane.Tail:
+	e := s.endpointOf(r)
+	body.SetTotal(e.body)
+	if !e.model { // a provider's headers pass as they are
 		route.ForbidSniffing(w)
-	default:
-		route.ForbidSniffing(w)
-		inbound.LimitResponse(w, r, s.inbound.control.Time)
 	}
-	h.ServeHTTP(w, r)
+	if !e.streams {
+		inbound.LimitResponse(w, r, e.body.Time)
+	}
+	e.handler.ServeHTTP(w, r)
+}
+
+// endpoint serves requests for a path.
+type endpoint struct {
+	handler http.Handler
+	body    inbound.Total // until the request body is complete; also of a response that does not stream
+	streams bool          // the handler sets a deadline for each write
+	model   bool          // model requests
 }
 
 // refuse rejects a request for any path in its dialect.
@@ -74,12 +80,22 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 var errNoTunnel = apierr.New(apierr.MethodNotAllowed, "CONNECT is not supported, because the gateway opens no tunnels; send requests to it")
 
-// handlerOf returns the handler of a request with a canonical path.
-func (s *Server) handlerOf(r *http.Request) http.Handler {
+// endpointOf returns what serves a request with a canonical path.
+func (s *Server) endpointOf(r *http.Request) endpoint {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if path == controlplane.TailPath {
+		return endpoint{handler: s.tail, body: s.inbound.control, streams: true}
+	}
+	if h := s.handlerOf(r, path); h != nil {
+		return endpoint{handler: h, body: s.inbound.control}
+	}
+	return endpoint{handler: modelHandler{s}, body: s.inbound.model, streams: true, model: true}
+}
+
+// handlerOf returns the handler of a path that has the limits of the control plane, nil
+// for a model request.
+func (s *Server) handlerOf(r *http.Request, path string) http.Handler {
 	switch {
-	case path == controlplane.TailPath:
-		return s.tail
 	case exports.IsFile(path) && s.exports != nil:
 		return s.exports
 	case controlplane.InLog(path) && s.control.Handles(r): // declared routes take precedence over ids
@@ -97,7 +113,7 @@ func (s *Server) handlerOf(r *http.Request) http.Handler {
 			s.control.ServeUnknown(w, r, s.requests.NearRoute(r.Method, path))
 		})
 	case dataplane.IsModelPath(path):
-		return modelRoutes{s}
+		return nil
 	case path == "/health":
 		return http.HandlerFunc(s.health)
 	case path == "/ready":
@@ -113,20 +129,19 @@ func (s *Server) isForProvider(r *http.Request) bool {
 	return len(r.Header["Anthropic-Version"]) > 0 || s.requests.PassesThrough(r.Header)
 }
 
-// modelRoutes serves model requests.
-type modelRoutes struct{ *Server }
+// modelHandler serves model requests.
+type modelHandler struct{ server *Server }
 
-func (m modelRoutes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	m.metrics.inFlight.Inc()
-	defer m.metrics.inFlight.Dec()
-	m.plane.ServeHTTP(w, r)
+func (m modelHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.server.metrics.inFlight.Inc()
+	defer m.server.metrics.inFlight.Dec()
+	m.server.plane.ServeHTTP(w, r)
 }
 
 // isModelRoute reports whether a request with a canonical path is a model request.
 func (s *Server) isModelRoute(r *http.Request) bool {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
-	_, ok := s.handlerOf(r).(modelRoutes)
-	return ok && s.Off.CheckPath(path) == nil
+	return s.endpointOf(r).model && s.Off.CheckPath(path) == nil
 }
 
 // documentRoutes adds the routes that the control plane does not serve to its description.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"modelgate/internal/base/oserr"
 	"modelgate/internal/settings"
 )
@@ -129,18 +131,19 @@ func (s *Server) renewCertificates() {
 // connectionLog receives net/http's messages about connections, and counts failed
 // handshakes.
 type connectionLog struct {
-	*Server
-	next *log.Logger
+	failedHandshakes prometheus.Counter
+	next             *log.Logger
 }
 
 func (l connectionLog) Write(line []byte) (int, error) {
 	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
-		l.metrics.refusedConnections.WithLabelValues("tls").Inc()
+		l.failedHandshakes.Inc()
 	}
 	l.next.Print(string(line))
 	return len(line), nil
 }
 
 func (s *Server) connectionLog() *log.Logger {
-	return log.New(connectionLog{s, slog.NewLogLogger(s.httpLines(), slog.LevelDebug)}, "", 0)
+	handshakes := s.metrics.refusedConnections.WithLabelValues("tls")
+	return log.New(connectionLog{handshakes, slog.NewLogLogger(s.httpLines(), slog.LevelDebug)}, "", 0)
 }
