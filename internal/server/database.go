@@ -117,16 +117,16 @@ func Retention(r settings.Retention) logstore.Retention {
 }
 
 // LogsAddress returns the address of the PostgreSQL database of the log, empty for the
-// file in the data folder. If said is empty it is the control plane's database if that
+// file in the data folder. If configured is empty it is the control plane's database if that
 // is PostgreSQL, so that several nodes share one log; "file" always means the file.
-func LogsAddress(said, control secret.String) (secret.String, error) {
+func LogsAddress(configured, control secret.String) (secret.String, error) {
 	switch {
-	case said.Reveal() == "file":
+	case configured.Reveal() == "file":
 		return secret.String{}, nil
-	case postgres.IsAddress(said.Reveal()):
-		return said, nil
-	case !said.Empty():
-		return said, errors.New("the log database (MODELGATE_LOGS_DATABASE_URL) must be a postgres:// address or file")
+	case postgres.IsAddress(configured.Reveal()):
+		return configured, nil
+	case !configured.Empty():
+		return configured, errors.New("the log database (MODELGATE_LOGS_DATABASE_URL) must be a postgres:// address or file")
 	case postgres.IsAddress(control.Reveal()):
 		return control, nil
 	}

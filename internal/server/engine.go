@@ -14,7 +14,7 @@ import (
 // newEngine returns the engine without its ledger and counters.
 func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 	t := set.Timeouts
-	client := upstream.New(s.reach(set))
+	client := upstream.New(s.upstreamOptions(set))
 	return &pipeline.Engine{
 		Client: client,
 		Codecs: codecs(),

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"math"
 	"os"
 	"runtime/debug"
+	"time"
 )
 
 // HeapFloor is a good value of [Options.HeapFloor] for a process that is only a
@@ -59,4 +61,25 @@ func (t *gcTrigger) look(used int64) (collect, hangUp bool) {
 	}
 	t.still--
 	return true, hangUp
+}
+
+// releaseMemory returns memory to the system after bursts of large bodies, until ctx ends.
+func (s *Server) releaseMemory(ctx context.Context) {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	bodies := gcTrigger{still: 1} // after the start itself
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			collect, hangUp := bodies.look(s.engine.Pool.Used())
+			if hangUp {
+				s.engine.Client.Close()
+			}
+			if collect {
+				debug.FreeOSMemory()
+			}
+		}
+	}
 }

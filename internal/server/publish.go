@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 
 	"modelgate/api"
 	"modelgate/internal/base/egress"
@@ -26,10 +23,6 @@ import (
 	"modelgate/internal/store"
 	"modelgate/internal/store/publication"
 )
-
-// reloadDelay is the pause after the last change of the config file, because editors
-// write in several steps.
-const reloadDelay = 100 * time.Millisecond
 
 // state is the input of the current snapshot.
 type state struct {
@@ -253,92 +246,6 @@ func newKey(k store.Key) (secret.String, store.Key) {
 		k.Scopes = scopes(nil)
 	}
 	return key, k
-}
-
-// told is the limit of changes that a reload logs one by one.
-const told = 50
-
-// Reload reads the settings again. On an error the running settings stay.
-func (s *Server) Reload(context.Context) error {
-	before := s.current().settings
-	set, err := s.readSettings()
-	if err == nil {
-		err = s.publish(set, nil)
-	}
-	s.metrics.reloaded(err)
-	if err != nil {
-		s.Logger.Error("settings reload failed; keeping the running settings", "err", err.Error())
-		return err
-	}
-	changes := settings.Diff(before, set)
-	s.Logger.Info("settings reloaded", "providers", len(set.Providers), "keys", len(set.Keys), "changes", len(changes))
-	for i, c := range changes {
-		if i == told {
-			s.Logger.Info("more settings changed", "changes", len(changes)-told)
-			break
-		}
-		s.Logger.Info("settings changed", "change", c)
-	}
-	if fixed(s.first) != fixed(set) {
-		s.Logger.Warn("listener.proxy_protocol, listener.tls, limits, timeouts, drain, trusted hosts, secrets, ledger, logs.retention, log.queue, cache and compat.prompt_envelope_only take effect at the next start")
-	}
-	return nil
-}
-
-// watch reloads when the config file changes, until ctx ends.
-func (s *Server) watch(ctx context.Context) {
-	var changed <-chan fsnotify.Event
-	if s.watcher != nil {
-		changed = s.watcher.Events
-	}
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
-	quiet := time.NewTimer(time.Hour)
-	quiet.Stop()
-	bodies := gcTrigger{still: 1} // after the start itself
-	expiry := time.NewTicker(time.Minute)
-	defer expiry.Stop()
-	unused := unusedCounters{snapshot: &s.holder, counters: s.engine.Quota, db: s.store, logger: s.Logger}
-	s.markEnded(ctx, time.Now())
-	s.touchDeployment(ctx, time.Now())
-	s.spender.tick(ctx, time.Now())
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case e := <-changed:
-			if affectsConfig(e, s.Config) {
-				quiet.Reset(reloadDelay)
-			}
-		case <-quiet.C:
-			s.Reload(ctx)
-		case <-expiry.C:
-			s.markEnded(ctx, time.Now())
-			s.minute(ctx, false)
-			s.touchDeployment(ctx, time.Now())
-			s.spender.tick(ctx, time.Now())
-			unused.remove(ctx, time.Now())
-		case <-s.counters.emptied():
-			s.spender.refill(ctx)
-		case <-tick.C:
-			s.renewCertificates()
-			collect, hangUp := bodies.look(s.engine.Pool.Used())
-			if hangUp {
-				s.engine.Client.Close()
-			}
-			if collect {
-				debug.FreeOSMemory()
-			}
-		}
-	}
-}
-
-// minute runs the control plane's tasks.
-func (s *Server) minute(ctx context.Context, last bool) {
-	s.store.KeepReserve()
-	if err := s.control.Minute(ctx, time.Now(), last); err != nil && ctx.Err() == nil {
-		s.Logger.Error("control-plane task failed", "err", err.Error())
-	}
 }
 
 // headerPrefixes returns the additional header prefixes in canonical form.

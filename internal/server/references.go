@@ -27,12 +27,12 @@ const (
 
 // openReferences opens the cache of external secrets.
 func (s *Server) openReferences(set *settings.Settings) {
-	reach := s.reach(set)
+	shared := s.upstreamOptions(set)
 	s.references = secretref.New(secretref.Options{
 		Environment: set.References.Environment, Files: set.References.Files, OwnIdentity: set.References.OwnIdentity, Vaults: set.References.Vaults,
 		Client: s.engine.Client, CheckHost: s.engine.Client.CheckHost,
 		ClientWith: func(roots *x509.CertPool) auth.Doer {
-			own := reach
+			own := shared
 			own.RootCAs = roots
 			return upstream.New(own)
 		},

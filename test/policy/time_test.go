@@ -41,7 +41,7 @@ var shortTimes = map[string]string{
 	"internal/server/away_test.go TestAChangeCountsAtOnceHereAndSoonElsewhere":                                             "takes the best of up to twenty: a promise of one second that polling would break each time",
 	"test/conformance/nodes_test.go TestChangesReachEveryNodeAtOnce":                                                       "takes the best of five series: a promise that polling would break each time",
 	"internal/server/limits_test.go TestLimitsAreReadExplainedAndRecorded":                                                 "begins after the end of an hour that is near, as the counters of the hour begin again then",
-	"internal/server/life_test.go TestAStuckClientIsRecordedBeforeTheEnd":                                                  "waits until nothing moves for a second: that is what a stuck client is",
+	"internal/server/run_test.go TestAStuckClientIsRecordedBeforeTheEnd":                                                   "waits until nothing moves for a second: that is what a stuck client is",
 	"internal/testing/storetest/relay.go wait":                                                                             "delays traffic on purpose",
 	"internal/records/telemetry/telemetry_test.go TestACollectorThatIsAwayRefusesOrIsSlowCostsNoTime":                      "closes with a deadline that is meant to pass",
 	"test/conformance/modes_test.go after":                                                                                 "the provider is slow on purpose: what latency measures, and what a hedge waits for",

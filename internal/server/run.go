@@ -73,8 +73,41 @@ func (s *Server) tasks() []func(context.Context) {
 		Logger: s.Logger, CountAlerts: count(s.metrics.alertsSent), CountAudits: count(s.metrics.auditsSent),
 	}
 	return []func(context.Context){
-		s.watch, s.watchStore, s.listenToStore, s.writeStateCopies, s.renew, out.Run, s.pruneAudits,
-		s.prices.Run, inflight.NewGovernor(s.gate).Run,
+		s.watchSettings, s.watchStore, s.listenToStore, s.writeStateCopies, s.renew,
+		s.runEveryMinute, s.pruneAudits, out.Run, s.prices.Run, s.releaseMemory, inflight.NewGovernor(s.gate).Run,
+	}
+}
+
+// runEveryMinute runs what is due by time, and counts spending again after the counters
+// were lost, until ctx ends.
+func (s *Server) runEveryMinute(ctx context.Context) {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	unused := unusedCounters{snapshot: &s.holder, counters: s.engine.Quota, db: s.store, logger: s.Logger}
+	s.markEnded(ctx, time.Now())
+	s.touchDeployment(ctx, time.Now())
+	s.spender.tick(ctx, time.Now())
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.markEnded(ctx, time.Now())
+			s.minute(ctx, false)
+			s.touchDeployment(ctx, time.Now())
+			s.spender.tick(ctx, time.Now())
+			unused.remove(ctx, time.Now())
+		case <-s.counters.emptied():
+			s.spender.refill(ctx)
+		}
+	}
+}
+
+// minute runs the control plane's tasks.
+func (s *Server) minute(ctx context.Context, last bool) {
+	s.store.KeepReserve()
+	if err := s.control.Minute(ctx, time.Now(), last); err != nil && ctx.Err() == nil {
+		s.Logger.Error("control-plane task failed", "err", err.Error())
 	}
 }
 

@@ -10,15 +10,15 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// reach returns how upstream connections are made, from the settings and the options.
-func (s *Server) reach(set *settings.Settings) upstream.Options {
-	reach := s.Upstream
-	reach.TrustedHosts = slices.Concat(reach.TrustedHosts, s.TrustedHosts, set.Upstream.TrustedHosts)
-	reach.TrustLoopback = reach.TrustLoopback || s.TrustLoopback
-	reach.OwnHosts = slices.Concat(reach.OwnHosts, s.ownHosts())
-	reach.OwnListeners = append(slices.Clone(reach.OwnListeners), s.ownListeners()...)
-	reach.DialTimeout = set.Timeouts.Connect.Or(10 * time.Second)
-	return reach
+// upstreamOptions returns how upstream connections are made, from the settings and the options.
+func (s *Server) upstreamOptions(set *settings.Settings) upstream.Options {
+	o := s.Upstream
+	o.TrustedHosts = slices.Concat(o.TrustedHosts, s.TrustedHosts, set.Upstream.TrustedHosts)
+	o.TrustLoopback = o.TrustLoopback || s.TrustLoopback
+	o.OwnHosts = slices.Concat(o.OwnHosts, s.ownHosts())
+	o.OwnListeners = append(slices.Clone(o.OwnListeners), s.ownListeners()...)
+	o.DialTimeout = set.Timeouts.Connect.Or(10 * time.Second)
+	return o
 }
 
 // ownListeners returns the addresses that this process listens on.

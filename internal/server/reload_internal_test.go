@@ -37,7 +37,7 @@ func TestAReloadWarnsOfWhatIsReadAtTheStart(t *testing.T) {
 		{"logs: {level: full, body_size: 1 KB, redact: {patterns: [email]}}\n", false},
 		{"providers: [{slug: a, provider: openai}]\n", false},
 	} {
-		if got := fixed(read("")) != fixed(read(tt.text)); got != tt.want {
+		if got := startSettings(read("")) != startSettings(read(tt.text)); got != tt.want {
 			t.Errorf("%q waits for the next start: %t, want %t", tt.text, got, tt.want)
 		}
 	}
