@@ -67,8 +67,8 @@ func (i logImporter) read(who *access.Identity, in *insertInput) ([]*reqlog.Entr
 		return nil, err
 	}
 	var logs snapshot.LogPolicy
-	if i.api.Kept != nil {
-		logs = i.api.Kept()
+	if i.api.LogPolicy != nil {
+		logs = i.api.LogPolicy()
 	}
 	entries := make([]*reqlog.Entry, len(list))
 	for n, e := range list {

@@ -62,10 +62,10 @@ func (f *family) sum(ctx context.Context, c *route.Caller, in *Filters, q logsto
 	if err := f.resolve(ctx, c, in, &q); err != nil {
 		return nil, err
 	}
-	if f.api.Sum == nil {
+	if f.api.GroupEntries == nil {
 		return nil, nil
 	}
-	return f.api.Sum(ctx, q)
+	return f.api.GroupEntries(ctx, q)
 }
 
 // restrictToVisible limits q to what the caller may see.
@@ -110,7 +110,7 @@ func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *log
 // resolve adds the filters by provider and config, given by id or slug, to q, and checks
 // those by key and prompt.
 func (f *family) resolve(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) error {
-	names := route.LogNames{DB: c.DB(), Scope: q.Scope, Files: c.Files(), Sum: f.api.Sum}
+	names := route.LogNames{DB: c.DB(), Scope: q.Scope, Files: c.Files(), Sum: f.api.GroupEntries}
 	if len(in.Configs) > 0 {
 		list, err := names.Configs(ctx, "configs", in.Configs)
 		if err != nil {

@@ -40,7 +40,7 @@ func newBench(t *testing.T) *bench {
 	}
 	t.Cleanup(func() { logs.Close(context.Background()) })
 	b := &bench{logs: logs}
-	b.Bench = routetest.New(t, func(a *route.API) { a.Sum = logs.Groups }, analytics.Add, workspaces.Add, configs.Add)
+	b.Bench = routetest.New(t, func(a *route.API) { a.GroupEntries = logs.Groups }, analytics.Add, workspaces.Add, configs.Add)
 	return b
 }
 

@@ -96,7 +96,7 @@ func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, ro
 	if row.Keys, err = visibleKeys(ctx, c.DB(), row); err != nil {
 		return err
 	}
-	names := route.LogNames{DB: c.DB(), Files: c.Files(), Sum: f.api.Sum, Scope: logstore.Scope{Organisation: w.Organisation, Workspace: w.ID, Keys: row.Keys}}
+	names := route.LogNames{DB: c.DB(), Files: c.Files(), Sum: f.api.GroupEntries, Scope: logstore.Scope{Organisation: w.Organisation, Workspace: w.ID, Keys: row.Keys}}
 	if err := filters.resolve(ctx, names); err != nil {
 		return err
 	}
@@ -125,12 +125,12 @@ const counting = 3 * time.Second
 // expect returns the approximate number of rows of an export, nil if counting takes too
 // long.
 func (f *family) expect(ctx context.Context, row *store.Export, want *rowFilter) (*int64, error) {
-	if f.api.Sum == nil {
+	if f.api.GroupEntries == nil {
 		return nil, nil
 	}
 	short, cancel := context.WithTimeout(ctx, counting)
 	defer cancel()
-	n, err := want.count(short, row, f.api.Sum)
+	n, err := want.count(short, row, f.api.GroupEntries)
 	if err != nil && ctx.Err() == nil { // too many rows or too slow: create the draft without a count
 		return nil, nil
 	}
@@ -314,7 +314,7 @@ type restricted struct {
 }
 
 func restrictions(ctx context.Context, c *route.Caller, in *restrictionsInput) (*restricted, error) {
-	if _, err := c.Names(ctx, in.Workspace); err != nil {
+	if _, err := c.WorkspaceFilter(ctx, in.Workspace); err != nil {
 		return nil, err
 	}
 	fields, err := denied(ctx, c.DB(), c.Organisation)

@@ -41,7 +41,7 @@ func newDesk(t *testing.T) *desk {
 	t.Cleanup(func() { logs.Close(context.Background()) })
 	d := &desk{Bench: routetest.New(t, exports.Add), t: t, logs: logs, files: blob.Folder(filepath.Join(t.TempDir(), "files"))}
 	d.runner = d.node(func(*exports.Options) {})
-	d.API.Exports, d.API.Sum = d.runner, logs.Groups
+	d.API.Exports, d.API.GroupEntries = d.runner, logs.Groups
 	d.root = d.Root()
 	return d
 }

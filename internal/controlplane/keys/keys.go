@@ -178,7 +178,7 @@ func limitingWorkspace(ctx context.Context, c *route.Caller, named string) (stri
 	if named == "" && c.Type == access.Session && c.Workspace == "" {
 		return "", nil
 	}
-	return c.Names(ctx, named)
+	return c.WorkspaceFilter(ctx, named)
 }
 
 // Named identifies a key in a request. It is exported because the OpenAPI generator

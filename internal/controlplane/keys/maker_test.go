@@ -128,7 +128,7 @@ func TestKeysOfAMakerEndAllOrNone(t *testing.T) {
 func TestUsageIsNotResetBeforeItIsCounted(t *testing.T) {
 	b := routetest.New(t, keys.Add)
 	waited, failure := 0, errors.New("counting does not work")
-	b.API.Counted = func(context.Context) error { waited++; return failure }
+	b.API.AwaitSpending = func(context.Context) error { waited++; return failure }
 	k := mustMake(t, b.Root(), "workspace/service", `{"name":"k","scopes":["models.list"],"usage_limits":{"credit_limit":5}}`)
 	a := b.Root().Call("PUT", "/api-keys/"+k.ID, `{"reset_usage":true}`)
 	if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "reset_usage") || waited != 1 {

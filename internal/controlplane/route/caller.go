@@ -29,7 +29,7 @@ type Caller struct {
 	body  []byte
 	noted bool
 
-	// appliedWithin is what Deps.Changed returned for the change.
+	// appliedWithin is what Deps.OnChange returned for the change.
 	appliedWithin time.Duration
 
 	userAgent string        // shortened to maxUserAgent
@@ -189,22 +189,19 @@ func (c *Caller) SignIn(outcome string) {
 	}
 }
 
-// Did sets the action recorded in the audit log, instead of the one derived from the
-// route, and the id of the object.
-func (c *Caller) Did(action, id string) { c.audit.Action, c.audit.ResourceID = action, id }
+// SetAuditAction sets the action recorded in the audit log, instead of the one derived
+// from the route, and the id of the object.
+func (c *Caller) SetAuditAction(action, id string) { c.audit.Action, c.audit.ResourceID = action, id }
 
-// Acts is [Caller.Did] for routes open to unauthenticated callers, and sets the user
-// that the request authenticated.
-func (c *Caller) Acts(action, user, id string) {
-	c.Did(action, id)
-	c.audit.UserID, c.audit.UserType = user, "user"
-}
+// SetAuditActor sets the user recorded in the audit log, for routes open to
+// unauthenticated callers: the user that the request authenticated.
+func (c *Caller) SetAuditActor(user string) { c.audit.UserID, c.audit.UserType = user, "user" }
 
-// Note writes a further event to the audit log. A failure is logged.
-func (c *Caller) Note(ctx context.Context, row *store.Audit) { c.api.Note(ctx, row) }
+// RecordEvent writes a further event to the audit log. A failure is logged.
+func (c *Caller) RecordEvent(ctx context.Context, row *store.Audit) { c.api.RecordEvent(ctx, row) }
 
-// Note is [Caller.Note] for work outside a request.
-func (a *API) Note(ctx context.Context, row *store.Audit) {
+// RecordEvent is [Caller.RecordEvent] for work outside a request.
+func (a *API) RecordEvent(ctx context.Context, row *store.Audit) {
 	if err := a.DB.AddAudit(context.WithoutCancel(ctx), row); err != nil {
 		a.Logger.Error("audit log not written", "request", row.RequestID, "err", err.Error())
 	}
@@ -231,8 +228,8 @@ func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 		return err
 	}
 	c.noted = true
-	if c.api.Changed != nil {
-		c.appliedWithin = c.api.Changed()
+	if c.api.OnChange != nil {
+		c.appliedWithin = c.api.OnChange()
 	}
 	return nil
 }
@@ -367,7 +364,7 @@ func (c *Caller) ChosenWorkspaces(ctx context.Context, field string, all *bool, 
 // unless they have only one.
 func (c *Caller) VisibleWorkspace(ctx context.Context, named string) (string, error) {
 	if named != "" || c.Type != access.Session {
-		return c.Names(ctx, named)
+		return c.WorkspaceFilter(ctx, named)
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
 	if err != nil || m.Role == "owner" || m.Role == "admin" {
@@ -382,9 +379,9 @@ func (c *Caller) VisibleWorkspace(ctx context.Context, named string) (string, er
 	return w.ID, err
 }
 
-// Names is [Caller.VisibleWorkspace] for families that restrict users' views
+// WorkspaceFilter is [Caller.VisibleWorkspace] for families that restrict users' views
 // themselves: for users who name no workspace it returns none.
-func (c *Caller) Names(ctx context.Context, named string) (string, error) {
+func (c *Caller) WorkspaceFilter(ctx context.Context, named string) (string, error) {
 	if named == "" && (c.Workspace == "" || c.Allows(access.ScopeAll)) {
 		return "", nil
 	}

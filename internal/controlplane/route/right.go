@@ -10,7 +10,7 @@ import (
 
 // CheckRoutePermission is [Caller.CheckPermission] for the route's permission. It is
 // for families that find the workspace without [Caller.InWorkspace],
-// [Caller.VisibleWorkspace] and [Caller.Names], which check it themselves.
+// [Caller.VisibleWorkspace] and [Caller.WorkspaceFilter], which check it themselves.
 func (c *Caller) CheckRoutePermission(ctx context.Context, workspace string) error {
 	return c.CheckPermission(ctx, workspace, c.route.right())
 }

@@ -53,9 +53,9 @@ type Deps struct {
 	// proves. An error is an *apierr.Error. Nil accepts none.
 	Token func(text string) (*access.Identity, error)
 
-	// Changed is called after every committed change. It returns the time within which
+	// OnChange is called after every committed change. It returns the time within which
 	// other nodes apply it; zero if there are none. Nil is not called.
-	Changed func() time.Duration
+	OnChange func() time.Duration
 
 	// Cache are the invalidations of cached responses. Nil if none are cached.
 	Cache *respcache.Invalidations
@@ -70,8 +70,8 @@ type Deps struct {
 	// Now is the clock. Nil is time.Now.
 	Now func() time.Time
 
-	// Sum groups log entries. Nil finds none.
-	Sum func(ctx context.Context, q logstore.GroupQuery) ([]logstore.Group, error)
+	// GroupEntries groups log entries. Nil finds none.
+	GroupEntries func(ctx context.Context, q logstore.GroupQuery) ([]logstore.Group, error)
 
 	// Log is the request log, FlushLog returns when everything recorded so far can be
 	// read from it, and Recorder records entries. They may be nil.
@@ -79,9 +79,9 @@ type Deps struct {
 	FlushLog func(ctx context.Context) error
 	Recorder reqlog.Recorder
 
-	// Counted returns when all settlements of this process are counted in budgets; see
+	// AwaitSpending returns when all settlements of this process are counted in budgets; see
 	// [Caller.AwaitSpending]. Nil does not wait.
-	Counted func(ctx context.Context) error
+	AwaitSpending func(ctx context.Context) error
 
 	// Policies are those that requests apply, Counters those of rate limits. Nil has none.
 	Policies func() *policy.Set
@@ -107,9 +107,9 @@ type Deps struct {
 	// Time limits a request after its body was read. Zero means unlimited.
 	Time time.Duration
 
-	// Kept returns the logging policy for entries that routes record. Nil records no
+	// LogPolicy returns the logging policy for entries that routes record. Nil records no
 	// bodies.
-	Kept func() snapshot.LogPolicy
+	LogPolicy func() snapshot.LogPolicy
 
 	// Exports writes log exports. If nil, other nodes write them.
 	Exports Exports

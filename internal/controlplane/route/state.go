@@ -51,12 +51,12 @@ const SpendingTime = 5 * time.Second
 // that none of them falls into the period after a reset. It must not be called in a
 // transaction, which counting waits for.
 func (c *Caller) AwaitSpending(ctx context.Context) error {
-	if c.api.Counted == nil {
+	if c.api.AwaitSpending == nil {
 		return nil
 	}
 	short, cancel := context.WithTimeout(ctx, SpendingTime)
 	defer cancel()
-	if err := c.api.Counted(short); err != nil {
+	if err := c.api.AwaitSpending(short); err != nil {
 		return apierr.New(apierr.Unavailable, "usage cannot be reset while earlier spend is still being counted; try again shortly").WithParam("reset_usage").WithCause(err)
 	}
 	return nil

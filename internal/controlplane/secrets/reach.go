@@ -48,7 +48,7 @@ func (k service) test(ctx context.Context, c *route.Caller, in *oneInput) (*outc
 	if err != nil {
 		return nil, err
 	}
-	c.Did("secret_test", s.ID)
+	c.SetAuditAction("secret_test", s.ID)
 	ref, err := k.reference(ctx, &s)
 	if err != nil {
 		return nil, err

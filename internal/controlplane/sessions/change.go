@@ -23,7 +23,7 @@ func (f *family) change(ctx context.Context, c *route.Caller, in *changeInput) (
 	if err := checkSession(c); err != nil {
 		return nil, err
 	}
-	c.Did("password_change", c.UserID)
+	c.SetAuditAction("password_change", c.UserID)
 	b := &in.Body
 	if b.Password == b.Current {
 		return nil, route.Invalid("password", "must differ from current_password")

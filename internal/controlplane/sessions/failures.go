@@ -66,7 +66,7 @@ func (f *failures) note(ctx context.Context, c *route.Caller, a *account, refuse
 	one.count(refused, c.Now)
 	row := failureRow(organisation, p, &one, c.Now)
 	row.RequestID, row.ClientIP, row.RequestHeaders = c.RequestID, c.ClientIP(), object("User-Agent", c.UserAgent())
-	c.Note(ctx, row)
+	c.RecordEvent(ctx, row)
 }
 
 // count reports whether a failure gets an event at once.

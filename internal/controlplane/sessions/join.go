@@ -110,7 +110,7 @@ func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*
 		}
 		out, err = begin(ctx, c, tx, l.UserID, l.Organisation)
 		if l.Resets {
-			c.Did("password_reset", l.UserID)
+			c.SetAuditAction("password_reset", l.UserID)
 		}
 		return err
 	})

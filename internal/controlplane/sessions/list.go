@@ -95,7 +95,7 @@ func endOwnSessions(ctx context.Context, c *route.Caller, in *endAllInput) (*rou
 // endAll ends the sessions of a user in the caller's organisation, except the one with
 // the hash keep.
 func endAll(ctx context.Context, c *route.Caller, user, keep string) (*route.Empty, error) {
-	c.Did("sessions_end", user)
+	c.SetAuditAction("sessions_end", user)
 	err := c.Change(ctx, func(tx *store.Tx) error { return tx.EndSessions(ctx, c.Organisation, user, keep) })
 	return &route.Empty{}, err
 }
@@ -112,7 +112,7 @@ func endOwnSession(ctx context.Context, c *route.Caller, in *sessionRef) (*route
 }
 
 func end(ctx context.Context, c *route.Caller, user, id string) (*route.Empty, error) {
-	c.Did("session_end", id)
+	c.SetAuditAction("session_end", id)
 	err := c.Change(ctx, func(tx *store.Tx) error { return tx.EndSession(ctx, c.Organisation, user, id) })
 	if apierr.IsNotFound(err) {
 		err = apierr.New(apierr.NotFound, "session %.60q not found", id).WithParam("session")

@@ -48,7 +48,7 @@ func Add(a *route.API) {
 		Summary: "Introspect a token (RFC 7662)", Form: true}, introspect)
 	a.EachMinute(func(ctx context.Context, now time.Time, last bool) error {
 		for _, row := range f.failures.sums(now, last) {
-			a.Note(ctx, row)
+			a.RecordEvent(ctx, row)
 		}
 		return a.DB.TrimAttempts(ctx, now, keptLimits)
 	})
@@ -77,7 +77,8 @@ func begin(ctx context.Context, c *route.Caller, tx *store.Tx, user, organisatio
 		Hash: access.HashKey(token.Reveal()).String(), ID: c.NewID(), UserID: user, Organisation: organisation,
 		Address: c.ClientIP(), UserAgent: c.UserAgent(), CreatedAt: c.Now, ExpiresAt: c.Now.Add(c.Lifetimes().Absolute),
 	}
-	c.Acts("sign_in", user, s.ID)
+	c.SetAuditAction("sign_in", s.ID)
+	c.SetAuditActor(user)
 	err := tx.CreateSession(ctx, s)
 	if err == nil {
 		err = tx.RememberAddress(ctx, user, group(c.ClientIP()), c.Now)
@@ -267,7 +268,7 @@ func logout(ctx context.Context, c *route.Caller, _ *struct{}) (*route.Empty, er
 		if err != nil {
 			return err
 		}
-		c.Did("sign_out", s.ID)
+		c.SetAuditAction("sign_out", s.ID)
 		return tx.DeleteSession(ctx, s.Hash)
 	})
 	return &route.Empty{}, err

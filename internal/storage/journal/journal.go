@@ -192,8 +192,8 @@ func raise(ctx context.Context, tx *sql.Tx) (revision int64, err error) {
 }
 
 const (
-	kept     = 1000 // changes of which records are kept
-	manyRows = 50   // in one change: their tables are recorded instead
+	keptRevisions = 1000 // changes of which records are kept
+	manyRows      = 50   // in one change: their tables are recorded instead
 )
 
 // record adds a change to the records and removes those that are too old.
@@ -223,7 +223,7 @@ func record(ctx context.Context, tx *sql.Tx, revision int64, written map[Rows]st
 			return fmt.Errorf("writing the journal of changes: %w", err)
 		}
 	}
-	if _, err := tx.ExecContext(ctx, forget, revision-kept); err != nil {
+	if _, err := tx.ExecContext(ctx, forget, revision-keptRevisions); err != nil {
 		return fmt.Errorf("writing the journal of changes: %w", err)
 	}
 	return nil

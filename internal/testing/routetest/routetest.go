@@ -87,7 +87,7 @@ func open(t testing.TB, path string, add []func(*route.API)) *Bench {
 	b.API = route.New(route.Deps{
 		Cache: new(respcache.Invalidations),
 		DB:    db, Logger: slog.New(slog.DiscardHandler), Version: "test",
-		Authenticate: b.authenticate, Token: b.token, Changed: func() time.Duration { b.changes.Add(1); return 0 }, Now: func() time.Time { return b.Clock },
+		Authenticate: b.authenticate, Token: b.token, OnChange: func() time.Duration { b.changes.Add(1); return 0 }, Now: func() time.Time { return b.Clock },
 		CheckModule: new(checks.Modules).Check,
 		ListenURL:   "http://listen.example:8787",
 		Secrets:     newSealer(t), References: secretref.New(secretref.Options{Environment: []string{"APP_*"}, Files: []string{"/run/secrets"}}),
