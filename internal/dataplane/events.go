@@ -52,7 +52,7 @@ func (x *exchange) firstComments(res *pipeline.Response, silence time.Duration) 
 	switch comments := res.Events.Comments(); {
 	case x.array != nil:
 		return nil
-	case len(comments) == 0 && silence >= 0 && !res.HasEvent():
+	case len(comments) == 0 && silence >= 0 && !res.Events.Begun():
 		return keepAlive
 	default:
 		return comments
@@ -73,7 +73,7 @@ func (x *exchange) end(r *http.Request, res *pipeline.Response, err error) []byt
 	if e.Kind == apierr.ClientGone {
 		return nil
 	}
-	return res.AppendStreamError(nil, x.Client, e)
+	return res.Events.Fail(nil, x.Client, e)
 }
 
 // isDenied reports whether a guardrail ended a stream.
@@ -129,7 +129,7 @@ func (x *exchange) ending(res *pipeline.Response) []byte {
 	}
 	e := apierr.New(apierr.UpstreamFailed, "%s closed the stream before a finish reason", res.Attempt.Target.Label()).WithCode("upstream_stream_incomplete")
 	x.entry.ErrorSource, x.entry.ErrorCode, x.entry.ErrorMessage = "provider", e.Code, e.Message
-	return res.AppendStreamError(nil, x.Client, e)
+	return res.Events.Fail(nil, x.Client, e)
 }
 
 // endsByReason reports whether a complete stream of the exchange's operation

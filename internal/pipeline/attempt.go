@@ -176,7 +176,7 @@ func (a *Attempt) sendOne(ctx context.Context) (*Response, error) {
 		a.timers.stop()
 		return nil, err
 	}
-	if s, ok := res.Events.(*eventStream); !ok || s.pending == nil {
+	if res.HasEvent() {
 		a.timers.stopRequestTimeout()
 	}
 	return res, nil

@@ -229,7 +229,7 @@ func (h *cacheHandler) replay(r *Request, t *Trail, e *respcache.Entry) *Respons
 		out.Bytes = e.Body
 	case respcache.Events:
 		out.Length = -1
-		out.Events = &eventStream{reader: &replay{{Raw: e.Body, Data: e.Body}}, tap: out.Tap, fail: clientError}
+		out.Events = replayBytes(e.Body)
 	default:
 		out.Body, out.Tap = bytes.NewReader(e.Body), r.Client.NewTap(r.Operation)
 	}
@@ -287,7 +287,7 @@ func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respc
 			}
 		}()
 	}
-	if res.mayBeCut() { // others have budgets of their own
+	if res.Metered { // others have budgets of their own
 		f.land(nil)
 	} else {
 		f.land(s)

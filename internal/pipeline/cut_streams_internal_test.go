@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,7 @@ import (
 	"modelgate/internal/format/eventstream"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/provider"
 	"modelgate/internal/upstream"
 )
 
@@ -172,7 +174,7 @@ func translateFrom(d *cutDialect, client dialect.ClientDialect, src io.Reader) (
 		src: m, dec: d.codec.NewDecoder(asked, dialect.RequestTarget{Provider: d.name, Model: "m"}),
 		enc: client.NewEncoder(dialect.ResponseTarget{Request: asked, Provider: d.name, ID: "0123456789abcdef0123456789abcdef", Created: 1}),
 	}
-	return readToEnd(t, t, &Response{Tap: t, translation: t}, client)
+	return readToEnd(t, t, client)
 }
 
 // forwardCut returns what a client of the provider's own dialect receives.
@@ -182,11 +184,17 @@ func forwardCut(d *cutDialect, client dialect.ClientDialect, body []byte, end er
 	defer dog.Stop()
 	m := &streamMemory{frames: cutFrames(d.media, cutReader(body, end)), pool: bytepool.New(0)}
 	defer m.release()
-	s := &eventStream{reader: m, tap: tap, watch: attemptTimers{dog: dog}, fail: func(err error) error { return err }}
-	return readToEnd(s, tap, &Response{Tap: tap}, client)
+	s := &targetStream{attempt: &Attempt{Target: &provider.Target{Spec: new(provider.Spec)}, timers: attemptTimers{dog: dog}}, res: &Response{Raw: &http.Response{Request: new(http.Request).WithContext(context.Background())}}, reader: m, tap: tap}
+	return readToEnd(s, tap, client)
 }
 
-func readToEnd(s interface{ Next() (sse.Event, error) }, tap dialect.Tap, res *Response, client dialect.ClientDialect) (out []byte, _ dialect.Tap) {
+// brokenStream is what a stream that breaks is read from.
+type brokenStream interface {
+	Next() (sse.Event, error)
+	failer
+}
+
+func readToEnd(s brokenStream, tap dialect.Tap, client dialect.ClientDialect) (out []byte, _ dialect.Tap) {
 	for {
 		e, err := s.Next()
 		if err == nil {
@@ -203,7 +211,7 @@ func readToEnd(s interface{ Next() (sse.Event, error) }, tap dialect.Tap, res *R
 		case err == io.EOF && seen.Finished:
 			out = append(out, client.Terminator()...)
 		default:
-			out = res.AppendStreamError(out, client, apierr.New(apierr.UpstreamFailed, "the provider broke off"))
+			out = s.Fail(out, client, apierr.New(apierr.UpstreamFailed, "the provider broke off"))
 		}
 		return out, tap
 	}

@@ -63,7 +63,7 @@ func (h *headTimer) stop() {
 
 // firstFrame returns the next frame before the first event, and false if the head
 // has waited long enough: the frame is then pending.
-func (s *eventStream) firstFrame(h *headTimer) (read, bool) {
+func (s *targetStream) firstFrame(h *headTimer) (read, bool) {
 	if h.delay == 0 {
 		e, err := s.reader.Next()
 		return read{e, err}, true
@@ -105,7 +105,7 @@ func (a *Attempt) mayBeSilent() bool {
 }
 
 // nextFrame returns the next frame, which may be pending.
-func (s *eventStream) nextFrame() (sse.Event, error) {
+func (s *targetStream) nextFrame() (sse.Event, error) {
 	if s.pending == nil {
 		return s.reader.Next()
 	}
@@ -115,7 +115,7 @@ func (s *eventStream) nextFrame() (sse.Event, error) {
 }
 
 // awaitPending waits for a pending frame, which a closed body ends.
-func (s *eventStream) awaitPending() {
+func (s *targetStream) awaitPending() {
 	<-s.pending
 	s.pending = nil
 }

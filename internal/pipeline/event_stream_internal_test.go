@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"testing"
 
 	"modelgate/internal/dialect"
@@ -9,16 +10,16 @@ import (
 )
 
 func TestAStreamThatALimitEndedHasNoMore(t *testing.T) {
-	s := &eventStream{meter: &streamMeter{res: &Response{cut: new(llm.Usage)}}}
-	if !s.More() {
+	m := &streamMeter{res: &Response{cut: new(llm.Usage)}}
+	if !m.More() {
 		t.Error("the events that end the stream are still to come")
 	}
-	s.meter.ended = true
-	if s.More() {
+	m.ended = true
+	if m.More() {
 		t.Error("a stream that has ended has more")
 	}
-	s.ahead = []sse.Event{{Raw: []byte("data: 1\n\n")}}
-	if !s.More() {
+	m.ahead = []sse.Event{{Raw: []byte("data: 1\n\n")}}
+	if !m.More() {
 		t.Error("an event that was read ahead is lost")
 	}
 }
@@ -36,31 +37,39 @@ func (t *countingTap) Info() *dialect.ResponseInfo {
 
 func TestOnlyEventsThatAreNotSentAreCountedBefore(t *testing.T) {
 	tap := new(countingTap)
-	s := &eventStream{tap: tap, meter: &streamMeter{res: new(Response)}}
+	m := &streamMeter{res: &Response{Tap: tap}}
 	for _, tt := range []struct {
 		data []byte
 		want int
 	}{{nil, 1}, {[]byte("x"), 0}} {
 		tap.asked = 0
-		if cut, err := s.countUnsent(sse.Event{Data: tt.data}); cut || err != nil || tap.asked != tt.want {
+		if cut, err := m.countUnsent(sse.Event{Data: tt.data}); cut || err != nil || tap.asked != tt.want {
 			t.Errorf("an event with data %q was counted %d times (%t, %v), want %d", tt.data, tap.asked, cut, err, tt.want)
 		}
 	}
 }
 
-func TestTranslationsWithoutABeginningArePartedToo(t *testing.T) {
-	for _, primed := range []bool{false, true} {
-		reader := new(translation)
-		s := &eventStream{reader: reader, primed: primed}
-		s.part()
-		if !reader.parted || len(reader.queue) != 0 {
-			t.Errorf("primed %t: parted %t with %d events", primed, reader.parted, len(reader.queue))
+func TestJoinedEventsAreContinuedAfterTheLastOfThem(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		raw  string
+		want []string
+	}{
+		{"no event", "", nil},
+		{"one", "data: 1\n\n", []string{"data: 1\n\n"}},
+		{"two", "data: 1\n\ndata: 2\n\n", []string{"data: 1\n\n", "data: 2\n\n"}},
+	} {
+		c := &streamContinuation{Stream: replayBytes([]byte(tt.raw)), joined: true}
+		var got []string
+		for {
+			e, err := c.pull()
+			if err != nil {
+				break
+			}
+			got = append(got, string(e.Raw))
 		}
-	}
-	reader := new(translation)
-	s := &eventStream{reader: reader, primed: true, first: sse.Event{Raw: []byte("data: 1\n\ndata: 2\n\n")}}
-	s.part()
-	if string(s.first.Raw) != "data: 1\n\n" || len(reader.queue) != 1 || string(reader.queue[0].Raw) != "data: 2\n\n" {
-		t.Errorf("the first event is %q before %d others", s.first.Raw, len(reader.queue))
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: events %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }

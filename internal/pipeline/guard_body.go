@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/dialect"
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/format/sse"
 )
@@ -39,9 +40,15 @@ type bodyEvents struct {
 	res *Response
 }
 
+func (*bodyEvents) Begun() bool      { return true }
 func (*bodyEvents) Comments() []byte { return nil }
 func (b *bodyEvents) Pause()         { b.res.Pause() }
 func (b *bodyEvents) Resume()        { b.res.Resume() }
+
+// Fail implements [Stream].
+func (*bodyEvents) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
+	return client.ErrorEvent(dst, e)
+}
 
 // guardedBody is the body of a guarded stream.
 type guardedBody struct {

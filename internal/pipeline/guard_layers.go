@@ -14,8 +14,8 @@ func (run *responseRun) guardStream() error {
 	if problem := charsetProblem(run.res.Header["Content-Type"]); problem != "" && acts(run.hooks) {
 		return run.runUnreadable(errors.New("the response " + problem))
 	}
-	if source := sourceOf(run.res.Events); source != nil && source.resume != nil {
-		source.resume.hooks = run.hooks
+	if c := run.res.Continued; c != nil {
+		c.Hooks = run.hooks
 	}
 	s, err := run.guardEvents(run.res.Events, bodytext.Event, false)
 	run.res.Events = s
@@ -27,32 +27,19 @@ func (run *responseRun) guardStream() error {
 // says that the events are JSON values after each other.
 func (run *responseRun) guardEvents(from Stream, form bodytext.Form, values bool) (*guardedStream, error) {
 	var s *guardedStream
+	joined := run.res.Joined
 	for _, pass := range guardrail.Passes(run.hooks) {
 		s = &guardedStream{
-			Stream: from, run: run, hooks: sortHooks(pass.Hooks), again: pass.Again, form: form, values: values,
+			Stream: from, run: run, hooks: sortHooks(pass.Hooks), again: pass.Again, form: form, values: values, joined: joined,
 			texts: make(map[string]*streamText), replaced: make(map[string]string), results: make(map[*guardrail.Hook]*guardrail.HookResult),
 		}
 		s.binary = form == bodytext.Event && run.request.Client != nil && run.request.Client.ContentType() == eventstream.ContentType
 		if err := s.prime(); err != nil {
 			return s, err
 		}
-		from = s
+		from, joined = s, false
 	}
 	return s, nil
-}
-
-// sourceOf returns the stream of the target in guarded streams, nil if there is none.
-func sourceOf(s Stream) *eventStream {
-	for {
-		switch inner := s.(type) {
-		case *guardedStream:
-			s = inner.Stream
-		case *eventStream:
-			return inner
-		default:
-			return nil
-		}
-	}
 }
 
 // addResults adds results to those of the response. Hooks that ran again have some

@@ -36,7 +36,7 @@ func (h *requestGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 	if g == nil {
 		return h.next.Handle(ctx, r, t)
 	}
-	if r.continued != nil && !r.continued.passes(g.After) {
+	if r.continued != nil && !r.continued.checkedBy(g.After) {
 		return nil, apierr.From(errOtherGuardrails)
 	}
 	if r.DryRun {

@@ -32,7 +32,9 @@ type responseGuard struct {
 func (h *responseGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
 	res, err := h.next.Handle(ctx, r, t)
 	g := r.guardsOf(h.leaf)
-	t.allowContinuation(res)
+	if t.continuer != nil && res != nil && res.Events != nil {
+		t.continuer.Continue(t, res)
+	}
 	if err != nil || g == nil || len(g.After) == 0 || res.Status < 200 || res.Status > 299 || r.DryRun {
 		return res, err
 	}

@@ -75,6 +75,7 @@ type guardedStream struct {
 	form   bodytext.Form
 	binary bool // events are messages of an AWS event stream
 	values bool // events are JSON values after each other
+	joined bool // an event of the stream may hold several
 
 	queue    []heldEvent // in the order of the provider
 	ready    []sse.Event // to be returned
@@ -134,7 +135,7 @@ type textChange struct {
 // otherwise until some of its text, or 64 events without any, may pass. An error
 // means that nothing of it may pass.
 func (s *guardedStream) prime() error {
-	if source := sourceOf(s.Stream); source != nil && source.pending != nil && len(s.hooks.hold) == 0 {
+	if !s.Begun() && len(s.hooks.hold) == 0 {
 		return nil // comments are due before the first event
 	}
 	for !s.ended && s.err == nil {
@@ -165,9 +166,12 @@ func (s *guardedStream) Next() (sse.Event, error) {
 	return e, nil
 }
 
-// appendDenial appends the event that ends a denied stream. What was read of the
-// stream and held back is not in the count, since the client has not seen it.
-func (s *guardedStream) appendDenial(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
+// Fail implements [Stream]. A denial ends the stream after what the client has seen: what
+// was read and held back is not in the count.
+func (s *guardedStream) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
+	if e.Kind != apierr.Denied {
+		return s.Stream.Fail(dst, client, e)
+	}
 	if numbered, ok := client.(dialect.NumberedErrors); ok {
 		return numbered.NumberedErrorEvent(dst, e, s.passed)
 	}
@@ -213,14 +217,11 @@ func (s *guardedStream) acts() bool { return len(s.hooks.window)+len(s.hooks.hol
 // frames returns the frames of an event, which may hold several if the stream is
 // translated. They are copies.
 func (s *guardedStream) frames(e sse.Event) []sse.Event {
-	if inner, ok := s.Stream.(*eventStream); ok {
-		switch inner.reader.(type) {
-		case *translation, *replay:
-			if s.binary {
-				return splitMessages(e.Raw)
-			}
-			return split(e.Raw)
-		}
+	switch {
+	case s.joined && s.binary:
+		return splitMessages(e.Raw)
+	case s.joined:
+		return split(e.Raw)
 	}
 	return []sse.Event{e.Clone()}
 }

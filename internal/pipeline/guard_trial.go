@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/base/egress"
+	"modelgate/internal/dialect"
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/format/sse"
@@ -187,6 +188,14 @@ func (s *trialStream) Next() (sse.Event, error) {
 
 // More implements [Stream]. Each chunk arrives alone, so the hooks see it at once.
 func (s *trialStream) More() bool { return false }
+
+// Begun implements [Stream].
+func (s *trialStream) Begun() bool { return true }
+
+// Fail implements [Stream].
+func (s *trialStream) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
+	return client.ErrorEvent(dst, e)
+}
 
 // Comments implements [Stream].
 func (s *trialStream) Comments() []byte { return nil }

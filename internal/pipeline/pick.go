@@ -110,14 +110,14 @@ func (f *fallbackStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*R
 	if f.hedge.usable(r) && len(list) > 1 {
 		return f.hedge.race(ctx, r, t, f.ordered(list), f.codesOf)
 	}
-	further, follows, offer := t.hasFallback, t.moreFollows, t.continuation
-	defer func() { t.hasFallback, t.moreFollows, t.continuation = further, follows, offer }()
+	further, follows, offer := t.hasFallback, t.moreFollows, t.continuer
+	defer func() { t.hasFallback, t.moreFollows, t.continuer = further, follows, offer }()
 	for n, i := range list {
 		b := &f.branches[i]
 		last := n == len(list)-1
 		t.moreFollows = follows || !last
 		t.hasFallback = further || !last && rateLimited.triggersFallback(f.codesOf(b))
-		t.continuation = cmp.Or(f.continuation(ctx, r, list[n+1:]), offer)
+		t.continuer = cmp.Or(f.continuation(ctx, r, list[n+1:]), offer)
 		res, err := b.Handle(ctx, r, t)
 		o := outcomeOf(res, err, time.Now())
 		if last || !o.triggersFallback(f.codesOf(b)) || r.bodyConsumed() || r.pastDeadline(0) {

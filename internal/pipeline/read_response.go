@@ -17,7 +17,6 @@ import (
 	"modelgate/internal/format/eventstream"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/provider"
-	"modelgate/internal/upstream"
 )
 
 // maxBufferedJSON is the size up to which a JSON response is buffered
@@ -265,84 +264,16 @@ func (a *Attempt) stream(out *Response, src *streamMemory) (_ *Response, err err
 	if kind != a.request.Client.ContentType() {
 		return nil, a.wrongStream()
 	}
-	s := &eventStream{renamer: a.renamer(out.Tap)}
+	s := &targetStream{attempt: a, res: out, reader: src, tap: out.Tap}
+	var events Stream = s
 	if a.wire.usageAsked {
-		s.hider = new(usageHider)
+		events = &usageHider{Stream: events}
 	}
-	return out, a.primeStream(out, src, s)
-}
-
-// primeStream begins a stream: it waits for the first event with data. s has
-// what hides or changes events.
-func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
-	a.timers.dog.Phase(upstream.FirstEvent)
-	*s = eventStream{
-		reader: src,
-		tap:    out.Tap,
-		hider:  s.hider, renamer: s.renamer,
-		watch: a.timers,
-		fail:  func(err error) error { return a.failure(out.Raw.Request, err) },
-		meter: out.newMeter(),
+	if m := a.renamer(out.Tap); m != nil {
+		m.Stream = events
+		events = m
 	}
-	var head headTimer
-	defer head.stop()
-	early, size := a.headMayBeEarly(), 0 // size of s.ahead
-	if early && a.mayBeSilent() {
-		head.start(a.trail, max(a.handler.HeadDelay, commentDelay))
-	}
-	for {
-		next, ok := s.firstFrame(&head)
-		if !ok {
-			s.early = true
-			out.Events = s
-			return nil
-		}
-		e, err := next.event, next.err
-		if err == io.EOF && len(s.ahead) > 0 {
-			return a.failBlank(out, s.ahead[0].Data)
-		}
-		if err == io.EOF {
-			return a.unreadable("a stream without a single event")
-		}
-		if err != nil {
-			return s.fail(err)
-		}
-		s.tap.Event(e)
-		if cut, err := s.countUnsent(e); cut || err != nil {
-			out.Events = s
-			return err
-		}
-		if fits := len(s.held)+len(e.Raw) <= maxHeld; e.Data == nil && (fits || !early) {
-			if fits {
-				s.held = append(s.held, e.Raw...)
-			}
-			if early {
-				head.start(a.trail, commentDelay)
-			}
-			continue
-		}
-		e = s.visible(e)
-		if seen := s.tap.Info(); seen.Blank && seen.Failed == "" && size+len(e.Raw) <= maxHeld {
-			s.ahead, size = append(s.ahead, e.Clone()), size+len(e.Raw)
-			if early {
-				head.start(a.trail, commentDelay)
-			}
-			continue
-		}
-		s.first, s.primed = e, true
-		break
-	}
-	if s.tap.Info().Failed != "" {
-		if out.translation != nil {
-			a.setFault(out, out.translation.fault)
-		} else {
-			a.setInside(out, string(s.first.Type), s.first.Data)
-		}
-		return nil
-	}
-	a.timers.eventReceived()
-	out.Events = s
-	return nil
+	return out, s.open(events, src)
 }
 
 // providerError returns a provider's error with its status, marked as such.

@@ -157,7 +157,7 @@ type Checking struct {
 	checked *document
 
 	// continued is the stream that the request continues; nil for others.
-	continued *streamContinuation
+	continued *Continuation
 	// rows checks the files of an upload; nil sends them as they are.
 	rows *rowUpload
 	// configured is true if Body has the parameters that the leaf's config sets.

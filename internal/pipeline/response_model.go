@@ -59,6 +59,8 @@ func (a *Attempt) renamer(tap dialect.Tap) *modelRenamer {
 // modelRenamer replaces the model's name in a response of the client's own
 // dialect. Every other byte stays.
 type modelRenamer struct {
+	Stream // whose events it changes; nil for a complete response
+
 	field  dialect.ModelField
 	name   string
 	tap    dialect.Tap // has read the response
@@ -104,10 +106,19 @@ func (m *modelRenamer) reader(r io.Reader) io.Reader {
 	return io.MultiReader(bytes.NewReader(renamed), ahead)
 }
 
+// Next implements [Stream].
+func (m *modelRenamer) Next() (sse.Event, error) {
+	e, err := m.Stream.Next()
+	if err == nil {
+		e = m.event(e)
+	}
+	return e, err
+}
+
 // event returns an event with the name replaced. The result is valid until the
 // next call.
 func (m *modelRenamer) event(e sse.Event) sse.Event {
-	if m == nil || m.done || len(e.Data) == 0 {
+	if m.done || len(e.Data) == 0 {
 		return e
 	}
 	if m.tap.Info().Model == m.name { // the provider gives it that name itself

@@ -12,7 +12,7 @@ import (
 )
 
 // sharedReader reads a shared response for one client. It is used by one
-// goroutine. It implements frames for streams and io.Reader for bodies.
+// goroutine. It implements [Stream] for streams and io.Reader for bodies.
 type sharedReader struct {
 	s    *sharedResponse
 	ctx  context.Context
@@ -111,7 +111,7 @@ func (r *sharedReader) chunk() (chunk, error) {
 	}
 }
 
-// Next implements frames.
+// Next implements [Stream].
 func (r *sharedReader) Next() (sse.Event, error) {
 	c, err := r.chunk()
 	if err != nil {
@@ -124,11 +124,28 @@ func (r *sharedReader) Next() (sse.Event, error) {
 	return c.event, nil
 }
 
-// More implements frames.
+// More implements [Stream].
 func (r *sharedReader) More() bool {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	return r.next-r.s.first < len(r.s.chunks)
+}
+
+// Begun implements [Stream].
+func (*sharedReader) Begun() bool { return true }
+
+// Comments implements [Stream].
+func (r *sharedReader) Comments() []byte { return r.s.held }
+
+// Pause implements [Stream]. A slow client holds up others; see [sharedResponse].
+func (*sharedReader) Pause() {}
+
+// Resume implements [Stream].
+func (*sharedReader) Resume() {}
+
+// Fail implements [Stream].
+func (r *sharedReader) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
+	return append(dst, r.s.streamError(client, e)...)
 }
 
 // Read implements io.Reader.
@@ -152,9 +169,6 @@ func (sharedTap) Body([]byte)                   {}
 func (sharedTap) Event(sse.Event)               {}
 func (t sharedTap) Info() *dialect.ResponseInfo { return &t.r.seen }
 
-// clientError returns err, which is one for clients already.
-func clientError(err error) error { return err }
-
 // response returns the response for the reader's client. tap reads a body that
 // streams through.
 func (r *sharedReader) response(a *Attempt, h http.Header, tap dialect.Tap) *Response {
@@ -164,7 +178,7 @@ func (r *sharedReader) response(a *Attempt, h http.Header, tap dialect.Tap) *Res
 	case respcache.Complete:
 		out.Bytes, out.Length = s.body, s.head.Length
 	case respcache.Events:
-		out.Events = &eventStream{held: s.held, reader: r, tap: out.Tap, fail: clientError}
+		out.Events = r
 	default:
 		out.Body, out.Length, out.Tap = r, s.head.Length, tap
 	}

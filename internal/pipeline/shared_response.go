@@ -30,7 +30,7 @@ const (
 // off; if all are slow, the provider waits.
 type sharedResponse struct {
 	source  *Response // until its request has ended
-	head    Response  // status, length, translation and guardrails of source
+	head    Response  // status and length of source
 	form    respcache.Form
 	header  http.Header
 	info    dialect.ResponseInfo // when the response began; at its end, guarded by mu
@@ -76,17 +76,14 @@ type progress struct{ begun, finished, terminated, failed bool }
 // newSharedResponse returns res to be shared. The caller must call run for a
 // response with events or a body.
 func newSharedResponse(res *Response, limit int, pool *bytepool.Pool, share *bytepool.Share) *sharedResponse {
-	s := &sharedResponse{source: res, head: Response{Status: res.Status, Length: res.Length, translation: res.translation}, decoded: res.MaxDecoded(), header: res.Header, limit: limit, readers: make(map[*sharedReader]struct{})}
+	s := &sharedResponse{source: res, head: Response{Status: res.Status, Length: res.Length}, decoded: res.MaxDecoded(), header: res.Header, limit: limit, readers: make(map[*sharedReader]struct{})}
 	if res.Attempt != nil {
 		s.model, s.params = res.Attempt.Model, slices.Clone(res.Attempt.Params)
-	}
-	if guarded, ok := res.Events.(*guardedStream); ok {
-		s.head.Events = guarded // writes the event of a denial
 	}
 	switch {
 	case res.Events != nil:
 		s.form, s.held = respcache.Events, bytes.Clone(res.Events.Comments())
-		if res.HasEvent() {
+		if res.Events.Begun() {
 			s.info = *res.Tap.Info()
 		}
 		s.written = int64(len(s.held))
@@ -331,7 +328,7 @@ func (s *sharedResponse) streamError(client dialect.ClientDialect, e *apierr.Err
 	if !ended { // the encoder is in use
 		return client.ErrorEvent(nil, e)
 	}
-	s.broken.Do(func() { s.breaking = s.head.AppendStreamError(nil, client, e) })
+	s.broken.Do(func() { s.breaking = s.source.Events.Fail(nil, client, e) })
 	return s.breaking
 }
 

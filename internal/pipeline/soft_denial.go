@@ -48,6 +48,6 @@ func (r *Request) SoftDenial(err error) *Response {
 		stream = enc.Encode(stream, &e)
 	}
 	out.asStream(r.Client.ContentType())
-	out.Events = &eventStream{reader: &replay{{Raw: stream, Data: stream}}, tap: out.Tap, fail: clientError}
+	out.Events = replayBytes(stream)
 	return out
 }

@@ -1,10 +1,6 @@
 package pipeline
 
-import (
-	"context"
-
-	"modelgate/internal/format/sse"
-)
+import "context"
 
 // Stage adds one concern to the handling of admitted requests. Wrap is called
 // once, when the gateway starts. It returns a handler that does the stage's
@@ -36,21 +32,4 @@ type Routing struct{}
 // Handle calls the request's tree.
 func (Routing) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
 	return r.Routing.Handle(ctx, r, t)
-}
-
-// Stream is a stream of events, pulled by its reader. It is not safe for
-// concurrent use.
-type Stream interface {
-	// Next returns the next event, valid until the following call. It returns
-	// io.EOF after a clean end and an *apierr.Error if the stream broke.
-	Next() (sse.Event, error)
-	// More reports whether another event is available without waiting.
-	More() bool
-	// Comments returns the comments that preceded the first event, which are
-	// sent to the client first.
-	Comments() []byte
-	// Pause stops the idle timeout while the client reads slowly; Resume
-	// continues it.
-	Pause()
-	Resume()
 }

@@ -18,8 +18,11 @@ const extension = 256
 // streamMeter counts what a stream uses of limits that end responses, and ends it
 // when nothing is left; see docs/limits.md.
 type streamMeter struct {
+	Stream
 	res    *Response
+	memory *streamMemory        // counts what cutter keeps; nil for a translated stream
 	cutter dialect.StreamCutter // nil for a translated stream
+	ahead  []sse.Event          // arrived before the stream began and was ended
 	ended  bool                 // the client has the end
 }
 
@@ -31,11 +34,11 @@ func (a *Attempt) endsEarly() bool {
 }
 
 // newMeter returns a meter for the stream, nil if no limit may have to end it.
-func (r *Response) newMeter() *streamMeter {
+func (r *Response) newMeter(memory *streamMemory) *streamMeter {
 	if !r.account.stops {
 		return nil
 	}
-	m := &streamMeter{res: r}
+	m := &streamMeter{res: r, memory: memory}
 	if t := r.translation; t != nil {
 		t.metered = true
 		return m
@@ -45,27 +48,50 @@ func (r *Response) newMeter() *streamMeter {
 	return m
 }
 
+// Next implements [Stream]. If a limit ends the stream, the last event has the end.
+func (m *streamMeter) Next() (sse.Event, error) {
+	if len(m.ahead) > 0 {
+		e := m.ahead[0]
+		m.ahead = m.ahead[1:]
+		return e, nil
+	}
+	if m.res.Cut() {
+		return m.end()
+	}
+	e, err := m.Stream.Next()
+	if err == nil {
+		err = m.count(e)
+	}
+	return e, err
+}
+
+// More implements [Stream].
+func (m *streamMeter) More() bool {
+	if m.res.Cut() {
+		return len(m.ahead) > 0 || !m.ended
+	}
+	return m.Stream.More()
+}
+
 // countUnsent counts an event that precedes the first one for the client. It
-// reports whether the stream ends.
-func (s *eventStream) countUnsent(e sse.Event) (cut bool, err error) {
-	if s.meter == nil || e.Data != nil {
+// reports whether the stream ends. A nil meter counts nothing.
+func (m *streamMeter) countUnsent(e sse.Event) (cut bool, err error) {
+	if m == nil || e.Data != nil {
 		return false, nil
 	}
-	err = s.meter.count(s, e)
-	return s.meter.res.Cut(), err
+	err = m.count(e)
+	return m.res.Cut(), err
 }
 
 // count counts an event that the client gets. If the limits have nothing left, it
 // closes the connection to the provider and settles the attempt.
-func (m *streamMeter) count(s *eventStream, e sse.Event) error {
+func (m *streamMeter) count(e sse.Event) error {
 	if m.cutter != nil && len(e.Data) > 0 {
-		if kept, ok := s.reader.(*streamMemory); ok {
-			if err := kept.grow(0, m.cutter.Read(e)); err != nil {
-				return err
-			}
+		if err := m.memory.grow(0, m.cutter.Read(e)); err != nil {
+			return err
 		}
 	}
-	if seen := s.tap.Info(); seen.Finished || seen.Terminated || seen.Failed != "" {
+	if seen := m.res.Tap.Info(); seen.Finished || seen.Terminated || seen.Failed != "" {
 		return nil
 	}
 	u := m.res.usageSoFar()
@@ -78,7 +104,7 @@ func (m *streamMeter) count(s *eventStream, e sse.Event) error {
 }
 
 // end returns the events that end the stream, and then io.EOF.
-func (m *streamMeter) end(s *eventStream) (sse.Event, error) {
+func (m *streamMeter) end() (sse.Event, error) {
 	if m.ended {
 		return sse.Event{}, io.EOF
 	}

@@ -63,11 +63,21 @@ func (a *Attempt) dropsOptions(list []jsonedit.Edit) bool {
 // requested usage: the chunk with the usage, and the member usage of other
 // chunks.
 type usageHider struct {
+	Stream
 	doc jsonedit.Doc
 	buf []byte // reused
 }
 
 const usageKey = `usage"`
+
+// Next implements [Stream].
+func (h *usageHider) Next() (sse.Event, error) {
+	e, err := h.Stream.Next()
+	if err == nil {
+		e = h.hide(e)
+	}
+	return e, err
+}
 
 // hide returns the event as it would be without the request for usage; an event
 // that would not exist becomes empty. The result is valid until the next call.

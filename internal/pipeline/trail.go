@@ -53,8 +53,8 @@ type Trail struct {
 
 	hasFallback bool // a fallback has more targets
 	moreFollows bool // a failed attempt may be followed by another
-	// continuation is who may continue a broken stream; nil if nobody may.
-	continuation *continuationOffer
+	// continuer continues broken streams; nil if nobody may.
+	continuer continuer
 	// onlyBranch is closed when no other branch of the races around this work is
 	// in progress or may start. Nil outside of races.
 	onlyBranch <-chan struct{}

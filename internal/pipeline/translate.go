@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/model/llm"
@@ -114,19 +115,11 @@ type translation struct {
 	// comment holds those that it has not received.
 	forwards bool
 	comment  []byte
-
-	// parted makes Next return one frame at a time, as continuing a broken
-	// stream requires; queue holds the remaining frames of the last step.
-	parted bool
-	queue  []sse.Event
 }
 
 // More reports whether a frame for the client is available without waiting. Not
 // every frame of the provider produces one, so it reads the available ones.
 func (t *translation) More() bool {
-	if t.parted {
-		return len(t.queue) > 0
-	}
 	for !t.metered && len(t.early) == 0 && len(t.comment) == 0 && t.err == nil && t.src.More() {
 		t.early, t.err = t.step(t.early)
 	}
@@ -135,7 +128,7 @@ func (t *translation) More() bool {
 
 // Next returns one or more frames for the client in one event.
 func (t *translation) Next() (sse.Event, error) {
-	for len(t.queue) == 0 {
+	for {
 		t.out, t.early = t.early, t.out[:0]
 		if err := t.err; len(t.out) == 0 && err != nil {
 			t.err = nil
@@ -154,16 +147,11 @@ func (t *translation) Next() (sse.Event, error) {
 			return sse.Event{Raw: comment}, nil
 		case t.metered && len(t.out) == 0:
 			return sse.Event{}, nil
-		case t.parted:
-			t.queue = split(t.out)
 		case len(t.out) > 0:
 			t.begun = true
 			return sse.Event{Raw: t.out, Data: t.out}, nil
 		}
 	}
-	e := t.queue[0]
-	t.queue = t.queue[1:]
-	return e, nil
 }
 
 // step appends the frames for one frame of the provider, or for its end.
@@ -184,7 +172,7 @@ func (t *translation) step(out []byte) ([]byte, error) {
 	case err != nil:
 		return out, err
 	case e.Data == nil:
-		if t.forwards && !t.begun && !t.parted && bytes.HasPrefix(e.Raw, []byte(":")) {
+		if t.forwards && !t.begun && bytes.HasPrefix(e.Raw, []byte(":")) {
 			t.comment = append(t.comment, e.Raw...)
 		}
 		return out, nil
@@ -283,8 +271,9 @@ func (t *translation) cut(dst []byte, u llm.Usage) []byte {
 	return t.encodeEvent(dst, &llm.Event{Kind: llm.EventEnd})
 }
 
-// broken appends the frames for a stream that broke off.
-func (t *translation) broken(dst []byte, fault *llm.ProviderError) []byte {
+// Fail appends the frames for a stream that broke off.
+func (t *translation) Fail(dst []byte, _ dialect.ClientDialect, e *apierr.Error) []byte {
+	fault := &llm.ProviderError{Gateway: true, Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message}
 	return t.enc.Encode(dst, &llm.Event{Kind: llm.EventError, Fault: fault})
 }
 
@@ -338,22 +327,6 @@ func eachText(r *llm.Response, f func(text string)) {
 		}
 	}
 }
-
-// replay is a stream of given events.
-type replay []sse.Event
-
-// Next implements frames.
-func (r *replay) Next() (sse.Event, error) {
-	if len(*r) == 0 {
-		return sse.Event{}, io.EOF
-	}
-	e := (*r)[0]
-	*r = (*r)[1:]
-	return e, nil
-}
-
-// More implements frames.
-func (r *replay) More() bool { return len(*r) > 0 }
 
 // setBytes replaces the provider's body with b.
 func (r *Response) setBytes(b []byte) {

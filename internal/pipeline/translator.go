@@ -137,7 +137,7 @@ func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) erro
 		stream = enc.Encode(stream, &e)
 	}
 	out.asStream(c.client.ContentType())
-	out.Events = &eventStream{reader: &replay{{Raw: stream, Data: stream}}, tap: tap, watch: out.watch}
+	out.Events, out.Joined = replayBytes(stream), true
 	return nil
 }
 
@@ -160,9 +160,10 @@ func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) erro
 	if c.learns {
 		t.learn = a.learnThinking
 	}
-	out.Tap, out.translation = t, t
+	out.Tap, out.translation, out.Joined = t, t, true
 	out.asStream(c.client.ContentType())
-	return a.primeStream(out, t, new(eventStream))
+	s := &targetStream{attempt: a, res: out, reader: t, tap: t}
+	return s.open(s, nil)
 }
 
 // responseTarget returns the target for encoding responses.
