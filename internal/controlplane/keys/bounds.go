@@ -27,6 +27,9 @@ type bounds struct {
 
 // boundsOf returns the caller's bounds for k.
 func boundsOf(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key) (*bounds, error) {
+	if c.Restores() {
+		return nil, nil
+	}
 	if c.IsPerson() {
 		return personBounds(ctx, c, q, k.Workspace)
 	}
@@ -114,9 +117,8 @@ func object(k store.Key) limits.Object {
 	return limits.Object{BudgetRef: ref(k), Workspace: k.Workspace, User: k.UserID}
 }
 
-// Limits returns the limits of k for [limits.Change]. It is exported for callers that
-// store keys without a route.
-func Limits(k *store.Key) (limits.Fields, error) {
+// limitFields returns the limits of k for [limits.Change].
+func limitFields(k *store.Key) (limits.Fields, error) {
 	d, err := readDefaults(k.Defaults)
 	if err != nil {
 		return nil, err

@@ -71,13 +71,13 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 	if err := b.RateLimits.CheckKey("rate_limits"); err != nil {
 		return nil, err
 	}
-	if err := CheckAlertEmails(b.AlertEmails); err != nil {
+	if err := checkAlertEmails(b.AlertEmails); err != nil {
 		return nil, err
 	}
 	if k.UsageLimits, err = usage(b.UsageLimits, nil, c.Now); err != nil {
 		return nil, err
 	}
-	if err = setRotation(&k, b.Rotation, c.Now); err != nil {
+	if err = setRotation(&k, b.Rotation, c); err != nil {
 		return nil, err
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error { return insert(ctx, c, tx, k, in) })
@@ -90,7 +90,7 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 // place sets the workspace and the user of the key.
 func place(ctx context.Context, c *route.Caller, k *store.Key, in *createInput) error {
 	b := &in.Body
-	if err := checkOrganisation(ctx, c, b.Organisation); err != nil {
+	if err := c.CheckOrganisation(ctx, b.Organisation); err != nil {
 		return err
 	}
 	if k.Type != access.WorkspaceUser && b.User != "" {
@@ -121,17 +121,6 @@ func place(ctx context.Context, c *route.Caller, k *store.Key, in *createInput) 
 		return setOwner(ctx, c, p, k, b.User)
 	}
 	return nil
-}
-
-func checkOrganisation(ctx context.Context, c *route.Caller, ref string) error {
-	if ref == "" || ref == c.Organisation {
-		return nil
-	}
-	o, err := c.DB().Organisation(ctx, c.Organisation)
-	if err == nil && o.Slug != ref {
-		err = route.Missing("organisation_id", "organisation", ref)
-	}
-	return err
 }
 
 // setOwner assigns the key to the user that the request names, or to the user who sends
@@ -166,7 +155,7 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 			return err
 		}
 	}
-	if k.ExpiresAt, err = expiry(in.Body.ExpiresAt, rules, c.Now); err != nil {
+	if k.ExpiresAt, err = expiry(in.Body.ExpiresAt, rules, c); err != nil {
 		return err
 	}
 	b, err := boundsOf(ctx, c, tx.Queries, &k)
@@ -201,7 +190,7 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 // noteLimits records who set the limits named in a request for a new key. Limits that
 // follow from rules or from the key's maker have no setter.
 func noteLimits(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key, in *createInput) error {
-	set, err := Limits(k)
+	set, err := limitFields(k)
 	if err != nil {
 		return err
 	}

@@ -136,22 +136,22 @@ func userKeyRules(ctx context.Context, q store.Queries, organisation, workspace 
 
 // expiry returns when a key expires; asked is nil if the request does not set it. Rules
 // limit the lifetime and are empty for service keys.
-func expiry(asked *string, rules store.UserKeyPolicy, now time.Time) (time.Time, error) {
+func expiry(asked *string, rules store.UserKeyPolicy, c *route.Caller) (time.Time, error) {
 	var end time.Time
 	if asked != nil {
 		at, err := time.Parse(time.RFC3339, *asked)
-		if err != nil || !at.After(now) || at.Year() > 9999 {
+		if err != nil || !at.After(c.Now) && !c.Restores() || at.Year() > 9999 {
 			return end, route.Invalid("expires_at", "must be a future time in ISO 8601 format")
 		}
 		end = at.UTC().Truncate(time.Millisecond)
 	}
 	if end.IsZero() && rules.TTL != nil && *rules.TTL > 0 {
-		end = now.Add(time.Duration(*rules.TTL) * time.Second)
+		end = c.Now.Add(time.Duration(*rules.TTL) * time.Second)
 	}
 	if rules.MaxTTL == nil || *rules.MaxTTL <= 0 {
 		return end, nil
 	}
-	latest := now.Add(time.Duration(*rules.MaxTTL) * time.Second)
+	latest := c.Now.Add(time.Duration(*rules.MaxTTL) * time.Second)
 	switch {
 	case asked == nil && (end.IsZero() || end.After(latest)):
 		return latest, nil
@@ -177,9 +177,9 @@ func usage(in *limits.BudgetInput, old json.RawMessage, now time.Time) (json.Raw
 	return u.JSON(), nil
 }
 
-// CheckAlertEmails returns an error for an address that could not be one of an account,
+// checkAlertEmails returns an error for an address that could not be one of an account,
 // because it looks like another's or is none.
-func CheckAlertEmails(list []string) error {
+func checkAlertEmails(list []string) error {
 	for i, text := range list {
 		if _, err := access.ParseEmail(text); err != nil {
 			return route.Invalid(fmt.Sprintf("alert_emails[%d]", i), "%v", err)

@@ -247,6 +247,12 @@ type removeInput struct {
 	Keep bool `query:"keep_made" doc:"Keeps keys that this key created; by default they are revoked with it"`
 }
 
+// Revoke revokes the key with an id.
+func Revoke(ctx context.Context, c *route.Caller, id string) error {
+	_, err := remove(ctx, c, &removeInput{Named: Named{Key: id}})
+	return err
+}
+
 func remove(ctx context.Context, c *route.Caller, in *removeInput) (*route.Empty, error) {
 	return change(ctx, c, in.Named, "delete", func(tx *store.Tx, k *store.Key) error {
 		revoke(k)
@@ -320,7 +326,7 @@ func checkProtected(c *route.Caller, k *store.Key) error {
 // checkLimits returns an error if the caller may not make a change of limits, and
 // otherwise records who made it.
 func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Key) error {
-	of, err := limits.Compare(store.KeyBudget, after.ID, before, after, Limits)
+	of, err := limits.Compare(store.KeyBudget, after.ID, before, after, limitFields)
 	if err != nil {
 		return err
 	}

@@ -124,6 +124,9 @@ func (p *person) canGrant(k *store.Key, s access.Scope) bool {
 // granted parses the scopes of a request for k and returns an error for a scope that
 // the caller may not grant. Scopes that k already has may stay.
 func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key, words []string) ([]access.Scope, error) {
+	if c.Restores() {
+		return restored(k, words)
+	}
 	p, err := personOf(ctx, c, q)
 	if err != nil {
 		return nil, err
@@ -155,6 +158,19 @@ func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key
 		return nil, err
 	}
 	return list, checkRank(ctx, c, q, k, added)
+}
+
+// restored parses the scopes of a key that a file describes, which may have scopes
+// that no request can grant.
+func restored(k *store.Key, words []string) ([]access.Scope, error) {
+	list := make([]access.Scope, len(words))
+	for i, word := range words {
+		list[i] = access.Scope(word)
+		if err := list[i].CheckHolder(k.Type); err != nil && list[i] != access.ScopeInstallation {
+			return nil, apierr.New(apierr.Invalid, "%v", err).WithParam("scopes")
+		}
+	}
+	return list, nil
 }
 
 // checkMakers returns an error if a scope would have no effect because a key that

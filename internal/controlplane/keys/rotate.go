@@ -36,7 +36,7 @@ type policy struct {
 }
 
 // rotation returns the stored form of in, nil for no policy.
-func rotation(in *RotationInput, now time.Time) (json.RawMessage, error) {
+func rotation(in *RotationInput, c *route.Caller) (json.RawMessage, error) {
 	if in == nil {
 		return nil, nil
 	}
@@ -52,7 +52,7 @@ func rotation(in *RotationInput, now time.Time) (json.RawMessage, error) {
 	}
 	if in.NextAt != nil {
 		at, err := time.Parse(time.RFC3339, *in.NextAt)
-		if err != nil || !at.After(now) {
+		if err != nil || !at.After(c.Now) && !c.Restores() {
 			return nil, route.Invalid("rotation_policy.next_rotation_at", "must be a future time in ISO 8601 format")
 		}
 		p.NextAt = at.UTC().Truncate(time.Millisecond)
@@ -65,14 +65,14 @@ func rotation(in *RotationInput, now time.Time) (json.RawMessage, error) {
 		p.TransitionMS = *in.TransitionMS
 	}
 	if p.NextAt.IsZero() {
-		p.NextAt = p.next(now)
+		p.NextAt = p.next(c.Now)
 	}
 	return json.Marshal(p)
 }
 
 // setRotation sets the rotation policy of k; nil removes it.
-func setRotation(k *store.Key, in *RotationInput, now time.Time) (err error) {
-	if k.RotationPolicy, err = rotation(in, now); err != nil {
+func setRotation(k *store.Key, in *RotationInput, c *route.Caller) (err error) {
+	if k.RotationPolicy, err = rotation(in, c); err != nil {
 		return err
 	}
 	return due(k)
@@ -87,14 +87,6 @@ func due(k *store.Key) error {
 	}
 	return err
 }
-
-// Policy returns the stored form of a rotation policy. It is for callers that store
-// keys without a route.
-func Policy(in *RotationInput, now time.Time) (json.RawMessage, error) { return rotation(in, now) }
-
-// Due sets when the secret of k is due for rotation. Like Policy, it is for callers
-// that store keys without a route.
-func Due(k *store.Key) error { return due(k) }
 
 // next returns when rotation is due after a rotation at now, zero for never.
 func (p policy) next(now time.Time) time.Time {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"modelgate/internal/base/egress"
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
@@ -12,10 +13,11 @@ import (
 
 type updateInput struct {
 	Named
-	Body updateBody
+	Body UpdateBody
 }
 
-type updateBody struct {
+// UpdateBody has the fields of a key that requests can change.
+type UpdateBody struct {
 	Name         route.Optional[string]             `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Description  route.Optional[string]             `json:"description,omitempty" maxLength:"1024"`
 	Scopes       []string                           `json:"scopes,omitempty" minItems:"1" maxItems:"300" maxLength:"100"`
@@ -37,7 +39,7 @@ type updateBody struct {
 
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
 	b := &in.Body
-	if err := checkOrganisation(ctx, c, b.Organisation); err != nil {
+	if err := c.CheckOrganisation(ctx, b.Organisation); err != nil {
 		return nil, err
 	}
 	if in.Workspace == "" {
@@ -48,25 +50,50 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 			return nil, err
 		}
 	}
-	return change(ctx, c, in.Named, "update", func(tx *store.Tx, k *store.Key) error {
-		if b.Name.Null {
-			return route.Invalid("name", "cannot be cleared")
+	return change(ctx, c, in.Named, "update", func(tx *store.Tx, k *store.Key) error { return b.apply(ctx, c, tx, k) })
+}
+
+// Put stores k, which a file describes, instead of before; nil is a new key. The caller sets
+// what no request can: the type, the place and the hash of the secret. Everything else is
+// in b.
+func Put(ctx context.Context, c *route.Caller, before *store.Key, k store.Key, b *UpdateBody) error {
+	return c.Change(ctx, func(tx *store.Tx) error {
+		if err := b.apply(ctx, c, tx, &k); err != nil {
+			return err
 		}
-		if b.Status != "" {
-			k.Disabled = b.Status == store.KeyDisabled
+		write := tx.UpdateKey
+		if k.UpdatedAt = c.NextUpdateTime(k.UpdatedAt); before == nil {
+			write, k.ID, k.CreatedAt = tx.CreateKey, c.NewID(), c.Now
 		}
-		k.Name, k.Description = b.Name.Or(k.Name), b.Description.Or(k.Description)
-		for _, step := range []func(context.Context, *route.Caller, *store.Tx, *store.Key) error{b.changePermissions, b.changeLimits, b.changeLifetime} {
-			if err := step(ctx, c, tx, k); err != nil {
-				return err
-			}
+		if err := write(ctx, k); err != nil {
+			return err
 		}
-		return nil
+		if err := checkLimits(ctx, c, tx, before, &k); err != nil {
+			return err
+		}
+		return budgets.Refresh(ctx, tx, store.KeyBudget, k.ID)
 	})
 }
 
+// apply changes the fields of k that are set in b.
+func (b *UpdateBody) apply(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) error {
+	if b.Name.Null {
+		return route.Invalid("name", "cannot be cleared")
+	}
+	if b.Status != "" {
+		k.Disabled = b.Status == store.KeyDisabled
+	}
+	k.Name, k.Description = b.Name.Or(k.Name), b.Description.Or(k.Description)
+	for _, step := range []func(context.Context, *route.Caller, *store.Tx, *store.Key) error{b.changePermissions, b.changeLimits, b.changeLifetime} {
+		if err := step(ctx, c, tx, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // changePermissions changes the scopes and defaults of the key.
-func (b *updateBody) changePermissions(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
+func (b *UpdateBody) changePermissions(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
 	if b.Scopes != nil {
 		if k.Scopes, err = granted(ctx, c, tx.Queries, k, b.Scopes); err != nil {
 			return err
@@ -94,7 +121,7 @@ func (b *updateBody) changePermissions(ctx context.Context, c *route.Caller, tx 
 	return setAddresses(k, d.AllowedAddresses)
 }
 
-func (b *updateBody) changeDefaults(ctx context.Context, tx *store.Tx, k *store.Key) (err error) {
+func (b *UpdateBody) changeDefaults(ctx context.Context, tx *store.Tx, k *store.Key) (err error) {
 	var in *DefaultsInput
 	if !b.Defaults.Null {
 		in = &b.Defaults.Value
@@ -105,7 +132,7 @@ func (b *updateBody) changeDefaults(ctx context.Context, tx *store.Tx, k *store.
 
 // changeLimits changes the limits of the key. Raising, removing or resetting a budget
 // reactivates an exhausted key; the next count marks it again if it is still over.
-func (b *updateBody) changeLimits(_ context.Context, c *route.Caller, _ *store.Tx, k *store.Key) (err error) {
+func (b *UpdateBody) changeLimits(_ context.Context, c *route.Caller, _ *store.Tx, k *store.Key) (err error) {
 	if b.RateLimits.Set {
 		if err := b.RateLimits.Value.CheckKey("rate_limits"); err != nil {
 			return err
@@ -140,9 +167,9 @@ func (b *updateBody) changeLimits(_ context.Context, c *route.Caller, _ *store.T
 }
 
 // changeLifetime changes the expiry, the rotation and the alert addresses of the key.
-func (b *updateBody) changeLifetime(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
+func (b *UpdateBody) changeLifetime(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
 	if b.AlertEmails.Set {
-		if err := CheckAlertEmails(b.AlertEmails.Value); err != nil {
+		if err := checkAlertEmails(b.AlertEmails.Value); err != nil {
 			return err
 		}
 		k.AlertEmails = emails(b.AlertEmails.Value)
@@ -152,7 +179,7 @@ func (b *updateBody) changeLifetime(ctx context.Context, c *route.Caller, tx *st
 		if !b.Rotation.Null {
 			in = &b.Rotation.Value
 		}
-		if err = setRotation(k, in, c.Now); err != nil {
+		if err = setRotation(k, in, c); err != nil {
 			return err
 		}
 	}
@@ -160,7 +187,7 @@ func (b *updateBody) changeLifetime(ctx context.Context, c *route.Caller, tx *st
 		return nil
 	}
 	var rules store.UserKeyPolicy
-	if k.Type == access.WorkspaceUser {
+	if k.Type == access.WorkspaceUser && !c.Restores() {
 		if rules, err = userKeyRules(ctx, tx.Queries, k.Organisation, k.Workspace); err != nil {
 			return err
 		}
@@ -169,10 +196,10 @@ func (b *updateBody) changeLifetime(ctx context.Context, c *route.Caller, tx *st
 	if !b.ExpiresAt.Null {
 		asked = &b.ExpiresAt.Value
 	}
-	if k.ExpiresAt, err = expiry(asked, rules, c.Now); err != nil {
+	if k.ExpiresAt, err = expiry(asked, rules, c); err != nil {
 		return err
 	}
-	if k.Status == store.KeyExpired {
+	if k.Status == store.KeyExpired && (k.ExpiresAt.IsZero() || k.ExpiresAt.After(c.Now)) {
 		k.Status = store.KeyActive
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -131,17 +130,6 @@ func (p *plan) checkOrganisation(o settings.Object, said *store.OrganisationSett
 	checked, err := said.JWT.Checked("jwt", p.CheckHost)
 	said.JWT = &checked
 	return err
-}
-
-// checkMetadata checks the metadata that a key adds to requests.
-func checkMetadata(metadata map[string]string) error {
-	const most = 128
-	for name, value := range metadata {
-		if name == "" || utf8.RuneCountInString(name) > most || utf8.RuneCountInString(value) > most {
-			return fmt.Errorf("metadata must have names of 1 to %d characters and values of at most %d", most, most)
-		}
-	}
-	return nil
 }
 
 // authSettings returns the addresses of a deployment in stored form.

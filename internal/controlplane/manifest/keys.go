@@ -2,13 +2,14 @@ package manifest
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"time"
 
-	"modelgate/api"
 	"modelgate/internal/controlplane/keys"
 	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -26,19 +27,18 @@ var keyKind = kind[settings.Key, store.Key]{
 	},
 	read: (*reader).key, put: (*plan).key,
 	drop: func(p *plan, row store.Key) step {
-		row.Status, row.PreviousHash, row.UpdatedAt = store.KeyRevoked, nil, p.now
-		return save(row, &row, nil, (*store.Tx).UpdateKey)
+		return p.call("", func(ctx context.Context, c *route.Caller) error { return keys.Revoke(ctx, c, row.ID) })
 	},
 }
 
-func (p *plan) key(path string, want *settings.Key, old *store.Key, _ []string) (step, error) {
+func (p *plan) key(path string, want *settings.Key, old *store.Key, changed []string) (step, error) {
 	switch {
 	case old != nil && old.Status == store.KeyRevoked:
 		return nil, p.file.ErrorAt(path+".sha256", errors.New("this key was revoked and cannot be restored by a file; remove it"))
 	case old == nil && p.names.former[want.SHA256]:
 		return nil, p.file.ErrorAt(path+".sha256", errors.New("this key was rotated since the export; export the state again"))
 	}
-	row := rowOr(old, store.Key{ID: newID(), Organisation: p.state.organisation.ID, Status: store.KeyActive, CreationMode: "auto", CreatedAt: p.now})
+	row := rowOr(old, store.Key{Organisation: p.state.organisation.ID, Type: access.KeyType(want.Type), Status: store.KeyActive, CreationMode: "auto"})
 	var err error
 	if row.Hash, err = access.ParseHash(want.SHA256); err != nil {
 		return nil, err
@@ -46,33 +46,41 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key, _ []string) 
 	if err := p.keyPlace(path, want, &row); err != nil {
 		return nil, err
 	}
-	if err := checkMetadata(want.Metadata); err != nil {
-		return nil, err
+	row.Mask, row.Providers, row.Disabled = want.Mask, want.Providers, want.Disabled
+	body := keyBody(want)
+	// An unchanged policy continues: its next rotation is not in the file.
+	body.Rotation.Set = old == nil || has(changed, "rotation_policy")
+	return p.call(path, func(ctx context.Context, c *route.Caller) error { return keys.Put(ctx, c, old, row, body) }), nil
+}
+
+// keyBody returns a key of the file in the form of a request.
+func keyBody(want *settings.Key) *keys.UpdateBody {
+	override := !want.ConfigFixed
+	return &keys.UpdateBody{
+		Name: route.Set(want.Name), Description: route.Set(want.Description), Scopes: want.Scopes,
+		RateLimits: route.Set(limits.Rates(want.RateLimits)), UsageLimits: route.SetOrNull(input(want.UsageLimits)),
+		Defaults: route.Set(keys.DefaultsInput{
+			Metadata: want.Metadata, Config: &want.Config, AllowOverride: &override, ResponseModel: &want.ResponseModel, Logging: &want.Logging,
+		}),
+		AlertEmails: route.Set(want.AlertEmails), ExpiresAt: route.SetOrNull(optional(want.ExpiresAt)), Rotation: route.SetOrNull(rotationInput(want.RotationPolicy)),
+		Egress: route.SetOrNull(want.Egress), AllowedAddresses: route.Set(want.Addresses),
 	}
-	row.Name, row.Description, row.Mask, row.Providers, row.Disabled, row.UpdatedAt = want.Name, want.Description, want.Mask, want.Providers, want.Disabled, p.now
-	if row.ExpiresAt = parsed(want.ExpiresAt); row.Status == store.KeyExpired && (row.ExpiresAt.IsZero() || p.now.Before(row.ExpiresAt)) {
-		row.Status = store.KeyActive
+}
+
+// optional returns a value of the file in the form of a request, nil for none.
+func optional[T comparable](v T) *T {
+	var none T
+	if v == none {
+		return nil
 	}
-	row.Scopes = nil
-	for _, word := range want.Scopes {
-		s := access.Scope(word)
-		if err := s.CheckHolder(row.Type); err != nil && s != access.ScopeInstallation {
-			return nil, p.file.ErrorAt(path+".scopes", err)
-		}
-		row.Scopes = append(row.Scopes, s)
+	return &v
+}
+
+func rotationInput(want *settings.Rotation) *keys.RotationInput {
+	if want == nil {
+		return nil
 	}
-	if row.Scopes == nil {
-		row.Scopes = []access.Scope{}
-	}
-	row.Defaults = text(store.KeyDefaults{Metadata: want.Metadata, Config: want.Config, ConfigFixed: want.ConfigFixed, Logging: want.Logging, ResponseModel: api.ResponseModel(want.ResponseModel), AllowedAddresses: want.Addresses, Egress: want.Egress.Strict()})
-	if err := p.keyLimits(want, &row); err != nil {
-		return nil, err
-	}
-	of, err := limits.Compare(store.KeyBudget, row.ID, old, &row, keys.Limits)
-	if err != nil {
-		return nil, err
-	}
-	return saveLimited(save(row, old, (*store.Tx).CreateKey, (*store.Tx).UpdateKey), of), nil
+	return &keys.RotationInput{Period: optional(want.Period), PeriodDays: optional(want.PeriodDays), NextAt: optional(want.NextAt), TransitionMS: &want.TransitionMS}
 }
 
 // operator is the setter of limits that come from a file.
@@ -80,10 +88,9 @@ var operator = store.LimitSetter{Rank: access.RankOrganisation, By: actor}
 
 // keyPlace sets the owner of a key.
 func (p *plan) keyPlace(path string, want *settings.Key, row *store.Key) (err error) {
-	if row.Type != "" && string(row.Type) != want.Type {
+	if string(row.Type) != want.Type {
 		return p.file.ErrorAt(path+".type", errors.New("the type of a key cannot be changed"))
 	}
-	row.Type = access.KeyType(want.Type)
 	if (row.Type == access.OrganisationService) != (want.Workspace == "") {
 		return p.file.ErrorAt(path+".workspace", errors.New("an organisation key must not have a workspace; any other key must have one"))
 	}
@@ -103,59 +110,6 @@ func (p *plan) keyPlace(path string, want *settings.Key, row *store.Key) (err er
 		return p.checkConfig(path+".config", want.Workspace, want.Config)
 	}
 	return nil
-}
-
-func (p *plan) keyLimits(want *settings.Key, row *store.Key) (err error) {
-	relieved, err := p.budget(want.UsageLimits, &row.UsageLimits)
-	if err != nil {
-		return err
-	}
-	if row.Status == store.KeyExhausted && relieved {
-		row.Status = store.KeyActive
-	}
-	list := limits.Rates(want.RateLimits)
-	if err := list.CheckKey("rate_limits"); err != nil {
-		return err
-	}
-	if err := keys.CheckAlertEmails(want.AlertEmails); err != nil {
-		return err
-	}
-	row.RateLimits, row.AlertEmails = list.JSON(), text(append([]string{}, want.AlertEmails...))
-	if row.RotationPolicy, err = p.policy(want.RotationPolicy, row.RotationPolicy); err != nil {
-		return err
-	}
-	return keys.Due(row)
-}
-
-// policy returns the stored form of a rotation policy. An unchanged policy continues; a
-// policy for a single time may lie in the past.
-func (p *plan) policy(want *settings.Rotation, old json.RawMessage) (json.RawMessage, error) {
-	if want == nil {
-		return nil, nil
-	}
-	var before settings.Key
-	if old != nil {
-		if err := rotation(old, &before); err != nil {
-			return nil, err
-		}
-	}
-	if b := before.RotationPolicy; b != nil && *b == *want {
-		return old, nil
-	}
-	if want.NextAt != "" && want.Period == "" && want.PeriodDays == 0 {
-		return text(want), nil
-	}
-	in := &keys.RotationInput{TransitionMS: &want.TransitionMS}
-	if want.Period != "" {
-		in.Period = &want.Period
-	}
-	if want.PeriodDays != 0 {
-		in.PeriodDays = &want.PeriodDays
-	}
-	if want.NextAt != "" {
-		in.NextAt = &want.NextAt
-	}
-	return keys.Policy(in, p.now)
 }
 
 // moment formats a time as responses do; zero is empty.

@@ -205,13 +205,21 @@ func (p *plan) fault(path string, err error) error {
 		return e
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
-		if problem, ok := strings.CutPrefix(e.Message, e.Param+" "); ok && strings.Contains(e.Param, "_limits") {
-			return p.file.ErrorAt(path+"."+e.Param, errors.New(problem))
+		field, known := requestFields[e.Param]
+		if problem, ok := strings.CutPrefix(e.Message, e.Param+" "); ok && (known || strings.Contains(e.Param, "_limits")) {
+			return p.file.ErrorAt(path+"."+cmp.Or(field, e.Param), errors.New(problem))
+		}
+		if known {
+			return p.file.ErrorAt(path+"."+field, errors.New(e.Message))
 		}
 		return p.file.ErrorAt(path, errors.New(e.Message))
 	}
 	return p.file.ErrorAt(path, err)
 }
+
+// requestFields are the fields of entries by their names in requests, if those differ or
+// if errors name them.
+var requestFields = map[string]string{"defaults.metadata": "metadata", "scopes": "scopes"}
 
 // missing returns the error for a reference to an object that does not exist.
 func (p *plan) missing(path, what, name string) error {

@@ -176,14 +176,10 @@ func input(u *settings.Usage) *limits.BudgetInput {
 	if u == nil {
 		return nil
 	}
-	in := &limits.BudgetInput{Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, TimeZone: u.TimeZone, OnBudgetEnd: u.OnBudgetEnd}
-	if u.PeriodicReset != "" {
-		in.PeriodicReset = &u.PeriodicReset
+	return &limits.BudgetInput{
+		Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, TimeZone: u.TimeZone, OnBudgetEnd: u.OnBudgetEnd,
+		PeriodicReset: optional(u.PeriodicReset), PeriodicResetDays: optional(u.PeriodicResetDays),
 	}
-	if u.PeriodicResetDays != 0 {
-		in.PeriodicResetDays = &u.PeriodicResetDays
-	}
-	return in
 }
 
 // limit returns the stored form of rate limits, except a key's. Field is for errors.

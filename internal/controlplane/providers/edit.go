@@ -25,9 +25,6 @@ type edit struct {
 	entry *Input // nil for a request
 }
 
-// setField returns a field that is set in the request.
-func setField[T any](v T) route.Optional[T] { return route.Optional[T]{Set: true, Value: v} }
-
 func (e *edit) apply(row *store.Provider, c *route.Caller) error {
 	row.Name, row.Note, row.Tags = e.Name.Or(row.Name), e.Note.Or(row.Note), e.Tags.Or(row.Tags)
 	if e.entry != nil {

@@ -56,14 +56,10 @@ type Input struct {
 // edit returns the changes that make a provider what in describes.
 func (in *Input) edit() edit {
 	b := &in.Body
-	e := edit{
-		Name: setField(b.Name), Note: setField(b.Note), UsageLimits: route.Optional[limits.BudgetInput]{Set: true, Null: true},
-		RateLimits: setField(b.RateLimits), ExpiresAt: setField(b.ExpiresAt), Tags: setField(b.Tags),
+	return edit{
+		Name: route.Set(b.Name), Note: route.Set(b.Note), UsageLimits: route.SetOrNull(b.UsageLimits), RateLimits: route.Set(b.RateLimits),
+		ExpiresAt: route.Set(b.ExpiresAt), Tags: route.Set(b.Tags),
 	}
-	if b.UsageLimits != nil {
-		e.UsageLimits = setField(*b.UsageLimits)
-	}
-	return e
 }
 
 // changedResponse is the response to creating or changing a provider.

@@ -32,6 +32,17 @@ func (m *Optional[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &m.Value)
 }
 
+// Set returns a field that is set to v.
+func Set[T any](v T) Optional[T] { return Optional[T]{Set: true, Value: v} }
+
+// SetOrNull returns a field that is set to what v points to, or to null if v is nil.
+func SetOrNull[T any](v *T) Optional[T] {
+	if v == nil {
+		return Optional[T]{Set: true, Null: true}
+	}
+	return Set(*v)
+}
+
 // Schema implements huma.SchemaProvider.
 func (Optional[T]) Schema(r huma.Registry) *huma.Schema {
 	s := *r.Schema(reflect.TypeFor[T](), true, "")
