@@ -10,6 +10,7 @@ import (
 
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/policies"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/limits/policy"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -24,9 +25,14 @@ var policyKind = kind[settings.LimitPolicy, store.Policy]{
 	read:    (*reader).limitPolicy, put: (*plan).limitPolicy,
 	drop: func(p *plan, row store.Policy) step {
 		after := row
-		after.Status, after.UpdatedAt = store.Archived, p.now
-		return savePolicy(&row, after)
+		after.Status = store.Archived
+		return p.putPolicy("", &row, after)
 	},
+}
+
+// putPolicy returns the step that stores a policy, found at path, instead of before.
+func (p *plan) putPolicy(path string, before *store.Policy, after store.Policy) step {
+	return p.call(path, func(ctx context.Context, c *route.Caller) error { return policies.Put(ctx, c, before, after) })
 }
 
 // readPolicies returns the active policies of an organisation that a file can identify:
@@ -41,34 +47,8 @@ func readPolicies(ctx context.Context, q store.Queries, organisation string) ([]
 	return slices.DeleteFunc(list, func(p store.Policy) bool { return count[entryID{p.Workspace, p.Name}] > 1 }), err
 }
 
-// savePolicy returns the step that stores a policy instead of before, nil for a new one,
-// and records who set its limits.
-func savePolicy(before *store.Policy, after store.Policy) step {
-	return func(ctx context.Context, tx *store.Tx) error {
-		if before == nil {
-			if err := tx.CreatePolicy(ctx, after); err != nil {
-				return err
-			}
-		} else {
-			if before.Settings.Value != after.Settings.Value || before.Settings.AlertThreshold != after.Settings.AlertThreshold {
-				if err := tx.ClearPolicyAlerts(ctx, after.ID); err != nil {
-					return err
-				}
-			}
-			if err := tx.UpdatePolicy(ctx, after); err != nil {
-				return err
-			}
-		}
-		return limits.Note(ctx, tx, policies.Limits(before, &after), operator)
-	}
-}
-
 func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.Policy, _ []string) (step, error) {
-	now := p.now.Truncate(time.Millisecond)
-	row := rowOr(old, store.Policy{
-		ID: newID(), Organisation: p.state.organisation.ID, Name: want.Name, Kind: want.Kind, Type: want.Type, GroupBy: want.GroupBy,
-		Status: store.Active, CreatedBy: actor, CreatedAt: now,
-	})
+	row := rowOr(old, store.Policy{Organisation: p.state.organisation.ID, Name: want.Name, Kind: want.Kind, Type: want.Type, GroupBy: want.GroupBy})
 	place, err := p.place(path, want.Workspace)
 	if err != nil {
 		return nil, err
@@ -79,7 +59,7 @@ func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.P
 	if err := checkPolicyKind(want); err != nil {
 		return nil, p.file.ErrorAt(path, err)
 	}
-	row.Workspace, row.Description, row.Unit, row.UpdatedAt = place, want.Description, want.Unit, now
+	row.Workspace, row.Description, row.Unit = place, want.Description, want.Unit
 	row.Conditions = nil
 	for _, c := range want.Conditions {
 		row.Conditions = append(row.Conditions, policy.Condition{Key: c.Key, Value: p.values(c.Key, c.Value), Excludes: p.values(c.Key, c.Excludes)})
@@ -101,10 +81,7 @@ func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.P
 		}
 		row.Settings.NextReset = at
 	}
-	if err := policies.Check(&row); err != nil {
-		return nil, p.fault(path, err)
-	}
-	return savePolicy(old, row), nil
+	return p.putPolicy(path, old, row), nil
 }
 
 // checkPolicyKind returns an error for fields that the kind of a policy does not have.

@@ -129,7 +129,7 @@ func (b *Common) policy() store.Policy {
 func (b *RateBody) policy() (store.Policy, error) {
 	p := b.Common.policy()
 	p.Kind, p.Type, p.Unit, p.Settings.Value = store.RatePolicy, b.Type, b.Unit, b.Value.number()
-	return p, Check(&p)
+	return p, check(&p)
 }
 
 func (b *UsageBody) policy(now time.Time) (p store.Policy, err error) {
@@ -142,7 +142,7 @@ func (b *UsageBody) policy(now time.Time) (p store.Policy, err error) {
 	if s.NextReset, err = parseReset(b.NextUsageResetAt, s.TimeZone, now); err != nil {
 		return p, err
 	}
-	return p, Check(&p)
+	return p, check(&p)
 }
 
 // conditions converts conditions of a request.
@@ -202,9 +202,9 @@ const (
 	leastToken = 100 // of a usage limit
 )
 
-// Check returns an error if a policy is invalid, whatever the schema of the routes has
+// check returns an error if a policy is invalid, whatever the schema of the routes has
 // checked already.
-func Check(p *store.Policy) error {
+func check(p *store.Policy) error {
 	if err := checkKeys(p); err != nil {
 		return err
 	}

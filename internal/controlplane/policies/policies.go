@@ -90,24 +90,42 @@ func create(ctx context.Context, c *route.Caller, p store.Policy, in *Common) (*
 	if err != nil {
 		return nil, err
 	}
-	now := c.Now.Truncate(time.Millisecond)
-	p.ID, p.Organisation, p.Workspace, p.Status = c.NewID(), c.Organisation, workspace, store.Active
-	p.CreatedBy, p.CreatedAt, p.UpdatedAt = c.Actor(), now, now
+	p.Organisation, p.Workspace = c.Organisation, workspace
 	warnings, err := neverApplies(ctx, c.DB(), &p)
 	if err != nil {
 		return nil, err
 	}
-	c.SetAuditSubject(p.Workspace, p.ID)
-	err = c.Change(ctx, func(tx *store.Tx) error {
-		if err := checkChange(ctx, c, tx, limitsOf(&p, nil, fields(&p))); err != nil {
-			return err
-		}
-		return tx.CreatePolicy(ctx, p)
-	})
-	if err != nil {
+	if err := insert(ctx, c, &p); err != nil {
 		return nil, err
 	}
 	return &created{p.ID, usageObject, warnings}, nil
+}
+
+// insert stores a new policy.
+func insert(ctx context.Context, c *route.Caller, p *store.Policy) error {
+	now := c.Now.Truncate(time.Millisecond)
+	p.ID, p.Status, p.CreatedBy, p.CreatedAt, p.UpdatedAt = c.NewID(), store.Active, c.Actor(), now, now
+	c.SetAuditSubject(p.Workspace, p.ID)
+	return c.Change(ctx, func(tx *store.Tx) error {
+		if err := checkChange(ctx, c, tx, limitsOf(p, nil, fields(p))); err != nil {
+			return err
+		}
+		return tx.CreatePolicy(ctx, *p)
+	})
+}
+
+// Put stores a policy that a file describes instead of before; nil is a new policy. An
+// archived one is removed.
+func Put(ctx context.Context, c *route.Caller, before *store.Policy, after store.Policy) error {
+	if after.Status != store.Archived {
+		if err := check(&after); err != nil {
+			return err
+		}
+	}
+	if before == nil {
+		return insert(ctx, c, &after)
+	}
+	return change(ctx, c, before, &after, nil)
 }
 
 // place returns the workspace id of a new policy, empty for the organisation. Sessions
@@ -150,18 +168,6 @@ func checkChange(ctx context.Context, c *route.Caller, tx *store.Tx, of limits.O
 // and after for an archived one; see [fields].
 func limitsOf(p *store.Policy, before, after limits.Fields) limits.Object {
 	return limits.Object{BudgetRef: store.BudgetRef{Kind: store.PolicySpend, ID: p.ID}, Workspace: p.Workspace, Before: before, After: after}
-}
-
-// Limits returns the limits of a policy before and after a change, for callers that
-// store policies without a route. Nil is none.
-func Limits(before, after *store.Policy) limits.Object {
-	one := func(p *store.Policy) limits.Fields {
-		if p == nil || p.Status == store.Archived {
-			return nil
-		}
-		return fields(p)
-	}
-	return limitsOf(after, one(before), one(after))
 }
 
 // fields returns the limits of a policy for [limits.Change]: one, which is everything
@@ -300,7 +306,7 @@ func updateRate(ctx context.Context, c *route.Caller, in *updateRateInput) (*cha
 
 // save checks a changed policy and stores it.
 func save(ctx context.Context, c *route.Caller, before, after *store.Policy, reset func(*store.Tx) error) (*changed, error) {
-	if err := Check(after); err != nil {
+	if err := check(after); err != nil {
 		return nil, err
 	}
 	warnings, err := neverApplies(ctx, c.DB(), after)
