@@ -14,7 +14,7 @@ import (
 // change that needs it.
 var dependencies = map[string]string{
 	"github.com/anthropics/anthropic-sdk-go":                            "test: the official Go client of the messages protocol, let loose on the built gateway",
-	"github.com/aws/aws-sdk-go-v2":                                      "test: signs a second time what we sign ourselves",
+	"github.com/aws/aws-sdk-go-v2":                                      "signs requests to AWS and links to files in buckets, as its own clients do",
 	"github.com/danielgtaylor/huma/v2":                                  "declares routes of the control plane once, for decoding, validation and OpenAPI 3.1",
 	"github.com/andybalholm/brotli":                                     "reads br, in which some providers and the hosts before them answer, to account for it",
 	"github.com/klauspost/compress":                                     "zstd: recorded bodies at three times the speed of compress/flate, which is met on the way of a response",

@@ -6,12 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/base/sigv4"
 	"modelgate/internal/provider"
 )
 
@@ -64,7 +64,7 @@ func (s *Signer) ociText(req *http.Request, body []byte) (text, names string, er
 	if host == "" {
 		host = req.URL.Host
 	}
-	target := sigv4.SentPath(req.URL)
+	target := sentPath(req.URL)
 	if req.URL.RawQuery != "" || req.URL.ForceQuery {
 		target += "?" + req.URL.RawQuery
 	}
@@ -89,4 +89,20 @@ func (s *Signer) ociText(req *http.Request, body []byte) (text, names string, er
 		names += " x-content-sha256 content-type content-length"
 	}
 	return strings.Join(lines, "\n"), names, nil
+}
+
+// sentPath returns the path of u as it is sent.
+func sentPath(u *url.URL) string {
+	path := u.EscapedPath()
+	if u.Opaque != "" {
+		path = u.Opaque
+		if rest, ok := strings.CutPrefix(path, "//"); ok { // with its host
+			_, path, _ = strings.Cut(rest, "/")
+			path = "/" + path
+		}
+	}
+	if path == "" {
+		return "/"
+	}
+	return path
 }
