@@ -1,6 +1,10 @@
 package reqlog
 
-import "time"
+import (
+	"time"
+
+	"modelgate/internal/format/jsonedit"
+)
 
 // CheckVerdict is the result of a check of a guardrail.
 type CheckVerdict string
@@ -33,28 +37,30 @@ type CheckUse struct {
 // MaxChecks is the number of checks that an entry records.
 const MaxChecks = 256
 
-func (e *Entry) writeChecks(w *jsonWriter) {
-	w.name("checks").open('[')
+func (e *Entry) writeChecks(w *jsonedit.Builder) {
+	w.Name("checks")
+	w.Open('[')
 	for i := range e.Checks {
 		u := &e.Checks[i]
-		w.comma().open('{')
-		w.name("event").text(u.Event)
-		w.name("target").text(u.Target)
-		w.name("hook").text(u.Hook)
-		w.name("version").text(u.Version)
-		w.name("check").text(u.Check)
-		w.name("verdict").text(string(u.Verdict))
-		w.name("denied").bool(u.Denied)
-		w.name("transformed").bool(u.Transformed)
-		w.name("async").bool(u.Async)
-		w.name("shadow").bool(u.Shadow)
-		w.name("took_ms").ms(u.Took)
-		w.close('}')
+		w.Open('{')
+		writeText(w, "event", u.Event)
+		writeText(w, "target", u.Target)
+		writeText(w, "hook", u.Hook)
+		writeText(w, "version", u.Version)
+		writeText(w, "check", u.Check)
+		writeText(w, "verdict", string(u.Verdict))
+		writeBool(w, "denied", u.Denied)
+		writeBool(w, "transformed", u.Transformed)
+		writeBool(w, "async", u.Async)
+		writeBool(w, "shadow", u.Shadow)
+		writeMillis(w, "took_ms", u.Took)
+		w.Close('}')
 	}
-	w.close(']')
-	w.name("unchecked").open('[')
+	w.Close(']')
+	w.Name("unchecked")
+	w.Open('[')
 	for _, name := range e.Unchecked {
-		w.comma().quote(name)
+		w.String(name)
 	}
-	w.close(']')
+	w.Close(']')
 }

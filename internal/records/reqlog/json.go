@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/catalog"
 )
 
@@ -17,324 +17,295 @@ import (
 // U+FFFD. Times are UTC with milliseconds, durations are numbers with up to three
 // decimals.
 func (e *Entry) AppendJSON(dst []byte) []byte {
-	w := jsonWriter{dst: append(dst, '{')}
-	w.name("id").quote(e.ID.String())
-	w.name("created_at").quote(e.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
-	e.writeTrace(&w)
-	w.name("method").text(e.Method)
-	w.name("path").text(e.Path)
-	w.name("operation").text(string(e.Operation))
-	w.name("stream").bool(e.Stream)
-	e.writeTarget(&w)
-	w.name("status").int(int64(e.Status))
-	w.name("outcome").quote(e.Outcome().String())
-	e.writeError(&w)
-	e.writeAttempts(&w)
-	e.writeDecisions(&w)
-	e.writeParams(&w)
-	e.writeLimits(&w)
-	e.writeChecks(&w)
-	e.writeUsage(&w)
-	e.writeCost(&w)
-	e.writeEstimates(&w)
-	e.writeSaved(&w)
-	w.name("finish_reason").text(e.Finish)
-	e.writeTiming(&w)
-	w.name("request_bytes").int(e.RequestBytes)
-	w.name("response_bytes").int(e.ResponseBytes)
-	e.writeMetadata(&w)
-	w.name("user_agent").text(e.UserAgent)
-	w.name("logging").quote(e.Level.String())
-	return append(w.dst, '}')
+	w := jsonedit.Append(dst)
+	w.Open('{')
+	e.write(&w)
+	w.Close('}')
+	return w.Bytes()
 }
 
 // AppendJSONWithBodies is [Entry.AppendJSON] with the recorded bodies as request and
 // response, null if there are none.
 func (e *Entry) AppendJSONWithBodies(dst []byte) []byte {
-	w := jsonWriter{dst: e.AppendJSON(dst)}
-	w.dst = w.dst[:len(w.dst)-1]
 	var b Bodies
 	if e.Bodies != nil {
 		b = *e.Bodies
 	}
-	w.name("request")
+	w := jsonedit.Append(dst)
+	w.Open('{')
+	e.write(&w)
+	w.Name("request")
 	b.Request.write(&w)
-	w.name("response")
+	w.Name("response")
 	b.Response.write(&w)
-	return append(w.dst, '}')
+	w.Close('}')
+	return w.Bytes()
 }
 
 // AppendJSON appends b in the form of [Entry.AppendJSONWithBodies].
 func (b *Body) AppendJSON(dst []byte) []byte {
-	w := jsonWriter{dst: dst}
+	w := jsonedit.Append(dst)
 	b.write(&w)
-	return w.dst
+	return w.Bytes()
+}
+
+// write writes the members of an entry without its bodies.
+func (e *Entry) write(w *jsonedit.Builder) {
+	writeString(w, "id", e.ID.String())
+	writeString(w, "created_at", e.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+	e.writeTrace(w)
+	writeText(w, "method", e.Method)
+	writeText(w, "path", e.Path)
+	writeText(w, "operation", string(e.Operation))
+	writeBool(w, "stream", e.Stream)
+	e.writeTarget(w)
+	writeInt(w, "status", int64(e.Status))
+	writeString(w, "outcome", e.Outcome().String())
+	e.writeError(w)
+	e.writeAttempts(w)
+	e.writeDecisions(w)
+	e.writeParams(w)
+	e.writeLimits(w)
+	e.writeChecks(w)
+	e.writeUsage(w)
+	e.writeCost(w)
+	e.writeEstimates(w)
+	e.writeSaved(w)
+	writeText(w, "finish_reason", e.Finish)
+	e.writeTiming(w)
+	writeInt(w, "request_bytes", e.RequestBytes)
+	writeInt(w, "response_bytes", e.ResponseBytes)
+	e.writeMetadata(w)
+	writeText(w, "user_agent", e.UserAgent)
+	writeString(w, "logging", e.Level.String())
 }
 
 // write writes a body. Its text is null if it was not recorded.
-func (b *Body) write(w *jsonWriter) {
+func (b *Body) write(w *jsonedit.Builder) {
 	if b.Size == 0 && b.Data == nil {
-		w.null()
+		w.Null()
 		return
 	}
-	w.open('{')
-	w.name("content_type").text(b.Type)
-	w.name("body")
+	w.Open('{')
+	writeText(w, "content_type", b.Type)
+	w.Name("body")
 	if b.Data == nil {
-		w.null()
+		w.Null()
 	} else {
-		w.quote(string(b.Data))
+		w.String(string(b.Data))
 	}
-	w.name("size").int(b.Size)
-	w.name("truncated").bool(b.Cut)
-	w.close('}')
+	writeInt(w, "size", b.Size)
+	writeBool(w, "truncated", b.Cut)
+	w.Close('}')
 }
 
-func (e *Entry) writeTrace(w *jsonWriter) {
-	w.name("trace_id").text(e.TraceID)
-	w.name("span_id").text(e.SpanID)
-	w.name("parent_span_id").text(e.ParentSpanID)
-	w.name("span_name").text(e.SpanName)
-	w.name("organisation").text(e.Organisation)
-	w.name("workspace").text(e.Workspace)
-	w.name("api_key")
+func (e *Entry) writeTrace(w *jsonedit.Builder) {
+	writeText(w, "trace_id", e.TraceID)
+	writeText(w, "span_id", e.SpanID)
+	writeText(w, "parent_span_id", e.ParentSpanID)
+	writeText(w, "span_name", e.SpanName)
+	writeText(w, "organisation", e.Organisation)
+	writeText(w, "workspace", e.Workspace)
+	w.Name("api_key")
 	if e.KeyID == "" {
-		w.null()
+		w.Null()
 		return
 	}
-	w.open('{')
-	w.name("id").quote(e.KeyID)
-	w.name("name").text(e.KeyName)
-	w.close('}')
+	w.Open('{')
+	writeString(w, "id", e.KeyID)
+	writeText(w, "name", e.KeyName)
+	w.Close('}')
 }
 
-func (e *Entry) writeTarget(w *jsonWriter) {
-	w.name("provider").text(e.Provider)
-	w.name("provider_slug").text(e.Slug)
-	w.name("model").text(e.Model)
-	w.name("upstream_model").text(e.UpstreamModel)
-	w.name("response_model").text(e.ResponseModel)
-	w.name("option_index").text(e.OptionIndex)
-	w.name("cache_status").text(e.CacheStatus)
-	w.name("config").text(e.Config)
-	w.name("prompt")
+func (e *Entry) writeTarget(w *jsonedit.Builder) {
+	writeText(w, "provider", e.Provider)
+	writeText(w, "provider_slug", e.Slug)
+	writeText(w, "model", e.Model)
+	writeText(w, "upstream_model", e.UpstreamModel)
+	writeText(w, "response_model", e.ResponseModel)
+	writeText(w, "option_index", e.OptionIndex)
+	writeText(w, "cache_status", e.CacheStatus)
+	writeText(w, "config", e.Config)
+	w.Name("prompt")
 	if e.Prompt == (Prompt{}) {
-		w.null()
+		w.Null()
 		return
 	}
-	w.open('{')
-	w.name("id").quote(e.Prompt.ID)
-	w.name("slug").text(e.Prompt.Slug)
-	w.name("version").int(e.Prompt.Version)
-	w.close('}')
+	w.Open('{')
+	writeString(w, "id", e.Prompt.ID)
+	writeText(w, "slug", e.Prompt.Slug)
+	writeInt(w, "version", e.Prompt.Version)
+	w.Close('}')
 }
 
-func (e *Entry) writeError(w *jsonWriter) {
-	w.name("error")
+func (e *Entry) writeError(w *jsonedit.Builder) {
+	w.Name("error")
 	if e.ErrorSource == "" && e.ErrorCode == "" && e.ErrorMessage == "" {
-		w.null()
+		w.Null()
 		return
 	}
-	w.open('{')
-	w.name("source").text(e.ErrorSource)
-	w.name("code").text(e.ErrorCode)
-	w.name("message").text(e.ErrorMessage)
-	w.close('}')
+	w.Open('{')
+	writeText(w, "source", e.ErrorSource)
+	writeText(w, "code", e.ErrorCode)
+	writeText(w, "message", e.ErrorMessage)
+	w.Close('}')
 }
 
-func (e *Entry) writeAttempts(w *jsonWriter) {
-	w.name("attempts").open('[')
+func (e *Entry) writeAttempts(w *jsonedit.Builder) {
+	w.Name("attempts")
+	w.Open('[')
 	for i := range e.Attempts {
 		a := &e.Attempts[i]
-		w.comma().open('{')
-		w.name("target").text(a.Target)
-		w.name("provider").text(a.Provider)
-		w.name("slug").text(a.Slug)
-		w.name("status").intOrNull(int64(a.Status))
-		w.name("error").text(a.Error)
-		w.name("start_ms").ms(a.Start)
-		w.name("took_ms").ms(a.Took)
-		w.close('}')
+		w.Open('{')
+		writeText(w, "target", a.Target)
+		writeText(w, "provider", a.Provider)
+		writeText(w, "slug", a.Slug)
+		if a.Status != 0 {
+			writeInt(w, "status", int64(a.Status))
+		} else {
+			writeNull(w, "status")
+		}
+		writeText(w, "error", a.Error)
+		writeMillis(w, "start_ms", a.Start)
+		writeMillis(w, "took_ms", a.Took)
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 }
 
-func (e *Entry) writeDecisions(w *jsonWriter) {
-	w.name("decisions").open('[')
+func (e *Entry) writeDecisions(w *jsonedit.Builder) {
+	w.Name("decisions")
+	w.Open('[')
 	for i := range e.Decisions {
-		w.comma().open('{')
-		w.name("path").text(e.Decisions[i].Path)
-		w.name("text").text(e.Decisions[i].Text)
-		w.close('}')
+		w.Open('{')
+		writeText(w, "path", e.Decisions[i].Path)
+		writeText(w, "text", e.Decisions[i].Text)
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 }
 
-func (e *Entry) writeParams(w *jsonWriter) {
-	w.name("params").open('[')
+func (e *Entry) writeParams(w *jsonedit.Builder) {
+	w.Name("params")
+	w.Open('[')
 	for _, p := range e.Params {
-		w.comma().quote(p)
+		w.String(p)
 	}
-	w.close(']')
+	w.Close(']')
 }
 
-func (e *Entry) writeUsage(w *jsonWriter) {
-	w.name("usage")
+func (e *Entry) writeUsage(w *jsonedit.Builder) {
+	w.Name("usage")
 	if !e.Usage.Known {
-		w.null()
+		w.Null()
 		return
 	}
-	w.open('{')
-	w.name("prompt_tokens").int(e.Usage.Prompt())
-	w.name("completion_tokens").int(e.Usage.Completion())
-	w.name("total_tokens").int(e.Usage.Total())
-	w.name("cached_tokens").int(e.Usage.CachedInput)
-	w.name("cache_write_5m_tokens").int(e.Usage.CacheWrite5m)
-	w.name("cache_write_1h_tokens").int(e.Usage.CacheWrite1h)
-	w.name("reasoning_tokens").int(e.Usage.Reasoning)
-	w.name("input_audio_tokens").int(e.Usage.InputAudio)
-	w.name("output_audio_tokens").int(e.Usage.OutputAudio)
-	w.close('}')
+	w.Open('{')
+	writeInt(w, "prompt_tokens", e.Usage.Prompt())
+	writeInt(w, "completion_tokens", e.Usage.Completion())
+	writeInt(w, "total_tokens", e.Usage.Total())
+	writeInt(w, "cached_tokens", e.Usage.CachedInput)
+	writeInt(w, "cache_write_5m_tokens", e.Usage.CacheWrite5m)
+	writeInt(w, "cache_write_1h_tokens", e.Usage.CacheWrite1h)
+	writeInt(w, "reasoning_tokens", e.Usage.Reasoning)
+	writeInt(w, "input_audio_tokens", e.Usage.InputAudio)
+	writeInt(w, "output_audio_tokens", e.Usage.OutputAudio)
+	w.Close('}')
 }
 
-func (e *Entry) writeEstimates(w *jsonWriter) {
-	w.name("usage_estimated").bool(e.Usage.Estimated)
-	w.name("cost_estimated").bool(e.CostEstimated)
+func (e *Entry) writeEstimates(w *jsonedit.Builder) {
+	writeBool(w, "usage_estimated", e.Usage.Estimated)
+	writeBool(w, "cost_estimated", e.CostEstimated)
 }
 
-func (e *Entry) writeSaved(w *jsonWriter) {
-	w.name("saved_cost").open('{')
-	w.name("response_cache").cents(e.Saved.Response)
-	w.name("prompt_cache").cents(e.Saved.Prompt)
-	w.close('}')
+func (e *Entry) writeSaved(w *jsonedit.Builder) {
+	w.Name("saved_cost")
+	w.Open('{')
+	writeCents(w, "response_cache", e.Saved.Response)
+	writeCents(w, "prompt_cache", e.Saved.Prompt)
+	w.Close('}')
 }
 
-func (e *Entry) writeCost(w *jsonWriter) {
-	w.name("cost")
+func (e *Entry) writeCost(w *jsonedit.Builder) {
 	if e.Priced {
-		w.cents(e.Cost)
+		writeCents(w, "cost", e.Cost)
 	} else {
-		w.null()
+		writeNull(w, "cost")
 	}
-	w.name("price").text(e.Price)
+	writeText(w, "price", e.Price)
 }
 
-func (e *Entry) writeTiming(w *jsonWriter) {
-	w.name("timing").open('{')
-	w.name("total_ms").ms(e.Total)
-	w.name("upstream_ms").ms(e.Upstream)
-	w.name("first_token_ms")
+func (e *Entry) writeTiming(w *jsonedit.Builder) {
+	w.Name("timing")
+	w.Open('{')
+	writeMillis(w, "total_ms", e.Total)
+	writeMillis(w, "upstream_ms", e.Upstream)
 	if e.FirstToken == 0 {
-		w.null()
+		writeNull(w, "first_token_ms")
 	} else {
-		w.ms(e.FirstToken)
+		writeMillis(w, "first_token_ms", e.FirstToken)
 	}
-	w.name("overhead_us").int(e.Overhead.Microseconds())
-	w.close('}')
+	writeInt(w, "overhead_us", e.Overhead.Microseconds())
+	w.Close('}')
 }
 
-func (e *Entry) writeMetadata(w *jsonWriter) {
-	w.name("metadata").open('{')
+func (e *Entry) writeMetadata(w *jsonedit.Builder) {
+	w.Name("metadata")
+	w.Open('{')
 	for _, k := range slices.Sorted(maps.Keys(e.Metadata)) {
-		w.name(k).quote(e.Metadata[k])
+		w.Key(k)
+		w.String(e.Metadata[k])
 	}
-	w.close('}')
+	w.Close('}')
 }
 
-// jsonWriter appends JSON, including the commas between members.
-type jsonWriter struct{ dst []byte }
-
-// comma appends a comma unless a value begins here.
-func (w *jsonWriter) comma() *jsonWriter {
-	if last := w.dst[len(w.dst)-1]; last != '{' && last != '[' {
-		w.dst = append(w.dst, ',')
+// writeText writes a member that is a string, null if it is empty.
+func writeText(w *jsonedit.Builder, name, s string) {
+	if s == "" {
+		writeNull(w, name)
+	} else {
+		writeString(w, name, s)
 	}
-	return w
 }
 
-func (w *jsonWriter) name(s string) *jsonWriter {
-	w.comma().quote(s)
-	w.dst = append(w.dst, ':')
-	return w
+func writeNull(w *jsonedit.Builder, name string) {
+	w.Name(name)
+	w.Null()
 }
 
-func (w *jsonWriter) open(c byte)  { w.dst = append(w.dst, c) }
-func (w *jsonWriter) close(c byte) { w.dst = append(w.dst, c) }
-func (w *jsonWriter) null()        { w.dst = append(w.dst, "null"...) }
-func (w *jsonWriter) bool(v bool)  { w.dst = strconv.AppendBool(w.dst, v) }
-func (w *jsonWriter) int(n int64)  { w.dst = strconv.AppendInt(w.dst, n, 10) }
-
-func (w *jsonWriter) intOrNull(n int64) {
-	if n == 0 {
-		w.null()
-		return
-	}
-	w.int(n)
+func writeString(w *jsonedit.Builder, name, s string) {
+	w.Name(name)
+	w.String(s)
 }
 
-// ms writes milliseconds with microsecond precision.
-func (w *jsonWriter) ms(d time.Duration) {
-	w.dst = strconv.AppendFloat(w.dst, float64(d.Microseconds())/1000, 'f', -1, 64)
+func writeInt(w *jsonedit.Builder, name string, n int64) {
+	w.Name(name)
+	w.Int(n)
 }
 
-// cents writes an amount in cents, exact to the nano-dollar, without using floats.
-func (w *jsonWriter) cents(n catalog.NanoDollars) {
+func writeBool(w *jsonedit.Builder, name string, v bool) {
+	w.Name(name)
+	w.Bool(v)
+}
+
+// writeMillis writes milliseconds with microsecond precision.
+func writeMillis(w *jsonedit.Builder, name string, d time.Duration) {
+	w.Name(name)
+	w.Float(float64(d.Microseconds()) / 1000)
+}
+
+// writeCents writes an amount in cents, exact to the nano-dollar, without using floats.
+func writeCents(w *jsonedit.Builder, name string, n catalog.NanoDollars) {
 	const cent = 10_000_000
+	text := make([]byte, 0, 24)
 	if n < 0 {
-		w.dst, n = append(w.dst, '-'), -n
+		text, n = append(text, '-'), -n
 	}
-	w.int(int64(n / cent))
+	text = strconv.AppendInt(text, int64(n/cent), 10)
 	if rest := int64(n % cent); rest > 0 {
 		digits := strconv.AppendInt(nil, cent+rest, 10) // with leading zeros, after a one
-		w.dst = append(append(w.dst, '.'), bytes.TrimRight(digits[1:], "0")...)
+		text = append(append(text, '.'), bytes.TrimRight(digits[1:], "0")...)
 	}
-}
-
-// text writes a string, null if it is empty.
-func (w *jsonWriter) text(s string) {
-	if s == "" {
-		w.null()
-		return
-	}
-	w.quote(s)
-}
-
-func (w *jsonWriter) quote(s string) {
-	w.dst = append(w.dst, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		r, size := rune(s[i]), 1
-		if r >= utf8.RuneSelf {
-			r, size = utf8.DecodeRuneInString(s[i:])
-		}
-		if !plain(r, size) {
-			w.dst = append(w.dst, s[start:i]...)
-			w.escape(r)
-			start = i + size
-		}
-		i += size
-	}
-	w.dst = append(w.dst, s[start:]...)
-	w.dst = append(w.dst, '"')
-}
-
-// plain reports whether a string may contain r, read from size bytes, without escaping.
-func plain(r rune, size int) bool {
-	return r >= ' ' && r != '"' && r != '\\' && (r != utf8.RuneError || size > 1)
-}
-
-func (w *jsonWriter) escape(r rune) {
-	const hex = "0123456789abcdef"
-	switch r {
-	case '"', '\\':
-		w.dst = append(w.dst, '\\', byte(r))
-	case '\n':
-		w.dst = append(w.dst, '\\', 'n')
-	case '\t':
-		w.dst = append(w.dst, '\\', 't')
-	case utf8.RuneError:
-		w.dst = utf8.AppendRune(w.dst, utf8.RuneError)
-	default:
-		w.dst = append(w.dst, '\\', 'u', '0', '0', hex[r>>4&0xf], hex[r&0xf])
-	}
+	w.Name(name)
+	w.Raw(text)
 }

@@ -1,5 +1,7 @@
 package reqlog
 
+import "modelgate/internal/format/jsonedit"
+
 // LimitUse is what an attempt reserved and used of a limit, or its refusal. It
 // holds nothing that a client chose.
 type LimitUse struct {
@@ -17,20 +19,21 @@ type LimitUse struct {
 // MaxLimits is the number of limits that an entry records.
 const MaxLimits = 64
 
-func (e *Entry) writeLimits(w *jsonWriter) {
-	w.name("limits").open('[')
+func (e *Entry) writeLimits(w *jsonedit.Builder) {
+	w.Name("limits")
+	w.Open('[')
 	for i := range e.Limits {
 		u := &e.Limits[i]
-		w.comma().open('{')
-		w.name("attempt").int(int64(u.Attempt))
-		w.name("holder").text(u.Holder)
-		w.name("id").text(u.ID)
-		w.name("type").text(u.Measure)
-		w.name("unit").text(u.Unit)
-		w.name("reserved").int(u.Reserved)
-		w.name("used").int(u.Used)
-		w.name("refused").bool(u.Refused)
-		w.close('}')
+		w.Open('{')
+		writeInt(w, "attempt", int64(u.Attempt))
+		writeText(w, "holder", u.Holder)
+		writeText(w, "id", u.ID)
+		writeText(w, "type", u.Measure)
+		writeText(w, "unit", u.Unit)
+		writeInt(w, "reserved", u.Reserved)
+		writeInt(w, "used", u.Used)
+		writeBool(w, "refused", u.Refused)
+		w.Close('}')
 	}
-	w.close(']')
+	w.Close(']')
 }
