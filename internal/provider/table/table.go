@@ -2,20 +2,26 @@
 //
 // A row is an address, an authentication, the paths of the operations that the
 // provider offers, and a few quirks. The package guarantees that ids and
-// aliases are unique, that rows are in alphabetical order and that none ever
-// changes, so that goroutines may share the returned specs. A quirk that a
-// field of [provider.Spec] cannot express is a short function in quirks.go. The
-// package does not build or send requests; see provider, pipeline and upstream.
+// aliases are unique, that [All] returns rows in alphabetical order and that none
+// ever changes, so that goroutines may share the returned specs. A quirk that a
+// field of [provider.Spec] cannot express is a short function next to the rows that
+// have it. The package does not build or send requests; see provider, pipeline and
+// upstream.
 package table
 
 import (
 	"slices"
+	"strings"
 
 	"modelgate/internal/provider"
 )
 
 var (
-	rows   = slices.Concat(rowsAToF(), rowsGToO(), rowsPToZ())
+	rows = slices.SortedFunc(slices.Values(slices.Concat(
+		awsRows(), azureRows(), googleRows(), cloudRows(),
+		openAILikeRows(), openAIQuirkRows(), chinaRows(),
+		selfHostedRows(), ownFormatRows(),
+	)), func(a, b *provider.Spec) int { return strings.Compare(a.ID, b.ID) })
 	byName = index(rows)
 )
 
