@@ -38,7 +38,7 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 	if err != nil || x.isGatewayRoute() {
 		return err
 	}
-	x.Limits = x.limits()
+	x.Limiting.Limits = x.limits()
 	if !x.route.renders && r.Method != http.MethodGet { // reading costs nothing
 		if err := x.checkBudget(); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 		return err
 	}
 	x.findUploadText()
-	x.Policies, x.Facts = x.snap.Policies, x.facts()
+	x.Limiting.Policies, x.Limiting.Facts = x.snap.Policies, x.facts()
 	x.findFurtherModels()
 	if x.Routing, err = p.handler(x); err != nil {
 		return err
@@ -103,9 +103,9 @@ func (x *exchange) facts() *policy.Facts {
 	id := x.Identity
 	f := &policy.Facts{
 		Time: x.Time, Organisation: id.Organisation, Workspace: id.Workspace, KeyID: id.KeyID, User: id.UserID,
-		Metadata: x.Metadata, Model: cmp.Or(x.RequestedModel, x.Model), Prompt: x.Prompt.Slug, EndpointType: string(x.Operation),
+		Metadata: x.Metadata, Model: cmp.Or(x.Received.RequestedModel, x.Model), Prompt: x.Prompt.Slug, EndpointType: string(x.Operation),
 	}
-	if names := modelnames.Path(x.Path); f.Model == "" && x.Operation == api.Proxy && len(names) > 0 {
+	if names := modelnames.Path(x.Received.Path); f.Model == "" && x.Operation == api.Proxy && len(names) > 0 {
 		f.Model, f.ModelInPath = names[len(names)-1], true
 	}
 	if saved, ok := x.snap.Config(id.Workspace, x.opts.config); ok {
@@ -121,13 +121,13 @@ func (x *exchange) facts() *policy.Facts {
 // read. The pipeline adds those of the config, and rejects a request whose models cannot
 // be known.
 func (x *exchange) findFurtherModels() {
-	f := x.Facts
-	if !x.Policies.ReadsModels(f) || x.Method == http.MethodGet || x.runsNoModel() {
+	f := x.Limiting.Facts
+	if !x.Limiting.Policies.ReadsModels(f) || x.Received.Method == http.MethodGet || x.runsNoModel() {
 		return
 	}
 	models := x.modelsOutsideDoc().models
-	if x.Doc != nil {
-		named, _ := modelnames.JSON(x.Doc.Bytes())
+	if x.Received.Doc != nil {
+		named, _ := modelnames.JSON(x.Received.Doc.Bytes())
 		models = slices.Concat(models, named)
 	}
 	for _, m := range models {
@@ -135,7 +135,7 @@ func (x *exchange) findFurtherModels() {
 			f.Also = append(f.Also, m)
 		}
 	}
-	if names := modelnames.Path(x.Path); x.Operation == api.Proxy && !f.ModelInPath && len(names) > 0 {
+	if names := modelnames.Path(x.Received.Path); x.Operation == api.Proxy && !f.ModelInPath && len(names) > 0 {
 		f.Also = append(f.Also, names...)
 	}
 }
@@ -149,7 +149,7 @@ func (x *exchange) authenticate() error {
 		return nil
 	}
 	x.useUploadGrant()
-	id, own, err := x.snap.Authenticate(x.Header, x.entry.Time)
+	id, own, err := x.snap.Authenticate(x.Received.Header, x.entry.Time)
 	if err != nil {
 		if double := x.checkAmbiguity(); double != nil { // a key that was sent twice is not valid
 			return double
@@ -160,8 +160,8 @@ func (x *exchange) authenticate() error {
 		return err
 	}
 	x.setIdentity(id)
-	key, _ := x.snap.Credential(x.Header)
-	x.Key, x.ownKey = secret.New(key), own
+	key, _ := x.snap.Credential(x.Received.Header)
+	x.Received.Key, x.ownKey = secret.New(key), own
 	return id.CheckAddress(x.remote)
 }
 
@@ -170,10 +170,10 @@ func (x *exchange) authenticate() error {
 // has not arrived by now.
 func (p *Plane) authenticateAgain(x *exchange) error {
 	now := p.Snapshot.Load()
-	if x.Key.Empty() || now == x.snap {
+	if x.Received.Key.Empty() || now == x.snap {
 		return nil
 	}
-	_, _, err := now.Authenticate(x.Header, time.Now())
+	_, _, err := now.Authenticate(x.Received.Header, time.Now())
 	return err
 }
 
@@ -227,7 +227,7 @@ func (x *exchange) checkRoute() error {
 // the upgrade, a provider would read another request in it. Clients such as Codex take its
 // status for "use HTTP", and other statuses for a failure that they repeat.
 func (x *exchange) checkUpgrade() error {
-	if !lists(x.Header["Connection"], "upgrade") || !lists(x.Header["Upgrade"], "websocket") {
+	if !lists(x.Received.Header["Connection"], "upgrade") || !lists(x.Received.Header["Upgrade"], "websocket") {
 		return nil
 	}
 	return apierr.New(apierr.UpgradeRefused, "the gateway does not support WebSocket connections or realtime sessions; send requests over HTTP").WithParam("upgrade")
@@ -307,15 +307,15 @@ var methodHeaders = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Me
 // twice, or two methods.
 func (x *exchange) checkAmbiguity() error {
 	for _, name := range methodHeaders {
-		for _, v := range x.Header[name] {
-			if v != x.Method {
+		for _, v := range x.Received.Header[name] {
+			if v != x.Received.Method {
 				return apierr.New(apierr.Invalid, "the header %s names another method than the request line; send the request with that method", strings.ToLower(name)).
 					WithParam(strings.ToLower(name)).WithCode("method_override")
 			}
 		}
 	}
 	for _, name := range singleValueHeaders {
-		if n := len(x.Header[name]); n > 1 {
+		if n := len(x.Received.Header[name]); n > 1 {
 			return duplicate(name, n)
 		}
 	}

@@ -20,7 +20,7 @@ const (
 // ignored: baggage is not meant for the gateway in particular.
 func (x *exchange) baggage() {
 	bytes, members := 0, 0
-	for _, line := range x.Header["Baggage"] {
+	for _, line := range x.Received.Header["Baggage"] {
 		if bytes += len(line); bytes > maxBaggage {
 			return
 		}

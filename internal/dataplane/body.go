@@ -88,9 +88,9 @@ func jsonContent(r *http.Request) bool {
 
 // scan finds the members of the buffered body.
 func scan(x *exchange) error {
-	err := x.doc.Scan(x.Body.Bytes())
+	err := x.doc.Scan(x.Received.Body.Bytes())
 	if err == nil {
-		x.Doc = &x.doc
+		x.Received.Doc = &x.doc
 		return nil
 	}
 	e := apierr.New(apierr.Invalid, "the request body is not a JSON object: %v", err).WithCode("invalid_json")
@@ -119,7 +119,7 @@ func (x *exchange) readRoutingFields() {
 	if !ok {
 		return
 	}
-	x.Model, x.RequestedModel, x.entry.Model = model, model, truncate(model)
+	x.Model, x.Received.RequestedModel, x.entry.Model = model, model, truncate(model)
 	if !x.opts.namesTarget() {
 		x.splitModel()
 	}
@@ -133,11 +133,11 @@ func (x *exchange) fromPath() {
 		return
 	}
 	x.Stream, x.entry.Stream = x.route.stream, x.route.stream
-	x.Model, x.RequestedModel, x.entry.Model = x.route.model, x.route.model, truncate(x.route.model)
-	if x.Dialect == api.DialectGemini && x.Stream && !wantsEvents(x.Query) {
+	x.Model, x.Received.RequestedModel, x.entry.Model = x.route.model, x.route.model, truncate(x.route.model)
+	if x.Dialect == api.DialectGemini && x.Stream && !wantsEvents(x.Received.Query) {
 		x.array = new(jsonArrayWriter)
 	}
-	x.Query = ""
+	x.Received.Query = ""
 	if !x.opts.namesTarget() {
 		x.splitModel()
 	}
@@ -187,8 +187,8 @@ func (p *Plane) readRaw(r *http.Request, x *exchange) error {
 	if err := p.bufferBody(r, x, limit); err != nil {
 		return err
 	}
-	if x.doc.Scan(x.Body.Bytes()) == nil { // pass-through does not validate
-		x.Doc = &x.doc
+	if x.doc.Scan(x.Received.Body.Bytes()) == nil { // pass-through does not validate
+		x.Received.Doc = &x.doc
 		x.readRoutingFields()
 	}
 	return nil
@@ -216,7 +216,7 @@ func (p *Plane) bufferPlain(r *http.Request, x *exchange) error {
 		return err
 	}
 	for _, name := range [...]string{"Content-Encoding", "Content-Md5", "Content-Digest"} { // of the body as it was sent
-		x.Header.Del(name)
+		x.Received.Header.Del(name)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (p *Plane) buffer(x *exchange, body io.Reader, length, limit int64) error {
 	if err != nil {
 		return bodyError(err, limit)
 	}
-	x.Body = buf
+	x.Received.Body = buf
 	x.entry.RequestBytes = int64(buf.Len())
 	x.captureRequest(buf.Bytes())
 	return nil
@@ -245,14 +245,14 @@ func (p *Plane) stream(r *http.Request, x *exchange) error {
 	if x.bodies != nil {
 		x.upload.kept = &x.bodies.request
 	}
-	sent := pipeline.Received{Key: x.Key} // a copy: the transport may still read after x has been recorded
+	sent := pipeline.Received{Key: x.Received.Key} // a copy: the transport may still read after x has been recorded
 	x.upload.drops = sent.HoldsKey
-	x.Upload = &pipeline.Upload{Body: x.upload, Trailer: x.upload.trailer, Watch: x.upload.watch, Limit: p.MaxUpload, TokenBytes: x.tokenBytes(r), Time: x.upload.body}
+	x.Received.Upload = &pipeline.Upload{Body: x.upload, Trailer: x.upload.trailer, Watch: x.upload.watch, Limit: p.MaxUpload, TokenBytes: x.tokenBytes(r), Time: x.upload.body}
 	if x.route.body == bodyForm {
 		x.upload.fields = newFormFields(x.upload.contentType)
-		x.Upload.Fields = x.upload.fields.get
+		x.Received.Upload.Fields = x.upload.fields.get
 	}
-	upstream.DropFamilies(x.Upload.Trailer, x.HeaderPrefixes)
+	upstream.DropFamilies(x.Received.Upload.Trailer, x.Received.HeaderPrefixes)
 	return nil
 }
 
@@ -277,18 +277,18 @@ func (x *exchange) tokenBytes(r *http.Request) int64 {
 
 // mayPassText reports whether a body that streams through may be text, not a form or a file.
 func (x *exchange) mayPassText() bool {
-	return x.route.op == api.Proxy && x.route.api.op != api.Files && !strings.HasPrefix(strings.ToLower(x.Header.Get("Content-Type")), "multipart/")
+	return x.route.op == api.Proxy && x.route.api.op != api.Files && !strings.HasPrefix(strings.ToLower(x.Received.Header.Get("Content-Type")), "multipart/")
 }
 
 // findUploadText looks at the beginning of a body whose type says that it is media: many
 // providers read JSON whatever its type is.
 func (x *exchange) findUploadText() {
-	if x.upload == nil || x.Upload == nil || x.Upload.TokenBytes > 0 || !x.mayPassText() {
+	if x.upload == nil || x.Received.Upload == nil || x.Received.Upload.TokenBytes > 0 || !x.mayPassText() {
 		return
 	}
 	switch head := bytes.TrimSpace(x.upload.begin()); {
 	case len(head) == 0, head[0] == '{', head[0] == '[', head[0] == '"':
-		x.Upload.TokenBytes = textTokenBytes
+		x.Received.Upload.TokenBytes = textTokenBytes
 	}
 }
 

@@ -15,12 +15,12 @@ import (
 // providers read it as JSON too.
 func (x *exchange) bodyModels(n *requestedModels) ([]string, error) {
 	switch {
-	case x.upload == nil && x.Body != nil && x.Doc == nil:
+	case x.upload == nil && x.Received.Body != nil && x.Received.Doc == nil:
 		return nil, &modelnames.UnreadableError{Reason: "its body is not a JSON object that every reader reads alike"}
-	case x.upload == nil || x.Upload == nil:
+	case x.upload == nil || x.Received.Upload == nil:
 		return nil, nil
 	}
-	if coding := x.Header.Get("Content-Encoding"); !contentcoding.IsIdentity(coding) {
+	if coding := x.Received.Header.Get("Content-Encoding"); !contentcoding.IsIdentity(coding) {
 		return x.codedModels(coding)
 	}
 	head := x.upload.ahead()
@@ -34,7 +34,7 @@ func (x *exchange) bodyModels(n *requestedModels) ([]string, error) {
 		if err := x.holdUpload(maxBufferedRaw); err != nil {
 			return nil, err
 		}
-		return modelnames.Form(string(x.Body.Bytes()))
+		return modelnames.Form(string(x.Received.Body.Bytes()))
 	case bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("{")):
 		return x.holdJSON()
 	case len(head) == 0, isMedia(media):
@@ -58,7 +58,7 @@ func (x *exchange) codedModels(coding string) ([]string, error) {
 		return unreadable(err)
 	}
 	defer release()
-	r, err := contentcoding.NewReader(coding, bytes.NewReader(x.Body.Bytes()), limit)
+	r, err := contentcoding.NewReader(coding, bytes.NewReader(x.Received.Body.Bytes()), limit)
 	if err != nil {
 		return unreadable(err)
 	}
@@ -83,10 +83,10 @@ func (x *exchange) holdJSON() ([]string, error) {
 	if err := x.holdUpload(x.plane.MaxJSON); err != nil {
 		return nil, err
 	}
-	if x.doc.Scan(x.Body.Bytes()) != nil {
+	if x.doc.Scan(x.Received.Body.Bytes()) != nil {
 		return nil, &modelnames.UnreadableError{Reason: "its body is not a JSON object that every reader reads alike"}
 	}
-	x.Doc = &x.doc
+	x.Received.Doc = &x.doc
 	if v, ok := x.doc.Find("model"); ok && x.entry.Model == "" {
 		model, _ := v.Text()
 		x.entry.Model = truncate(model)
@@ -97,10 +97,10 @@ func (x *exchange) holdJSON() ([]string, error) {
 // holdUpload buffers a body that would have streamed through.
 func (x *exchange) holdUpload(limit int64) error {
 	x.upload.body.Hold()
-	buf, err := x.plane.Engine.Pool.ReadShare(x.upload, x.Length, limit, x.Memory)
+	buf, err := x.plane.Engine.Pool.ReadShare(x.upload, x.Received.Length, limit, x.Memory)
 	if err != nil {
 		return &modelnames.UnreadableError{Reason: apierr.From(bodyError(err, limit)).Message}
 	}
-	x.Body, x.Upload = buf, nil
+	x.Received.Body, x.Received.Upload = buf, nil
 	return nil
 }

@@ -28,17 +28,17 @@ func (x *exchange) admitChecks(lists ...[]*guardrail.Hook) {
 	if x.DryRun {
 		return
 	}
-	if x.Egress == nil {
-		x.Egress = x.snap.Egress(x.Identity)
+	if x.Checking.Egress == nil {
+		x.Checking.Egress = x.snap.Egress(x.Identity)
 	}
 	for _, hooks := range lists {
 		for _, h := range hooks {
 			for _, c := range h.Checks {
-				if m := c.Model(); m != nil && !c.Disabled && x.CheckCalls[m] == nil {
-					if x.CheckCalls == nil {
-						x.CheckCalls = make(map[*guardrail.Model]*pipeline.CheckCall)
+				if m := c.Model(); m != nil && !c.Disabled && x.Checking.CheckCalls[m] == nil {
+					if x.Checking.CheckCalls == nil {
+						x.Checking.CheckCalls = make(map[*guardrail.Model]*pipeline.CheckCall)
 					}
-					x.CheckCalls[m] = x.admitCheckCall(m)
+					x.Checking.CheckCalls[m] = x.admitCheckCall(m)
 				}
 			}
 		}
@@ -74,7 +74,7 @@ func (x *exchange) admitCheckCall(m *guardrail.Model) *pipeline.CheckCall {
 		return &pipeline.CheckCall{Err: err}
 	}
 	call := &pipeline.CheckCall{Request: y.Request, Pool: x.plane.Engine.Pool}
-	call.Request.Doc = nil
+	call.Request.Received.Doc = nil
 	if !y.AttemptDeadline.IsZero() {
 		call.Timeout = y.AttemptDeadline.Sub(y.entry.Time)
 	}
@@ -87,7 +87,7 @@ func (x *exchange) routeCheckCall(m *guardrail.Model) error {
 	if err := x.doc.Scan(m.Body(guardrail.ModelCall{System: "s", Texts: []string{"t"}})); err != nil {
 		return err
 	}
-	x.Doc = &x.doc
+	x.Received.Doc = &x.doc
 	if err := x.checkBody(); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (p *Plane) TestGuardrail(ctx context.Context, t *pipeline.Trial) (*pipeline
 	x.Limiting = pipeline.Limiting{Limits: x.limits(), Policies: x.snap.Policies, Facts: x.facts(), Prices: x.snap.Prices}
 	x.admitChecks(t.Hooks)
 	defer p.releaseTrees(x)
-	t.Egress, t.CheckCalls, t.Trail, t.Memory, t.Engine = x.Egress, x.CheckCalls, &x.trail, x.Memory, p.Engine
+	t.Egress, t.CheckCalls, t.Trail, t.Memory, t.Engine = x.Checking.Egress, x.Checking.CheckCalls, &x.trail, x.Memory, p.Engine
 	res, err := t.Run(ctx)
 	x.trail.Checks().Await() // guardrails on the calls of checks may run in the background
 	if !x.trail.Checks().HasCalls() {

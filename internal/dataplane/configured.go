@@ -159,7 +159,7 @@ func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
 		}
 		key.chosen = x.providerKey()
 	}
-	if sent := x.Header["Authorization"]; x.ownKey && len(sent) > 0 && slices.ContainsFunc(t.Leaves, needsClientKey) {
+	if sent := x.Received.Header["Authorization"]; x.ownKey && len(sent) > 0 && slices.ContainsFunc(t.Leaves, needsClientKey) {
 		sum := sha256.Sum256([]byte(sent[0]))
 		key.chosen += hex.EncodeToString(sum[:8])
 	}

@@ -16,7 +16,7 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	e := &x.entry
 	e.Total = time.Since(e.Time)
 	e.Metadata = x.Metadata
-	e.Path, e.UserAgent = x.HideKeys(e.Path), x.HideKeys(e.UserAgent)
+	e.Path, e.UserAgent = x.Received.HideKeys(e.Path), x.Received.HideKeys(e.UserAgent)
 	if x.Identity == nil {
 		if e.Level = x.level(); e.Level == reqlog.LevelFull {
 			e.Level = reqlog.LevelMetadata

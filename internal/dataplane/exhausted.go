@@ -25,7 +25,7 @@ func (x *exchange) checkBudget() error {
 // budgetError names the budget of a holder, with its amount and reset.
 func (x *exchange) budgetError(kind, holder string) error {
 	terms := ""
-	if l := quota.FindBudget(x.Limits, kind); l != nil {
+	if l := quota.FindBudget(x.Limiting.Limits, kind); l != nil {
 		terms = ": " + l.Terms()
 	}
 	return apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted%s; raise it or wait for the next reset", holder, terms).

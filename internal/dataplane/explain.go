@@ -173,11 +173,11 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 	if err := p.bufferBody(r, x, p.MaxJSON); err != nil {
 		return err
 	}
-	if err := checkExplainRequest(x.Body.Bytes()); err != nil {
+	if err := checkExplainRequest(x.Received.Body.Bytes()); err != nil {
 		return err
 	}
 	var q ExplainRequest
-	d := json.NewDecoder(bytes.NewReader(x.Body.Bytes()))
+	d := json.NewDecoder(bytes.NewReader(x.Received.Body.Bytes()))
 	d.DisallowUnknownFields() // a typo would explain another request
 	if err := d.Decode(&q); err != nil {
 		return explainError(err)

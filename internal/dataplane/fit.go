@@ -42,10 +42,10 @@ func (x *exchange) checkTarget(t *provider.Target, given, strict bool) error {
 	if x.noModel != nil && !given && t.Option("deployment_id") == "" && !x.modelIsOptional(t) {
 		return x.noModel
 	}
-	if !strict || t.Dialect != api.DialectChat || x.Dialect != api.DialectChat || x.Doc == nil {
+	if !strict || t.Dialect != api.DialectChat || x.Dialect != api.DialectChat || x.Received.Doc == nil {
 		return nil
 	}
-	if err := chat.CheckFunctionTools(x.Operation, x.Doc); err != nil {
+	if err := chat.CheckFunctionTools(x.Operation, x.Received.Doc); err != nil {
 		return err
 	}
 	return nil
@@ -71,7 +71,7 @@ func (x *exchange) fit(out *pipeline.Leaf, leaf *config.Config) {
 // run no model, such as file uploads, are sent without them; the notes announce
 // it.
 func (x *exchange) checkParams(leaf *config.Config) (notes []dialect.ParamChange, err error) {
-	if x.Doc != nil || x.upload == nil && x.Body == nil {
+	if x.Received.Doc != nil || x.upload == nil && x.Received.Body == nil {
 		return nil, nil
 	}
 	for _, p := range [...]struct {

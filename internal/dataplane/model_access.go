@@ -93,7 +93,7 @@ func (x *exchange) modelsOutsideDoc() *requestedModels {
 	n := new(requestedModels)
 	x.models = n
 	n.models, n.err = x.bodyModels(n)
-	query, err := modelnames.Query(x.Query)
+	query, err := modelnames.Query(x.Received.Query)
 	n.models = slices.Concat(n.models, query, modelnames.Header(x.otherHeaders()))
 	if err != nil {
 		n.err = err
@@ -105,7 +105,7 @@ func (x *exchange) modelsOutsideDoc() *requestedModels {
 // gateway's own headers never are.
 func (x *exchange) otherHeaders() http.Header {
 	h := make(http.Header)
-	for name, values := range x.Header {
+	for name, values := range x.Received.Header {
 		if _, foreign := x.cutHeaderPrefix(name); !foreign && !strings.HasPrefix(name, api.HeaderPrefix) {
 			h[name] = values
 		}
@@ -118,14 +118,14 @@ func (x *exchange) namesModel(model string, n *requestedModels) bool {
 	switch {
 	case x.route.body == bodyNone, x.noModel != nil: // a missing model is checked elsewhere
 		return true
-	case x.Operation != api.Proxy && x.Upload == nil:
+	case x.Operation != api.Proxy && x.Received.Upload == nil:
 		return model != ""
-	case len(n.models) > 0, (x.Doc != nil || x.upload != nil) && model != "":
+	case len(n.models) > 0, (x.Received.Doc != nil || x.upload != nil) && model != "":
 		return true
-	case x.Method == http.MethodGet || x.Method == http.MethodDelete, x.runsNoModel():
+	case x.Received.Method == http.MethodGet || x.Received.Method == http.MethodDelete, x.runsNoModel():
 		return true
-	case x.Doc != nil:
-		models, err := modelnames.JSON(x.Doc.Bytes())
+	case x.Received.Doc != nil:
+		models, err := modelnames.JSON(x.Received.Doc.Bytes())
 		return err != nil || len(models) > 0 // the pipeline reports what cannot be read
 	}
 	return false
@@ -135,12 +135,12 @@ func (x *exchange) namesModel(model string, n *requestedModels) bool {
 // It returns an error if it names another model, or none although the provider
 // reads it there.
 func (x *exchange) checkPath(t *provider.Target) (named bool, err error) {
-	if x.Operation != api.Proxy || x.Method == http.MethodGet {
+	if x.Operation != api.Proxy || x.Received.Method == http.MethodGet {
 		return false, nil
 	}
-	names := modelnames.Path(x.Path)
-	if names == nil && t.PathsNameModels() && !x.runsNoModel() && !readsBody(x.Path) {
-		names = modelnames.WholePath(x.Path)
+	names := modelnames.Path(x.Received.Path)
+	if names == nil && t.PathsNameModels() && !x.runsNoModel() && !readsBody(x.Received.Path) {
+		names = modelnames.WholePath(x.Received.Path)
 	}
 	if i := slices.IndexFunc(names, t.Models.Disables); i >= 0 {
 		return false, notEnabled(t, names[i])
@@ -175,6 +175,6 @@ func (x *exchange) runsNoModel() bool {
 	if x.route.api == geminiFiles {
 		return true
 	}
-	first, rest, _ := strings.Cut(strings.TrimPrefix(x.Path, "/"), "/")
-	return modelFree[first] && !slices.Contains(strings.Split(rest, "/"), "runs") || strings.HasSuffix(x.Path, "/cancel")
+	first, rest, _ := strings.Cut(strings.TrimPrefix(x.Received.Path, "/"), "/")
+	return modelFree[first] && !slices.Contains(strings.Split(rest, "/"), "runs") || strings.HasSuffix(x.Received.Path, "/cancel")
 }

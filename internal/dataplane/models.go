@@ -88,9 +88,9 @@ func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) 
 	var err error
 	switch {
 	case x.Dialect == api.DialectGemini:
-		page, err = list.geminiPage(x.Query)
+		page, err = list.geminiPage(x.Received.Query)
 	case x.isMessagesClient():
-		page, err = list.page(x.Query)
+		page, err = list.page(x.Received.Query)
 	}
 	if err != nil {
 		return err

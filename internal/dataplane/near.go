@@ -19,14 +19,14 @@ var providerHeaders = []string{api.HeaderProvider, api.HeaderConfig, api.HeaderV
 // header that may be misspelt and a route that is near, if there is one.
 func (x *exchange) missingProvider() *apierr.Error {
 	message := "no provider selected; put it before the model, as in @slug/model, set x-gateway-provider to a provider id or @slug, or send a config that names one"
-	for _, name := range slices.Sorted(maps.Keys(x.Header)) {
+	for _, name := range slices.Sorted(maps.Keys(x.Received.Header)) {
 		if meant := config.Nearest(name, providerHeaders); meant != "" && name != meant {
 			message += fmt.Sprintf("; the header %.60s has no effect: did you mean %s?", strings.ToLower(name), strings.ToLower(meant))
 		}
 	}
 	if x.route.op == api.Proxy {
-		if near := x.plane.NearRoute(x.Method, x.entry.Path); near != "" {
-			message += fmt.Sprintf("; %s is not a route of the gateway: did you mean %s?", shorten(x.Method+" "+x.entry.Path), near)
+		if near := x.plane.NearRoute(x.Received.Method, x.entry.Path); near != "" {
+			message += fmt.Sprintf("; %s is not a route of the gateway: did you mean %s?", shorten(x.Received.Method+" "+x.entry.Path), near)
 		}
 	}
 	return apierr.New(apierr.Invalid, "%s", message).WithParam("x-gateway-provider").WithCode("missing_provider")
@@ -94,12 +94,12 @@ func fillPattern(pattern, path string) (string, bool) {
 // sessionError returns the error for a request whose credential is a session: sessions
 // are for administration, and the gateway does not look them up for a model route.
 func (x *exchange) sessionError() error {
-	if key, _ := x.snap.Credential(x.Header); !access.IsSessionToken(key) {
+	if key, _ := x.snap.Credential(x.Received.Header); !access.IsSessionToken(key) {
 		return nil
 	}
 	if x.route.op == api.Proxy {
 		message := "no route of the administration at this method and path"
-		if near := x.plane.NearRoute(x.Method, x.entry.Path); near != "" {
+		if near := x.plane.NearRoute(x.Received.Method, x.entry.Path); near != "" {
 			message += "; did you mean " + near + "?"
 		}
 		return apierr.New(apierr.NotFound, "%s", message).WithParam("path")

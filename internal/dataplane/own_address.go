@@ -99,7 +99,7 @@ func (p *Plane) ownAddressOf(r *http.Request, x *exchange, res *pipeline.Respons
 	if !below || own == "" {
 		return "", true
 	}
-	base, ok := strings.CutSuffix(x.entry.Path, x.Path)
+	base, ok := strings.CutSuffix(x.entry.Path, x.Received.Path)
 	if !ok {
 		base = api.BasePath
 	}

@@ -292,7 +292,7 @@ func (p *Plane) open(r *http.Request) *exchange {
 		Limiting: pipeline.Limiting{Prices: x.snap.Prices},
 	}
 	if x.route.api == (vendorAPI{}) {
-		x.Path = strings.TrimPrefix(path, api.BasePath)
+		x.Received.Path = strings.TrimPrefix(path, api.BasePath)
 	}
 	return x
 }
@@ -357,9 +357,9 @@ func (p *Plane) releaseTrees(x *exchange) {
 
 func (x *exchange) releaseBody() {
 	x.upload.releaseHead()
-	if x.Body != nil {
-		x.Body.Release()
-		x.Body, x.Doc = nil, nil
+	if x.Received.Body != nil {
+		x.Received.Body.Release()
+		x.Received.Body, x.Received.Doc = nil, nil
 		x.doc.Reset()
 	}
 }

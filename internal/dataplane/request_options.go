@@ -50,7 +50,7 @@ func (w *requestOptions) namesProvider() bool { return w.provider != "" || w.vir
 // readOptionHeaders reads the gateway's headers. A duplicate of a header that
 // may occur once is an error, since servers disagree on which value wins.
 func (x *exchange) readOptionHeaders() error {
-	for name, values := range x.Header {
+	for name, values := range x.Received.Header {
 		if !strings.HasPrefix(name, api.HeaderPrefix) {
 			if option, ok := x.snap.OptionOf(name); ok && len(values) == 1 {
 				x.opts.set(option, values[0])
@@ -61,7 +61,7 @@ func (x *exchange) readOptionHeaders() error {
 				continue
 			}
 			name = api.HeaderPrefix + suffix
-			if _, own := x.Header[name]; own { // the gateway's own prefix wins
+			if _, own := x.Received.Header[name]; own { // the gateway's own prefix wins
 				continue
 			}
 		}
@@ -291,11 +291,11 @@ func metadataError(text string) error {
 // traceparent, otherwise a new id, which is the request's own.
 func (x *exchange) trace() {
 	e := &x.entry
-	if trace, parent, flags, ok := traceParent(x.Header); ok {
+	if trace, parent, flags, ok := traceParent(x.Received.Header); ok {
 		e.TraceID = cmp.Or(e.TraceID, trace)
 		e.ParentSpanID = cmp.Or(e.ParentSpanID, parent)
 		e.SpanID = cmp.Or(e.SpanID, e.ID.Span())
-		e.SpanName = cmp.Or(e.SpanName, truncate(e.Method+" "+x.HideKeys(e.Path)))
+		e.SpanName = cmp.Or(e.SpanName, truncate(e.Method+" "+x.Received.HideKeys(e.Path)))
 		e.TraceFlags = flags
 	}
 	if e.TraceID == "" {

@@ -64,11 +64,11 @@ func (x *exchange) render(v *prompt.Version, overrides []jsonedit.Edit) (*prompt
 
 // takeVariables reads the request's variables, once.
 func (x *exchange) takeVariables() error {
-	if x.variables != nil || x.Doc == nil {
+	if x.variables != nil || x.Received.Doc == nil {
 		return nil
 	}
 	x.variables = make(map[string]string)
-	v, ok := x.Doc.Find("variables")
+	v, ok := x.Received.Doc.Find("variables")
 	if !ok || v.IsNull() {
 		return nil
 	}
@@ -154,8 +154,8 @@ func (p *Plane) replaceBody(x *exchange, b []byte) error {
 		return bodyError(err, p.MaxJSON)
 	}
 	buf.Fill(func(dst []byte) []byte { return append(dst, b...) })
-	x.Body.Release()
-	x.Body = buf
+	x.Received.Body.Release()
+	x.Received.Body = buf
 	return scan(x)
 }
 
@@ -186,7 +186,7 @@ func (p *Plane) showRendered(w http.ResponseWriter, r *http.Request, x *exchange
 	b.Name("success")
 	b.Bool(true)
 	b.Name("data")
-	b.Raw(x.Body.Bytes())
+	b.Raw(x.Received.Body.Bytes())
 	b.Close('}')
 	w.Header()["Content-Type"] = jsonType
 	x.setGatewayHeaders(w.Header())
@@ -276,7 +276,7 @@ func (x *exchange) fillPrompt(ref string) (*promptResult, error) {
 	}
 	f := &promptResult{PromptEdits: pipeline.PromptEdits{Prompt: named}}
 	switch {
-	case x.Doc != nil && (x.Operation == api.Chat || x.Operation == api.Completions):
+	case x.Received.Doc != nil && (x.Operation == api.Chat || x.Operation == api.Completions):
 		f.Err = x.makeEdits(f, v)
 	case x.Operation == x.Dialect.ConversationOperation():
 		f.Err = apierr.New(apierr.Unsupported, "saved prompts work on /v1/chat/completions and /v1/completions, not on this route").
@@ -330,7 +330,7 @@ func holding(out *prompt.Rendered) string {
 // checkEdited validates the body after the edits of a prompt.
 func (x *exchange) checkEdited(list []jsonedit.Edit) error {
 	var doc jsonedit.Doc
-	if err := doc.Scan(x.Doc.Apply(nil, list...)); err != nil {
+	if err := doc.Scan(x.Received.Doc.Apply(nil, list...)); err != nil {
 		return apierr.New(apierr.Invalid, "the rendered prompt is not a valid request body: %v", err).WithParam("x-gateway-config")
 	}
 	err := x.Client.Check(x.Operation, &doc)

@@ -91,12 +91,12 @@ func (x *exchange) checkEgress(t *provider.Target) error {
 		r.Host = t.Base
 	}
 	if x.Operation == api.Proxy {
-		r.Method, r.Path = x.Method, x.Path
+		r.Method, r.Path = x.Received.Method, x.Received.Path
 	}
-	if x.Egress == nil {
-		x.Egress = x.snap.Egress(x.Identity)
+	if x.Checking.Egress == nil {
+		x.Checking.Egress = x.snap.Egress(x.Identity)
 	}
-	return x.Egress.Check(r)
+	return x.Checking.Egress.Check(r)
 }
 
 // find returns the target of c.
@@ -200,8 +200,8 @@ func (x *exchange) clientKey(a *provider.Auth) secret.String {
 }
 
 func (x *exchange) sentKey(a *provider.Auth) string {
-	if v := x.Header["Authorization"]; len(v) == 1 {
-		token := snapshot.Bearer(x.Header)
+	if v := x.Received.Header["Authorization"]; len(v) == 1 {
+		token := snapshot.Bearer(x.Received.Header)
 		if token != "" && (a.Header != "Authorization" || a.Scheme != "" || x.snap.IsCredential(token, x.entry.Time)) {
 			return token
 		}
@@ -210,7 +210,7 @@ func (x *exchange) sentKey(a *provider.Auth) string {
 		}
 		return v[0] // used unchanged
 	}
-	if v := x.Header[a.Header]; len(v) == 1 {
+	if v := x.Received.Header[a.Header]; len(v) == 1 {
 		return v[0]
 	}
 	return ""

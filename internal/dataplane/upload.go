@@ -168,7 +168,7 @@ func (x *exchange) splitFormModel() error {
 			return append(b[:end-int64(len(model))], b[end-int64(len(x.Model)):]...)
 		})
 		x.upload.read += cut
-		x.Length = max(x.Length-cut, -1)
+		x.Received.Length = max(x.Received.Length-cut, -1)
 	}
 	x.upload.unread(head)
 	return err
@@ -210,10 +210,10 @@ func (u *upload) unread(head *bytepool.Buffer) {
 // policies if any needs it. Then a body whose model cannot be known is an error, unless it
 // runs none.
 func (x *exchange) findUploadModel() error {
-	if x.upload == nil || x.Upload == nil || x.Model != "" || x.upload.front != nil {
+	if x.upload == nil || x.Received.Upload == nil || x.Model != "" || x.upload.front != nil {
 		return nil
 	}
-	x.oneModel = x.Method != http.MethodGet && !x.runsNoModel() && x.snap.Policies.ReadsModels(x.facts())
+	x.oneModel = x.Received.Method != http.MethodGet && !x.runsNoModel() && x.snap.Policies.ReadsModels(x.facts())
 	if !x.oneModel && x.route.body != bodyForm {
 		return nil
 	}
@@ -237,7 +237,7 @@ func (x *exchange) findUploadModel() error {
 	switch {
 	case n.err != nil:
 		return modelUnknown(n.err.Error())
-	case x.Doc != nil:
+	case x.Received.Doc != nil:
 		x.readRoutingFields()
 	case len(n.models) > 0:
 		x.Model = n.models[0]

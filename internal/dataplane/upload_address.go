@@ -58,7 +58,7 @@ func (p *Plane) ownUploadURL(r *http.Request, x *exchange, h http.Header, res *p
 		return
 	}
 	query := u.RawQuery
-	if key := x.Key.Reveal(); key != "" {
+	if key := x.Received.Key.Reveal(); key != "" {
 		grant, _ := json.Marshal(uploadGrant{Key: key, Provider: t.Slug, Query: query, Until: x.Time.Add(grantLifetime)}) // strings and a time
 		query += "&" + grantParameter + "=" + url.QueryEscape(p.Box.Seal(secret.New(string(grant))))
 	}
@@ -104,19 +104,19 @@ func (p *Plane) ownAddress(r *http.Request) string {
 // the request has no credential, it gives the request its key and provider. A grant in
 // another place or spelling, or of another request, is removed: it is not the provider's.
 func (x *exchange) useUploadGrant() {
-	defer func() { x.Query = withoutGrants(x.Query) }()
-	if x.route.api != geminiFiles || x.Method != http.MethodPost || !strings.HasPrefix(x.entry.Path, "/upload/") {
+	defer func() { x.Received.Query = withoutGrants(x.Received.Query) }()
+	if x.route.api != geminiFiles || x.Received.Method != http.MethodPost || !strings.HasPrefix(x.entry.Path, "/upload/") {
 		return
 	}
-	query, sealed, ok := strings.Cut(x.Query, "&"+grantParameter+"=")
+	query, sealed, ok := strings.Cut(x.Received.Query, "&"+grantParameter+"=")
 	if !ok {
 		return
 	}
 	sealed, rest, more := strings.Cut(sealed, "&")
-	if x.Query = query; more {
-		x.Query += "&" + rest
+	if x.Received.Query = query; more {
+		x.Received.Query += "&" + rest
 	}
-	if key, _ := x.snap.Credential(x.Header); key != "" {
+	if key, _ := x.snap.Credential(x.Received.Header); key != "" {
 		return
 	}
 	text, err := url.QueryUnescape(sealed)
@@ -128,9 +128,9 @@ func (x *exchange) useUploadGrant() {
 	if err != nil || json.Unmarshal([]byte(opened.Reveal()), &grant) != nil || grant.Query != query || !x.Time.Before(grant.Until) {
 		return
 	}
-	x.Header = maps.Clone(x.Header)
-	x.Header[api.HeaderKey] = []string{grant.Key}
+	x.Received.Header = maps.Clone(x.Received.Header)
+	x.Received.Header[api.HeaderKey] = []string{grant.Key}
 	if grant.Provider != "" {
-		x.Header[api.HeaderProvider] = []string{"@" + grant.Provider}
+		x.Received.Header[api.HeaderProvider] = []string{"@" + grant.Provider}
 	}
 }

@@ -177,10 +177,10 @@ func wordsOf(name string) (words []string) {
 // checkIssuedCredentials returns an error for a request that may have the provider issue
 // credentials or change who has access, unless the key may change providers.
 func (x *exchange) checkIssuedCredentials() error {
-	if x.Operation != api.Proxy || !issuesCredentials(x.Method, x.Path) && !administers(x.Query, x.Header) || x.Identity.May(access.ScopeProvidersUpdate) {
+	if x.Operation != api.Proxy || !issuesCredentials(x.Received.Method, x.Received.Path) && !administers(x.Received.Query, x.Received.Header) || x.Identity.May(access.ScopeProvidersUpdate) {
 		return nil
 	}
-	return apierr.New(apierr.Forbidden, "%.100s creates credentials, access or connections for use without the gateway and its limits; this gateway key lacks the scope %q, or the role of its user the permission for it", x.Path, access.ScopeProvidersUpdate).
+	return apierr.New(apierr.Forbidden, "%.100s creates credentials, access or connections for use without the gateway and its limits; this gateway key lacks the scope %q, or the role of its user the permission for it", x.Received.Path, access.ScopeProvidersUpdate).
 		WithParam("path").WithCode(pipeline.CodeModelRefused)
 }
 
@@ -238,7 +238,7 @@ func findModelsRoute(method, path string) (out route, ok bool) {
 // itself: unless headers name a provider and the path does not.
 func (x *exchange) listsModels() bool {
 	switch {
-	case x.route.op != api.Models, isCohereClient(x.Header):
+	case x.route.op != api.Models, isCohereClient(x.Received.Header):
 		return false
 	case strings.HasPrefix(x.route.model, "@"):
 		return true
@@ -255,16 +255,16 @@ func (x *exchange) passModelsThrough() {
 	scope := x.route.scope
 	switch {
 	case x.route.op != api.Models || x.listsModels():
-	case isCohereClient(x.Header):
+	case isCohereClient(x.Received.Header):
 		if slug, name, ok := strings.Cut(x.route.model, "/"); ok && strings.HasPrefix(slug, "@") && name != "" {
-			x.opts.provider, x.Path = slug, "/models/"+url.PathEscape(name)
+			x.opts.provider, x.Received.Path = slug, "/models/"+url.PathEscape(name)
 		}
 		x.route = passThrough
 		x.route.scope = scope
 	case x.route.dialect == api.DialectGemini:
 		x.route = vendorRoute(geminiModels)
 		x.route.scope = scope
-		x.Path = x.entry.Path
+		x.Received.Path = x.entry.Path
 	case x.route.model != "":
 		x.route = passThrough
 	case x.isMessagesClient():
@@ -275,7 +275,7 @@ func (x *exchange) passModelsThrough() {
 // isMessagesClient reports whether a request on a path that several protocols
 // share is from a client of the messages dialect, which names its version.
 func (x *exchange) isMessagesClient() bool {
-	return x.route.clientDialect() == api.DialectChat && (x.route.op == api.Models || x.route.op == api.Proxy) && len(x.Header["Anthropic-Version"]) > 0
+	return x.route.clientDialect() == api.DialectChat && (x.route.op == api.Models || x.route.op == api.Proxy) && len(x.Received.Header["Anthropic-Version"]) > 0
 }
 
 // chooseProvider chooses the provider of a request whose headers name none: by
@@ -289,7 +289,7 @@ func (x *exchange) chooseProvider() error {
 	case x.route.op != api.Proxy || v != (vendorAPI{}):
 	case x.isMessagesClient():
 		v = anthropicFiles
-	case isCohereClient(x.Header):
+	case isCohereClient(x.Received.Header):
 		v = cohereAPI
 	}
 	if x.splitModel(); x.opts.provider == "" && x.upload != nil && v.op != api.Files {
@@ -317,13 +317,13 @@ func (x *exchange) chooseProvider() error {
 // checkAPI returns an error for a target that does not have the path of the
 // request, and for a caller who may not change the target.
 func (x *exchange) checkAPI(t *provider.Target) error {
-	if x.Operation == api.Proxy && ollamaAPI.offeredBy(t.Spec) && changesOllama(x.Path) && !x.Identity.May(access.ScopeProvidersUpdate) {
-		return apierr.New(apierr.Forbidden, "%s changes the models of an Ollama server for all of its users; this gateway key lacks the scope %q, or the role of its user the permission for it", x.Path, access.ScopeProvidersUpdate).
+	if x.Operation == api.Proxy && ollamaAPI.offeredBy(t.Spec) && changesOllama(x.Received.Path) && !x.Identity.May(access.ScopeProvidersUpdate) {
+		return apierr.New(apierr.Forbidden, "%s changes the models of an Ollama server for all of its users; this gateway key lacks the scope %q, or the role of its user the permission for it", x.Received.Path, access.ScopeProvidersUpdate).
 			WithParam("path")
 	}
 	if v := x.route.api; v == (vendorAPI{}) || v.offeredBy(t.Spec) {
 		return nil
 	}
-	return apierr.New(apierr.Unsupported, "provider %q does not have the path %.100q of another vendor's API; choose another provider", t.ID, x.Path).
+	return apierr.New(apierr.Unsupported, "provider %q does not have the path %.100q of another vendor's API; choose another provider", t.ID, x.Received.Path).
 		WithParam("x-gateway-provider").WithCode("unsupported_operation")
 }

@@ -206,14 +206,14 @@ func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost 
 func (a *attemptAccount) price(served string, costOf func(*catalog.Price) (catalog.NanoDollars, bool)) (price *catalog.Price, cost catalog.NanoDollars, known bool) {
 	of := a.of
 	if len(of.also) > 0 && served != "" {
-		if p, ok := of.Target.Price(of.request.Prices, served, "", a.began); ok {
+		if p, ok := of.Target.Price(of.request.Limiting.Prices, served, "", a.began); ok {
 			cost, known = costOf(p)
 			return p, cost, known
 		}
 		served = ""
 	}
 	for _, model := range append([]string{of.pricedModel()}, of.also...) {
-		p, ok := of.Target.Price(of.request.Prices, model, served, a.began)
+		p, ok := of.Target.Price(of.request.Limiting.Prices, model, served, a.began)
 		if !ok {
 			continue
 		}
@@ -229,7 +229,7 @@ func (a *attemptAccount) price(served string, costOf func(*catalog.Price) (catal
 func (a *attemptAccount) namesUnpriced(served string) bool {
 	of := a.of
 	has := func(model string) bool {
-		_, ok := of.Target.Price(of.request.Prices, model, "", a.began)
+		_, ok := of.Target.Price(of.request.Limiting.Prices, model, "", a.began)
 		return ok
 	}
 	if len(of.also) == 0 || served != "" && has(served) {

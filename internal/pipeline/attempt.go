@@ -63,8 +63,8 @@ func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
 			model = made
 		}
 	}
-	if r.Upload != nil && r.Upload.Watch != nil {
-		r.Upload.Watch(leaf.AllowModel)
+	if r.Received.Upload != nil && r.Received.Upload.Watch != nil {
+		r.Received.Upload.Watch(leaf.AllowModel)
 	}
 	if a.Model = model; model == "" {
 		if a.Model = r.Model; r.Model == "" {

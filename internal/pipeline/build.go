@@ -53,10 +53,10 @@ func (a *Attempt) prepareCall() (err error) {
 	}
 	*call = provider.Call{
 		Operation:  a.wire.op,
-		Method:     r.Method,
-		Path:       r.Path,
-		Query:      r.stripGatewayKey(r.Query),
-		EmptyQuery: r.EmptyQuery,
+		Method:     r.Received.Method,
+		Path:       r.Received.Path,
+		Query:      r.stripGatewayKey(r.Received.Query),
+		EmptyQuery: r.Received.EmptyQuery,
 		Model:      a.Model,
 	}
 	if _, elsewhere := a.Target.BodyRules[a.wire.op]; a.wire.translates() || elsewhere {
@@ -80,8 +80,8 @@ func (a *Attempt) prepareCall() (err error) {
 func (a *Attempt) header() (http.Header, error) {
 	h := make(http.Header, 8) // headers of a unified route
 	if a.request.Operation == api.Proxy {
-		upstream.CopyRequestHeader(h, a.request.Header)
-		upstream.DropFamilies(h, a.request.HeaderPrefixes)
+		upstream.CopyRequestHeader(h, a.request.Received.Header)
+		upstream.DropFamilies(h, a.request.Received.HeaderPrefixes)
 		a.Target.DropOtherVendorHeaders(h)
 	} else {
 		values := [...]string{a.handler.UserAgent, "application/json", "identity"}
@@ -89,18 +89,18 @@ func (a *Attempt) header() (http.Header, error) {
 			values[1] = "text/event-stream"
 		}
 		h["User-Agent"], h["Accept"], h["Accept-Encoding"] = values[0:1:1], values[1:2:2], values[2:3:3]
-		if ct, ok := a.request.Header["Content-Type"]; ok {
+		if ct, ok := a.request.Received.Header["Content-Type"]; ok {
 			h["Content-Type"] = ct
 		}
 		if a.request.Operation == api.AudioSpeech {
 			delete(h, "Accept")
 		}
 		for _, name := range a.request.Client.Headers() {
-			if v, ok := a.request.Header[name]; ok && !a.wire.translates() {
+			if v, ok := a.request.Received.Header[name]; ok && !a.wire.translates() {
 				h[name] = v
 			}
 		}
-		if v, ok := a.request.Header[betaHeader]; ok && a.wire.dialect == api.DialectMessages {
+		if v, ok := a.request.Received.Header[betaHeader]; ok && a.wire.dialect == api.DialectMessages {
 			h[betaHeader] = v // whatever the client's dialect, the flags are about the target's
 		}
 		if a.request.Operation == api.Models { // any provider may be asked
@@ -109,14 +109,14 @@ func (a *Attempt) header() (http.Header, error) {
 	}
 	a.dropKeys(h)
 	if len(a.handler.Forward) > 0 {
-		if err := upstream.Forward(h, a.request.Header, a.handler.Forward); err != nil {
+		if err := upstream.Forward(h, a.request.Received.Header, a.handler.Forward); err != nil {
 			return nil, err
 		}
 		if err := a.request.checkForwardedHeaders(h, a.handler.Forward); err != nil {
 			return nil, err
 		}
 	}
-	for name, values := range a.request.claims {
+	for name, values := range a.request.Checking.claims {
 		upstream.Replace(h, name, values)
 	}
 	a.noteLostBetas(h)
@@ -127,7 +127,7 @@ func (a *Attempt) header() (http.Header, error) {
 // provider.
 func (a *Attempt) noteLostBetas(h http.Header) {
 	for _, name := range [...]string{betaHeader, "Openai-Beta"} {
-		sent, ok := a.request.Header[name]
+		sent, ok := a.request.Received.Header[name]
 		if !ok {
 			continue
 		}
@@ -146,11 +146,11 @@ func (a *Attempt) noteLostBetas(h http.Header) {
 // JSON.
 func (a *Attempt) body() (*bytepool.Buffer, error) {
 	call := &a.call
-	if up := a.request.Upload; up != nil {
-		call.Body, call.Trailer = provider.Body{Source: uploads{up, a.request.rows, a.timers.dog}, Length: a.request.Length}, up.Trailer
+	if up := a.request.Received.Upload; up != nil {
+		call.Body, call.Trailer = provider.Body{Source: uploads{up, a.request.Checking.rows, a.timers.dog}, Length: a.request.Received.Length}, up.Trailer
 		return nil, nil
 	}
-	if a.request.Body == nil {
+	if a.request.Received.Body == nil {
 		return nil, nil
 	}
 	buf, err := a.prepareBody(call.Header)

@@ -65,10 +65,10 @@ func (c *embeddingCall) Embed(ctx context.Context, text string) ([]float32, erro
 	defer buf.Release()
 	ask := r.Derive(h.cache.EmbeddingClient, api.Embeddings, "/embeddings", h.options.Embedding.Model)
 	ask.AttemptDeadline = r.AttemptDeadline
-	if r.Facts != nil { // the config and the prompt of the request pay for it
-		ask.Facts.Config, ask.Facts.Prompt = r.Facts.Config, r.Facts.Prompt
+	if r.Limiting.Facts != nil { // the config and the prompt of the request pay for it
+		ask.Limiting.Facts.Config, ask.Limiting.Facts.Prompt = r.Limiting.Facts.Config, r.Limiting.Facts.Prompt
 	}
-	if err := ask.setBody(buf, new(jsonedit.Doc)); err != nil {
+	if err := ask.Received.setBody(buf, new(jsonedit.Doc)); err != nil {
 		return nil, err
 	}
 	ask.Leaves = []Leaf{*leaf}

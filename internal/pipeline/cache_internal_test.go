@@ -29,7 +29,7 @@ type echoHandler struct{ calls int }
 
 func (h *echoHandler) Handle(_ context.Context, r *Request, _ *Trail) (*Response, error) {
 	h.calls++
-	text := fmt.Sprintf("%s %s %q %q %s", r.Identity.Organisation, r.Identity.Workspace, r.Cache.Namespace, r.Metadata, r.Body.Bytes())
+	text := fmt.Sprintf("%s %s %q %q %s", r.Identity.Organisation, r.Identity.Workspace, r.Cache.Namespace, r.Metadata, r.Received.Body.Bytes())
 	body := fmt.Sprintf(`{"choices":[{"index":0,"message":{"content":%q},"finish_reason":"stop"}]}`, text)
 	tap := chat.Dialect{}.NewTap(api.Chat)
 	tap.Body([]byte(body))
@@ -114,7 +114,7 @@ func sendAsTenants(t *testing.T, store respcache.Store, requests int) {
 			Time:      time.Now(),
 			Received:  Received{Method: http.MethodPost, Path: "/chat/completions", Body: body, Doc: new(jsonedit.Doc)},
 		}
-		if err := r.Doc.Scan(body.Bytes()); err != nil {
+		if err := r.Received.Doc.Scan(body.Bytes()); err != nil {
 			t.Fatal(err)
 		}
 		switch random.IntN(3) {
@@ -146,7 +146,7 @@ func sendAsTenants(t *testing.T, store respcache.Store, requests int) {
 func BenchmarkCacheKey(b *testing.B) {
 	body := []byte(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%04096d"}],"temperature":0.5,"stream":false}`, 0))
 	r := &Request{Identity: &access.Identity{Organisation: "0198", Workspace: "0199"}, Client: chat.Dialect{}, Received: Received{Doc: new(jsonedit.Doc), Header: http.Header{"Content-Type": {"application/json"}}}}
-	if err := r.Doc.Scan(body); err != nil {
+	if err := r.Received.Doc.Scan(body); err != nil {
 		b.Fatal(err)
 	}
 	h, leaf := new(cacheHandler), &Leaf{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}}

@@ -43,21 +43,21 @@ var statefulFields = [...]string{"conversation", "background"}
 
 // cacheable reports whether equal requests may share a response.
 func (r *Request) cacheable() bool {
-	if r.Method != http.MethodPost || r.Doc == nil || r.Body == nil || r.Identity == nil {
+	if r.Received.Method != http.MethodPost || r.Received.Doc == nil || r.Received.Body == nil || r.Identity == nil {
 		return false
 	}
 	if r.Operation == api.Invoke && r.Stream { // its events cannot be inspected without decoding
 		return false
 	}
 	if r.Operation == api.Proxy {
-		if !slices.ContainsFunc(cachedPaths[:], func(end string) bool { return strings.HasSuffix(r.Path, end) }) {
+		if !slices.ContainsFunc(cachedPaths[:], func(end string) bool { return strings.HasSuffix(r.Received.Path, end) }) {
 			return false
 		}
 	} else if !cachedOperations[r.Operation] {
 		return false
 	}
 	for _, name := range statefulFields {
-		v, ok := r.Doc.Find(name)
+		v, ok := r.Received.Doc.Find(name)
 		if yes, is := v.Bool(); ok && v.Kind() != jsonedit.Null && (yes || !is) {
 			return false
 		}
@@ -104,9 +104,9 @@ func (h *cacheHandler) cacheKey(r *Request, leaf *Leaf) respcache.Key {
 	} else {
 		k.text()
 	}
-	k.text(string(r.Operation), string(r.Dialect), r.Path, r.stripGatewayKey(r.Query), string(r.Identity.ResponseModel), r.RequestedModel, r.Model, strconv.FormatBool(r.Stream))
+	k.text(string(r.Operation), string(r.Dialect), r.Received.Path, r.stripGatewayKey(r.Received.Query), string(r.Identity.ResponseModel), r.Received.RequestedModel, r.Model, strconv.FormatBool(r.Stream))
 	h.headers(k, r)
-	k.doc(r.Doc)
+	k.doc(r.Received.Doc)
 	k.edits(r.Edits)
 	return k.sum()
 }
@@ -114,27 +114,27 @@ func (h *cacheHandler) cacheKey(r *Request, leaf *Leaf) respcache.Key {
 // headers adds the headers of the client and of its claims that reach the provider.
 func (h *cacheHandler) headers(k *keyHash, r *Request) {
 	if r.Operation != api.Proxy {
-		k.text(r.Header["Content-Type"]...)
+		k.text(r.Received.Header["Content-Type"]...)
 		for _, name := range r.Client.Headers() {
-			k.values(name, r.Header[name])
+			k.values(name, r.Received.Header[name])
 		}
-		k.values(betaHeader, r.Header[betaHeader]) // reaches targets of the messages dialect from clients of each
+		k.values(betaHeader, r.Received.Header[betaHeader]) // reaches targets of the messages dialect from clients of each
 	} else {
-		passed := make(http.Header, len(r.Header))
-		upstream.CopyRequestHeader(passed, r.Header)
-		upstream.DropFamilies(passed, r.HeaderPrefixes)
-		maps.DeleteFunc(passed, func(name string, values []string) bool { return isTraceHeader(name) || r.HoldsKey(values) })
+		passed := make(http.Header, len(r.Received.Header))
+		upstream.CopyRequestHeader(passed, r.Received.Header)
+		upstream.DropFamilies(passed, r.Received.HeaderPrefixes)
+		maps.DeleteFunc(passed, func(name string, values []string) bool { return isTraceHeader(name) || r.Received.HoldsKey(values) })
 		k.length(len(passed))
 		for _, name := range slices.Sorted(maps.Keys(passed)) {
 			k.values(name, passed[name])
 		}
 	}
-	k.length(len(r.claims))
-	for _, name := range slices.Sorted(maps.Keys(r.claims)) {
-		k.values(name, r.claims[name])
+	k.length(len(r.Checking.claims))
+	for _, name := range slices.Sorted(maps.Keys(r.Checking.claims)) {
+		k.values(name, r.Checking.claims[name])
 	}
 	for _, name := range h.forward {
-		k.values(name, r.Header[http.CanonicalHeaderKey(strings.TrimSpace(name))])
+		k.values(name, r.Received.Header[http.CanonicalHeaderKey(strings.TrimSpace(name))])
 	}
 }
 

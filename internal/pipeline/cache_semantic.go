@@ -41,7 +41,7 @@ func (h *cacheHandler) question(ctx context.Context, r *Request, t *Trail, leaf 
 		return nil
 	}
 	other := *r
-	other.Doc = &doc
+	other.Received.Doc = &doc
 	e := h.embedder(r, t)
 	q := &question{index: h.cache.Index, partition: semantic.Key(h.cacheKey(&other, leaf)).Narrow(turn, e.Name())}
 	if _, local := e.(semantic.Lexical); !local && r.DryRun {

@@ -19,7 +19,7 @@ func splitTurn(r *Request) (text string, rest []byte, ok bool) {
 	var field string
 	var value jsonedit.Value
 	for _, name := range turnFields {
-		if v, found := r.Doc.Find(name); found {
+		if v, found := r.Received.Doc.Find(name); found {
 			if field != "" {
 				return "", nil, false
 			}
@@ -35,7 +35,7 @@ func splitTurn(r *Request) (text string, rest []byte, ok bool) {
 	if field == "" || !ok {
 		return "", nil, false
 	}
-	return text, r.Doc.Apply(nil, jsonedit.Edit{Name: field, Value: blank}), true
+	return text, r.Received.Doc.Apply(nil, jsonedit.Edit{Name: field, Value: blank}), true
 }
 
 // blankTurn returns a prompt, or a list of messages, without the text of its

@@ -22,7 +22,7 @@ const unknownOutput = 4096
 // checked: those of the key and its user, of the workspace, of the provider, of
 // policies. Counted are the counters that have the request already.
 func (acc *attemptAccount) claims(dst []quota.Claim, counted []string, now time.Time) []quota.Claim {
-	for _, list := range [...][]*quota.Limit{acc.of.request.Limits, acc.of.Target.Quota, acc.of.policyLimits(now)} {
+	for _, list := range [...][]*quota.Limit{acc.of.request.Limiting.Limits, acc.of.Target.Quota, acc.of.policyLimits(now)} {
 		for _, l := range list {
 			switch {
 			case !countsOne(l) && !acc.sent.uses(), l.PerAttempt && acc.local:
@@ -48,7 +48,7 @@ func (e *useEstimate) make(acc *attemptAccount) {
 	doc, sent := acc.of.bodies()
 	u := llm.Usage{Known: true, Input: acc.sent.largestInput(acc.of)}
 	for _, d := range [...]*jsonedit.Doc{doc, sent} {
-		if d != nil && d != acc.of.request.Doc {
+		if d != nil && d != acc.of.request.Received.Doc {
 			u.Input = max(u.Input, acc.of.inputSize(d.Bytes()))
 		}
 	}
@@ -110,12 +110,12 @@ func (s *sentRequest) largestInput(a *Attempt) int64 {
 // the config, and the body that is sent. They are nil if they are not JSON objects.
 func (a *Attempt) bodies() (doc, sent *jsonedit.Doc) {
 	buf, ok := a.call.Body.Source.(*bytepool.Buffer)
-	if !ok || a.request.Doc == nil {
+	if !ok || a.request.Received.Doc == nil {
 		doc = a.sentDoc()
 		return doc, doc
 	}
-	if buf == a.request.Body {
-		return a.request.Doc, a.request.Doc
+	if buf == a.request.Received.Body {
+		return a.request.Received.Doc, a.request.Received.Doc
 	}
 	sent = new(jsonedit.Doc)
 	if sent.Scan(buf.Bytes()) != nil {
@@ -134,12 +134,12 @@ func (a *Attempt) bodies() (doc, sent *jsonedit.Doc) {
 // sentDoc returns the body with the edits of the saved prompt and the config, before
 // it is translated. Nil is a body that is not JSON.
 func (a *Attempt) sentDoc() *jsonedit.Doc {
-	if a.request.Doc == nil || !a.editsBody() && len(a.request.Edits) == 0 {
-		return a.request.Doc
+	if a.request.Received.Doc == nil || !a.editsBody() && len(a.request.Edits) == 0 {
+		return a.request.Received.Doc
 	}
 	doc, err := a.applyConfigParams()
 	if err != nil {
-		return a.request.Doc // building the request returns the error
+		return a.request.Received.Doc // building the request returns the error
 	}
 	return doc
 }

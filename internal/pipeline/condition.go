@@ -70,7 +70,7 @@ func (l *lookups) find(r *Request, path string) (json.RawMessage, bool) {
 		v, ok := r.Metadata[rest]
 		return quoted(v), ok
 	case "headers":
-		v := r.Header.Values(rest)
+		v := r.Received.Header.Values(rest)
 		if len(v) == 0 || sensitive(rest) {
 			return nil, false
 		}
@@ -104,7 +104,7 @@ func (l *lookups) param(r *Request, path string) (json.RawMessage, bool) {
 	if v, ok := l.found[path]; ok {
 		return v, v != nil
 	}
-	if r.Doc == nil || !l.work.Spend(len(r.Doc.Bytes())/8+1) {
+	if r.Received.Doc == nil || !l.work.Spend(len(r.Received.Doc.Bytes())/8+1) {
 		return nil, false
 	}
 	v, ok := r.lookupParam(path)
@@ -155,24 +155,24 @@ func sensitive(name string) bool {
 
 func (r *Request) lookupURL(name string) (json.RawMessage, bool) {
 	if name == "pathname" {
-		return quoted(api.BasePath + r.Path), true
+		return quoted(api.BasePath + r.Received.Path), true
 	}
 	if key, ok := strings.CutPrefix(name, "query."); ok {
-		values, _ := url.ParseQuery(r.Query)
+		values, _ := url.ParseQuery(r.Received.Query)
 		return quoted(values.Get(key)), values.Has(key)
 	}
 	return nil, false
 }
 
 func (r *Request) lookupParam(path string) (json.RawMessage, bool) {
-	if r.Doc == nil {
+	if r.Received.Doc == nil {
 		return nil, false
 	}
 	p, err := jsonedit.ParsePath(path)
 	if err != nil {
 		return nil, false
 	}
-	v, ok := jsonedit.Get(r.Doc.Bytes(), p)
+	v, ok := jsonedit.Get(r.Received.Doc.Bytes(), p)
 	return v.Raw(), ok
 }
 

@@ -17,14 +17,14 @@ func rtCondition(query string) string {
 
 func rtQuestion(x *rtRequest) {
 	rtMeta("plan", "pro", "count", "12", "a.dotted.key", "deep", "unit", "12ms", "empty", "")(x)
-	x.Header.Set("X-Tenant", "Acme")
-	x.Header.Add("X-Many", "one")
-	x.Header.Add("X-Many", "two")
-	x.Header.Set("Authorization", "Bearer secret")
-	x.Header.Set("X-Api-Key", "secret")
-	x.Header.Set("X-Gateway-Api-Key", "secret")
-	x.Header.Set("Cookie", "secret")
-	x.Query = "tier=gold&tier=silver&blank="
+	x.Received.Header.Set("X-Tenant", "Acme")
+	x.Received.Header.Add("X-Many", "one")
+	x.Received.Header.Add("X-Many", "two")
+	x.Received.Header.Set("Authorization", "Bearer secret")
+	x.Received.Header.Set("X-Api-Key", "secret")
+	x.Received.Header.Set("X-Gateway-Api-Key", "secret")
+	x.Received.Header.Set("Cookie", "secret")
+	x.Received.Query = "tier=gold&tier=silver&blank="
 }
 
 const rtAsked = `{"model":"m-1","temperature":0.5,"max_tokens":100,"stream":true,"user":null,"stop":["a","b"],
@@ -143,7 +143,7 @@ func TestTheFirstConditionThatHoldsDecides(t *testing.T) {
 
 func TestABodyThatStreamsThroughHasNoParams(t *testing.T) {
 	r := rtNew(t, rtCondition(`{"params.model":{"$exists":true}}`))
-	if got := r.send(func(x *rtRequest) { x.Upload = &pipeline.Upload{Body: strings.NewReader("form")} }); got.path != "0" {
+	if got := r.send(func(x *rtRequest) { x.Received.Upload = &pipeline.Upload{Body: strings.NewReader("form")} }); got.path != "0" {
 		t.Errorf("went to %s, want the default", got.path)
 	}
 }

@@ -61,12 +61,12 @@ func (p *configParams) changesText() bool {
 func (p *configParams) apply(r *Request, prompt []jsonedit.Edit) (*jsonedit.Doc, error) {
 	list := slices.Clip(r.Edits)
 	for _, e := range p.defaults {
-		if _, ok := r.Doc.Find(e.Name); !ok {
+		if _, ok := r.Received.Doc.Find(e.Name); !ok {
 			list = append(list, e)
 		}
 	}
 	list = append(append(list, prompt...), p.override...)
-	body := r.Doc.Apply(nil, list...)
+	body := r.Received.Doc.Apply(nil, list...)
 	for _, path := range p.drop {
 		dropped, err := jsonedit.Delete(nil, body, path)
 		if err != nil {

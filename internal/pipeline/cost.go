@@ -62,7 +62,7 @@ func (b *branch) estimate(r *Request) (lowest catalog.NanoDollars, known, capabl
 			continue
 		}
 		capable = true
-		p, ok := t.Price(r.Prices, model, "", r.Time)
+		p, ok := t.Price(r.Limiting.Prices, model, "", r.Time)
 		if !ok {
 			continue
 		}
@@ -96,10 +96,10 @@ func (r *Request) EstimateTokens() llm.Usage {
 	if writesNothing(r.Operation) {
 		u.Output = 0
 	}
-	if r.Body != nil {
-		u.Input = estimateTokens(r.Body.Len())
+	if r.Received.Body != nil {
+		u.Input = estimateTokens(r.Received.Body.Len())
 	}
-	if n, known := r.outputFields(r.Operation).limit(r.Doc); known {
+	if n, known := r.outputFields(r.Operation).limit(r.Received.Doc); known {
 		u.Output = n
 	}
 	return u

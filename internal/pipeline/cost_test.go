@@ -24,11 +24,11 @@ func rtPrice(id string, input, output catalog.Rate) catalog.Price {
 func rtProviders(t *testing.T, pool *bytepool.Pool, body string, book *catalog.PriceBook, ids ...string) func(x *rtRequest) {
 	return func(x *rtRequest) {
 		var err error
-		if x.Body, err = pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
+		if x.Received.Body, err = pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
 			t.Fatal(err)
 		}
 		rtBody(t, x, body)
-		x.Dialect, x.Model, x.Prices = api.DialectChat, "m", book
+		x.Dialect, x.Model, x.Limiting.Prices = api.DialectChat, "m", book
 		x.resolve = func(leaf *config.Config) (*provider.Target, error) {
 			spec := *rtSpec
 			var n int

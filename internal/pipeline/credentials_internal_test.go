@@ -41,7 +41,7 @@ func TestCredentialsOfAnAttemptAreThoseItSends(t *testing.T) {
 	if got := a.credentials(); !slices.Contains(got, "a-stored-key") {
 		t.Errorf("without a request of the response the credentials are %q", got)
 	}
-	a.request.Header = http.Header{"Authorization": {"Bearer a-stored-key"}}
+	a.request.Received.Header = http.Header{"Authorization": {"Bearer a-stored-key"}}
 	if got := a.credentials(); len(got) > 0 {
 		t.Errorf("what the client sent itself is hidden: %q", got)
 	}

@@ -109,7 +109,7 @@ func (a *Attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
 	}
 	var body []byte
 	var sent *bytepool.Buffer
-	if a.request.Body != nil {
+	if a.request.Received.Body != nil {
 		buf, err := a.prepareBody(a.call.Header)
 		if err != nil {
 			return out, err
@@ -132,7 +132,7 @@ func (a *Attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
 	if err != nil {
 		return out, err
 	}
-	price, _ := a.Target.Price(a.request.Prices, a.Model, "", a.request.Time)
+	price, _ := a.Target.Price(a.request.Limiting.Prices, a.Model, "", a.request.Time)
 	return DryRunRequest{
 		Path:     a.handler.Path,
 		Provider: a.Target.ID,

@@ -36,7 +36,7 @@ func (a *Attempt) credentials() (own []string) {
 
 // sends reports whether the client's headers contain a text.
 func (r *Request) sends(text string) bool {
-	for _, values := range r.Header {
+	for _, values := range r.Received.Header {
 		for _, v := range values {
 			if strings.Contains(v, text) {
 				return true

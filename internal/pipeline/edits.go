@@ -26,11 +26,11 @@ import (
 // added to h.
 func (a *Attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
 	a.Params = a.Params[:0]
-	if a.request.Doc == nil {
-		a.request.Body.Retain()
-		return a.request.Body, nil
+	if a.request.Received.Doc == nil {
+		a.request.Received.Body.Retain()
+		return a.request.Received.Body, nil
 	}
-	doc, list := a.request.Doc, a.request.Edits
+	doc, list := a.request.Received.Doc, a.request.Edits
 	if a.editsBody() {
 		configured, err := a.applyConfigParams()
 		if err != nil {
@@ -65,16 +65,16 @@ func (a *Attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
 			list, a.wire.usageAsked = append(list, edit), true
 		}
 	}
-	if doc == a.request.Doc && len(list) == 0 {
-		a.request.Body.Retain()
-		return a.request.Body, nil
+	if doc == a.request.Received.Doc && len(list) == 0 {
+		a.request.Received.Body.Retain()
+		return a.request.Received.Body, nil
 	}
 	return a.splice(doc, list)
 }
 
 // editsBody reports whether the config changes the body, and has not done so yet.
 func (a *Attempt) editsBody() bool {
-	return !a.request.configured && (len(a.prompted) > 0 || !a.handler.params.isEmpty())
+	return !a.request.Checking.configured && (len(a.prompted) > 0 || !a.handler.params.isEmpty())
 }
 
 // applyConfigParams returns the body after the parameters of the config and of the saved

@@ -43,17 +43,17 @@ func rtPlanned(t *testing.T, text, body string, edits ...func(*rtRequest)) (pipe
 		return provider.NewTarget(rtSpec, provider.Settings{Key: secret.New("provider-key")})
 	}
 	if body != "" {
-		if x.Body, err = pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
+		if x.Received.Body, err = pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
 			t.Fatal(err)
 		}
 		defer func() {
-			x.Body.Release()
+			x.Received.Body.Release()
 			if n := pool.Used(); n != 0 {
 				t.Errorf("%d bytes of bodies are still lent", n)
 			}
 		}()
 		rtBody(t, x, body)
-		if v, ok := x.Doc.Find("model"); ok {
+		if v, ok := x.Received.Doc.Find("model"); ok {
 			x.Model, _ = v.Text()
 		}
 	}

@@ -81,11 +81,11 @@ func (a *Attempt) conversationDialect() api.Dialect {
 
 // hasTools reports whether the request offers tools to the model.
 func (r *Request) hasTools() bool {
-	if r.Doc == nil {
+	if r.Received.Doc == nil {
 		return false
 	}
 	for _, name := range [...]string{"tools", "toolConfig", "tool_config"} {
-		if v, ok := r.Doc.Find(name); ok && v.Kind() != jsonedit.Null {
+		if v, ok := r.Received.Doc.Find(name); ok && v.Kind() != jsonedit.Null {
 			return true
 		}
 	}

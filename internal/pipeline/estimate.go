@@ -32,7 +32,7 @@ type sentRequest struct {
 
 // sentBy returns the sentRequest of r. The caller releases it.
 func sentBy(r *Request) sentRequest {
-	s := sentRequest{op: r.Operation, method: r.Method, body: r.Body, size: r.Length, json: r.Doc != nil, upload: r.Upload}
+	s := sentRequest{op: r.Operation, method: r.Received.Method, body: r.Received.Body, size: r.Received.Length, json: r.Received.Doc != nil, upload: r.Received.Upload}
 	if s.body != nil {
 		s.body.Retain()
 		s.size = int64(s.body.Len())
@@ -189,10 +189,10 @@ func (a *Attempt) reserveEstimate(ctx context.Context) error {
 // is an error all the same.
 func (a *Attempt) estimateCount() (*Response, error) {
 	r := a.request
-	if _, err := a.wire.estimates.DecodeCountRequest(r.Doc.Bytes()); err != nil {
+	if _, err := a.wire.estimates.DecodeCountRequest(r.Received.Doc.Bytes()); err != nil {
 		return nil, err
 	}
-	body := a.wire.estimates.EncodeCountResponse(nil, a.countTokens(r.Doc.Bytes()))
+	body := a.wire.estimates.EncodeCountResponse(nil, a.countTokens(r.Received.Doc.Bytes()))
 	var doc jsonedit.Doc
 	if err := doc.Scan(body); err != nil {
 		return nil, err

@@ -141,9 +141,9 @@ func TestABodyThatWasReadIsNotSentElsewhere(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rtNew(t, rtTree("fallback", 2, "")).on("0", rtStatus(500))
 			got := r.send(func(x *rtRequest) {
-				x.Upload = &pipeline.Upload{Body: strings.NewReader("form")}
+				x.Received.Upload = &pipeline.Upload{Body: strings.NewReader("form")}
 				if tt.read {
-					pipeline.ReadUpload(x.Upload)
+					pipeline.ReadUpload(x.Received.Upload)
 				}
 			})
 			if got.targetList() != tt.want {

@@ -38,7 +38,7 @@ func (r *Received) holdsKey(text string) bool {
 // client put into a header of its own choice, and announces them.
 func (a *Attempt) dropKeys(h http.Header) {
 	for name, values := range h {
-		if a.request.HoldsKey(values) {
+		if a.request.Received.HoldsKey(values) {
 			delete(h, name)
 			a.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Dropped})
 		}
@@ -51,12 +51,12 @@ func (a *Attempt) dropKeys(h http.Header) {
 func (r *Request) checkForwardedHeaders(h http.Header, forwarded []string) error {
 	for _, name := range forwarded {
 		name = strings.TrimSpace(name)
-		for _, family := range r.HeaderPrefixes {
+		for _, family := range r.Received.HeaderPrefixes {
 			if len(name) >= len(family) && strings.EqualFold(name[:len(family)], family) {
 				return notForwarded(name, "is meant for the gateway")
 			}
 		}
-		if r.HoldsKey(h[name]) {
+		if r.Received.HoldsKey(h[name]) {
 			return notForwarded(name, "contains the gateway key")
 		}
 	}
@@ -75,13 +75,13 @@ func (r *Request) stripGatewayKey(query string) string {
 
 func (r *Request) parameterHoldsKey(parameter string) bool {
 	name, value, _ := strings.Cut(strings.ReplaceAll(parameter, "+", " "), "=")
-	return r.holdsKey(urlpath.Decode(name)) || r.holdsKey(urlpath.Decode(value))
+	return r.Received.holdsKey(urlpath.Decode(name)) || r.Received.holdsKey(urlpath.Decode(value))
 }
 
 // checkPath returns an error for a path that contains a credential of the gateway. A
 // path without it would be another path, so it is not removed as from a query.
 func (r *Request) checkPath() error {
-	if !r.holdsKey(urlpath.Decode(r.Path)) {
+	if !r.Received.holdsKey(urlpath.Decode(r.Received.Path)) {
 		return nil
 	}
 	return apierr.New(apierr.Invalid, "the path of the request contains a gateway key, which no provider may see; send the key in the header x-gateway-api-key")

@@ -45,7 +45,7 @@ func (c *CheckCall) open(body []byte) (*Request, error) {
 	if c.Timeout > 0 {
 		own.AttemptDeadline = time.Now().Add(c.Timeout)
 	}
-	if err := own.setBody(buf, new(jsonedit.Doc)); err != nil {
+	if err := own.Received.setBody(buf, new(jsonedit.Doc)); err != nil {
 		buf.Release()
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (c *CheckCall) open(body []byte) (*Request, error) {
 // recorded in its log entry, paid and limited like its own, and those of a check
 // of its config count for its limit of attempts.
 func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
-	admitted := r.CheckCalls[m]
+	admitted := r.Checking.CheckCalls[m]
 	if admitted == nil {
 		return guardrail.ModelResponse{}, errors.New("no model can be asked for this request")
 	}
@@ -64,7 +64,7 @@ func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call
 	if err != nil {
 		return guardrail.ModelResponse{}, errors.New(apierr.From(err).Message)
 	}
-	defer own.Body.Release()
+	defer own.Received.Body.Release()
 	defer l.forget(own)
 	if call.Rank > guardrail.RankConfig {
 		own.attempts = new(atomic.Uint32)
@@ -93,7 +93,7 @@ func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call
 func (l *CheckLog) forget(r *Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.runs, func(k requestRunKey, _ *requestRun) bool { return k.body == r.Body })
+	maps.DeleteFunc(l.runs, func(k requestRunKey, _ *requestRun) bool { return k.body == r.Received.Body })
 }
 
 // addAttempts records the attempts that a check made.
@@ -176,7 +176,7 @@ func (l *CheckLog) facts(r *Request, body *document) *guardrail.Request {
 			return release, nil
 		}
 	}
-	if len(r.CheckCalls) > 0 {
+	if len(r.Checking.CheckCalls) > 0 {
 		f.Ask = func(ctx context.Context, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
 			return l.ask(ctx, r, m, call)
 		}

@@ -25,18 +25,18 @@ func TestCallsOfAnAdmittedCheckShareNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for want, r := range map[string]*Request{"1": first, "2": second} {
-			if n, ok := r.Doc.Find("n"); !ok || string(n.Raw()) != want || r.Length != int64(r.Body.Len()) {
-				t.Errorf("body %s with length %d, want n = %s", r.Body.Bytes(), r.Length, want)
+			if n, ok := r.Received.Doc.Find("n"); !ok || string(n.Raw()) != want || r.Received.Length != int64(r.Received.Body.Len()) {
+				t.Errorf("body %s with length %d, want n = %s", r.Received.Body.Bytes(), r.Received.Length, want)
 			}
 		}
 		if d := second.AttemptDeadline.Sub(first.AttemptDeadline); d != time.Second {
 			t.Errorf("the deadline of the second call is %v after the first one's, want 1s", d)
 		}
-		if r := &admitted.Request; r.Body != nil || r.Doc != nil || !r.AttemptDeadline.IsZero() {
+		if r := &admitted.Request; r.Received.Body != nil || r.Received.Doc != nil || !r.AttemptDeadline.IsZero() {
 			t.Errorf("a call changed the admitted request: %+v", r)
 		}
-		first.Body.Release()
-		second.Body.Release()
+		first.Received.Body.Release()
+		second.Received.Body.Release()
 		if n := pool.Used(); n != 0 {
 			t.Errorf("%d bytes are in use after both calls, want 0", n)
 		}

@@ -211,15 +211,15 @@ func TestChecksOfResponsesKnowTheRequest(t *testing.T) {
 	if d := r.checkedBody(); d != nil {
 		t.Errorf("a body that is not an object has the document %+v", d)
 	}
-	r.Doc = new(jsonedit.Doc)
-	if err := r.Doc.Scan(buf.Bytes()); err != nil {
+	r.Received.Doc = new(jsonedit.Doc)
+	if err := r.Received.Doc.Scan(buf.Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	if d := r.checkedBody(); d == nil || len(d.parts) != 1 || d.parts[0].Text != "hi" {
 		t.Errorf("the request has the document %+v, want one with its text", d)
 	}
 	known := new(document)
-	if r.checked = known; r.checkedBody() != known {
+	if r.Checking.checked = known; r.checkedBody() != known {
 		t.Error("the document that was checked is read again")
 	}
 }
@@ -230,7 +230,7 @@ func TestGuardedRequestsReportParametersThatCannotBeSet(t *testing.T) {
 		fmt.Fprintf(&body, `%c"m%d":1`, ",{"[min(i, 1)^1], i)
 	}
 	r := &Request{Received: Received{Doc: new(jsonedit.Doc)}}
-	if err := r.Doc.Scan([]byte(body.String() + "}")); err != nil {
+	if err := r.Received.Doc.Scan([]byte(body.String() + "}")); err != nil {
 		t.Fatal(err)
 	}
 	h := &requestGuard{params: &configParams{override: []jsonedit.Edit{{Name: "one_more", Value: []byte("1")}}, path: "$.targets[0]"}}

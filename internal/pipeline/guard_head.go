@@ -56,7 +56,7 @@ func (run *responseRun) checkHead() error {
 	switch {
 	case out.Denied:
 		run.addResults(out.Results)
-		return denied(HookResults{Before: run.request.passed, After: out.Results})
+		return denied(HookResults{Before: run.request.Checking.passed, After: out.Results})
 	case checkUnchanged(parts, out) != nil:
 		run.addResults(out.Results)
 		return apierr.New(apierr.Denied, "a guardrail changes text in a header of the response, which the gateway cannot rewrite").WithCode("response_unchecked")

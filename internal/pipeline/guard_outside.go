@@ -22,7 +22,7 @@ import (
 // provider: the query and, on pass-through, words of the path and headers. Each is there as it was sent and as it
 // is decoded.
 func (r *Request) outsideTexts() (texts []string) {
-	for pair := range strings.SplitSeq(r.stripGatewayKey(r.Query), "&") {
+	for pair := range strings.SplitSeq(r.stripGatewayKey(r.Received.Query), "&") {
 		name, value, assigned := strings.Cut(strings.ReplaceAll(pair, "+", " "), "=")
 		if credentialParameters[strings.ToLower(urlpath.Decode(name))] {
 			continue
@@ -35,7 +35,7 @@ func (r *Request) outsideTexts() (texts []string) {
 	if r.Operation != api.Proxy {
 		return texts
 	}
-	for segment := range strings.SplitSeq(r.Path, "/") {
+	for segment := range strings.SplitSeq(r.Received.Path, "/") {
 		if !isPathName(urlpath.Decode(segment)) {
 			texts = append(texts, outsideReadings(segment)...)
 		}
@@ -73,11 +73,11 @@ var protocolHeaders = map[string]bool{
 
 // headerTexts returns the text of the headers that pass to a provider.
 func (r *Request) headerTexts() (texts []string) {
-	h := make(http.Header, len(r.Header))
-	upstream.CopyRequestHeader(h, r.Header)
-	upstream.DropFamilies(h, r.HeaderPrefixes)
+	h := make(http.Header, len(r.Received.Header))
+	upstream.CopyRequestHeader(h, r.Received.Header)
+	upstream.DropFamilies(h, r.Received.HeaderPrefixes)
 	maps.DeleteFunc(h, func(name string, values []string) bool {
-		return protocolHeaders[name] || strings.HasPrefix(name, "X-Stainless-") || strings.HasPrefix(name, "Sec-") || r.HoldsKey(values)
+		return protocolHeaders[name] || strings.HasPrefix(name, "X-Stainless-") || strings.HasPrefix(name, "Sec-") || r.Received.HoldsKey(values)
 	})
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		texts = append(texts, outsideReadings(strings.ReplaceAll(name, "-", " "))...)
@@ -128,11 +128,11 @@ func (r *Request) checkEncoding(outside []string, g *Guards, l *CheckLog) error 
 	if slices.ContainsFunc(outside, func(text string) bool { return !isReadable([]byte(text)) }) {
 		problem = "has text in its path, query or headers that is not in UTF-8"
 	}
-	if r.Upload != nil && len(r.Upload.Trailer) > 0 {
+	if r.Received.Upload != nil && len(r.Received.Upload.Trailer) > 0 {
 		problem = cmp.Or(problem, "has trailers, which follow what is checked")
 	}
-	if r.Upload != nil || r.Body != nil && r.Body.Len() > 0 {
-		problem = cmp.Or(problem, charsetProblem(r.Header["Content-Type"]))
+	if r.Received.Upload != nil || r.Received.Body != nil && r.Received.Body.Len() > 0 {
+		problem = cmp.Or(problem, charsetProblem(r.Received.Header["Content-Type"]))
 	}
 	switch {
 	case problem == "":

@@ -44,27 +44,27 @@ func checkTokens(d *document, hooks []*guardrail.Hook) error {
 // content type, its length or what it is, if a provider may read JSON or text in it. It returns nil for other
 // bodies, which are not covered, and an error for one that hooks which act cannot read.
 func (run *requestRun) readText(h *requestGuard, r *Request, g *Guards, l *CheckLog) ([]byte, error) {
-	if acts(g.Before) && !contentcoding.IsIdentity(r.Header.Get("Content-Encoding")) {
+	if acts(g.Before) && !contentcoding.IsIdentity(r.Received.Header.Get("Content-Encoding")) {
 		return nil, unchecked("the request body is compressed")
 	}
-	if r.Upload == nil {
-		return r.Body.Bytes(), nil
+	if r.Received.Upload == nil {
+		return r.Received.Body.Bytes(), nil
 	}
 	if !acts(g.Before) {
 		return nil, nil
 	}
-	media := mediaType(r.Header.Get("Content-Type"))
-	upload := r.Operation == api.Files || isUpload(r.Path)
+	media := mediaType(r.Received.Header.Get("Content-Type"))
+	upload := r.Operation == api.Files || isUpload(r.Received.Path)
 	if media == "multipart/form-data" || strings.HasPrefix(media, "multipart/") && !upload {
 		return nil, unchecked("the request body has parts, but is not multipart/form-data with one boundary")
 	}
 	if upload {
 		return nil, nil
 	}
-	if head := r.Upload.peek(); !mayBeJSON(head) && !mayBeText(media, head) {
+	if head := r.Received.Upload.peek(); !mayBeJSON(head) && !mayBeText(media, head) {
 		return nil, nil
 	}
-	body, err := r.Upload.hold(h.engine.Pool, r.Memory, l)
+	body, err := r.Received.Upload.hold(h.engine.Pool, r.Memory, l)
 	switch {
 	case bytepool.IsFull(err):
 		return nil, apierr.BodyMemoryFull(err)
@@ -122,7 +122,7 @@ func (run *requestRun) checkText(ctx context.Context, h *requestGuard, r *Reques
 		l.notCovered("request body")
 		return nil, err
 	}
-	media := mediaType(r.Header.Get("Content-Type"))
+	media := mediaType(r.Received.Header.Get("Content-Type"))
 	if _, err := jsonedit.ParseValue(raw); err == nil && media != mediaForm {
 		own := *r
 		own.Operation = api.Proxy

@@ -36,7 +36,7 @@ func (h *requestGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 	if g == nil {
 		return h.next.Handle(ctx, r, t)
 	}
-	if r.continued != nil && !r.continued.checkedBy(g.After) {
+	if r.Checking.continued != nil && !r.Checking.continued.checkedBy(g.After) {
 		return nil, apierr.From(errOtherGuardrails)
 	}
 	if r.DryRun {
@@ -72,7 +72,7 @@ type requestRun struct {
 
 // runRequest runs the hooks in g on r, unless they have run.
 func (l *CheckLog) runRequest(ctx context.Context, h *requestGuard, r *Request, g *Guards) *requestRun {
-	key := requestRunKey{guards: g, body: r.Body}
+	key := requestRunKey{guards: g, body: r.Received.Body}
 	if h.changesText(r) {
 		key.params = h.params
 	}
@@ -107,8 +107,8 @@ func (r *Request) promptOf(leaf int) *PromptEdits {
 // make runs the hooks.
 func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l *CheckLog) {
 	g, prompt := r.guardsOf(h.leaf), r.promptOf(h.leaf)
-	if run.fields = guardrail.Fields(g.Before); r.Upload != nil {
-		maps.DeleteFunc(r.Upload.Trailer, func(key string, _ []string) bool { return guardrail.IsField(key, run.fields) })
+	if run.fields = guardrail.Fields(g.Before); r.Received.Upload != nil {
+		maps.DeleteFunc(r.Received.Upload.Trailer, func(key string, _ []string) bool { return guardrail.IsField(key, run.fields) })
 	}
 	in := guardrail.Input{Event: guardrail.Before, Request: l.facts(r, nil)}
 	outside := r.outsideTexts()
@@ -116,15 +116,15 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 		return
 	}
 	switch {
-	case r.Doc != nil:
-		raw := r.Body.Bytes()
+	case r.Received.Doc != nil:
+		raw := r.Received.Body.Bytes()
 		if edits := r.editsWith(prompt); h.changesText(r) {
 			if run.err = run.configure(h, r, prompt, l); run.err != nil {
 				return
 			}
 			raw = run.body.Bytes()
 		} else if len(edits) > 0 {
-			raw = r.Doc.Apply(nil, edits...)
+			raw = r.Received.Doc.Apply(nil, edits...)
 		}
 		run.checked = newDocument(r, bodytext.Request, raw)
 		in.Request = l.facts(r, run.checked)
@@ -133,7 +133,7 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 			return
 		}
 		l.notCovered(run.checked.body.Uncovered...)
-		if _, file := r.Doc.Find("input_file_id"); file && (r.Operation == api.Batches || r.Operation == api.Proxy) {
+		if _, file := r.Received.Doc.Find("input_file_id"); file && (r.Operation == api.Batches || r.Operation == api.Proxy) {
 			l.notCovered("batch file")
 		}
 	case r.rowUpload() != "" && (hasRows(r.Operation) || acts(g.Before)):
@@ -141,7 +141,7 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 		run.rows = &rowUpload{checks: newRowChecks(checks), boundary: r.rowUpload()}
 		run.err = run.rows.checks.checkAside(outside)
 		return
-	case r.Upload != nil || r.Body != nil && r.Body.Len() > 0:
+	case r.Received.Upload != nil || r.Received.Body != nil && r.Received.Body.Len() > 0:
 		if run.checked, run.err = run.checkText(ctx, h, r, g, l); run.err != nil {
 			return
 		}
@@ -179,7 +179,7 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 // changesText reports whether the config of the leaf changes text of the request.
 // Hooks must read the text that is sent.
 func (h *requestGuard) changesText(r *Request) bool {
-	return h.params != nil && r.Doc != nil && (h.text || r.Operation == api.Proxy)
+	return h.params != nil && r.Received.Doc != nil && (h.text || r.Operation == api.Proxy)
 }
 
 // configure sets the body that the leaf's config makes of the request: its defaults,
@@ -206,7 +206,7 @@ func (run *requestRun) hold(e *Engine, r *Request, raw []byte, l *CheckLog) erro
 	l.release(buf)
 	buf.Fill(func(dst []byte) []byte { return append(dst, raw...) })
 	run.body, run.doc = buf, nil
-	if r.Doc == nil {
+	if r.Received.Doc == nil {
 		return nil
 	}
 	run.doc = new(jsonedit.Doc)
@@ -273,7 +273,7 @@ func (run *requestRun) change(e *Engine, r *Request, out *guardrail.Outcome, l *
 		}
 	}
 	var doc jsonedit.Doc
-	if err := doc.Scan(raw); err != nil && r.Doc != nil {
+	if err := doc.Scan(raw); err != nil && r.Received.Doc != nil {
 		return apierr.New(apierr.Denied, "a guardrail returned a request that is not a JSON object").WithCause(err)
 	}
 	if edits := fixedFields(run.checked, &doc); len(edits) > 0 {
@@ -312,20 +312,20 @@ func fixedFields(before *document, after *jsonedit.Doc) (edits []jsonedit.Edit) 
 // apply returns r as the hooks changed it.
 func (run *requestRun) apply(r *Request, leaf int) *Request {
 	out := *r
-	out.passed, out.checked = run.results, run.checked
+	out.Checking.passed, out.Checking.checked = run.results, run.checked
 	if run.rows != nil {
-		out.rows, out.Length = run.rows, -1
+		out.Checking.rows, out.Received.Length = run.rows, -1
 	}
-	out.Header, out.Query = guardrail.WithoutFields(r.Header, run.fields), withoutFields(r.Query, run.fields)
+	out.Received.Header, out.Received.Query = guardrail.WithoutFields(r.Received.Header, run.fields), withoutFields(r.Received.Query, run.fields)
 	if len(run.header) > 0 {
-		out.Header, out.claims = maps.Clone(out.Header), run.header
-		maps.Copy(out.Header, run.header)
+		out.Received.Header, out.Checking.claims = maps.Clone(out.Received.Header), run.header
+		maps.Copy(out.Received.Header, run.header)
 	}
 	if run.body == nil {
 		return &out
 	}
-	out.Upload = nil
-	out.Body, out.Doc, out.Edits, out.Length, out.configured = run.body, run.doc, nil, int64(run.body.Len()), run.configured
+	out.Received.Upload = nil
+	out.Received.Body, out.Received.Doc, out.Edits, out.Received.Length, out.Checking.configured = run.body, run.doc, nil, int64(run.body.Len()), run.configured
 	if p := r.promptOf(leaf); p != nil { // its edits are in the body
 		out.Leaves = slices.Clone(r.Leaves)
 		out.Leaves[leaf].Prompt = &PromptEdits{Prompt: p.Prompt, Edits: []jsonedit.Edit{}, Model: p.Model}
@@ -346,8 +346,8 @@ var endpoints = map[api.Operation]string{
 // if it has none.
 func (r *Request) facts(body *document) *guardrail.Request {
 	f := &guardrail.Request{
-		Operation: endpoints[r.Operation], Dialect: string(r.Dialect), Model: r.RequestedModel, Stream: r.Stream, TraceID: r.TraceID,
-		Metadata: r.Metadata, Header: r.Header, Egress: r.Egress,
+		Operation: endpoints[r.Operation], Dialect: string(r.Dialect), Model: r.Received.RequestedModel, Stream: r.Stream, TraceID: r.TraceID,
+		Metadata: r.Metadata, Header: r.Received.Header, Egress: r.Checking.Egress,
 	}
 	if f.Operation == "" {
 		f.Operation = string(r.Operation)

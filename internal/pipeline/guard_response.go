@@ -38,7 +38,7 @@ func (h *responseGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Resp
 	if err != nil || g == nil || len(g.After) == 0 || res.Status < 200 || res.Status > 299 || r.DryRun {
 		return res, err
 	}
-	if r.continued != nil { // the guardrails of the stream check it
+	if r.Checking.continued != nil { // the guardrails of the stream check it
 		return res, nil
 	}
 	run := &responseRun{guard: h, ctx: ctx, request: r, log: t.checkLog(h.engine), res: res, hooks: g.After}
@@ -308,7 +308,7 @@ func (run *responseRun) runHooks(hooks []*guardrail.Hook, in guardrail.Input) (*
 		return new(guardrail.Outcome), apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(run.ctx))
 	case out.Denied:
 		hideTexts(guardrail.After, out.Results)
-		return out, denied(HookResults{Before: run.request.passed, After: out.Results})
+		return out, denied(HookResults{Before: run.request.Checking.passed, After: out.Results})
 	}
 	return out, notRun(out)
 }
@@ -350,8 +350,8 @@ func (run *responseRun) addResults(results []guardrail.HookResult) {
 
 // checkedBody returns the document of the request, nil if it has none.
 func (r *Request) checkedBody() *document {
-	if r.checked == nil && r.Doc != nil {
-		return newDocument(r, bodytext.Request, r.Body.Bytes())
+	if r.Checking.checked == nil && r.Received.Doc != nil {
+		return newDocument(r, bodytext.Request, r.Received.Body.Bytes())
 	}
-	return r.checked
+	return r.Checking.checked
 }

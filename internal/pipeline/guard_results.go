@@ -23,7 +23,7 @@ var rowTypes = map[string]bool{
 // results of a batch.
 func (run *responseRun) mayHaveRows() bool {
 	r := run.request
-	if run.res.Body == nil || r.Method != "GET" {
+	if run.res.Body == nil || r.Received.Method != "GET" {
 		return false
 	}
 	return rowTypes[mediaType(run.res.Header.Get("Content-Type"))] && (r.Operation == api.Files || r.Operation == api.Proxy)
@@ -49,7 +49,7 @@ func (run *responseRun) guardRows() error {
 		return err
 	}
 	if !startsObject(lines) {
-		if run.request.Operation == api.Proxy && !isUpload(run.request.Path) && checks.acts() {
+		if run.request.Operation == api.Proxy && !isUpload(run.request.Received.Path) && checks.acts() {
 			return run.checkPlain(lines) // not a file
 		}
 		run.log.notCovered("response body")

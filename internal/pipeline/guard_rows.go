@@ -113,7 +113,7 @@ func (c *rowChecks) check(row []byte) ([]byte, error) {
 // body the row is checked as it is, and the body is the zero value.
 func (c *rowChecks) read(doc *jsonedit.Doc) (own *Request, body jsonedit.Value) {
 	r := *c.request
-	r.Upload, r.Body, r.Doc, r.Edits, r.rows = nil, nil, nil, nil, nil
+	r.Received.Upload, r.Received.Body, r.Received.Doc, r.Edits, r.Checking.rows = nil, nil, nil, nil, nil
 	r.Operation = api.Proxy
 	if c.on != guardrail.Before {
 		return &r, body
@@ -128,7 +128,7 @@ func (c *rowChecks) read(doc *jsonedit.Doc) (own *Request, body jsonedit.Value) 
 	if v, ok := doc.Find("body"); ok && known.operation != api.Proxy && v.Kind() == jsonedit.Object {
 		body, r.Operation = v, known.operation
 		model, _ := body.Get("model")
-		r.RequestedModel, _ = model.Text()
+		r.Received.RequestedModel, _ = model.Text()
 	}
 	return &r, body
 }

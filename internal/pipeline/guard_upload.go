@@ -20,10 +20,10 @@ import (
 // rowUpload returns the boundary of a form whose fields and rows of files can be checked,
 // empty for other requests. The path does not matter: providers decode it.
 func (r *Request) rowUpload() string {
-	if r.Upload == nil || !contentcoding.IsIdentity(r.Header.Get("Content-Encoding")) {
+	if r.Received.Upload == nil || !contentcoding.IsIdentity(r.Received.Header.Get("Content-Encoding")) {
 		return ""
 	}
-	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	media, params, err := mime.ParseMediaType(r.Received.Header.Get("Content-Type"))
 	if err != nil || media != "multipart/form-data" {
 		return ""
 	}
@@ -42,7 +42,7 @@ type rowUpload struct {
 // wrap returns the form with checked rows, written again: parsers that read the received
 // form differently cannot find other rows in it.
 func (u *rowUpload) wrap(body io.Reader) io.Reader {
-	return &rowForm{upload: u.checks.request.Upload, checks: u.checks, boundary: u.boundary, form: multipart.NewReader(body, u.boundary)}
+	return &rowForm{upload: u.checks.request.Received.Upload, checks: u.checks, boundary: u.boundary, form: multipart.NewReader(body, u.boundary)}
 }
 
 // rowForm is a form whose rows are checked as it is read.

@@ -103,7 +103,7 @@ func (s *guardedStream) askParts(parts []guardrail.Part, partial bool) (*guardra
 	if out.Denied {
 		results := s.windowResults() // with the text that an earlier window was merged with
 		hideTexts(guardrail.After, results)
-		return nil, denied(HookResults{Before: s.run.request.passed, After: results})
+		return nil, denied(HookResults{Before: s.run.request.Checking.passed, After: results})
 	}
 	return out, notRun(out)
 }

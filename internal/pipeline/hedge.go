@@ -22,7 +22,7 @@ type hedge struct {
 
 // usable reports whether the request may be sent several times in parallel.
 func (h hedge) usable(r *Request) bool {
-	return h.Hedge != nil && r.Upload == nil && !r.DryRun
+	return h.Hedge != nil && r.Received.Upload == nil && !r.DryRun
 }
 
 // runner is one branch in the race.

@@ -117,7 +117,7 @@ func TestTheDelayOfAHedgeIsNotOverhead(t *testing.T) {
 // An upload and a dry run are one request each.
 func TestBodiesThatCanBeSentOnceAreNotHedged(t *testing.T) {
 	for name, change := range map[string]func(*rtRequest){
-		"an upload": func(x *rtRequest) { x.Upload = &pipeline.Upload{Body: strings.NewReader("form")} },
+		"an upload": func(x *rtRequest) { x.Received.Upload = &pipeline.Upload{Body: strings.NewReader("form")} },
 		"a dry run": func(x *rtRequest) { x.DryRun = true },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 func (r *Request) limitError(claims []quota.Claim, v quota.Verdict, now time.Time) error {
 	at := v.Refused
 	if l := claims[at].Limit; l.Holder.Kind == policy.SessionHolder {
-		e := apierr.From(r.Policies.SessionError(l, v.States[at], now))
+		e := apierr.From(r.Limiting.Policies.SessionError(l, v.States[at], now))
 		e.Limit = &apierr.RateLimit{Measure: l.Measure.String(), Shared: l.PerAttempt}
 		return e
 	}

@@ -16,7 +16,7 @@ func (r *Request) EarlierLimit(ctx context.Context, counters quota.Store, t *Tra
 	if counters == nil || !errors.As(err, &budget) {
 		return err
 	}
-	if earlier := r.checkRoom(ctx, counters, t, budget.Before(r.Limits)); earlier != nil {
+	if earlier := r.checkRoom(ctx, counters, t, budget.Before(r.Limiting.Limits)); earlier != nil {
 		return earlier
 	}
 	return err
@@ -56,5 +56,5 @@ func (r *Request) checkRoom(ctx context.Context, counters quota.Store, t *Trail,
 // countsFor reports whether the request counts for l: one that only reads, or counts
 // tokens, uses neither tokens nor money.
 func (r *Request) countsFor(l *quota.Limit) bool {
-	return countsOne(l) || (&sentRequest{op: r.Operation, method: r.Method, size: -1}).uses()
+	return countsOne(l) || (&sentRequest{op: r.Operation, method: r.Received.Method, size: -1}).uses()
 }

@@ -60,7 +60,7 @@ func (q *requestQuota) recordAll(acc *attemptAccount, u quota.Use) {
 // request itself of those that do not have it yet.
 func (acc *attemptAccount) reserve(ctx context.Context) error {
 	store, r := acc.of.handler.Quota, acc.of.request
-	if store == nil || len(r.Limits)+len(acc.of.Target.Quota) == 0 && r.Facts == nil {
+	if store == nil || len(r.Limiting.Limits)+len(acc.of.Target.Quota) == 0 && r.Limiting.Facts == nil {
 		return nil
 	}
 	q := &acc.bill.quota
@@ -124,10 +124,10 @@ func countsOne(l *quota.Limit) bool {
 
 // policyLimits returns the limits of the policies that apply to the attempt.
 func (a *Attempt) policyLimits(now time.Time) []*quota.Limit {
-	if a.request.Facts == nil {
+	if a.request.Limiting.Facts == nil {
 		return nil
 	}
-	f := *a.request.Facts
+	f := *a.request.Limiting.Facts
 	f.Time, f.Provider, f.Slug = now, a.Target.ID, a.Target.Slug
 	if a.Prompt.Slug != "" {
 		f.Prompt = a.Prompt.Slug
@@ -136,7 +136,7 @@ func (a *Attempt) policyLimits(now time.Time) []*quota.Limit {
 		f.Model = a.Model
 	}
 	f.Also = slices.Concat(f.Also, a.also)
-	return a.request.Policies.Match(make([]*quota.Limit, 0, 4), &f)
+	return a.request.Limiting.Policies.Match(make([]*quota.Limit, 0, 4), &f)
 }
 
 // policyCounter is the prefix of the counters of policies.
@@ -194,13 +194,13 @@ func (acc *attemptAccount) settleQuota(u quota.Use) {
 // nothing; attempts check the rest.
 func (r *Request) CheckRates(counters quota.Store, t *Trail) error {
 	known, ok := counters.(quota.Peeker)
-	if !ok || len(r.Limits) == 0 {
+	if !ok || len(r.Limiting.Limits) == 0 {
 		return nil
 	}
 	now := time.Now()
 	v := quota.Verdict{Refused: -1}
 	var claims []quota.Claim
-	for _, l := range r.Limits {
+	for _, l := range r.Limiting.Limits {
 		if !r.countsFor(l) {
 			continue
 		}
@@ -234,18 +234,18 @@ func (q *requestQuota) refuse(claims []quota.Claim) {
 // history or the time of its session, or that of a limit of the client, which is checked
 // before policies.
 func (r *Request) CheckSession(ctx context.Context, counters quota.Store, t *Trail) error {
-	if r.Facts == nil || !r.Policies.Governs(r.Facts) {
+	if r.Limiting.Facts == nil || !r.Limiting.Policies.Governs(r.Limiting.Facts) {
 		return nil
 	}
 	var body []byte
-	if r.Doc != nil {
-		body = r.Doc.Bytes()
+	if r.Received.Doc != nil {
+		body = r.Received.Doc.Bytes()
 	}
-	err := r.Policies.CheckSession(ctx, counters, r.Facts, body, r.DryRun)
+	err := r.Limiting.Policies.CheckSession(ctx, counters, r.Limiting.Facts, body, r.DryRun)
 	if err == nil {
 		return nil
 	}
-	if earlier := r.checkRoom(ctx, counters, t, r.Limits); earlier != nil {
+	if earlier := r.checkRoom(ctx, counters, t, r.Limiting.Limits); earlier != nil {
 		return earlier
 	}
 	return err

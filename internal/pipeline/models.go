@@ -48,7 +48,7 @@ func (a *Attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 			return err
 		}
 	}
-	if _, sent := a.request.Doc.Find("model"); sent && len(models) == 0 && len(a.handler.params.drop) > 0 {
+	if _, sent := a.request.Received.Doc.Find("model"); sent && len(models) == 0 && len(a.handler.params.drop) > 0 {
 		return ModelRefused("the provider @%s has a list of models, and drop_params of the config removes the model from the request", a.Target.Slug)
 	}
 	return nil
@@ -93,9 +93,9 @@ func (a *Attempt) findModelsOutsideBody() error {
 // modelInPath returns the model in a pass-through path: of the names that it may be, one
 // with a price, or else the first.
 func (a *Attempt) modelInPath() []string {
-	names := modelnames.Path(a.request.Path)
+	names := modelnames.Path(a.request.Received.Path)
 	for i, name := range names {
-		if _, priced := a.Target.Price(a.request.Prices, name, "", a.request.Time); priced {
+		if _, priced := a.Target.Price(a.request.Limiting.Prices, name, "", a.request.Time); priced {
 			return names[i : i+1]
 		}
 	}
@@ -115,7 +115,7 @@ func (a *Attempt) namedModel() string {
 func (a *Attempt) addModels(models []string) error {
 	for _, m := range models {
 		switch {
-		case m == a.Model, m == a.request.Model, m == a.request.RequestedModel, slices.Contains(a.also, m):
+		case m == a.Model, m == a.request.Model, m == a.request.Received.RequestedModel, slices.Contains(a.also, m):
 		case len(a.also) == MaxNamedModels:
 			return apierr.New(apierr.Invalid, "the request names more than %d models; send several requests", MaxNamedModels).WithParam("models")
 		default:
@@ -127,7 +127,7 @@ func (a *Attempt) addModels(models []string) error {
 
 // dependsOnModels reports whether a policy depends on the models of the request.
 func (a *Attempt) dependsOnModels() bool {
-	return a.request.Policies.ReadsModels(a.request.Facts)
+	return a.request.Limiting.Policies.ReadsModels(a.request.Limiting.Facts)
 }
 
 func unknownToPolicies(err error) error {

@@ -69,7 +69,7 @@ func (r *Request) outputFields(op api.Operation) outputFields {
 		return fieldsOf[op]
 	}
 	for _, known := range knownPaths {
-		if strings.HasSuffix(r.Path, known.end) {
+		if strings.HasSuffix(r.Received.Path, known.end) {
 			return fieldsOf[known.op]
 		}
 	}

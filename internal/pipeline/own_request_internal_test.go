@@ -21,16 +21,16 @@ func TestOwnRequestsHaveLimitsAndNoHeaders(t *testing.T) {
 		Leaves:   []Leaf{{Guards: new(Guards)}},
 	}
 	own := r.Derive(chat.Dialect{}, api.Embeddings, "/embeddings", "embedder")
-	if f := own.Facts; f.Model != "embedder" || f.EndpointType != string(api.Embeddings) || f.Config != "" || f.Prompt != "" || f.KeyID != "key" {
+	if f := own.Limiting.Facts; f.Model != "embedder" || f.EndpointType != string(api.Embeddings) || f.Config != "" || f.Prompt != "" || f.KeyID != "key" {
 		t.Errorf("policies read %+v, want those of the embedder and the key", f)
 	}
-	if r.Facts.Model != "gpt-4o" {
-		t.Errorf("the facts of the request name %q, want gpt-4o", r.Facts.Model)
+	if r.Limiting.Facts.Model != "gpt-4o" {
+		t.Errorf("the facts of the request name %q, want gpt-4o", r.Limiting.Facts.Model)
 	}
-	if len(own.Limits) != 1 || own.Limits[0] != limits[0] {
+	if len(own.Limiting.Limits) != 1 || own.Limiting.Limits[0] != limits[0] {
 		t.Error("the limits of the request are missing")
 	}
-	if own.Header.Get("Authorization") != "" || own.Query != "" || own.Leaves != nil {
-		t.Errorf("header %v, query %q, leaves %v: want nothing of the request", own.Header, own.Query, own.Leaves)
+	if own.Received.Header.Get("Authorization") != "" || own.Received.Query != "" || own.Leaves != nil {
+		t.Errorf("header %v, query %q, leaves %v: want nothing of the request", own.Received.Header, own.Received.Query, own.Leaves)
 	}
 }

@@ -31,7 +31,7 @@ func (l *lookups) prefix(r *Request) (json.RawMessage, bool) {
 	if v, ok := l.found[prefixKey]; ok {
 		return v, v != nil
 	}
-	if r.Doc == nil || !l.work.Spend(len(r.Doc.Bytes())/8+1) {
+	if r.Received.Doc == nil || !l.work.Spend(len(r.Received.Doc.Bytes())/8+1) {
 		return nil, false
 	}
 	h, size := sha256.New(), 0
@@ -42,12 +42,12 @@ func (l *lookups) prefix(r *Request) (json.RawMessage, bool) {
 	}
 	add("model", []byte(r.Model))
 	for _, name := range [...]string{"tools", "toolConfig", "functions", "system", "systemInstruction", "system_instruction", "instructions"} {
-		if v, ok := r.Doc.Find(name); ok {
+		if v, ok := r.Received.Doc.Find(name); ok {
 			add(name, v.Raw())
 		}
 	}
 	for _, name := range [...]string{"messages", "contents", "input"} {
-		list, _ := r.Doc.Find(name)
+		list, _ := r.Received.Doc.Find(name)
 		for m := range list.Elements() {
 			add(name, m.Raw())
 			if role, ok := m.Get("role"); ok && isText(role, "user") {
@@ -129,7 +129,7 @@ func (a *Attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 // cachingPays reports whether the provider sells tokens read from its cache for
 // less than others. Models without a prompt cache have no such price.
 func (a *Attempt) cachingPays() bool {
-	p, ok := a.Target.Price(a.request.Prices, a.Model, "", a.request.Time)
+	p, ok := a.Target.Price(a.request.Limiting.Prices, a.Model, "", a.request.Time)
 	return ok && p.Rates[catalog.CachedInput] < p.Rates[catalog.Input]
 }
 
@@ -310,7 +310,7 @@ func (a *attemptAccount) countCached(usage llm.Usage, served string, t catalog.T
 	}
 	u.reads += usage.CachedInput
 	u.writes += written
-	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.Model, served, a.began)
+	p, ok := a.of.Target.Price(a.of.request.Limiting.Prices, a.of.Model, served, a.began)
 	if !ok || !p.Has(t) || !p.Covers(usage) {
 		u.unpriced = true
 		return

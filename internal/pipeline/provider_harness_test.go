@@ -123,18 +123,18 @@ func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pip
 	spec.BaseURL = "http://quirky.example.com/v1"
 	spec.Paths = map[api.Operation]string{api.Chat: "/chat/completions", api.Images: "/images/generations", api.AudioSpeech: "/audio/speech"}
 	x = rtNewRequest()
-	x.Dialect, x.Prices = api.DialectChat, p.prices
-	x.Header.Set("Content-Type", "application/json")
+	x.Dialect, x.Limiting.Prices = api.DialectChat, p.prices
+	x.Received.Header.Set("Content-Type", "application/json")
 	x.resolve = func(*config.Config) (*provider.Target, error) {
 		return provider.NewTarget(&spec, provider.Settings{Key: secret.New("provider-key")})
 	}
-	if x.Body, err = p.engine.Pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
+	if x.Received.Body, err = p.engine.Pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
 		p.t.Fatal(err)
 	}
-	defer x.Body.Release()
+	defer x.Received.Body.Release()
 	defer x.unchanged(p.t)
 	rtBody(p.t, x, body)
-	if v, ok := x.Doc.Find("model"); ok {
+	if v, ok := x.Received.Doc.Find("model"); ok {
 		x.Model, _ = v.Text()
 	}
 	x.Stream = strings.Contains(body, `"stream":true`)
@@ -154,7 +154,7 @@ func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pip
 }
 
 // rtPassed makes x a request that passes through.
-func rtPassed(x *rtRequest) { x.Operation, x.Path = api.Proxy, "/any/path" }
+func rtPassed(x *rtRequest) { x.Operation, x.Received.Path = api.Proxy, "/any/path" }
 
 // rtRead reads a response to its end.
 func rtRead(res *pipeline.Response) error {

@@ -59,14 +59,14 @@ func (a *Attempt) followRedirect(req *http.Request, from, to *url.URL) (*http.Re
 	}
 	own := strings.EqualFold(to.Host, a.Target.Base.Host) && to.Scheme == a.Target.Base.Scheme
 	if !own {
-		if err := a.request.Egress.Check(egress.Request{Managed: a.Target.Slug != "", Host: to}); err != nil {
+		if err := a.request.Checking.Egress.Check(egress.Request{Managed: a.Target.Slug != "", Host: to}); err != nil {
 			return nil, a.RefuseRedirect(to, apierr.From(err).Message)
 		}
 	}
 	a.trail.decide(a.handler.Path, "the provider redirects to %s, where the gateway follows without credentials", originOf(to))
 	next := (&http.Request{Method: req.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header)}).WithContext(req.Context())
 	for _, name := range redirectHeaders {
-		if v, ok := a.request.Header[name]; ok {
+		if v, ok := a.request.Received.Header[name]; ok {
 			next.Header[name] = v
 		}
 	}

@@ -57,7 +57,7 @@ type Request struct {
 	// request. Nil counts it against the pool only.
 	Memory *bytepool.Share
 
-	Received
+	Received Received
 
 	Client    dialect.ClientDialect // nil in tests of routing only
 	Dialect   api.Dialect           // of Client
@@ -81,8 +81,8 @@ type Request struct {
 	// order of [Tree.Embedders].
 	Embedders []Leaf
 
-	Limiting
-	Checking
+	Limiting Limiting
+	Checking Checking
 
 	// AttemptDeadline is the time after which no attempt begins. Zero means
 	// none.
@@ -260,13 +260,13 @@ func (r *Request) Derive(client dialect.ClientDialect, op api.Operation, path, m
 	}
 	own.Received = Received{
 		Method: http.MethodPost, Path: path, Header: http.Header{"Content-Type": {"application/json"}},
-		HeaderPrefixes: r.HeaderPrefixes, Key: r.Key, RequestedModel: model,
+		HeaderPrefixes: r.Received.HeaderPrefixes, Key: r.Received.Key, RequestedModel: model,
 	}
-	if r.Facts != nil {
-		facts := *r.Facts
+	if r.Limiting.Facts != nil {
+		facts := *r.Limiting.Facts
 		facts.Also = nil
 		facts.Model, facts.EndpointType, facts.Config, facts.Prompt = model, string(op), "", ""
-		own.Facts = &facts
+		own.Limiting.Facts = &facts
 	}
 	return own
 }
@@ -283,7 +283,9 @@ func (r *Received) setBody(buf *bytepool.Buffer, doc *jsonedit.Doc) error {
 
 // bodyConsumed reports whether the request cannot be sent again, because its
 // streamed body has been read.
-func (r *Request) bodyConsumed() bool { return r.Upload != nil && r.Upload.started.Load() }
+func (r *Request) bodyConsumed() bool {
+	return r.Received.Upload != nil && r.Received.Upload.started.Load()
+}
 
 // pastDeadline reports whether no attempt may begin after waiting for d.
 func (r *Request) pastDeadline(d time.Duration) bool {

@@ -27,7 +27,7 @@ const modelPrefix = 64 << 10
 // model, and an empty string for the provider's own.
 func (a *Attempt) responseModel() string {
 	r := a.request
-	if len(r.RequestedModel) > maxModelName {
+	if len(r.Received.RequestedModel) > maxModelName {
 		return ""
 	}
 	var key api.ResponseModel
@@ -37,7 +37,7 @@ func (a *Attempt) responseModel() string {
 	if cmp.Or(a.handler.ResponseModel, key, r.Client.ModelField().Default) != api.ModelRequested {
 		return ""
 	}
-	return r.RequestedModel
+	return r.Received.RequestedModel
 }
 
 // NamesRequestedModel reports whether the response gives its model the requested

@@ -269,8 +269,8 @@ func TestARateLimitIsNotWaitedForWhenAnotherTargetCanServe(t *testing.T) {
 func TestABodyThatWasReadIsNotRetried(t *testing.T) {
 	r := rtNew(t, rtRetry(`{"attempts":3}`)).on("", rtStatus(503))
 	got := r.send(func(x *rtRequest) {
-		x.Upload = &pipeline.Upload{Body: strings.NewReader("form")}
-		pipeline.ReadUpload(x.Upload)
+		x.Received.Upload = &pipeline.Upload{Body: strings.NewReader("form")}
+		pipeline.ReadUpload(x.Received.Upload)
 	})
 	if len(r.calls) != 1 || got.x.trail.Retries != -1 || got.status != 503 {
 		t.Errorf("%d calls, count %d, status %d; want one call, -1 since more was asked for, 503", len(r.calls), got.x.trail.Retries, got.status)

@@ -237,8 +237,8 @@ func rtNewRequest() *rtRequest {
 // rtBody gives x a JSON body.
 func rtBody(t testing.TB, x *rtRequest, body string) {
 	t.Helper()
-	x.Doc = new(jsonedit.Doc)
-	if err := x.Doc.Scan([]byte(body)); err != nil {
+	x.Received.Doc = new(jsonedit.Doc)
+	if err := x.Received.Doc.Scan([]byte(body)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -22,22 +22,22 @@ func (*softDenial) Error() string { return "a guardrail with soft_deny_200 denie
 // for requests other than conversations.
 func (r *Request) SoftDenial(err error) *Response {
 	denial, ok := errors.AsType[*softDenial](err)
-	if !ok || r.Doc == nil || r.Operation != r.Dialect.ConversationOperation() {
+	if !ok || r.Received.Doc == nil || r.Operation != r.Dialect.ConversationOperation() {
 		return nil
 	}
 	message := strings.TrimSuffix(apierr.From(err).Message, seeResults)
-	decoded, err := r.Client.DecodeRequest(r.Body.Bytes())
+	decoded, err := r.Client.DecodeRequest(r.Received.Body.Bytes())
 	if err != nil { // the variables of a saved prompt
 		decoded = new(llm.Request)
 	}
-	decoded.Model, decoded.Stream = r.RequestedModel, r.Stream
+	decoded.Model, decoded.Stream = r.Received.RequestedModel, r.Stream
 	completion := llm.Response{
-		Model: r.RequestedModel, Created: r.Time.Unix(),
+		Model: r.Received.RequestedModel, Created: r.Time.Unix(),
 		Choices: []llm.Choice{{Parts: []llm.Part{llm.Text{Text: message}}, Stop: llm.StopEnd}},
 	}
 	to := dialect.ResponseTarget{Request: decoded, Strict: true, ID: hex.EncodeToString(r.ID[:]), Created: completion.Created}
 	out := &Response{Status: http.StatusOK, Header: http.Header{}, Hooks: denial.results, Length: -1}
-	out.Tap = storedTap{&dialect.ResponseInfo{Model: r.RequestedModel, Finish: string(llm.StopEnd), Begun: true, Finished: true, Terminated: true}}
+	out.Tap = storedTap{&dialect.ResponseInfo{Model: r.Received.RequestedModel, Finish: string(llm.StopEnd), Begun: true, Finished: true, Terminated: true}}
 	if !r.Stream {
 		out.setBytes(r.Client.EncodeResponse(nil, &completion, to))
 		return out

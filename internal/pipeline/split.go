@@ -25,7 +25,7 @@ func (a *Attempt) split() ([]*Attempt, error) {
 	if !ok || o.provider == nil || o.provider.Split == nil {
 		return nil, nil
 	}
-	doc, list := a.request.Doc, a.request.Edits
+	doc, list := a.request.Received.Doc, a.request.Edits
 	if a.editsBody() {
 		configured, err := a.applyConfigParams()
 		if err != nil {
@@ -49,7 +49,7 @@ func (a *Attempt) split() ([]*Attempt, error) {
 	pieces := make([]*Attempt, len(bodies))
 	for i, body := range bodies {
 		r := *a.request
-		if r.Doc, r.Edits = new(jsonedit.Doc), nil; r.Doc.Scan(body) != nil {
+		if r.Received.Doc, r.Edits = new(jsonedit.Doc), nil; r.Received.Doc.Scan(body) != nil {
 			return nil, fmt.Errorf("a piece of a request for %s is not a JSON object", a.Target.Label())
 		}
 		piece := &Attempt{Target: a.Target, Model: a.Model, handler: &bare, request: &r, trail: a.trail.child(), wire: a.wire, parent: a.parent}

@@ -24,7 +24,7 @@ func rtEmbedding(x *rtRequest) {
 	const op = api.Embeddings
 	spec := &provider.Spec{ID: "apart", BaseURL: "http://apart.example.com", Dialect: api.DialectConverse, Auth: provider.Bearer(),
 		Paths: map[api.Operation]string{op: "/embed", api.DialectConverse.ConversationOperation(): "/converse"}}
-	x.Operation, x.Path = op, "/embeddings"
+	x.Operation, x.Received.Path = op, "/embeddings"
 	x.resolve = func(*config.Config) (*provider.Target, error) {
 		return provider.NewTarget(spec, provider.Settings{Key: secret.New("provider-key")})
 	}

@@ -49,7 +49,7 @@ type continuationOffer struct {
 // continuation returns the offer for the branch before those in rest, nil if none of
 // them can continue a stream of the request.
 func (f *fallbackStrategy) continuation(ctx context.Context, r *Request, rest []int) continuer {
-	if !f.resumes || r.Operation != api.Chat || r.Doc == nil || len(rest) == 0 || r.continued != nil {
+	if !f.resumes || r.Operation != api.Chat || r.Received.Doc == nil || len(rest) == 0 || r.Checking.continued != nil {
 		return nil
 	}
 	client, able := r.Client.(dialect.StreamContinuer)
@@ -155,8 +155,8 @@ func (c *streamContinuation) switchTarget() (sse.Event, bool) {
 func (c *streamContinuation) open(b *branch) (next *Response, child *Trail, err error) {
 	o := c.offer
 	r := *o.request
-	r.continued = c.res.Continued
-	r.Edits = append(slices.Clip(r.Edits), o.client.Continue(r.Doc, string(c.emitted))...)
+	r.Checking.continued = c.res.Continued
+	r.Edits = append(slices.Clip(r.Edits), o.client.Continue(r.Received.Doc, string(c.emitted))...)
 	child = c.trail.child()
 	next, err = b.Handle(o.ctx, &r, child)
 	c.trail.join(child)

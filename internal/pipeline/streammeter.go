@@ -44,7 +44,7 @@ func (r *Response) newMeter(memory *streamMemory) *streamMeter {
 		return m
 	}
 	req := r.Attempt.request
-	m.cutter = req.Client.NewCutter(req.Doc)
+	m.cutter = req.Client.NewCutter(req.Received.Doc)
 	return m
 }
 

@@ -87,8 +87,8 @@ func TestAHeaderThatHoldsTheKeyIsKnown(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x := rtNewRequest()
-			x.Key = secret.New(tt.key)
-			if got := x.HoldsKey([]string{"first", tt.value}); got != tt.want {
+			x.Received.Key = secret.New(tt.key)
+			if got := x.Received.HoldsKey([]string{"first", tt.value}); got != tt.want {
 				t.Errorf("HoldsKey(%q) with the key %q = %t, want %t", tt.value, tt.key, got, tt.want)
 			}
 		})

@@ -38,14 +38,14 @@ const smallTranslation = 1 << 20
 // reserveTranslation reserves body memory for the translation of the request.
 // The caller releases the buffer. It is nil if nothing is translated.
 func (a *Attempt) reserveTranslation() (*bytepool.Buffer, error) {
-	if a.request.Doc == nil || !a.wire.translates() {
+	if a.request.Received.Doc == nil || !a.wire.translates() {
 		return nil, nil
 	}
 	counted, err := a.handler.Pool.GetShare(0, a.request.Memory)
 	if err != nil {
 		return nil, apierr.BodyMemoryFull(err)
 	}
-	if err := counted.Reserve(translationSize(a.request.Doc.Bytes())); err != nil {
+	if err := counted.Reserve(translationSize(a.request.Received.Doc.Bytes())); err != nil {
 		counted.Release()
 		return nil, apierr.BodyMemoryFull(err)
 	}

@@ -29,7 +29,7 @@ func (r *Response) units() (u catalog.Units) {
 // hasUncertainImages reports whether the quality and the size of the images that a form
 // asks for are unknown.
 func (a *Attempt) hasUncertainImages() bool {
-	if a.request.Doc != nil || a.request.Operation == api.Images {
+	if a.request.Received.Doc != nil || a.request.Operation == api.Images {
 		return false
 	}
 	f, _ := a.formFields()
@@ -38,7 +38,7 @@ func (a *Attempt) hasUncertainImages() bool {
 
 // formFields returns the fields of the request's form, and false if it has none.
 func (a *Attempt) formFields() (FormFields, bool) {
-	up := a.request.Upload
+	up := a.request.Received.Upload
 	if up == nil || up.Fields == nil {
 		return FormFields{}, false
 	}

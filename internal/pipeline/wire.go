@@ -116,7 +116,7 @@ func (a *Attempt) planTokenCount() error {
 // of its own.
 func (a *Attempt) planOperation() {
 	r, w := a.request, &a.wire
-	if r.Doc == nil {
+	if r.Received.Doc == nil {
 		return
 	}
 	out := operation{target: w.target}
