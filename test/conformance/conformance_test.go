@@ -2,9 +2,9 @@
 //
 // It builds modelgate, starts it and speaks HTTP to it, with a provider of its
 // own behind it that records what arrives. Each case says which statements of
-// the specification it proves; docs/conformance.md is written from that. What
-// can't be seen through HTTP, the command line or an exit code is tested next to
-// the packages.
+// the specification it proves; docs/conformance.md and its parts are written from
+// that. What can't be seen through HTTP, the command line or an exit code is tested
+// next to the packages.
 package conformance
 
 import (
@@ -20,7 +20,7 @@ import (
 	"modelgate/internal/testing/programtest"
 )
 
-var update = flag.Bool("update", false, "write docs/conformance.md from the statements and the cases that ran")
+var update = flag.Bool("update", false, "write docs/conformance.md and its parts from the statements and the cases that ran")
 
 // program is the path of the binary under test, and scratch a folder that goes
 // with the run.
@@ -48,7 +48,7 @@ func run(m *testing.M) int {
 	if !whole() {
 		return 0
 	}
-	if problems := checkPage(); len(problems) > 0 {
+	if problems := checkPages(); len(problems) > 0 {
 		return fail(errors.New(strings.Join(problems, "\n")))
 	}
 	return 0

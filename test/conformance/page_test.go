@@ -1,20 +1,19 @@
 package conformance
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
-var page = filepath.Join("..", "..", "docs", "conformance.md")
+// docs is the folder of the generated pages: conformance.md and its parts.
+var docs = filepath.Join("..", "..", "docs")
 
-// checkPage compares the cases that ran with the list of statements and the
-// page with both. With -update it writes the page first.
-func checkPage() []string {
+// checkPages compares the cases that ran with the list of statements and the
+// pages with both. With -update it writes the pages first.
+func checkPages() []string {
 	proofs, err := readProofs(proofFile)
 	if err != nil {
 		return []string{err.Error()}
@@ -23,18 +22,15 @@ func checkPage() []string {
 	if len(problems) > 0 {
 		return problems
 	}
-	want := renderPage(proofs)
-	if *update {
-		if err := os.WriteFile(page, want, 0o644); err != nil {
-			return []string{err.Error()}
-		}
+	pages, err := renderPages(rowsOf(proofs))
+	if err == nil && *update {
+		err = writePages(docs, pages)
 	}
-	got, err := os.ReadFile(page)
+	if err == nil {
+		err = comparePages(docs, pages)
+	}
 	if err != nil {
-		return []string{err.Error()}
-	}
-	if !bytes.Equal(got, want) {
-		problems = append(problems, "docs/conformance.md is stale; run go test ./test/conformance -update")
+		problems = append(problems, err.Error())
 	}
 	return problems
 }
@@ -50,33 +46,9 @@ func checkCases() []string {
 	return problems
 }
 
-const pageIntro = `# Conformance
-
-<!-- Generated from test/conformance by go test ./test/conformance -update. Do not edit. -->
-
-Find the tests behind each promise of the gateway. S-numbers are the statements of the
-specification, all of them and in its order; M-numbers are promises of other pages. The tests start
-the built program and check it from outside: over HTTP, on the command line, by its exit
-codes. Tests of other packages than test/conformance have their folder in front.
-
-| state | meaning |
-|---|---|
-| **covered** | the program was broken on purpose, by each fault in the last column, and a test of the statement failed each time. Faults of unrelated statements may have been in one build. The failed cases and their messages are in test/conformance/proofs.yaml |
-| **open** | tests exist, but the statement has not been proved by breaking it. The reason follows |
-| **in part** | the statement does not hold completely. What follows says what holds, which the tests show, and what does not |
-| **not held** | the statement does not hold. What follows says what the gateway does today |
-
-To break the program yourself, run ` + "`make break`" + `; it prints its usage.
-
-%d statements: %d covered, %d open, %d in part, %d not held.
-
-| number | statement | state | tests | faults noticed |
-|---|---|---|---|---|
-`
-
-func renderPage(proofs []proof) []byte {
-	var rows bytes.Buffer
-	counts := map[string]int{}
+// rowsOf returns the rows of all statements, in the order of the list.
+func rowsOf(proofs []proof) []pageRow {
+	rows := make([]pageRow, 0, len(statements))
 	for _, s := range statements {
 		state, note := "covered", ""
 		var faults []string
@@ -95,13 +67,10 @@ func renderPage(proofs []proof) []byte {
 		case s.lacks != "":
 			state, note = "**not held**", ": "+s.lacks
 		}
-		counts[state]++
-		fmt.Fprintf(&rows, "| %s | %s | %s | %s | %s |\n", s.number, cell(s.text), cell(state+note), cell(testsOf(s)), cell(strings.Join(faults, "; ")))
+		rows = append(rows, pageRow{s.number, state, fmt.Sprintf("| %s | %s | %s | %s | %s |\n",
+			s.number, cell(s.text), cell(state+note), cell(testsOf(s)), cell(strings.Join(faults, "; ")))})
 	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, pageIntro, len(statements), counts["covered"], counts["open"], counts["in part"], counts["**not held**"])
-	b.Write(rows.Bytes())
-	return b.Bytes()
+	return rows
 }
 
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

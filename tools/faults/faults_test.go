@@ -39,7 +39,7 @@ func TestProgram(t *testing.T) {
 	})
 }
 `,
-	"docs/conformance.md": "| number | statement | state | tests | faults noticed |\n|---|---|---|---|---|\n" +
+	"docs/conformance/sums.md": "| number | statement | state | tests | faults noticed |\n|---|---|---|---|---|\n" +
 		"| S-001 | It adds. | covered | `TestProgram` (2) | a `TestNothing` fault |\n" +
 		"| S-002 | It subtracts \\| negates. | open: not tried | `TestProgram` |  |\n" +
 		"| S-003 | It divides. | later (after 2): nothing |  |  |\n" +
@@ -96,7 +96,7 @@ func TestEditsAreReported(t *testing.T) {
 		{"test that crashes", "M-001", "a + b", "a + b/(a-2)", []string{"noticed  M-001 f: test/other.TestSum"}, 0},
 		{"test program that exits", "M-001", "int { return a + b }", "int { panic(exit()) }\n\nfunc exit() string { println(\"panic: out of memory\"); os.Exit(2); return \"\" }", []string{"no end   M-001 f: the tests of test/other: panic: out of memory"}, 1},
 		{"test program that is killed", "M-001 S-001", "return a + b", "if a == 2 {\n\t\tp, _ := os.FindProcess(os.Getpid())\n\t\tp.Kill()\n\t\tselect {}\n\t}\n\treturn a - b", []string{"no end   M-001 f: the tests of test/other: signal: killed", "noticed  S-001"}, 1},
-		{"statement without a test", "S-003", "a + b", "a - b", []string{"no tests S-003 f: docs/conformance.md names none"}, 1},
+		{"statement without a test", "S-003", "a + b", "a - b", []string{"no tests S-003 f: docs/conformance names none"}, 1},
 		{"statement that is not there", "S-004", "a + b", "a - b", []string{"no tests S-004"}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

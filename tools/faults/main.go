@@ -1,7 +1,7 @@
 // Command faults proves tests by breaking the program.
 //
 // It applies one fault at a time to the sources, builds the program, runs the
-// tests that docs/conformance.md names for the fault's statements and reports
+// tests that docs/conformance/ names for the fault's statements and reports
 // the statements whose tests still pass. The working tree is never changed: the
 // compiler reads a fault from an overlay.
 //
@@ -31,7 +31,7 @@ FILE holds a YAML list of edits:
     fault: a target without a weight gets weight 0
     changes:
       - {file: config/tree.go, old: "Weight: 1", new: "Weight: 0"}
-    tests: [TestLoadIsBalancedByWeight]   # instead of those of docs/conformance.md
+    tests: [TestLoadIsBalancedByWeight]   # instead of those that docs/conformance/ names
 
 old must be in the file exactly once. Exit status: 0 when every statement
 noticed its fault, 1 when one did not or an edit cannot be used, 2 for a usage
@@ -57,7 +57,7 @@ func run(args []string, out, errs io.Writer) int {
 		file       = flags.String("file", "", "file to edit, relative to the root")
 		before     = flags.String("old", "", "text to replace, exactly once in the file")
 		after      = flags.String("new", "", "text to put there")
-		tests      = flags.String("tests", "", "tests to run instead of those that docs/conformance.md names, separated by spaces")
+		tests      = flags.String("tests", "", "tests to run instead of those that docs/conformance/ names, separated by spaces")
 	)
 	if err := flags.Parse(args); err != nil {
 		return 2

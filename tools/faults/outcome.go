@@ -57,7 +57,7 @@ func whyCut(out []byte, err error) string {
 func (o *outcome) verdict(e edit, statement string, tests []string) result {
 	r := result{statement: statement, fault: e.Fault, outcome: survived}
 	if len(tests) == 0 {
-		r.outcome, r.message = noTests, "docs/conformance.md names none"
+		r.outcome, r.message = noTests, "docs/conformance names none"
 		return r
 	}
 	var found *failure

@@ -52,12 +52,12 @@ func (r result) String() string {
 type workshop struct {
 	root  string
 	dir   string              // scratch
-	named map[string][]string // statement to the tests that the page names
+	named map[string][]string // statement to the tests that its page names
 	ready string              // compiled conformance tests; empty until they are needed
 }
 
 func newWorkshop(root string) (*workshop, error) {
-	named, err := readPage(filepath.Join(root, "docs", "conformance.md"))
+	named, err := readPages(filepath.Join(root, "docs", "conformance"))
 	if err != nil {
 		return nil, err
 	}
@@ -78,22 +78,31 @@ var (
 // testsCell is the column of tests after that of numbers.
 const testsCell = 2
 
-// readPage returns the tests that the page names for each statement: TestX of
-// the conformance suite, test/security.TestX of another package.
-func readPage(path string) (map[string][]string, error) {
-	text, err := os.ReadFile(path)
+// readPages returns the tests that the pages in folder name for each statement:
+// TestX of the conformance suite, test/security.TestX of another package.
+func readPages(folder string) (map[string][]string, error) {
+	pages, err := filepath.Glob(filepath.Join(folder, "*.md"))
 	if err != nil {
 		return nil, err
 	}
+	if len(pages) == 0 {
+		return nil, fmt.Errorf("%s has no pages", folder)
+	}
 	named := map[string][]string{}
-	for _, row := range pageRow.FindAllStringSubmatch(string(text), -1) {
-		named[row[1]] = nil
-		cells := strings.Split(row[2], " | ") // statement, state, tests, faults
-		if len(cells) < testsCell+1 {
-			return nil, fmt.Errorf("%s: %s has no column of tests", path, row[1])
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			return nil, err
 		}
-		for _, test := range pageTest.FindAllStringSubmatch(cells[testsCell], -1) {
-			named[row[1]] = append(named[row[1]], test[1])
+		for _, row := range pageRow.FindAllStringSubmatch(string(text), -1) {
+			named[row[1]] = nil
+			cells := strings.Split(row[2], " | ") // statement, state, tests, faults
+			if len(cells) < testsCell+1 {
+				return nil, fmt.Errorf("%s: %s has no column of tests", page, row[1])
+			}
+			for _, test := range pageTest.FindAllStringSubmatch(cells[testsCell], -1) {
+				named[row[1]] = append(named[row[1]], test[1])
+			}
 		}
 	}
 	return named, nil
