@@ -27,7 +27,7 @@ var archivable = []struct{ path, body string }{
 func TestArchivedObjectsAreListedAndRestored(t *testing.T) {
 	for _, tt := range archivable {
 		t.Run(tt.path, func(t *testing.T) {
-			b := routetest.New(t, controlplane.Add)
+			b := routetest.New(t, controlplane.Families{}.Add)
 			b.API.Guardrails = checks.New(checks.Services{})
 			admin := b.As(access.Identity{Type: access.OrganisationService, Scopes: access.Scopes(access.OrganisationService), Workspace: "-"})
 			plain := b.As(access.Identity{Type: access.WorkspaceService, Scopes: access.Scopes(access.WorkspaceService), Workspace: store.DefaultWorkspace})
@@ -81,7 +81,7 @@ func TestArchivedObjectsAreListedAndRestored(t *testing.T) {
 }
 
 func TestHeadersOfRequestsAreDescribed(t *testing.T) {
-	b := routetest.New(t, controlplane.Add)
+	b := routetest.New(t, controlplane.Families{}.Add)
 	d := documentOf(t, b)
 	creates := 0
 	for _, r := range b.Routes() {

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/cache/respcache"
@@ -12,13 +13,16 @@ import (
 )
 
 // addCache adds the route that invalidates cached responses.
-func addCache(a *route.API) {
+func addCache(a *route.API, cache *respcache.Invalidations) {
 	route.Add(a, route.Route{
 		Method: http.MethodPost, Path: "/cache/invalidate", Name: "invalidate-cache", Tag: "Cache", Summary: "Invalidate cached responses of a workspace",
 		Scopes: []access.Scope{"configs.update"}, Resource: "cache",
-	}, func(ctx context.Context, c *route.Caller, in *invalidateInput) (*invalidated, error) {
-		return invalidate(ctx, c, a, in)
-	})
+	}, cacheRoutes{cache, a.Now}.invalidate)
+}
+
+type cacheRoutes struct {
+	cache *respcache.Invalidations // nil if no responses are cached
+	now   func() time.Time
 }
 
 type invalidateInput struct {
@@ -35,12 +39,12 @@ type invalidated struct {
 }
 
 // invalidate makes the selected responses of a workspace unavailable.
-func invalidate(ctx context.Context, c *route.Caller, a *route.API, in *invalidateInput) (*invalidated, error) {
+func (r cacheRoutes) invalidate(ctx context.Context, c *route.Caller, in *invalidateInput) (*invalidated, error) {
 	w, err := c.InWorkspace(ctx, in.Body.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	if a.Cache == nil {
+	if r.cache == nil {
 		return nil, apierr.New(apierr.Unavailable, "the cache is disabled on this gateway")
 	}
 	sel := respcache.Selector{Namespace: in.Body.Namespace, Config: in.Body.Config, KeyID: in.Body.KeyID}
@@ -59,12 +63,12 @@ func invalidate(ctx context.Context, c *route.Caller, a *route.API, in *invalida
 	owner := respcache.Tenant{Organisation: c.Organisation, Workspace: w.ID}
 	var mark respcache.Mark
 	err = c.Change(ctx, func(tx *store.Tx) (err error) {
-		mark, err = tx.InvalidateCache(ctx, owner, sel, a.Now())
+		mark, err = tx.InvalidateCache(ctx, owner, sel, r.now())
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	a.Cache.Add(mark)
+	r.cache.Add(mark)
 	return &invalidated{Object: "cache-invalidation"}, nil
 }

@@ -62,7 +62,7 @@ func TestKeysAreRefusedWhereTheirAccessIsOff(t *testing.T) {
 // A route that is added to a part of the gateway can be disabled with it.
 func TestAFeatureIsOffWithAllItsRoutes(t *testing.T) {
 	found := make(map[route.Feature]int)
-	for _, r := range controlplane.New(route.Deps{Version: "test"}).Routes() {
+	for _, r := range controlplane.New(route.Deps{Version: "test"}, controlplane.Families{}).Routes() {
 		f, ok := map[string]route.Feature{
 			"Guardrails": route.Guardrails, "Log exports": route.DataExports, "Audit log": route.AuditLogs, "Policies": route.Policies,
 		}[r.Tag]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -17,8 +18,8 @@ import (
 )
 
 // addFeedback adds the routes for feedback on responses.
-func addFeedback(a *route.API) {
-	f := feedbacks{a}
+func addFeedback(a *route.API, r Logs) {
+	f := feedbacks{r, logsOf(a, r), a.Now}
 	writers := []access.Scope{access.ScopeLogsWrite, access.ScopeCompletions}
 	const tag = "Feedback"
 	route.Add(a, route.Route{
@@ -32,14 +33,18 @@ func addFeedback(a *route.API) {
 	}, f.list)
 }
 
-type feedbacks struct{ api *route.API }
+type feedbacks struct {
+	deps Logs
+	logs *LogHandler
+	now  func() time.Time
+}
 
 // store returns the log, which also stores feedback.
 func (f feedbacks) store() (*logstore.Store, error) {
-	if f.api.Log == nil {
+	if f.deps.Log == nil {
 		return nil, apierr.New(apierr.Unavailable, "request logging is disabled on this gateway")
 	}
-	return f.api.Log, nil
+	return f.deps.Log, nil
 }
 
 // feedbackItem is feedback in a request.
@@ -76,7 +81,7 @@ func (f feedbacks) add(ctx context.Context, c *route.Caller, in *addFeedbackInpu
 		if err != nil {
 			return nil, err
 		}
-		now := f.api.Now()
+		now := f.now()
 		list[i] = logstore.Feedback{
 			ID: reqlog.NewID(now), Organisation: c.Organisation, Workspace: c.Workspace, KeyID: c.KeyID,
 			TraceID: o.TraceID, Value: float64(o.Value), Weight: o.Weight, Metadata: o.Metadata, Created: now, Updated: now,
@@ -87,7 +92,7 @@ func (f feedbacks) add(ctx context.Context, c *route.Caller, in *addFeedbackInpu
 	if err != nil {
 		return nil, err
 	}
-	if err := f.api.FlushLog(ctx); err != nil {
+	if err := f.deps.Flush(ctx); err != nil {
 		return nil, err
 	}
 	return out, s.AddFeedback(ctx, list)
@@ -131,7 +136,7 @@ type changeFeedbackInput struct {
 }
 
 func (f feedbacks) change(ctx context.Context, c *route.Caller, in *changeFeedbackInput) (*feedbackTaken, error) {
-	to := logstore.FeedbackChange{Value: in.Body.Value, At: f.api.Now()}
+	to := logstore.FeedbackChange{Value: in.Body.Value, At: f.now()}
 	if w := in.Body.Weight; w.Set {
 		weight := 1.0
 		if !w.Null {
@@ -175,7 +180,7 @@ func checkPairs(pairs map[string]string) error {
 // the log that they may see. Right is the permission that users need.
 func (f feedbacks) visibleQuery(ctx context.Context, c *route.Caller, workspace string, right access.Permission) (logstore.FeedbackQuery, error) {
 	q := logstore.Query{Workspace: workspace}
-	err := logsOf(f.api).limit(ctx, c.Identity, &q, right)
+	err := f.logs.limit(ctx, c.Identity, &q, right)
 	return logstore.FeedbackQuery{Scope: feedbackScope(c, &q)}, err
 }
 

@@ -126,7 +126,7 @@ func TestFeedbackIsShownToReadersOfItsTrace(t *testing.T) {
 	w.root.Must("POST", "/api-keys/workspace/user", `{"name":"own","scopes":["models.list"],"user_id":"member","workspace_id":"default"}`, &own)
 	for _, key := range []string{"service", own.ID} {
 		at := time.Now().Add(-time.Minute)
-		w.Recorder.Record(t.Context(), &reqlog.Entry{ID: reqlog.NewID(at), Time: at, Trace: reqlog.Trace{TraceID: "of " + key}, Sender: reqlog.Sender{Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: key}})
+		w.log.Record(t.Context(), &reqlog.Entry{ID: reqlog.NewID(at), Time: at, Trace: reqlog.Trace{TraceID: "of " + key}, Sender: reqlog.Sender{Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: key}})
 	}
 	giver := w.CallerOf("workspace key")
 	giver.Must("POST", "/feedback", `[{"trace_id":"of service","value":1},{"trace_id":"of `+own.ID+`","value":2}]`, &given)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
@@ -19,15 +20,18 @@ const (
 )
 
 // addInsert adds the route that imports log entries.
-func addInsert(a *route.API) {
+func addInsert(a *route.API, r Logs) {
 	route.Add(a, route.Route{
 		Method: http.MethodPost, Path: "/logs", Name: "insert-logs", Tag: "Logs", Scopes: []access.Scope{access.ScopeLogsWrite},
 		Summary: "Import log entries of requests made outside the gateway",
 		Data:    true, MaxBody: maxPostedBytes, UncheckedBody: true,
-	}, logImporter{a}.insert)
+	}, logImporter{r, a.Now}.insert)
 }
 
-type logImporter struct{ api *route.API }
+type logImporter struct {
+	deps Logs
+	now  func() time.Time
+}
 
 type insertInput struct {
 	Debug string `header:"x-gateway-debug" doc:"false omits bodies that would be recorded"`
@@ -45,12 +49,12 @@ func (i logImporter) insert(ctx context.Context, c *route.Caller, in *insertInpu
 	if err != nil {
 		return nil, err
 	}
-	if i.api.Recorder == nil {
+	if i.deps.Recorder == nil {
 		return nil, apierr.New(apierr.Unavailable, "request logging is disabled on this gateway")
 	}
 	out := &inserted{Status: "success"}
 	for n, e := range entries {
-		i.api.Recorder.Record(ctx, e)
+		i.deps.Recorder.Record(ctx, e)
 		if ctx.Err() != nil {
 			return nil, apierr.New(apierr.Unavailable, "timed out writing the log: %d of %d entries are recorded, the others may be; check before you send them again", n, len(entries)).
 				WithCode("log_unavailable").WithCause(ctx.Err())
@@ -67,8 +71,8 @@ func (i logImporter) read(who *access.Identity, in *insertInput) ([]*reqlog.Entr
 		return nil, err
 	}
 	var logs snapshot.LogPolicy
-	if i.api.LogPolicy != nil {
-		logs = i.api.LogPolicy()
+	if i.deps.Policy != nil {
+		logs = i.deps.Policy()
 	}
 	entries := make([]*reqlog.Entry, len(list))
 	for n, e := range list {
@@ -76,7 +80,7 @@ func (i logImporter) read(who *access.Identity, in *insertInput) ([]*reqlog.Entr
 		if err != nil {
 			return nil, err
 		}
-		entries[n] = p.entry(who, i.api.Now())
+		entries[n] = p.entry(who, i.now())
 		p.keep(entries[n], who, logs)
 		if strings.EqualFold(in.Debug, "false") && entries[n].Bodies != nil {
 			entries[n].Level, entries[n].Bodies = reqlog.LevelMetadata, nil

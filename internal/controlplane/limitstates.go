@@ -21,9 +21,9 @@ import (
 )
 
 // addLimitStates adds the route that reads limits and their use.
-func addLimitStates(a *route.API) {
+func addLimitStates(a *route.API, p policies.Routes) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/limits", Name: "list-limits", Tag: "Limits",
-		Summary: "List the limits of a key, workspace, provider, integration or policy, and what is used of them"}, listLimits(a))
+		Summary: "List the limits of a key, workspace, provider, integration or policy, and what is used of them"}, listLimits(p))
 }
 
 type limitsInput struct {
@@ -50,7 +50,7 @@ type limitState struct {
 
 // listLimits returns the handler of GET /limits. Everyone may read the limits of the key
 // of the request, and those of other objects with the permission to read the object.
-func listLimits(a *route.API) func(context.Context, *route.Caller, *limitsInput) (*route.List[limitState], error) {
+func listLimits(p policies.Routes) func(context.Context, *route.Caller, *limitsInput) (*route.List[limitState], error) {
 	return func(ctx context.Context, c *route.Caller, in *limitsInput) (*route.List[limitState], error) {
 		var all []*quota.Limit
 		var keys []string // value keys of a policy's counters
@@ -58,7 +58,7 @@ func listLimits(a *route.API) func(context.Context, *route.Caller, *limitsInput)
 		if in.Owner == store.KeyBudget && in.ID == "" && c.Type == access.Token {
 			all = c.Limits
 		} else if in.Owner == "policy" {
-			all, keys, err = policyLimits(ctx, a, c, in.ID)
+			all, keys, err = policyLimits(ctx, p, c, in.ID)
 		} else {
 			all, err = storedLimits(ctx, c, in)
 		}
@@ -66,8 +66,8 @@ func listLimits(a *route.API) func(context.Context, *route.Caller, *limitsInput)
 			return nil, err
 		}
 		states := make([]quota.State, len(all))
-		if a.Counters != nil {
-			if states, err = a.Counters.Read(ctx, c.Now, all); err != nil {
+		if p.Counters != nil {
+			if states, err = p.Counters.Read(ctx, c.Now, all); err != nil {
 				return nil, apierr.New(apierr.Unavailable, "the counters of limits cannot be read; try again shortly").WithCause(err)
 			}
 		}
@@ -91,17 +91,17 @@ const mostCounters = 500
 
 // policyLimits returns the limits of the counters of a policy that this gateway has used
 // lately, and their value keys.
-func policyLimits(ctx context.Context, a *route.API, c *route.Caller, id string) (list []*quota.Limit, keys []string, err error) {
+func policyLimits(ctx context.Context, p policies.Routes, c *route.Caller, id string) (list []*quota.Limit, keys []string, err error) {
 	if id == "" {
 		return nil, nil, route.Invalid("id", "is required for the owner policy")
 	}
 	if err := checkScope(c, "policies.read"); err != nil {
 		return nil, nil, err
 	}
-	if err := policies.CheckVisible(ctx, c, id); err != nil || a.Policies == nil {
+	if err := policies.CheckVisible(ctx, c, id); err != nil || p.Policies == nil {
 		return nil, nil, err
 	}
-	known := a.Policies().Limits(id, c.Now)
+	known := p.Policies().Limits(id, c.Now)
 	keys = slices.Sorted(maps.Keys(known))
 	keys = keys[:min(len(keys), mostCounters)]
 	for _, k := range keys {

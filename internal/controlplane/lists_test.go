@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/testing/routetest"
 )
 
@@ -59,7 +61,7 @@ func documentOf(t *testing.T, b *routetest.Bench) (d document) {
 var cursorLists = []string{"/v1/guardrails/{guardrail}/results", "/v1/logs/traces"}
 
 func TestEveryListHasOneForm(t *testing.T) {
-	d := documentOf(t, routetest.New(t, controlplane.Add))
+	d := documentOf(t, routetest.New(t, controlplane.Families{}.Add))
 	lists := 0
 	for path, item := range d.Paths {
 		get := item["get"]
@@ -113,7 +115,7 @@ var named = []struct{ path, body string }{
 
 func TestListsSelectByName(t *testing.T) {
 	for _, tt := range named { // a world each, since some create others
-		b := routetest.New(t, controlplane.Add)
+		b := routetest.New(t, controlplane.Families{Guardrails: guardrails.Routes{CheckModule: new(checks.Modules).Check}}.Add)
 		c := b.Root()
 		c.Must("POST", "/integrations", `{"name":"Main","slug":"main","ai_provider_id":"openai","key":"sk-of-some-length"}`, nil)
 		for _, name := range []string{"alpha-one", "alpha-two", "beta"} {
@@ -144,7 +146,7 @@ func TestListsSelectByName(t *testing.T) {
 }
 
 func TestListsOfVersionsHavePages(t *testing.T) {
-	b := routetest.New(t, controlplane.Add)
+	b := routetest.New(t, controlplane.Families{}.Add)
 	c := b.Root()
 	for _, tt := range []struct{ path, create, update string }{
 		{"/configs/", `{"name":"a","workspace_id":"default","config":{"retry":{"attempts":1}}}`, `{"config":{"retry":{"attempts":2}}}`},

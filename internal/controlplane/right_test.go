@@ -35,7 +35,7 @@ var roles = map[string][2]string{
 
 func newOrganisation(t *testing.T) *organisation {
 	t.Helper()
-	b := routetest.New(t, organisations.Add, workspaces.Add, members.Add, keys.Add, integrations.Add, providers.Add, configs.Add, guardrails.Add)
+	b := routetest.New(t, organisations.Routes{}.Add, workspaces.Add, members.Add, keys.Add, integrations.Add, providers.Add, configs.Add, guardrails.Routes{}.Add)
 	err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
 		for name, role := range roles {
 			u := store.User{ID: name, Email: name + "@example.com", Status: "active", Role: role[0], CreatedAt: b.Clock, UpdatedAt: b.Clock}

@@ -1,6 +1,9 @@
 package controlplane
 
 import (
+	"context"
+
+	"modelgate/internal/cache/respcache"
 	"modelgate/internal/controlplane/analytics"
 	"modelgate/internal/controlplane/audits"
 	"modelgate/internal/controlplane/configs"
@@ -18,44 +21,66 @@ import (
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/workspaces"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/snapshot"
 )
 
-// families are the functions that add the routes of each package.
-var families = []func(*route.API){
-	organisations.Add,
-	workspaces.Add,
-	members.Add,
-	sessions.Add,
-	keys.Add,
-	integrations.Add,
-	providers.Add,
-	configs.Add,
-	prompts.Add,
-	guardrails.Add,
-	policies.Add,
-	secrets.Add,
-	deployments.Add,
-	audits.Add,
-	analytics.Add,
-	exports.Add,
-	addInsert,
-	addTraces,
-	addFeedback,
-	addCache,
-	addSchema,
-	addLimitStates,
+// Families are the families of routes that need more than [route.Deps], with what they
+// need. The zero value serves all routes, which then report what is unavailable.
+type Families struct {
+	Organisations organisations.Routes
+	Sessions      sessions.Routes
+	Guardrails    guardrails.Routes
+	Policies      policies.Routes
+	Secrets       secrets.Routes
+	Analytics     analytics.Routes
+	Exports       exports.Routes
+	Logs          Logs
+	Cache         *respcache.Invalidations // nil if no responses are cached
+}
+
+// Logs are the routes of log entries, traces and feedback. Without Log and Recorder
+// they report that logging is disabled.
+type Logs struct {
+	Log      *logstore.Store
+	Flush    func(context.Context) error // returns when everything recorded so far can be read
+	Recorder reqlog.Recorder
+
+	// Policy returns the logging policy for entries that routes record. Nil records no
+	// bodies.
+	Policy func() snapshot.LogPolicy
 }
 
 // New returns the control plane with all routes.
-func New(d route.Deps) *route.API {
+func New(d route.Deps, f Families) *route.API {
 	a := route.New(d)
-	Add(a)
+	f.Add(a)
 	return a
 }
 
 // Add adds all routes.
-func Add(a *route.API) {
-	for _, add := range families {
-		add(a)
-	}
+func (f Families) Add(a *route.API) {
+	f.Organisations.Add(a)
+	workspaces.Add(a)
+	members.Add(a)
+	f.Sessions.Add(a)
+	keys.Add(a)
+	integrations.Add(a)
+	providers.Add(a)
+	configs.Add(a)
+	prompts.Add(a)
+	f.Guardrails.Add(a)
+	f.Policies.Add(a)
+	f.Secrets.Add(a)
+	deployments.Add(a)
+	audits.Add(a)
+	f.Analytics.Add(a)
+	f.Exports.Add(a)
+	addInsert(a, f.Logs)
+	addTraces(a, f.Logs)
+	addFeedback(a, f.Logs)
+	addCache(a, f.Cache)
+	addSchema(a)
+	addLimitStates(a, f.Policies)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestRequestsForModelsPassTheControlPlaneAtNoCost(t *testing.T) {
-	api := controlplane.New(route.Deps{Version: "test"})
+	api := controlplane.New(route.Deps{Version: "test"}, controlplane.Families{})
 	for _, tt := range []struct {
 		method, path string
 		want         bool

@@ -38,7 +38,7 @@ var versioned = []struct {
 }
 
 func TestAChangeOfAStateThatIsGoneIsRefused(t *testing.T) {
-	b := routetest.New(t, controlplane.Add)
+	b := routetest.New(t, controlplane.Families{}.Add)
 	b.API.Guardrails = checks.New(checks.Services{})
 	c := b.Root()
 	for _, tt := range versioned {
@@ -65,7 +65,7 @@ func TestAChangeOfAStateThatIsGoneIsRefused(t *testing.T) {
 }
 
 func TestAChangeOfAnOldStateIsRefusedWhereNothingIsTakenAway(t *testing.T) {
-	b := routetest.New(t, controlplane.Add)
+	b := routetest.New(t, controlplane.Families{}.Add)
 	c := b.Root()
 	b.Exec(`INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at) VALUES ('u', 'u@example.com', '', '', '', 'active', 0, 0)`)
 	b.Exec(`INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at) VALUES ('` + store.DefaultOrganisation + `', 'u', 'member', 0, 0)`)
@@ -129,7 +129,7 @@ func stateOf(t *testing.T, c *routetest.Caller, path string) string {
 }
 
 func TestAStateIsNotTakenWhereNothingLooksAtIt(t *testing.T) {
-	b := routetest.New(t, controlplane.Add)
+	b := routetest.New(t, controlplane.Families{}.Add)
 	h := http.Header{"If-Match": {"*"}}
 	if a := b.Root().CallWith("POST", "/configs", `{"name":"one","config":{"provider":"@openai"}}`, h); a.Status != 400 || !strings.Contains(a.Body, `"If-Match"`) {
 		t.Errorf("making something: %d %s", a.Status, a.Body)

@@ -17,8 +17,8 @@ import (
 const maxSpans = 10_000
 
 // addTraces adds the routes that read the log by traces.
-func addTraces(a *route.API) {
-	t := traces{a}
+func addTraces(a *route.API, r Logs) {
+	t := traces{r, logsOf(a, r)}
 	get := func(path, name, summary string, scope access.Scope) route.Route {
 		return route.Route{Method: http.MethodGet, Path: path, Name: name, Tag: "Logs", Summary: summary, Scopes: []access.Scope{scope}}
 	}
@@ -26,11 +26,14 @@ func addTraces(a *route.API) {
 	route.Add(a, get("/logs/traces/{trace}", "get-trace", "Read a trace as the tree of its spans", access.ScopeLogsView), t.one)
 }
 
-type traces struct{ api *route.API }
+type traces struct {
+	deps Logs
+	logs *LogHandler
+}
 
 // logsOf returns the log handler with the dependencies of a.
-func logsOf(a *route.API) *LogHandler {
-	return &LogHandler{DB: a.DB, Store: a.Log, Files: a.Deps.Files}
+func logsOf(a *route.API, r Logs) *LogHandler {
+	return &LogHandler{DB: a.DB, Store: r.Log, Files: a.Deps.Files}
 }
 
 // restrict restricts q to what the caller may see, and waits until recorded entries can be
@@ -39,13 +42,13 @@ func (t traces) restrict(ctx context.Context, c *route.Caller, q *logstore.Query
 	if err := c.CheckFilters(); err != nil {
 		return err
 	}
-	if err := logsOf(t.api).limit(ctx, c.Identity, q, scope.Permission()); err != nil {
+	if err := t.logs.limit(ctx, c.Identity, q, scope.Permission()); err != nil {
 		return err
 	}
-	if t.api.Log == nil {
+	if t.deps.Log == nil {
 		return apierr.New(apierr.Unavailable, "request logging is disabled on this gateway")
 	}
-	return t.api.FlushLog(ctx)
+	return t.deps.Flush(ctx)
 }
 
 // logFilters are the filters of a log list, as strings that the log parses.
@@ -150,7 +153,7 @@ func (t traces) list(ctx context.Context, c *route.Caller, in *logFilters) (*tra
 	if err := t.restrict(ctx, c, &q, access.ScopeLogsList); err != nil {
 		return nil, err
 	}
-	page, err := t.api.Log.Traces(ctx, q)
+	page, err := t.deps.Log.Traces(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -189,14 +192,14 @@ func (t traces) one(ctx context.Context, c *route.Caller, in *traceInput) (*trac
 		return nil, err
 	}
 	q.TraceID = in.Trace
-	entries, cut, err := t.api.Log.Trace(ctx, q, maxSpans)
+	entries, cut, err := t.deps.Log.Trace(ctx, q, maxSpans)
 	if err != nil {
 		return nil, err
 	}
 	if len(entries) == 0 {
 		return nil, apierr.New(apierr.NotFound, "trace %.60q not found in this time range; the default range is the last 30 days", in.Trace)
 	}
-	feedback, _, err := t.api.Log.Feedback(ctx, logstore.FeedbackQuery{Scope: feedbackScope(c, &q), TraceID: in.Trace}, 0, 100)
+	feedback, _, err := t.deps.Log.Feedback(ctx, logstore.FeedbackQuery{Scope: feedbackScope(c, &q), TraceID: in.Trace}, 0, 100)
 	out := tree(entries, cut)
 	out.Feedback = toResponse(feedback)
 	return out, err

@@ -99,7 +99,7 @@ func (w *world) traced(t *testing.T, keys ...[3]string) {
 	t.Helper()
 	for _, k := range keys {
 		at := time.Now().Add(-time.Minute)
-		w.Recorder.Record(t.Context(), &reqlog.Entry{ID: reqlog.NewID(at), Time: at, Trace: reqlog.Trace{TraceID: "shared", SpanID: k[2]}, Sender: reqlog.Sender{Organisation: k[0], Workspace: k[1], KeyID: k[2]}, Result: reqlog.Result{Status: 200}})
+		w.log.Record(t.Context(), &reqlog.Entry{ID: reqlog.NewID(at), Time: at, Trace: reqlog.Trace{TraceID: "shared", SpanID: k[2]}, Sender: reqlog.Sender{Organisation: k[0], Workspace: k[1], KeyID: k[2]}, Result: reqlog.Result{Status: 200}})
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 func TestUpdatesReturnTheObjectWithItsETag(t *testing.T) {
-	b := routetest.New(t, configs.Add, policies.Add)
+	b := routetest.New(t, configs.Add, policies.Routes{}.Add)
 	root := b.Root()
 	for _, tt := range []struct{ path, create, update, member string }{
 		{"/configs", `{"name":"a","config":{"retry":{"attempts":1}}}`, `{"name":"b"}`, "name"},

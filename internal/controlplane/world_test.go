@@ -6,8 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"modelgate/internal/cache/respcache"
 	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/analytics"
+	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/limits/policy"
@@ -23,6 +28,9 @@ type world struct {
 	*routetest.Bench
 	ids  *strings.Replacer // of what was made, by the words in samples
 	root *routetest.Caller
+
+	log      *logstore.Store
+	policies *policy.Set // that requests apply
 
 	restore func() // puts back what the world was made with
 }
@@ -60,7 +68,16 @@ var kinds = []kind{
 // newWorld makes everything once.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{Bench: routetest.New(t, recording(t), controlplane.Add)}
+	w := new(world)
+	w.log = openLog(t)
+	w.Bench = routetest.New(t, controlplane.Families{
+		Sessions:   sessions.Routes{Verify: func(token string) (*access.Identity, error) { return w.Verify(token) }},
+		Guardrails: guardrails.Routes{CheckModule: new(checks.Modules).Check, Log: w.log},
+		Policies:   policies.Routes{Policies: func() *policy.Set { return w.policies }},
+		Analytics:  analytics.Routes{Log: w.log},
+		Logs:       controlplane.Logs{Log: w.log, Flush: w.log.Flush, Recorder: w.log},
+		Cache:      new(respcache.Invalidations),
+	}.Add)
 	w.Exec(`INSERT INTO claims (hash, organisation_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
 		access.HashKey("the-link").String(), store.DefaultOrganisation, w.Clock.UnixMilli(), w.Clock.AddDate(0, 0, 1).UnixMilli())
 	w.addPeople()
@@ -100,14 +117,14 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// recording gives an API a log.
-func recording(t testing.TB) func(*route.API) {
+// openLog opens an empty log.
+func openLog(t testing.TB) *logstore.Store {
 	logs, err := logstore.Open(t.Context(), logstore.Options{Path: filepath.Join(t.TempDir(), "logs.db")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { logs.Close(context.Background()) })
-	return func(a *route.API) { a.Log, a.FlushLog, a.Recorder = logs, logs.Flush, logs }
+	return logs
 }
 
 // addPeople are one of each role, and one more to be changed.
@@ -147,7 +164,7 @@ func (w *world) addLimits(t testing.TB) {
 	}
 	set := policy.Compile(list, nil)
 	set.Match(nil, &policy.Facts{Time: w.Clock, Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: "a"})
-	w.API.Policies = func() *policy.Set { return set }
+	w.policies = set
 }
 
 // addObserved stores a result of a guardrail and returns its id.
@@ -156,7 +173,7 @@ func (w *world) addObserved(t testing.TB, slug string) string {
 		ID: reqlog.NewID(w.Clock), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Guardrail: slug, Version: "v",
 		Event: "request", Verdict: logstore.GuardFailed, Weight: 1, Created: w.Clock,
 	}
-	if err := w.API.Log.AddGuardResults(t.Context(), []logstore.GuardResult{r}); err != nil {
+	if err := w.log.AddGuardResults(t.Context(), []logstore.GuardResult{r}); err != nil {
 		t.Fatal(err)
 	}
 	return r.ID.String()

@@ -10,7 +10,6 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/secret"
-	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/limits/inbound"
@@ -64,11 +63,11 @@ func clientHost(r *http.Request) string {
 }
 
 // sessionLifetimes returns the lifetimes of sessions in the current settings.
-func (s *Server) sessionLifetimes() route.Lifetimes {
+func (s *Server) sessionLifetimes() sessions.Lifetimes {
 	if l := s.lifetimes.Load(); l != nil {
 		return *l
 	}
-	return route.Lifetimes{}
+	return sessions.Lifetimes{}
 }
 
 // token returns the identity that a token of an organisation's issuer proves.

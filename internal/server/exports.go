@@ -31,7 +31,7 @@ func (s *Server) openExports(set *settings.Settings) error {
 }
 
 // maker returns the runner of exports, nil for none.
-func (s *Server) maker() route.Exports {
+func (s *Server) maker() exports.Writer {
 	if s.exports == nil {
 		return nil
 	}

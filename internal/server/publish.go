@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/base/egress"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
@@ -72,7 +73,7 @@ func (s *Server) publish(set *settings.Settings, stored *publication.State) erro
 	s.prices.Use(snap.ProviderIDs())
 	s.setLogLevel(next.settings.Log.Level)
 	s.proxies.Store(next.settings.Listener.Policy())
-	s.lifetimes.Store(&route.Lifetimes{Idle: next.settings.Sessions.Idle.Or(0), Absolute: next.settings.Sessions.Absolute.Or(0)})
+	s.lifetimes.Store(&sessions.Lifetimes{Idle: next.settings.Sessions.Idle.Or(0), Absolute: next.settings.Sessions.Absolute.Or(0)})
 	s.removeModules(s.state.stored, next.stored)
 	s.state = next
 	if fresh {

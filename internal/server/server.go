@@ -25,8 +25,14 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/analytics"
 	"modelgate/internal/controlplane/exports"
+	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/controlplane/organisations"
+	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/controlplane/secrets"
+	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
@@ -142,7 +148,7 @@ type Server struct {
 	metrics      *metrics
 	first        *settings.Settings // at the start
 	proxies      atomic.Pointer[clientaddr.Policy]
-	lifetimes    atomic.Pointer[route.Lifetimes] // of sessions
+	lifetimes    atomic.Pointer[sessions.Lifetimes] // of sessions
 	inbound      inboundLimits
 	certificates *certificates // nil without TLS
 
@@ -307,11 +313,19 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	logs := &controlplane.LogHandler{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog, DB: s.store, Files: s.files, Logger: s.Logger}
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
-		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, OnChange: s.storeChanged, Secrets: s.ring,
-		Cache: s.cacheInvalidations(), Guardrails: s.guardrails, TestGuardrail: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove,
-		Policies: s.currentPolicies, Counters: s.engine.Quota,
-		AwaitSpending: s.ledger.AwaitCounted, Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime,
-		GroupEntries: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: importRecorder{s.ledger, s.tail}, LogPolicy: s.logPolicy, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(), Off: s.Off, Retention: s.Retention, Version: s.Version,
+		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, OnChange: s.storeChanged, AwaitSpending: s.ledger.AwaitCounted,
+		Guardrails: s.guardrails, Secrets: s.ring, CheckHost: s.engine.Client.CheckHost, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(),
+		Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime, Off: s.Off, Version: s.Version,
+	}, controlplane.Families{
+		Organisations: organisations.Routes{Retention: s.Retention},
+		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
+		Guardrails:    guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},
+		Policies:      policies.Routes{Policies: s.currentPolicies, Counters: s.engine.Quota},
+		Secrets:       secrets.Routes{References: s.references},
+		Analytics:     analytics.Routes{Log: s.logs, GroupEntries: s.sum},
+		Exports:       exports.Routes{Writer: s.maker(), GroupEntries: s.sum},
+		Logs:          controlplane.Logs{Log: s.logs, Flush: s.flushLog, Recorder: importRecorder{s.ledger, s.tail}, Policy: s.logPolicy},
+		Cache:         s.cacheInvalidations(),
 	})
 	s.documentRoutes()
 }

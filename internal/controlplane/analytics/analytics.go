@@ -22,9 +22,15 @@ import (
 
 const tag = "Analytics"
 
-// Add adds the analytics routes.
-func Add(a *route.API) {
-	f := &family{a}
+// Routes are the analytics routes.
+type Routes struct {
+	// Log is the request log, GroupEntries groups its entries. Nil finds none.
+	Log          *logstore.Store
+	GroupEntries func(context.Context, logstore.GroupQuery) ([]logstore.Group, error)
+}
+
+// Add adds the routes.
+func (f Routes) Add(a *route.API) {
 	get := func(path, name, summary string, scope access.Scope) route.Route {
 		return route.Route{Method: http.MethodGet, Path: path, Name: name, Tag: tag, Summary: summary, Scopes: []access.Scope{scope}}
 	}
@@ -41,15 +47,12 @@ func Add(a *route.API) {
 	route.Add(a, get("/analytics/graphs/errors/stacks", "graph-error-stacks", "Count errors by status over time", scope), f.stacks)
 	route.Add(a, get("/analytics/graphs/errors/status-codes", "graph-status-codes", "Count errors by status", scope), f.statusCodes)
 	route.Add(a, get("/analytics/graphs/users", "graph-users", "Count users over time", scope), f.userCount)
-	f.addFeedback()
+	f.addFeedback(a)
 	route.Add(a, get("/analytics/summary/cache", "summarise-cache", "Cache savings", scope), f.cache)
 }
 
-// family is the receiver of the route handlers.
-type family struct{ api *route.API }
-
 // sum returns the groups of q, limited to the filters and to what the caller may see.
-func (f *family) sum(ctx context.Context, c *route.Caller, in *Filters, q logstore.GroupQuery) ([]logstore.Group, error) {
+func (f Routes) sum(ctx context.Context, c *route.Caller, in *Filters, q logstore.GroupQuery) ([]logstore.Group, error) {
 	if err := c.CheckFilters(); err != nil {
 		return nil, err
 	}
@@ -62,10 +65,10 @@ func (f *family) sum(ctx context.Context, c *route.Caller, in *Filters, q logsto
 	if err := f.resolve(ctx, c, in, &q); err != nil {
 		return nil, err
 	}
-	if f.api.GroupEntries == nil {
+	if f.GroupEntries == nil {
 		return nil, nil
 	}
-	return f.api.GroupEntries(ctx, q)
+	return f.GroupEntries(ctx, q)
 }
 
 // restrictToVisible limits q to what the caller may see.
@@ -109,8 +112,8 @@ func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *log
 
 // resolve adds the filters by provider and config, given by id or slug, to q, and checks
 // those by key and prompt.
-func (f *family) resolve(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) error {
-	names := route.LogNames{DB: c.DB(), Scope: q.Scope, Files: c.Files(), Sum: f.api.GroupEntries}
+func (f Routes) resolve(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) error {
+	names := route.LogNames{DB: c.DB(), Scope: q.Scope, Files: c.Files(), Sum: f.GroupEntries}
 	if len(in.Configs) > 0 {
 		list, err := names.Configs(ctx, "configs", in.Configs)
 		if err != nil {

@@ -15,7 +15,6 @@ import (
 
 	"modelgate/internal/controlplane/analytics"
 	"modelgate/internal/controlplane/configs"
-	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/model/catalog"
@@ -40,7 +39,7 @@ func newBench(t *testing.T) *bench {
 	}
 	t.Cleanup(func() { logs.Close(context.Background()) })
 	b := &bench{logs: logs}
-	b.Bench = routetest.New(t, func(a *route.API) { a.GroupEntries = logs.Groups }, analytics.Add, workspaces.Add, configs.Add)
+	b.Bench = routetest.New(t, analytics.Routes{GroupEntries: logs.Groups}.Add, workspaces.Add, configs.Add)
 	return b
 }
 

@@ -55,9 +55,9 @@ type feedbackFilters struct {
 }
 
 // addFeedback adds the graphs of feedback.
-func (f *family) addFeedback() {
+func (f Routes) addFeedback(a *route.API) {
 	add := func(path, name, summary string, draw func([]logstore.FeedbackGroup, *Filters, time.Duration) *graphResponse) {
-		route.Add(f.api, route.Route{
+		route.Add(a, route.Route{
 			Method: "GET", Path: "/analytics/graphs/feedbacks" + path, Name: name, Tag: tag, Summary: summary, Scopes: []access.Scope{"analytics.view"},
 		}, func(ctx context.Context, c *route.Caller, in *feedbackFilters) (*graphResponse, error) {
 			sums, of, step, err := f.opinions(ctx, c, in)
@@ -76,7 +76,7 @@ func (f *family) addFeedback() {
 }
 
 // opinions groups the feedback that the caller may see and that matches the filters.
-func (f *family) opinions(ctx context.Context, c *route.Caller, in *feedbackFilters) ([]logstore.FeedbackGroup, *Filters, time.Duration, error) {
+func (f Routes) opinions(ctx context.Context, c *route.Caller, in *feedbackFilters) ([]logstore.FeedbackGroup, *Filters, time.Duration, error) {
 	of := &Filters{From: in.From, To: in.To, WorkspaceID: in.WorkspaceID, Workspace: in.Workspace, Keys: in.Keys, Models: in.Models}
 	var q logstore.GroupQuery
 	if err := c.CheckFilters(); err != nil {
@@ -93,10 +93,10 @@ func (f *family) opinions(ctx context.Context, c *route.Caller, in *feedbackFilt
 	}
 	step := of.step(c.Now)
 	weighted, err := in.span()
-	if err != nil || f.api.Log == nil {
+	if err != nil || f.Log == nil {
 		return nil, of, step, err
 	}
-	sums, err := f.api.Log.SumFeedback(ctx, logstore.FeedbackQuery{
+	sums, err := f.Log.SumFeedback(ctx, logstore.FeedbackQuery{
 		Scope: q.Scope, Without: q.Without, TraceID: in.TraceID, Weighted: weighted,
 		From: of.From.Truncate(time.Minute), To: of.To.Add(time.Minute - 1).Truncate(time.Minute), // like the range of entries
 	}, step)

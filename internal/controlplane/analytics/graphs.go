@@ -70,7 +70,7 @@ func draw(summary figures, points []figures) *graphResponse {
 	return &graphResponse{"analytics-graph", summary, points}
 }
 
-func (f *family) graph(g *graphOf) func(context.Context, *route.Caller, *Filters) (*graphResponse, error) {
+func (f Routes) graph(g *graphOf) func(context.Context, *route.Caller, *Filters) (*graphResponse, error) {
 	return func(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
 		q := logstore.GroupQuery{Percentiles: g.percentiles}
 		if g.hits {
@@ -100,7 +100,7 @@ func (f *family) graph(g *graphOf) func(context.Context, *route.Caller, *Filters
 
 // steps groups by step of time, sets the length of the step in q, and returns one group
 // for each step with entries.
-func (f *family) steps(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) ([]logstore.Group, error) {
+func (f Routes) steps(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) ([]logstore.Group, error) {
 	if err := in.span(c.Now); err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func stamped(at time.Time, p figures) figures {
 }
 
 // stacks counts errors by step and status.
-func (f *family) stacks(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
+func (f Routes) stacks(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
 	q := logstore.GroupQuery{By: logstore.ByStatus}
 	sums, err := f.steps(ctx, c, in, &q)
 	if err != nil {
@@ -166,7 +166,7 @@ func (f *family) stacks(ctx context.Context, c *route.Caller, in *Filters) (*gra
 }
 
 // statusCodes counts errors by status.
-func (f *family) statusCodes(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
+func (f Routes) statusCodes(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
 	sums, err := f.sum(ctx, c, in, logstore.GroupQuery{By: logstore.ByStatus})
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func status(s *logstore.Group) int {
 
 // userCount counts the users named in the metadata of requests, and the requests of
 // each.
-func (f *family) userCount(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
+func (f Routes) userCount(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
 	q := logstore.GroupQuery{ByMetadata: userKey}
 	sums, err := f.steps(ctx, c, in, &q)
 	if err != nil {

@@ -93,7 +93,7 @@ type groupsInput struct {
 // requests, and the columns.
 type group map[string]any
 
-func (f *family) groups(ctx context.Context, c *route.Caller, in *groupsInput) (*route.List[group], error) {
+func (f Routes) groups(ctx context.Context, c *route.Caller, in *groupsInput) (*route.List[group], error) {
 	return f.grouped(ctx, c, &in.Filters, &in.Paging, grouping{
 		query: logstore.GroupQuery{By: fields[in.GroupBy]}, name: in.GroupBy, columns: in.Columns, number: in.GroupBy == "status_code",
 	})
@@ -107,7 +107,7 @@ type grouping struct {
 	columns []string
 }
 
-func (f *family) grouped(ctx context.Context, c *route.Caller, in *Filters, p *Paging, g grouping) (*route.List[group], error) {
+func (f Routes) grouped(ctx context.Context, c *route.Caller, in *Filters, p *Paging, g grouping) (*route.List[group], error) {
 	g.query.Percentiles = slices.ContainsFunc(append(g.columns, p.By), func(name string) bool { return name == "p95_latency" || name == "p99_latency" })
 	sums, err := f.sum(ctx, c, in, g.query)
 	if err != nil {

@@ -21,17 +21,17 @@ type metadataInput struct {
 	Key string `path:"key" maxLength:"128"`
 }
 
-func (f *family) users(ctx context.Context, c *route.Caller, in *plainInput) (*route.List[group], error) {
+func (f Routes) users(ctx context.Context, c *route.Caller, in *plainInput) (*route.List[group], error) {
 	return f.grouped(ctx, c, &in.Filters, &in.Paging, grouping{
 		query: logstore.GroupQuery{ByMetadata: userKey}, name: "user", columns: []string{"cost"},
 	})
 }
 
-func (f *family) models(ctx context.Context, c *route.Caller, in *plainInput) (*route.List[group], error) {
+func (f Routes) models(ctx context.Context, c *route.Caller, in *plainInput) (*route.List[group], error) {
 	return f.grouped(ctx, c, &in.Filters, &in.Paging, grouping{query: logstore.GroupQuery{By: logstore.ByModel}, name: "ai_model"})
 }
 
-func (f *family) metadata(ctx context.Context, c *route.Caller, in *metadataInput) (*route.List[group], error) {
+func (f Routes) metadata(ctx context.Context, c *route.Caller, in *metadataInput) (*route.List[group], error) {
 	return f.grouped(ctx, c, &in.Filters, &in.Paging, grouping{
 		query: logstore.GroupQuery{ByMetadata: in.Key, Feedback: true}, name: "metadata_value",
 		columns: []string{"cost", "avg_tokens", "last_seen", "avg_weighted_feedback", "requests_with_feedback"},
@@ -59,7 +59,7 @@ var (
 	misses = []string{"MISS", "SEMANTIC MISS", "REFRESH"}
 )
 
-func (f *family) cache(ctx context.Context, c *route.Caller, in *Filters) (*summary, error) {
+func (f Routes) cache(ctx context.Context, c *route.Caller, in *Filters) (*summary, error) {
 	sums, err := f.sum(ctx, c, in, logstore.GroupQuery{By: logstore.ByCache})
 	if err != nil {
 		return nil, err

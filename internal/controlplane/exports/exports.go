@@ -25,9 +25,26 @@ import (
 
 const scope access.Scope = "logs.export"
 
-// Add adds the routes of exports.
-func Add(a *route.API) {
-	f := &family{a}
+// Routes are the routes of exports.
+type Routes struct {
+	// Writer writes exports. If nil, other nodes write them.
+	Writer Writer
+
+	// GroupEntries groups entries of the request log. If nil, drafts are not counted.
+	GroupEntries func(context.Context, logstore.GroupQuery) ([]logstore.Group, error)
+}
+
+// Writer writes log exports in the background.
+type Writer interface {
+	// Notify starts a search for started exports.
+	Notify()
+	// Link returns a temporary address of an export's file for anyone who has the link.
+	// An address that begins with a slash is a path of the gateway.
+	Link(ctx context.Context, e store.Export) (string, error)
+}
+
+// Add adds the routes.
+func (f Routes) Add(a *route.API) {
 	r := route.Family{Path: "/logs/exports", Tag: "Log exports", Scopes: []string{"logs"}, Resource: "export", Versioned: true}
 	route.Add(a, r.Route(http.MethodPost, "", "create-export", "export", "Draft an export"), f.create)
 	route.Add(a, r.Route(http.MethodGet, "", "list-exports", "export", "List exports"), list)
@@ -38,9 +55,6 @@ func Add(a *route.API) {
 	route.Add(a, r.Route(http.MethodPost, "/{export}/cancel", "cancel-export", "export", "Stop an export in progress"), cancel)
 	route.Add(a, r.Route(http.MethodGet, "/{export}/download", "download-export", "export", "Get a link to the file of an export"), f.download)
 }
-
-// family is the receiver of the route handlers.
-type family struct{ api *route.API }
 
 type createInput struct {
 	Body struct {
@@ -57,7 +71,7 @@ type created struct {
 	Object string `json:"object"`
 }
 
-func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
+func (f Routes) create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
 	b := &in.Body
 	w, err := place(ctx, c, cmp.Or(b.Workspace, b.Filters.Workspace))
 	if err == nil {
@@ -85,7 +99,7 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 }
 
 // ask checks a request and writes it to the draft row.
-func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, row *store.Export, filters *Filters) error {
+func (f Routes) ask(ctx context.Context, c *route.Caller, w store.Workspace, row *store.Export, filters *Filters) error {
 	if err := c.CheckOwnWorkspace(ctx, "filters.workspace_slug", filters.Workspace); err != nil {
 		return err
 	}
@@ -96,7 +110,7 @@ func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, ro
 	if row.Keys, err = visibleKeys(ctx, c.DB(), row); err != nil {
 		return err
 	}
-	names := route.LogNames{DB: c.DB(), Files: c.Files(), Sum: f.api.GroupEntries, Scope: logstore.Scope{Organisation: w.Organisation, Workspace: w.ID, Keys: row.Keys}}
+	names := route.LogNames{DB: c.DB(), Files: c.Files(), Sum: f.GroupEntries, Scope: logstore.Scope{Organisation: w.Organisation, Workspace: w.ID, Keys: row.Keys}}
 	if err := filters.resolve(ctx, names); err != nil {
 		return err
 	}
@@ -124,13 +138,13 @@ const counting = 3 * time.Second
 
 // expect returns the approximate number of rows of an export, nil if counting takes too
 // long.
-func (f *family) expect(ctx context.Context, row *store.Export, want *rowFilter) (*int64, error) {
-	if f.api.GroupEntries == nil {
+func (f Routes) expect(ctx context.Context, row *store.Export, want *rowFilter) (*int64, error) {
+	if f.GroupEntries == nil {
 		return nil, nil
 	}
 	short, cancel := context.WithTimeout(ctx, counting)
 	defer cancel()
-	n, err := want.count(short, row, f.api.GroupEntries)
+	n, err := want.count(short, row, f.GroupEntries)
 	if err != nil && ctx.Err() == nil { // too many rows or too slow: create the draft without a count
 		return nil, nil
 	}
@@ -174,7 +188,7 @@ type updateInput struct {
 	}
 }
 
-func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (*created, error) {
+func (f Routes) update(ctx context.Context, c *route.Caller, in *updateInput) (*created, error) {
 	row, w, err := find(ctx, c, in.Named)
 	if err != nil {
 		return nil, err
@@ -224,7 +238,7 @@ type messageResponse struct {
 	Object  string `json:"object"`
 }
 
-func (f *family) start(ctx context.Context, c *route.Caller, in *Named) (*messageResponse, error) {
+func (f Routes) start(ctx context.Context, c *route.Caller, in *Named) (*messageResponse, error) {
 	row, _, err := find(ctx, c, *in)
 	if err != nil {
 		return nil, err
@@ -239,8 +253,8 @@ func (f *family) start(ctx context.Context, c *route.Caller, in *Named) (*messag
 	if err := change(ctx, c, row, store.ExportDraft); err != nil {
 		return nil, err
 	}
-	if f.api.Exports != nil {
-		f.api.Exports.Notify()
+	if f.Writer != nil {
+		f.Writer.Notify()
 	}
 	return &messageResponse{"the export has started", "export"}, nil
 }
@@ -278,7 +292,7 @@ type link struct {
 	URL string `json:"signed_url" doc:"Anyone with the link can read the file for 15 minutes"`
 }
 
-func (f *family) download(ctx context.Context, c *route.Caller, in *Named) (*link, error) {
+func (f Routes) download(ctx context.Context, c *route.Caller, in *Named) (*link, error) {
 	row, _, err := find(ctx, c, *in)
 	if err != nil {
 		return nil, err
@@ -288,13 +302,13 @@ func (f *family) download(ctx context.Context, c *route.Caller, in *Named) (*lin
 		return nil, wrongState(&row, "its file has expired; create another export")
 	case row.Status != store.ExportDone:
 		return nil, wrongState(&row, "only a successful export has a file")
-	case f.api.Exports == nil:
+	case f.Writer == nil:
 		return nil, apierr.New(apierr.Unavailable, "this gateway does not serve export files")
 	}
 	if err := checkFields(ctx, c.DB(), &row); err != nil {
 		return nil, err
 	}
-	address, err := f.api.Exports.Link(ctx, row)
+	address, err := f.Writer.Link(ctx, row)
 	if err != nil {
 		return nil, err
 	}

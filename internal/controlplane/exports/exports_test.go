@@ -29,7 +29,16 @@ type desk struct {
 	logs   *logstore.Store
 	files  blob.Folder
 	runner *exports.Runner
+	writer exports.Writer // of the routes
 	root   *routetest.Caller
+}
+
+// Notify implements exports.Writer.
+func (d *desk) Notify() { d.writer.Notify() }
+
+// Link implements exports.Writer.
+func (d *desk) Link(ctx context.Context, e store.Export) (string, error) {
+	return d.writer.Link(ctx, e)
 }
 
 func newDesk(t *testing.T) *desk {
@@ -39,9 +48,10 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { logs.Close(context.Background()) })
-	d := &desk{Bench: routetest.New(t, exports.Add), t: t, logs: logs, files: blob.Folder(filepath.Join(t.TempDir(), "files"))}
+	d := &desk{t: t, logs: logs, files: blob.Folder(filepath.Join(t.TempDir(), "files"))}
+	d.Bench = routetest.New(t, func(a *route.API) { exports.Routes{Writer: d, GroupEntries: logs.Groups}.Add(a) })
 	d.runner = d.node(func(*exports.Options) {})
-	d.API.Exports, d.API.GroupEntries = d.runner, logs.Groups
+	d.writer = d.runner
 	d.root = d.Root()
 	return d
 }
@@ -376,4 +386,4 @@ func TestEnumsOfTheRoutesAreTheFields(t *testing.T) {
 	}
 }
 
-var _ route.Exports = (*exports.Runner)(nil)
+var _ exports.Writer = (*exports.Runner)(nil)

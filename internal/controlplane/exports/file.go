@@ -41,7 +41,7 @@ func IsFile(path string) bool {
 
 func newLinkKey() string { return rand.Text() }
 
-// Link implements route.Exports. It returns a presigned address of the bucket, or a
+// Link implements [Writer]. It returns a presigned address of the bucket, or a
 // path of the gateway signed with a key of the export.
 func (r *Runner) Link(ctx context.Context, e store.Export) (string, error) {
 	address, err := r.Files.Link(ctx, e.File, saveAs(&e), linkLife)

@@ -70,7 +70,7 @@ func New(o Options) *Runner {
 	return &Runner{Options: o.withDefaults(), wake: make(chan struct{}, 1)}
 }
 
-// Notify implements route.Exports. It never blocks.
+// Notify implements Writer. It never blocks.
 func (r *Runner) Notify() {
 	select {
 	case r.wake <- struct{}{}:

@@ -245,7 +245,7 @@ func TestFilesGoToABucketAndAreReadThere(t *testing.T) {
 	d.addEntries(10)
 	files := bucket(t, srv.URL)
 	runner := d.node(func(o *exports.Options) { o.Files = files })
-	d.API.Exports = runner
+	d.writer = runner
 	id := d.start("csv")
 	runner.Next(t.Context())
 	var link struct {
@@ -295,7 +295,7 @@ func TestAFileOfAnotherNodeIsDistinguished(t *testing.T) {
 	id := createDraft(d.root, "csv", "")
 	d.download(d.root, id)
 	elsewhere := d.node(func(o *exports.Options) { o.Files = blob.Folder(t.TempDir()) })
-	d.API.Exports = elsewhere
+	d.writer = elsewhere
 	var link struct {
 		URL string `json:"signed_url"`
 	}
@@ -315,7 +315,7 @@ func TestARunnerMakesWhatIsStartedUntilItEnds(t *testing.T) {
 	runner := d.node(func(o *exports.Options) {
 		o.Poll, o.Files = time.Hour, afterPut{d.files, func() { made <- struct{}{} }}
 	})
-	d.API.Exports = runner // starting one wakes it
+	d.writer = runner // starting one wakes it
 	ended := make(chan struct{})
 	go func() { runner.Run(ctx); close(ended) }()
 	for range 2 {

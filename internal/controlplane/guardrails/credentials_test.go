@@ -23,7 +23,7 @@ type partnerCredential struct {
 }
 
 func TestCredentialsOfPartnersAreStoredSealedAndShownMasked(t *testing.T) {
-	b := routetest.New(t, guardrails.Add, runnable)
+	b := routetest.New(t, guardrails.Routes{}.Add, runnable)
 	c := b.Root()
 	var made, read partnerCredential
 	a := c.Call("POST", "/guardrail-credentials", `{"partner":"lakera","organisation_id":"default","credentials":{"apiKey":"`+partnerKey+`"}}`)
@@ -70,7 +70,7 @@ func TestCredentialsOfPartnersAreStoredSealedAndShownMasked(t *testing.T) {
 }
 
 func TestCredentialsOfPartnersAreCheckedWhenTheyAreStored(t *testing.T) {
-	c := routetest.New(t, guardrails.Add, runnable).Root()
+	c := routetest.New(t, guardrails.Routes{}.Add, runnable).Root()
 	for name, tt := range map[string]struct{ body, param string }{
 		"an unknown partner":        {`{"partner":"nobody","credentials":{"apiKey":"k"}}`, "partner"},
 		"a check without any":       {`{"partner":"default.contains","credentials":{"apiKey":"k"}}`, "partner"},
@@ -95,7 +95,7 @@ func TestCredentialsOfPartnersAreCheckedWhenTheyAreStored(t *testing.T) {
 
 // TestAStoredCredentialIsNotRedirected changes the address of stored credentials.
 func TestAStoredCredentialIsNotRedirected(t *testing.T) {
-	c := routetest.New(t, guardrails.Add, runnable).Root()
+	c := routetest.New(t, guardrails.Routes{}.Add, runnable).Root()
 	var aporia, azure partnerCredential
 	c.Must("POST", "/guardrail-credentials", `{"partner":"aporia","credentials":{"apiKey":"`+partnerKey+`"}}`, &aporia)
 	c.Must("POST", "/guardrail-credentials", `{"partner":"azure","credentials":{"apiKey":"`+partnerKey+`","resourceName":"ours"}}`, &azure)
@@ -118,7 +118,7 @@ func TestAStoredCredentialIsNotRedirected(t *testing.T) {
 }
 
 func TestCredentialsOfPartnersBelongToTheirWorkspaceOrOrganisation(t *testing.T) {
-	b := routetest.New(t, guardrails.Add, workspaces.Add, runnable)
+	b := routetest.New(t, guardrails.Routes{}.Add, workspaces.Add, runnable)
 	root := b.Root()
 	b.Exec(`INSERT INTO organisations (id, slug, name, status, settings, data_key, owner_id, created_at, updated_at) VALUES ('rival', 'rival', 'Rival', 'active', '{}', '', 'o', 1, 1)`)
 	var other struct{ ID string }
@@ -169,7 +169,7 @@ func TestCredentialsOfPartnersBelongToTheirWorkspaceOrOrganisation(t *testing.T)
 // TestASecretReferenceFillsAPartnersCredential maps references that may and may not be
 // sent to the partner.
 func TestASecretReferenceFillsAPartnersCredential(t *testing.T) {
-	c := routetest.New(t, guardrails.Add, secrets.Add, runnable).Root()
+	c := routetest.New(t, guardrails.Routes{}.Add, secrets.Routes{References: routetest.References()}.Add, runnable).Root()
 	for slug, more := range map[string]string{
 		"free": ``, "local": `,"allowed_workspaces":["default"],"allow_all_workspaces":false`, "providers": `,"allowed_providers":["openai"]`, "hosts": `,"allowed_hosts":["ours.cognitiveservices.azure.com"]`,
 	} {

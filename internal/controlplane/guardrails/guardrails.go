@@ -7,6 +7,7 @@ package guardrails
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"net/http"
 
@@ -15,24 +16,44 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/records/logstore"
 	"modelgate/internal/store"
 )
 
-// Add adds the routes of guardrails.
-func Add(a *route.API) {
+// Routes are the routes of guardrails.
+type Routes struct {
+	// Test tests a guardrail whose checks may ask models and send requests to the hosts
+	// that the egress policies allow. Nil tests without models and policies.
+	Test func(context.Context, *pipeline.Trial) (*pipeline.TrialResult, error)
+
+	// CheckModule returns what a WebAssembly module of an organisation exports. Nil
+	// allows no modules.
+	CheckModule func(organisation string, code []byte) (exports []string, err error)
+
+	// RemoveModule removes what a module with this hash was compiled to. Nil removes
+	// nothing.
+	RemoveModule func(sum [sha256.Size]byte)
+
+	// Log is the request log, which has the results. Nil has none.
+	Log *logstore.Store
+}
+
+// Add adds the routes.
+func (r Routes) Add(a *route.API) {
 	f := route.Family{Path: "/guardrails", Tag: "Guardrails", Scopes: []string{"guardrails", "organisation_guardrails"}, Resource: "guardrail", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-guardrail", "create", "Save a guardrail"), create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-guardrails", "list", "List guardrails"), list)
-	s := &service{api: a}
-	s.addTests()
+	t := &tests{run: r.Test}
+	t.add(a)
 	route.Add(a, f.Route(http.MethodGet, "/{guardrail}", "get-guardrail", "read", "Read a guardrail"), get)
 	route.Add(a, f.Route(http.MethodPut, "/{guardrail}", "update-guardrail", "update", "Change a guardrail; changed checks or actions create a new version"), update)
 	route.Add(a, f.Route(http.MethodDelete, "/{guardrail}", "delete-guardrail", "delete", "Archive a guardrail"), archive)
 	route.Add(a, f.Route(http.MethodGet, "/{guardrail}/versions", "list-guardrail-versions", "read", "List guardrail versions, newest first"), versions)
 	route.Add(a, f.Route(http.MethodPost, "/{guardrail}/rollback", "rollback-guardrail", "update", "Make the checks and actions of an earlier version the current ones, as a new version"), rollback)
 	f.AddRestore(a, store.RestoreGuardrail, checkRestored)
-	s.addResults()
-	addModules(a)
+	results{r.Log, a.Now}.add(a)
+	r.addModules(a)
 	addCredentials(a)
 }
 

@@ -33,7 +33,7 @@ type item struct {
 }
 
 func TestAGuardrailIsReadAsItWasSaved(t *testing.T) {
-	c := routetest.New(t, guardrails.Add).Root()
+	c := routetest.New(t, guardrails.Routes{}.Add).Root()
 	var g created
 	c.Must("POST", "/guardrails", `{"name":"No A",`+body+`}`, &g)
 	if !strings.HasPrefix(g.Slug, "pg-no-a-") {
@@ -50,7 +50,7 @@ func TestAGuardrailIsReadAsItWasSaved(t *testing.T) {
 }
 
 func TestOtherChecksMakeAnotherVersion(t *testing.T) {
-	c := routetest.New(t, guardrails.Add).Root()
+	c := routetest.New(t, guardrails.Routes{}.Add).Root()
 	var g, named, changed created
 	c.Must("POST", "/guardrails", `{"name":"a",`+body+`}`, &g)
 	c.Must("PUT", "/guardrails/"+g.Slug, `{"name":"b"}`, &named)
@@ -70,7 +70,7 @@ func TestOtherChecksMakeAnotherVersion(t *testing.T) {
 }
 
 func TestGuardrailErrorsNameTheField(t *testing.T) {
-	b := routetest.New(t, guardrails.Add)
+	b := routetest.New(t, guardrails.Routes{}.Add)
 	c := b.Root()
 	for sent, want := range map[string]string{
 		`{` + body + `}`:                                                                             "name",
@@ -97,7 +97,7 @@ func TestGuardrailErrorsNameTheField(t *testing.T) {
 }
 
 func TestAGuardrailOfTheOrganisationIsSeenByAllAndChangedByFew(t *testing.T) {
-	b := routetest.New(t, guardrails.Add)
+	b := routetest.New(t, guardrails.Routes{}.Add)
 	admin := b.As(access.Identity{Type: access.OrganisationService, Workspace: "-", Scopes: access.Scopes(access.OrganisationService)})
 	workspace := b.As(access.Identity{Type: access.WorkspaceService, Scopes: access.Scopes(access.WorkspaceService)})
 	foreign := b.As(access.Identity{Type: access.OrganisationService, Organisation: "another", Workspace: "-", Scopes: access.Scopes(access.OrganisationService)})

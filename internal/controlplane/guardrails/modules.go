@@ -20,14 +20,14 @@ const (
 )
 
 // addModules adds the routes of WebAssembly modules.
-func addModules(a *route.API) {
+func (r Routes) addModules(a *route.API) {
 	f := route.Family{Path: "/guardrail-modules", Tag: "Guardrails", Scopes: []string{"guardrails", "organisation_guardrails"}, Resource: "guardrail_module", Versioned: true}
 	upload := f.Route(http.MethodPost, "", "create-guardrail-module", "create", "Upload a WebAssembly module for checks of saved guardrails")
 	upload.MaxBody, upload.Bulk = maxModuleBody, "code"
-	route.Add(a, upload, uploadModule)
+	route.Add(a, upload, r.uploadModule)
 	route.Add(a, f.Route(http.MethodGet, "", "list-guardrail-modules", "list", "List WebAssembly modules"), listModules)
 	route.Add(a, f.Route(http.MethodGet, "/{module}", "get-guardrail-module", "read", "Read what a WebAssembly module is, without its code"), getModule)
-	route.Add(a, f.Route(http.MethodDelete, "/{module}", "delete-guardrail-module", "delete", "Delete a WebAssembly module that no guardrail uses"), deleteModule)
+	route.Add(a, f.Route(http.MethodDelete, "/{module}", "delete-guardrail-module", "delete", "Delete a WebAssembly module that no guardrail uses"), r.deleteModule)
 }
 
 type uploadInput struct {
@@ -62,13 +62,13 @@ func toModule(m store.GuardrailModule) Module {
 	}
 }
 
-func uploadModule(ctx context.Context, c *route.Caller, in *uploadInput) (*Module, error) {
+func (r Routes) uploadModule(ctx context.Context, c *route.Caller, in *uploadInput) (*Module, error) {
 	b := &in.Body
 	workspace, err := place(ctx, c, b.Workspace, b.Organisation)
 	if err != nil {
 		return nil, err
 	}
-	exports, err := c.CheckModule(b.Code)
+	exports, err := r.checkModule(c.Organisation, b.Code)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +95,26 @@ func uploadModule(ctx context.Context, c *route.Caller, in *uploadInput) (*Modul
 		return nil, apierr.New(apierr.Conflict, "module slug %q already exists; choose another", m.Slug).WithParam("slug")
 	}
 	return route.ItemOf(m, err, toModule)
+}
+
+// checkModule returns the functions that a module exports. An error is an *apierr.Error.
+func (r Routes) checkModule(organisation string, code []byte) ([]string, error) {
+	if r.CheckModule == nil {
+		return nil, apierr.New(apierr.Unavailable, "guardrails are disabled on this gateway")
+	}
+	exports, err := r.CheckModule(organisation, code)
+	if err != nil {
+		return nil, apierr.New(apierr.Invalid, "AB01: code %v", err).WithParam("code").WithCode("AB01")
+	}
+	return exports, nil
+}
+
+// removeModule removes what a module was compiled to. Its hash is in hexadecimal.
+func (r Routes) removeModule(hash string) {
+	var sum [sha256.Size]byte
+	if _, err := hex.Decode(sum[:], []byte(hash)); err == nil && r.RemoveModule != nil {
+		r.RemoveModule(sum)
+	}
 }
 
 // visibleInput selects a page of the objects that the caller sees.
@@ -135,7 +155,7 @@ func findModule(ctx context.Context, c *route.Caller, ref string) (store.Guardra
 	return m, c.CheckFound(m.Workspace, m.ID, err, route.NotFound("module", "module", ref))
 }
 
-func deleteModule(ctx context.Context, c *route.Caller, in *moduleInput) (*route.Empty, error) {
+func (r Routes) deleteModule(ctx context.Context, c *route.Caller, in *moduleInput) (*route.Empty, error) {
 	m, err := findModule(ctx, c, in.Module)
 	if err == nil && m.Workspace == "" {
 		err = checkOrganisationScope(c, "delete")
@@ -160,7 +180,7 @@ func deleteModule(ctx context.Context, c *route.Caller, in *moduleInput) (*route
 		return tx.DeleteGuardrailModule(ctx, m.ID)
 	})
 	if err == nil {
-		c.RemoveModule(m.SHA256)
+		r.removeModule(m.SHA256)
 	}
 	return &route.Empty{}, err
 }

@@ -26,6 +26,9 @@ type module struct {
 	Workspace        *string `json:"workspace_id"`
 }
 
+// withModules are routes that accept modules.
+var withModules = guardrails.Routes{CheckModule: new(checks.Modules).Check}
+
 // runnable compiles the checks of guardrails when they are saved.
 func runnable(a *route.API) { a.Guardrails = checks.New(checks.Services{}) }
 
@@ -34,7 +37,7 @@ func namedModule(ref, owner string) string {
 }
 
 func TestAModuleIsReadAsItWasUploaded(t *testing.T) {
-	b := routetest.New(t, guardrails.Add)
+	b := routetest.New(t, withModules.Add)
 	c := b.Root()
 	var m, got module
 	c.Must("POST", "/guardrail-modules", `{"name":"No names","code":"`+smallModule+`"}`, &m)
@@ -60,7 +63,7 @@ func TestAModuleIsReadAsItWasUploaded(t *testing.T) {
 }
 
 func TestModulesThatCannotRunAreNotStored(t *testing.T) {
-	b := routetest.New(t, guardrails.Add)
+	b := routetest.New(t, withModules.Add)
 	c := b.Root()
 	big := base64.StdEncoding.EncodeToString(append([]byte("\x00asm\x01\x00\x00\x00"), make([]byte, checks.MaxModule)...))
 	for name, tt := range map[string]struct {
@@ -92,7 +95,7 @@ func TestModulesThatCannotRunAreNotStored(t *testing.T) {
 }
 
 func TestAModuleInUseIsNotDeleted(t *testing.T) {
-	c := routetest.New(t, guardrails.Add, runnable).Root()
+	c := routetest.New(t, withModules.Add, runnable).Root()
 	var m module
 	c.Must("POST", "/guardrail-modules", `{"name":"m","slug":"own","code":"`+smallModule+`"}`, &m)
 	if a := c.Call("POST", "/guardrail-modules", `{"name":"m","slug":"own","code":"`+smallModule+`"}`); a.Status != 409 || !strings.Contains(a.Body, `"slug"`) {
@@ -118,7 +121,7 @@ func TestAModuleInUseIsNotDeleted(t *testing.T) {
 }
 
 func TestModulesBelongToTheirWorkspaceOrOrganisation(t *testing.T) {
-	b := routetest.New(t, guardrails.Add, workspaces.Add, runnable)
+	b := routetest.New(t, withModules.Add, workspaces.Add, runnable)
 	root := b.Root()
 	b.Exec(`INSERT INTO organisations (id, slug, name, status, settings, data_key, owner_id, created_at, updated_at) VALUES ('rival', 'rival', 'Rival', 'active', '{}', '', 'o', 1, 1)`)
 	var other struct{ ID string }
@@ -167,7 +170,7 @@ func TestModulesBelongToTheirWorkspaceOrOrganisation(t *testing.T) {
 }
 
 func TestTheModulesOfAnOrganisationAreBounded(t *testing.T) {
-	b := routetest.New(t, guardrails.Add)
+	b := routetest.New(t, withModules.Add)
 	c := b.Root()
 	for range 50 {
 		c.Must("POST", "/guardrail-modules", `{"name":"m","code":"`+smallModule+`"}`, nil)

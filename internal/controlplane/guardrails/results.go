@@ -17,17 +17,23 @@ import (
 	"modelgate/internal/store"
 )
 
-func (s *service) addResults() {
+// results are the routes of results of requests.
+type results struct {
+	log *logstore.Store // nil for none
+	now func() time.Time
+}
+
+func (s results) add(a *route.API) {
 	read := []access.Scope{"guardrails.read", "organisation_guardrails.read"}
-	route.Add(s.api, route.Route{
+	route.Add(a, route.Route{
 		Method: http.MethodGet, Path: "/guardrails/{guardrail}/results", Name: "list-guardrail-results", Tag: "Guardrails",
 		Summary: "List results of a guardrail in shadow mode", Scopes: read,
 	}, s.results)
-	route.Add(s.api, route.Route{
+	route.Add(a, route.Route{
 		Method: http.MethodGet, Path: "/guardrails/{guardrail}/summary", Name: "get-guardrail-summary", Tag: "Guardrails",
 		Summary: "Read the precision, the missed share and the delay of a guardrail in shadow mode", Scopes: read,
 	}, s.summary)
-	route.Add(s.api, route.Route{
+	route.Add(a, route.Route{
 		Method: http.MethodPut, Path: "/guardrails/{guardrail}/results/{result}", Name: "label-guardrail-result", Tag: "Guardrails",
 		Summary: "Label a result of a guardrail as right or wrong",
 		Scopes:  []access.Scope{"guardrails.update", "organisation_guardrails.update"}, Resource: "guardrail",
@@ -44,8 +50,8 @@ type Shadowed struct {
 
 // query returns the query for the results of a guardrail that the caller may see: of
 // requests of their workspace, or of all workspaces of their organisation.
-func (s *service) query(ctx context.Context, c *route.Caller, in Shadowed) (q logstore.GuardResultQuery, g store.Guardrail, err error) {
-	if s.api.Log == nil {
+func (s results) query(ctx context.Context, c *route.Caller, in Shadowed) (q logstore.GuardResultQuery, g store.Guardrail, err error) {
+	if s.log == nil {
 		return q, g, apierr.New(apierr.Unavailable, "request logging is disabled on this gateway")
 	}
 	if !c.Allows(access.ScopeLogsView) {
@@ -125,7 +131,7 @@ func toResult(r logstore.GuardResult) Result {
 	return out
 }
 
-func (s *service) results(ctx context.Context, c *route.Caller, in *resultsInput) (*resultList, error) {
+func (s results) results(ctx context.Context, c *route.Caller, in *resultsInput) (*resultList, error) {
 	q, _, err := s.query(ctx, c, in.Shadowed)
 	if err != nil {
 		return nil, err
@@ -142,7 +148,7 @@ func (s *service) results(ctx context.Context, c *route.Caller, in *resultsInput
 			return nil, route.Invalid("cursor", "must be the next of a page")
 		}
 	}
-	list, err := s.api.Log.GuardResults(ctx, q, in.Limit)
+	list, err := s.log.GuardResults(ctx, q, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +183,7 @@ type labelInput struct {
 	}
 }
 
-func (s *service) label(ctx context.Context, c *route.Caller, in *labelInput) (*Result, error) {
+func (s results) label(ctx context.Context, c *route.Caller, in *labelInput) (*Result, error) {
 	q, g, err := s.query(ctx, c, Shadowed{Guardrail: in.Guardrail, Workspace: in.Workspace})
 	if err != nil {
 		return nil, err
@@ -195,10 +201,10 @@ func (s *service) label(ctx context.Context, c *route.Caller, in *labelInput) (*
 	if in.Body.Label != nil {
 		label = *in.Body.Label
 	}
-	if err := s.api.Log.LabelGuardResult(ctx, q, label, c.Actor(), s.api.Now()); err != nil {
+	if err := s.log.LabelGuardResult(ctx, q, label, c.Actor(), s.now()); err != nil {
 		return nil, err
 	}
-	list, err := s.api.Log.GuardResults(ctx, q, 1)
+	list, err := s.log.GuardResults(ctx, q, 1)
 	if err == nil && len(list) == 0 {
 		err = route.NotFound("result", "result", in.Result)
 	}
@@ -242,7 +248,7 @@ type summary struct {
 // maxTimes is the number of results whose times are summarised.
 const maxTimes = 10_000
 
-func (s *service) summary(ctx context.Context, c *route.Caller, in *summaryInput) (*summary, error) {
+func (s results) summary(ctx context.Context, c *route.Caller, in *summaryInput) (*summary, error) {
 	q, g, err := s.query(ctx, c, in.Shadowed)
 	if err != nil {
 		return nil, err
@@ -250,11 +256,11 @@ func (s *service) summary(ctx context.Context, c *route.Caller, in *summaryInput
 	if q.From, err = timeOf("from", in.From); err != nil {
 		return nil, err
 	}
-	sums, err := s.api.Log.SumGuardResults(ctx, q)
+	sums, err := s.log.SumGuardResults(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	times, err := s.api.Log.GuardTimes(ctx, q, maxTimes)
+	times, err := s.log.GuardTimes(ctx, q, maxTimes)
 	if err != nil {
 		return nil, err
 	}

@@ -22,19 +22,19 @@ const (
 	maxTestChunks = 10_000
 )
 
-// service has the routes that need more than the database.
-type service struct {
-	api   *route.API
+// tests are the routes that test guardrails.
+type tests struct {
+	run   func(context.Context, *pipeline.Trial) (*pipeline.TrialResult, error) // nil without models and policies
 	slots slots
 }
 
-func (s *service) addTests() {
-	route.Add(s.api, route.Route{
+func (s *tests) add(a *route.API) {
+	route.Add(a, route.Route{
 		Method: http.MethodPost, Path: "/guardrails/test", Name: "test-guardrail", Tag: "Guardrails", MaxBody: maxTestBody,
 		Summary: "Run the checks of a saved guardrail, or checks that are not saved, on a text",
 		Scopes:  []access.Scope{"guardrails.create", "guardrails.update", "guardrails.invoke"},
 	}, s.test)
-	route.Add(s.api, route.Route{
+	route.Add(a, route.Route{
 		Method: http.MethodGet, Path: "/guardrails/checks", Name: "list-guardrail-checks", Tag: "Guardrails",
 		Summary: "List the checks that guardrails can have, with the JSON Schema of their parameters",
 		Scopes:  []access.Scope{"guardrails.list", "organisation_guardrails.list"},
@@ -87,7 +87,7 @@ type tested struct {
 	Unchecked   []string      `json:"unchecked,omitempty" doc:"Content that no check reads"`
 }
 
-func (s *service) test(ctx context.Context, c *route.Caller, in *testInput) (*tested, error) {
+func (s *tests) test(ctx context.Context, c *route.Caller, in *testInput) (*tested, error) {
 	b := &in.Body
 	w, err := c.InWorkspace(ctx, b.Workspace)
 	if err != nil {
@@ -117,8 +117,8 @@ func (s *service) test(ctx context.Context, c *route.Caller, in *testInput) (*te
 	defer s.slots.leave(c.Organisation)
 	start := time.Now()
 	run := t.Run
-	if s.api.TestGuardrail != nil {
-		run = func(ctx context.Context) (*pipeline.TrialResult, error) { return s.api.TestGuardrail(ctx, &t) }
+	if s.run != nil {
+		run = func(ctx context.Context) (*pipeline.TrialResult, error) { return s.run(ctx, &t) }
 	}
 	res, err := run(ctx)
 	if err != nil {
@@ -163,7 +163,7 @@ func testBody(in *testInput) ([]byte, error) {
 }
 
 // testHook returns the guardrail to test.
-func (s *service) testHook(ctx context.Context, c *route.Caller, in *testInput, id *access.Identity, on guardrail.Event) (*guardrail.Hook, error) {
+func (s *tests) testHook(ctx context.Context, c *route.Caller, in *testInput, id *access.Identity, on guardrail.Event) (*guardrail.Hook, error) {
 	b, table := &in.Body, c.Guardrails()
 	if table == nil {
 		return nil, apierr.New(apierr.Unavailable, "guardrails are disabled on this gateway")
@@ -242,7 +242,7 @@ type CheckInfo struct {
 
 type checksInput struct{ route.LongPaging }
 
-func (s *service) checks(_ context.Context, c *route.Caller, in *checksInput) (*route.List[CheckInfo], error) {
+func (s *tests) checks(_ context.Context, c *route.Caller, in *checksInput) (*route.List[CheckInfo], error) {
 	var list []*guardrail.Definition
 	if t := c.Guardrails(); t != nil {
 		list = t.Definitions()

@@ -14,7 +14,7 @@ import (
 )
 
 func TestAMappingNamesASecretFieldAndAReferenceOfTheWorkspace(t *testing.T) {
-	b := routetest.New(t, integrations.Add, providers.Add, secrets.Add, workspaces.Add)
+	b := routetest.New(t, integrations.Add, providers.Add, secrets.Routes{References: routetest.References()}.Add, workspaces.Add)
 	c := b.Root()
 	var w struct{ Slug string }
 	c.Must("POST", "/workspaces", `{"name":"Other"}`, &w)
@@ -81,7 +81,7 @@ func TestAReferenceThatIsRemovedConcurrentlyIsNotFound(t *testing.T) {
 	b.API = route.New(d)
 	integrations.Add(b.API)
 	providers.Add(b.API)
-	secrets.Add(b.API)
+	secrets.Routes{References: routetest.References()}.Add(b.API)
 	c := b.Root()
 	create(t, c, `,"slug":"main"`)
 	var vk struct{ Data struct{ Slug string } }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestExclusionsChangeOnlyWhatIsNamed(t *testing.T) {
-	b := routetest.New(t, organisations.Add, workspaces.Add)
+	b := routetest.New(t, organisations.Routes{}.Add, workspaces.Add)
 	c := b.Root()
 	var ids [2]string
 	for i := range ids {

@@ -17,9 +17,14 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// Add adds the routes of organisations.
-func Add(a *route.API) {
-	f := &family{a.Retention, a.Off, a.CheckHost}
+// Routes are the routes of organisations.
+type Routes struct {
+	Retention route.Retention // as displayed
+}
+
+// Add adds the routes.
+func (o Routes) Add(a *route.API) {
+	f := &family{o.Retention, a.Off, a.CheckHost}
 	if f.checkHost == nil {
 		f.checkHost = upstream.New(upstream.Options{}).CheckHost
 	}

@@ -34,7 +34,7 @@ func read(c *routetest.Caller) organisation {
 }
 
 func TestAnOrganisationIsReadWithEveryEffectiveSwitch(t *testing.T) {
-	c := routetest.New(t, organisations.Add).Root()
+	c := routetest.New(t, organisations.Routes{}.Add).Root()
 	o := read(c)
 	if o.ID != store.DefaultOrganisation || o.Slug != "default" || o.Object != "organisation" || o.Owner != nil {
 		t.Errorf("read %+v", o)
@@ -48,7 +48,7 @@ func TestAnOrganisationIsReadWithEveryEffectiveSwitch(t *testing.T) {
 }
 
 func TestAChangeOfSettingsTouchesWhatItNames(t *testing.T) {
-	c := routetest.New(t, organisations.Add).Root()
+	c := routetest.New(t, organisations.Routes{}.Add).Root()
 	for _, step := range []struct {
 		body string
 		want func(organisation) bool
@@ -76,7 +76,7 @@ func TestAChangeOfSettingsTouchesWhatItNames(t *testing.T) {
 }
 
 func TestInvalidSettingsAreReportedAndChangeNothing(t *testing.T) {
-	b := routetest.New(t, organisations.Add)
+	b := routetest.New(t, organisations.Routes{}.Add)
 	c := b.Root()
 	before := read(c)
 	for body, want := range map[string]string{
@@ -105,7 +105,7 @@ func TestInvalidSettingsAreReportedAndChangeNothing(t *testing.T) {
 }
 
 func TestAnOrganisationIsItsOwnAlone(t *testing.T) {
-	b := routetest.New(t, organisations.Add)
+	b := routetest.New(t, organisations.Routes{}.Add)
 	b.Exec(`INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at) VALUES ('elsewhere', 'elsewhere', 'Else', '', '{}', '', 'active', 0, 0)`)
 	foreign := b.As(access.Identity{Type: access.OrganisationService, Organisation: "elsewhere", Workspace: "-", Scopes: access.Scopes(access.OrganisationService)})
 	foreign.Must("PUT", "/organisation", `{"name":"Mine"}`, nil)
@@ -124,7 +124,7 @@ func TestAnOrganisationIsItsOwnAlone(t *testing.T) {
 }
 
 func TestDefaultGuardrailsOfTheOrganisation(t *testing.T) {
-	b := routetest.New(t, organisations.Add, guardrails.Add)
+	b := routetest.New(t, organisations.Routes{}.Add, guardrails.Routes{}.Add)
 	c := b.Root()
 	const checks = `,"checks":[{"id":"default.contains"}],"actions":{}}`
 	var wide, local struct{ ID, Slug string }

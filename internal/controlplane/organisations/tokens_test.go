@@ -37,7 +37,7 @@ func TestAnOrganisationSaysWhoseTokensItTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := `{"keys":[{"kty":"RSA","kid":"one","x5c":["MII"],"e":"AQAB","n":"` + base64.RawURLEncoding.EncodeToString(key.N.Bytes()) + `"}]}`
-	b := routetest.New(t, organisations.Add)
+	b := routetest.New(t, organisations.Routes{}.Add)
 	c := b.Root()
 	if got := mustTrust(c).Settings.JWT; got != nil {
 		t.Errorf("at first: %+v", got)
@@ -87,7 +87,7 @@ func TestAnOrganisationSaysWhoseTokensItTakes(t *testing.T) {
 
 // Who says whose tokens are taken can make tokens of every scope.
 func TestTrustingAnIssuerNeedsEveryScopeItCouldGrant(t *testing.T) {
-	b := routetest.New(t, organisations.Add)
+	b := routetest.New(t, organisations.Routes{}.Add)
 	const body = `{"settings":{"jwt":{"jwks_url":"https://id.example.com/keys"}}}`
 	few := []access.Scope{"organisation_settings.read", "organisation_settings.update"}
 	for _, tt := range []struct {

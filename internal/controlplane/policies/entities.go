@@ -16,9 +16,9 @@ import (
 )
 
 // addEntities adds the routes of the counters of policies of a kind.
-func addEntities(a *route.API, f route.Family, kind, name string) {
-	route.Add(a, f.Route(http.MethodGet, "/{policy}/entities", "list-"+name+"-entities", "read", "List the counters of a policy and their usage"), listEntities(a, kind))
-	route.Add(a, f.Route(http.MethodPut, "/{policy}/entities/{entity}/reset", "reset-"+name+"-entity", "update", "Start a counter of a policy again at zero"), resetEntity(a, kind))
+func (r Routes) addEntities(a *route.API, f route.Family, kind, name string) {
+	route.Add(a, f.Route(http.MethodGet, "/{policy}/entities", "list-"+name+"-entities", "read", "List the counters of a policy and their usage"), r.listEntities(kind))
+	route.Add(a, f.Route(http.MethodPut, "/{policy}/entities/{entity}/reset", "reset-"+name+"-entity", "update", "Start a counter of a policy again at zero"), r.resetEntity(kind))
 }
 
 // Entity is a counter of a policy.
@@ -39,13 +39,13 @@ type entitiesInput struct {
 	Size   int    `query:"page_size" minimum:"1" maximum:"100" default:"100"`
 }
 
-func listEntities(a *route.API, kind string) func(context.Context, *route.Caller, *entitiesInput) (*route.List[Entity], error) {
+func (r Routes) listEntities(kind string) func(context.Context, *route.Caller, *entitiesInput) (*route.List[Entity], error) {
 	return func(ctx context.Context, c *route.Caller, in *entitiesInput) (*route.List[Entity], error) {
 		p, err := findActive(ctx, c, kind, in.Policy)
 		if err != nil {
 			return nil, err
 		}
-		all, err := entities(ctx, a, c, &p)
+		all, err := r.entities(ctx, c, &p)
 		if err != nil {
 			return nil, err
 		}
@@ -58,11 +58,11 @@ func listEntities(a *route.API, kind string) func(context.Context, *route.Caller
 }
 
 // entities returns the counters of a policy in the order of their value keys.
-func entities(ctx context.Context, a *route.API, c *route.Caller, p *store.Policy) (list []Entity, err error) {
+func (r Routes) entities(ctx context.Context, c *route.Caller, p *store.Policy) (list []Entity, err error) {
 	if p.Kind == store.UsagePolicy {
 		list, err = usages(ctx, c, p)
 	} else {
-		list, err = rates(ctx, a, c.Now, p.ID)
+		list, err = r.rates(ctx, c.Now, p.ID)
 	}
 	slices.SortFunc(list, func(x, y Entity) int { return cmp.Compare(x.ValueKey, y.ValueKey) })
 	return list, err
@@ -72,19 +72,19 @@ func entities(ctx context.Context, a *route.API, c *route.Caller, p *store.Polic
 const readAtOnce = 500
 
 // rates returns the counters of a rate limit that this gateway knows of.
-func rates(ctx context.Context, a *route.API, now time.Time, id string) ([]Entity, error) {
-	if a.Policies == nil {
+func (r Routes) rates(ctx context.Context, now time.Time, id string) ([]Entity, error) {
+	if r.Policies == nil {
 		return nil, nil
 	}
 	var list []Entity
 	var known []*quota.Limit
-	for key, l := range a.Policies().Limits(id, now) {
+	for key, l := range r.Policies().Limits(id, now) {
 		list = append(list, Entity{ID: policy.EntityID(key), ValueKey: key, Status: store.Active})
 		known = append(known, l)
 	}
-	for from := 0; a.Counters != nil && from < len(known); from += readAtOnce {
+	for from := 0; r.Counters != nil && from < len(known); from += readAtOnce {
 		part := known[from:min(from+readAtOnce, len(known))]
-		states, err := a.Counters.Read(ctx, now, part)
+		states, err := r.Counters.Read(ctx, now, part)
 		if err != nil {
 			return nil, err
 		}
@@ -144,7 +144,7 @@ type resetInput struct {
 	Entity string `path:"entity" maxLength:"64"`
 }
 
-func resetEntity(a *route.API, kind string) func(context.Context, *route.Caller, *resetInput) (*route.Empty, error) {
+func (r Routes) resetEntity(kind string) func(context.Context, *route.Caller, *resetInput) (*route.Empty, error) {
 	return func(ctx context.Context, c *route.Caller, in *resetInput) (*route.Empty, error) {
 		p, err := findActive(ctx, c, kind, in.Policy)
 		if err != nil {
@@ -153,7 +153,7 @@ func resetEntity(a *route.API, kind string) func(context.Context, *route.Caller,
 		if err := c.AwaitSpending(ctx); err != nil {
 			return nil, err
 		}
-		all, err := entities(ctx, a, c, &p)
+		all, err := r.entities(ctx, c, &p)
 		if err != nil {
 			return nil, err
 		}

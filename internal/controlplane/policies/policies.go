@@ -18,12 +18,19 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/store"
 )
 
-// Add adds the routes of policies, and the task that removes the counters of periods
-// that have ended.
-func Add(a *route.API) {
+// Routes are the routes of policies.
+type Routes struct {
+	// Policies are those that requests apply, Counters those of rate limits. Nil has none.
+	Policies func() *policy.Set
+	Counters quota.Store
+}
+
+// Add adds the routes, and the task that removes the counters of periods that have ended.
+func (r Routes) Add(a *route.API) {
 	rates := route.Family{Path: "/policies/rate-limits", Tag: "Policies", Scopes: []string{"policies"}, Resource: "policy", Versioned: true}
 	usages := rates
 	usages.Path = "/policies/usage-limits"
@@ -34,13 +41,13 @@ func Add(a *route.API) {
 	route.Add(a, rates.Route(http.MethodDelete, "/{policy}", "delete-rate-limit-policy", "delete", "Archive a rate-limit policy"), archive(store.RatePolicy))
 	route.Add(a, usages.Route(http.MethodPost, "", "create-usage-limit-policy", "create", "Create a usage-limit policy"), createUsage)
 	route.Add(a, usages.Route(http.MethodGet, "", "list-usage-limit-policies", "list", "List usage-limit policies"), listUsages)
-	route.Add(a, usages.Route(http.MethodGet, "/{policy}", "get-usage-limit-policy", "read", "Read a usage-limit policy"), getUsage(a))
+	route.Add(a, usages.Route(http.MethodGet, "/{policy}", "get-usage-limit-policy", "read", "Read a usage-limit policy"), getUsage)
 	route.Add(a, usages.Route(http.MethodPut, "/{policy}", "update-usage-limit-policy", "update", "Change a usage-limit policy"), updateUsage)
 	route.Add(a, usages.Route(http.MethodDelete, "/{policy}", "delete-usage-limit-policy", "delete", "Archive a usage-limit policy"), archive(store.UsagePolicy))
 	rates.AddRestore(a, store.RestorePolicy, nil)
 	usages.AddRestore(a, store.RestorePolicy, nil)
-	addEntities(a, rates, store.RatePolicy, "rate-limit")
-	addEntities(a, usages, store.UsagePolicy, "usage-limit")
+	r.addEntities(a, rates, store.RatePolicy, "rate-limit")
+	r.addEntities(a, usages, store.UsagePolicy, "usage-limit")
 	a.EachMinute(removeEnded(a))
 }
 

@@ -78,7 +78,7 @@ type entities struct {
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 func TestARateLimitPolicyIsReadAsItWasCreated(t *testing.T) {
-	c := routetest.New(t, policies.Add).Root()
+	c := routetest.New(t, policies.Routes{}.Add).Root()
 	var p created
 	c.Must("POST", rates, rateBody, &p)
 	if !uuid.MatchString(p.ID) || p.Object != "policy_usage_limits" || p.Warnings != nil {
@@ -99,7 +99,7 @@ func TestARateLimitPolicyIsReadAsItWasCreated(t *testing.T) {
 }
 
 func TestAUsageLimitPolicyIsReadAsItWasCreated(t *testing.T) {
-	c := routetest.New(t, policies.Add).Root()
+	c := routetest.New(t, policies.Routes{}.Add).Root()
 	var p created
 	c.Must("POST", usages, `{"name":"runs","description":"of agents","conditions":[{"key":"model","value":["gpt-4o","o3"],"excludes":"gpt-4o-mini"},{"key":"metadata.team","value":"a"}],
 		"group_by":[{"key":"session"},{"key":"metadata._user"}],"type":"tokens","credit_limit":5000,"periodic_reset_days":7,"on_budget_end":"stop","on_store_down":"closed",
@@ -117,7 +117,7 @@ func TestAUsageLimitPolicyIsReadAsItWasCreated(t *testing.T) {
 }
 
 func TestUsageLimitPoliciesHaveATimeZone(t *testing.T) {
-	c := routetest.New(t, policies.Add).Root() // at noon UTC of May 1st
+	c := routetest.New(t, policies.Routes{}.Add).Root() // at noon UTC of May 1st
 	body := strings.Replace(costBody, `"monthly"`, `"monthly","time_zone":"Europe/Berlin"`, 1)
 	var p created
 	c.Must("POST", usages, body, &p)
@@ -151,7 +151,7 @@ func TestUsageLimitPoliciesHaveATimeZone(t *testing.T) {
 }
 
 func TestLimitsOfPoliciesMayBeFractions(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	root := b.Root()
 	for path, body := range map[string]string{
 		rates:  strings.Replace(rateBody, `"value":10`, `"value":2.5`, 1),
@@ -177,7 +177,7 @@ func TestLimitsOfPoliciesMayBeFractions(t *testing.T) {
 }
 
 func TestPolicyErrorsNameTheField(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	c := b.Root()
 	without := func(body, field string) string {
 		out := regexp.MustCompile(`,?"`+field+`":(\[[^\]]*\]|"[^"]*"|[0-9.]+)`).ReplaceAllString(body, "")
@@ -267,7 +267,7 @@ func TestPolicyErrorsNameTheField(t *testing.T) {
 }
 
 func TestAPolicyThatCanNeverApplyIsAcceptedWithAWarning(t *testing.T) {
-	c := routetest.New(t, policies.Add).Root()
+	c := routetest.New(t, policies.Routes{}.Add).Root()
 	for conditions, want := range map[string]string{
 		`{"key":"api_key","value":"00000000-0000-7000-8000-00000000ffff"}`:                                                         "is the id of an API key",
 		`{"key":"workspace_id","value":"default"}`:                                                                                 "is the id of a workspace",
@@ -298,7 +298,7 @@ func TestAPolicyThatCanNeverApplyIsAcceptedWithAWarning(t *testing.T) {
 }
 
 func TestAPolicyIsChanged(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	c := b.Root()
 	var rate, cost created
 	c.Must("POST", rates, rateBody, &rate)
@@ -345,7 +345,7 @@ func TestAPolicyIsChanged(t *testing.T) {
 }
 
 func TestAPolicyIsArchivedOnce(t *testing.T) {
-	c := routetest.New(t, policies.Add).Root()
+	c := routetest.New(t, policies.Routes{}.Add).Root()
 	for path, body := range map[string]string{rates: rateBody, usages: costBody} {
 		var p created
 		c.Must("POST", path, body, &p)
@@ -386,7 +386,7 @@ func TestAPolicyIsArchivedOnce(t *testing.T) {
 }
 
 func TestPoliciesAreListedByTypeAndUnit(t *testing.T) {
-	c := routetest.New(t, policies.Add).Root()
+	c := routetest.New(t, policies.Routes{}.Add).Root()
 	c.Must("POST", rates, rateBody, nil)
 	c.Must("POST", rates, strings.Replace(rateBody, "rpm", "rpd", 1), nil)
 	c.Must("POST", rates, strings.Replace(rateBody, `"requests"`, `"tokens"`, 1), nil)
@@ -401,7 +401,7 @@ func TestPoliciesAreListedByTypeAndUnit(t *testing.T) {
 }
 
 func TestWithoutAnAPIKeyWorkspaceAndOrganisationAreRequired(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	b.Exec(`INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at) VALUES ('u1', 'u@x.example', '', '', '', 'active', 0, 0)`)
 	b.Exec(`INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at) VALUES ($1, 'u1', 'admin', 0, 0)`, store.DefaultOrganisation)
 	scopes := access.Scopes(access.WorkspaceService)
@@ -426,7 +426,7 @@ func TestWithoutAnAPIKeyWorkspaceAndOrganisationAreRequired(t *testing.T) {
 }
 
 func TestPoliciesAreSeenAndChangedWhereTheyBelong(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	b.Exec(`INSERT INTO workspaces (id, organisation_id, slug, name, icon, description, defaults, settings, security_settings, usage_limits, rate_limits, is_default, status, created_by, created_at, updated_at)
 		VALUES ('w2', $1, 'second', 'Second', '', '', '{}', '{}', '{}', '[]', '[]', FALSE, 'active', '', 0, 0)`, store.DefaultOrganisation)
 	organisation := b.As(access.Identity{Type: access.OrganisationService, Workspace: "-", Scopes: access.Scopes(access.OrganisationService), Rank: access.RankOrganisation})
@@ -491,7 +491,7 @@ func TestPoliciesAreSeenAndChangedWhereTheyBelong(t *testing.T) {
 }
 
 func TestPolicyRoutesNeedTheirScopes(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	var p created
 	b.As(access.Identity{Type: access.WorkspaceService, Scopes: access.Scopes(access.WorkspaceService)}).Must("POST", rates, rateBody, &p)
 	at := rates + "/" + p.ID
@@ -520,7 +520,7 @@ func TestPolicyRoutesNeedTheirScopes(t *testing.T) {
 }
 
 func TestMembersCannotChangeThePoliciesThatLimitThem(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	for user, role := range map[string]string{"u1": "member", "u2": "manager"} {
 		b.Exec(`INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at) VALUES ($1, $1 || '@x.example', '', '', '', 'active', 0, 0)`, user)
 		b.Exec(`INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at) VALUES ($1, $2, 'member', 0, 0)`, store.DefaultOrganisation, user)
@@ -547,7 +547,7 @@ func spend(b *routetest.Bench, policy, counter string, attempts, cost, tokens in
 }
 
 func TestEntitiesOfAUsageLimitShowTheUsageOfThePeriod(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	c := b.Root()
 	var p created
 	c.Must("POST", usages, costBody, &p)
@@ -599,7 +599,7 @@ func getBody(c *routetest.Caller, path string) string {
 }
 
 func TestTypesOfUsageLimitsReadTheirOwnUsage(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	c := b.Root()
 	for typ, want := range map[string]string{"cost": "[api_key:a 1.5 active] of 1", "tokens": "[api_key:a 99 active] of 1", "requests": "[api_key:a 7 active] of 1"} {
 		var p created
@@ -612,7 +612,7 @@ func TestTypesOfUsageLimitsReadTheirOwnUsage(t *testing.T) {
 }
 
 func TestOneEntityIsReset(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	c := b.Root()
 	var p created
 	c.Must("POST", usages, costBody, &p)
@@ -637,13 +637,12 @@ func TestOneEntityIsReset(t *testing.T) {
 }
 
 func TestEntitiesOfARateLimitShowTheLiveCounters(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	counters := new(quota.Memory)
+	var set *policy.Set
+	b := routetest.New(t, policies.Routes{Policies: func() *policy.Set { return set }, Counters: counters}.Add)
 	c := b.Root()
 	var p created
 	c.Must("POST", rates, strings.Replace(rateBody, `"value":10`, `"value":2`, 1), &p)
-	counters := new(quota.Memory)
-	var set *policy.Set
-	b.API.Policies, b.API.Counters = func() *policy.Set { return set }, counters
 	publish := func() {
 		rows, err := b.DB.ActivePolicies(t.Context())
 		if err != nil {
@@ -680,7 +679,7 @@ func TestEntitiesOfARateLimitShowTheLiveCounters(t *testing.T) {
 }
 
 func TestCountersOfEndedPeriodsAreRemoved(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	c := b.Root()
 	var p created
 	c.Must("POST", usages, costBody, &p)
@@ -702,7 +701,7 @@ func TestCountersOfEndedPeriodsAreRemoved(t *testing.T) {
 }
 
 func TestCountersBeforeAResetAreRemovedOnceTheEntityIsUsedAgain(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	c := b.Root()
 	var p created
 	c.Must("POST", usages, strings.Replace(costBody, `,"periodic_reset":"monthly"`, "", 1), &p)
@@ -723,7 +722,7 @@ func TestCountersBeforeAResetAreRemovedOnceTheEntityIsUsedAgain(t *testing.T) {
 }
 
 func TestChangesOfPoliciesAreAudited(t *testing.T) {
-	b := routetest.New(t, policies.Add)
+	b := routetest.New(t, policies.Routes{}.Add)
 	c := b.Root()
 	var p created
 	c.Must("POST", usages, costBody, &p)

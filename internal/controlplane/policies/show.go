@@ -170,23 +170,21 @@ type getUsageInput struct {
 	IncludeUsage bool `query:"include_usage"`
 }
 
-func getUsage(a *route.API) func(context.Context, *route.Caller, *getUsageInput) (*UsageResponse, error) {
-	return func(ctx context.Context, c *route.Caller, in *getUsageInput) (*UsageResponse, error) {
-		p, err := findWith(ctx, c, store.UsagePolicy, &in.GetInput)
-		r, err := route.ItemOf(p, err, usageResponse(c))
-		if err != nil || !in.IncludeUsage {
-			return r, err
-		}
-		entities, err := usages(ctx, c, &p)
-		if err != nil {
-			return nil, err
-		}
-		sent, err := c.DB().PolicyAlerts(ctx, p.ID)
-		r.Usage = make(map[string]Usage, len(entities))
-		for _, e := range entities {
-			warned := sent[e.counter]
-			r.Usage[e.ValueKey] = Usage{e.Current, e.Status, warned[store.AlertThreshold], warned[store.AlertExhausted]}
-		}
+func getUsage(ctx context.Context, c *route.Caller, in *getUsageInput) (*UsageResponse, error) {
+	p, err := findWith(ctx, c, store.UsagePolicy, &in.GetInput)
+	r, err := route.ItemOf(p, err, usageResponse(c))
+	if err != nil || !in.IncludeUsage {
 		return r, err
 	}
+	entities, err := usages(ctx, c, &p)
+	if err != nil {
+		return nil, err
+	}
+	sent, err := c.DB().PolicyAlerts(ctx, p.ID)
+	r.Usage = make(map[string]Usage, len(entities))
+	for _, e := range entities {
+		warned := sent[e.counter]
+		r.Usage[e.ValueKey] = Usage{e.Current, e.Status, warned[store.AlertThreshold], warned[store.AlertExhausted]}
+	}
+	return r, err
 }

@@ -2,7 +2,6 @@ package route
 
 import (
 	"context"
-	"encoding/hex"
 	"net"
 	"net/http"
 	"slices"
@@ -100,28 +99,6 @@ func (c *Caller) Guardrails() *guardrail.Table {
 	return c.api.Guardrails.For(guardrail.Compilation{Organisation: c.Organisation})
 }
 
-// CheckModule returns the functions that a WebAssembly module exports. An error is an
-// *apierr.Error.
-func (c *Caller) CheckModule(code []byte) ([]string, error) {
-	if c.api.CheckModule == nil {
-		return nil, apierr.New(apierr.Unavailable, "guardrails are disabled on this gateway")
-	}
-	exports, err := c.api.CheckModule(c.Organisation, code)
-	if err != nil {
-		return nil, apierr.New(apierr.Invalid, "AB01: code %v", err).WithParam("code").WithCode("AB01")
-	}
-	return exports, nil
-}
-
-// RemoveModule removes what a WebAssembly module was compiled to. Its hash is in
-// hexadecimal.
-func (c *Caller) RemoveModule(sha256 string) {
-	var sum [32]byte
-	if _, err := hex.Decode(sum[:], []byte(sha256)); err == nil && c.api.RemoveModule != nil {
-		c.api.RemoveModule(sum)
-	}
-}
-
 // DB reads the store, in the transaction of the change that the caller is part of if there is
 // one; see [API.Operator].
 func (c *Caller) DB() store.Queries {
@@ -171,23 +148,6 @@ func (c *Caller) ClientIP() string { return c.audit.ClientIP }
 
 // UserAgent returns the client's user agent, shortened.
 func (c *Caller) UserAgent() string { return c.userAgent }
-
-// Lifetimes returns the lifetimes of sessions.
-func (c *Caller) Lifetimes() Lifetimes { return c.api.lifetimes() }
-
-func (a *API) lifetimes() Lifetimes {
-	if a.Sessions == nil {
-		return Lifetimes{}.withDefaults()
-	}
-	return a.Sessions().withDefaults()
-}
-
-// SignIn counts a sign-in attempt by its outcome.
-func (c *Caller) SignIn(outcome string) {
-	if c.api.SignIn != nil {
-		c.api.SignIn(outcome)
-	}
-}
 
 // SetAuditAction sets the action recorded in the audit log, instead of the one derived
 // from the route, and the id of the object.

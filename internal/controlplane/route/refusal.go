@@ -5,27 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"modelgate/internal/base/apierr"
-	"modelgate/internal/identity/access"
 	"modelgate/internal/identity/jwt"
 )
-
-// Token returns the identity that a JSON Web Token of the caller's organisation proves.
-// A token of another organisation is not found.
-func (c *Caller) Token(text string) (*access.Identity, error) {
-	none := apierr.New(apierr.NotFound, "token not found")
-	if c.api.Token == nil {
-		return nil, none
-	}
-	id, err := c.api.Token(text)
-	if refused, ok := errors.AsType[*jwt.RejectedError](err); ok && refused.Organisation != c.Organisation {
-		return nil, none
-	}
-	if err == nil && id.Organisation != c.Organisation {
-		return nil, none
-	}
-	return id, err
-}
 
 // noteRefusal records a rejected token in the audit log, for routes that make no
 // changes too. Anyone can send such tokens, so the number per minute is limited.

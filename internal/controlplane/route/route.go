@@ -11,7 +11,6 @@ package route
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"io"
 	"log/slog"
 	"net/http"
@@ -28,20 +27,14 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/bytepool"
-	"modelgate/internal/cache/respcache"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/limits/policy"
-	"modelgate/internal/limits/quota"
-	"modelgate/internal/pipeline"
-	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
-	"modelgate/internal/secrets/secretref"
-	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
 )
 
-// Deps are the dependencies of routes.
+// Deps are the dependencies that all routes have in common. What one family needs is in
+// its own package.
 type Deps struct {
 	DB     *store.DB
 	Logger *slog.Logger
@@ -49,55 +42,19 @@ type Deps struct {
 	// Authenticate returns the identity of the sender. An error is an *apierr.Error.
 	Authenticate func(r *http.Request) (*access.Identity, error)
 
-	// Token returns the identity that a JSON Web Token of an organisation's issuer
-	// proves. An error is an *apierr.Error. Nil accepts none.
-	Token func(text string) (*access.Identity, error)
-
 	// OnChange is called after every committed change. It returns the time within which
 	// other nodes apply it; zero if there are none. Nil is not called.
 	OnChange func() time.Duration
 
-	// Cache are the invalidations of cached responses. Nil if none are cached.
-	Cache *respcache.Invalidations
-
-	// Sessions returns the lifetimes of sessions. Nil means the defaults.
-	Sessions func() Lifetimes
-
-	// SignIn is called for every sign-in attempt with its outcome: ok, wrong, limited
-	// or busy. Nil is not called.
-	SignIn func(outcome string)
-
 	// Now is the clock. Nil is time.Now.
 	Now func() time.Time
-
-	// GroupEntries groups log entries. Nil finds none.
-	GroupEntries func(ctx context.Context, q logstore.GroupQuery) ([]logstore.Group, error)
-
-	// Log is the request log, FlushLog returns when everything recorded so far can be
-	// read from it, and Recorder records entries. They may be nil.
-	Log      *logstore.Store
-	FlushLog func(ctx context.Context) error
-	Recorder reqlog.Recorder
 
 	// AwaitSpending returns when all settlements of this process are counted in budgets; see
 	// [Caller.AwaitSpending]. Nil does not wait.
 	AwaitSpending func(ctx context.Context) error
 
-	// Policies are those that requests apply, Counters those of rate limits. Nil has none.
-	Policies func() *policy.Set
-	Counters quota.Store
-
 	// Guardrails compiles saved guardrails, to check them; nil checks none.
-	// TestGuardrail tests one whose checks may ask models and send requests to the
-	// hosts that the egress policies allow. Nil tests without models and policies.
-	Guardrails    *guardrail.Table
-	TestGuardrail func(ctx context.Context, t *pipeline.Trial) (*pipeline.TrialResult, error)
-	// CheckModule returns what a WebAssembly module of an organisation exports. Nil
-	// allows no modules.
-	CheckModule func(organisation string, code []byte) (exports []string, err error)
-	// RemoveModule removes what a module with this hash was compiled to. Nil removes
-	// nothing.
-	RemoveModule func(sum [sha256.Size]byte)
+	Guardrails *guardrail.Table
 
 	// Bodies counts the memory of request bodies, and Keyless limits what the audit log
 	// stores of requests without a valid key. Nil has no limit.
@@ -107,18 +64,8 @@ type Deps struct {
 	// Time limits a request after its body was read. Zero means unlimited.
 	Time time.Duration
 
-	// LogPolicy returns the logging policy for entries that routes record. Nil records no
-	// bodies.
-	LogPolicy func() snapshot.LogPolicy
-
-	// Exports writes log exports. If nil, other nodes write them.
-	Exports Exports
-
 	// Secrets seals secrets for storage. If nil, requests with secrets are rejected.
 	Secrets Sealer
-
-	// References reads external secrets. Nil reads none from the host.
-	References *secretref.Resolver
 
 	// CheckHost checks an address that a request sets for a provider and returns it as
 	// base address. Nil allows only public addresses.
@@ -133,10 +80,8 @@ type Deps struct {
 	// Files returns the objects declared in the settings file. Nil is none.
 	Files func() Declared
 
-	Off       DisabledFeatures // disabled features
-	Retention Retention        // as displayed
-
-	Version string // of the program, for the OpenAPI document
+	Off     DisabledFeatures // disabled features
+	Version string           // of the program, for the OpenAPI document
 }
 
 // Route declares a route. Paths are written without /v1 and with {name} for path

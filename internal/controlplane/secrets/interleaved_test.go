@@ -11,7 +11,10 @@ import (
 
 func TestChangesOfAReferenceDoNotMix(t *testing.T) {
 	var do func()
-	c := routetest.New(t, func(a *route.API) { a.Secrets = routetest.Interleaved{Sealer: a.Secrets, Do: &do}; secrets.Add(a) }).Root()
+	c := routetest.New(t, func(a *route.API) {
+		a.Secrets = routetest.Interleaved{Sealer: a.Secrets, Do: &do}
+		secrets.Routes{}.Add(a)
+	}).Root()
 	c.Must("POST", "/secret-references", vault, nil)
 	do = func() { c.Must("PUT", "/secret-references/v", `{"name":"theirs"}`, nil) }
 	a := c.Call("PUT", "/secret-references/v", `{"name":"mine","auth_config":{"token":"another-token-4711"}}`)

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/testing/routetest"
 )
@@ -13,7 +12,7 @@ import (
 func TestAReferenceIsTriedOut(t *testing.T) {
 	t.Setenv("APP_KEY", "canary-value")
 	t.Setenv("APP_JSON", `{"user":"canary-value"}`)
-	b := routetest.New(t, secrets.Add)
+	b := routetest.New(t, routes.Add)
 	c := b.As(access.Identity{Scopes: []access.Scope{"secret_references.read", "secret_references.create"}})
 	for name, tt := range map[string]struct{ more, code string }{
 		"APP_KEY":  {"", ""},

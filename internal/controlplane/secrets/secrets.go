@@ -20,9 +20,15 @@ import (
 	"modelgate/internal/store"
 )
 
-// Add adds the routes of secret references.
-func Add(a *route.API) {
-	k := service{a.Secrets, a.References}
+// Routes are the routes of secret references.
+type Routes struct {
+	// References reads external secrets. Nil reads none from the host.
+	References *secretref.Resolver
+}
+
+// Add adds the routes.
+func (r Routes) Add(a *route.API) {
+	k := service{a.Secrets, r.References}
 	if k.resolver == nil {
 		k.resolver = secretref.New(secretref.Options{})
 	}

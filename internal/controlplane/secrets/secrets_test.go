@@ -12,6 +12,9 @@ import (
 	"modelgate/internal/testing/routetest"
 )
 
+// routes read some external secrets of the host.
+var routes = secrets.Routes{References: routetest.References()}
+
 type item struct {
 	ID, Slug, Name, Description string
 	Manager                     string            `json:"manager_type"`
@@ -27,7 +30,7 @@ const vault = `{"name":"Vault","slug":"v","manager_type":"hashicorp_vault","secr
 	"auth_config":{"type":"token","address":"https://vault.example.com","token":"hv-canary-0123456789"}}`
 
 func TestAReferenceIsReadAsItWasMadeWithMasks(t *testing.T) {
-	b := routetest.New(t, secrets.Add)
+	b := routetest.New(t, routes.Add)
 	c := b.Root()
 	var made struct{ ID, Slug, Object string }
 	c.Must("POST", "/secret-references", vault, &made)
@@ -58,7 +61,7 @@ func TestAReferenceIsReadAsItWasMadeWithMasks(t *testing.T) {
 }
 
 func TestAListIsFilteredAndPaged(t *testing.T) {
-	c := routetest.New(t, secrets.Add).Root()
+	c := routetest.New(t, routes.Add).Root()
 	c.Must("POST", "/secret-references", vault, nil)
 	c.Must("POST", "/secret-references", `{"name":"Env","slug":"e","manager_type":"environment","secret_path":"APP_KEY"}`, nil)
 	c.Must("POST", "/secret-references", `{"name":"100%","manager_type":"file","secret_path":"/run/secrets/key"}`, nil)
@@ -78,7 +81,7 @@ func TestAListIsFilteredAndPaged(t *testing.T) {
 }
 
 func TestReferencesAreChecked(t *testing.T) {
-	b := routetest.New(t, secrets.Add)
+	b := routetest.New(t, routes.Add)
 	c := b.Root()
 	c.Must("POST", "/secret-references", vault, nil)
 	const head = `{"name":"n","secret_path":"/run/secrets/p",`
@@ -127,7 +130,7 @@ func TestReferencesAreChecked(t *testing.T) {
 }
 
 func TestAReferenceInUseStays(t *testing.T) {
-	b := routetest.New(t, secrets.Add, integrations.Add)
+	b := routetest.New(t, routes.Add, integrations.Add)
 	c := b.Root()
 	c.Must("POST", "/secret-references", vault, nil)
 	c.Must("POST", "/integrations", `{"name":"A","slug":"a","ai_provider_id":"openai","create_default_provider":false,"secret_mappings":[{"target_field":"key","secret_reference_id":"v"}]}`, nil)
@@ -139,7 +142,7 @@ func TestAReferenceInUseStays(t *testing.T) {
 }
 
 func TestForeignObjectsAreNotFound(t *testing.T) {
-	b := routetest.New(t, secrets.Add)
+	b := routetest.New(t, routes.Add)
 	b.Root().Must("POST", "/secret-references", vault, nil)
 	b.Exec(`INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at) VALUES ('elsewhere', 'elsewhere', '', '', '{}', '', 'active', 0, 0)`)
 	other := b.As(access.Identity{Organisation: "elsewhere", Workspace: "-", Scopes: []access.Scope{access.ScopeAll}})
@@ -160,7 +163,7 @@ func TestForeignObjectsAreNotFound(t *testing.T) {
 }
 
 func TestWithoutAMasterKeyNoSecretIsTaken(t *testing.T) {
-	c := routetest.New(t, func(a *route.API) { a.Secrets = nil; secrets.Add(a) }).Root()
+	c := routetest.New(t, func(a *route.API) { a.Secrets = nil; routes.Add(a) }).Root()
 	if a := c.Call("POST", "/secret-references", vault); a.Status != 503 || !strings.Contains(a.Body, "no_master_key") {
 		t.Errorf("without a master key: %d %s", a.Status, a.Body)
 	}

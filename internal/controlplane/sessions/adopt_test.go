@@ -150,7 +150,7 @@ func TestNobodyMakesALinkForTheOwnerOrADisabledPerson(t *testing.T) {
 // claiming is a bench whose organisation nobody owns, with a claim link.
 func claiming(t *testing.T) *routetest.Bench {
 	t.Helper()
-	b := routetest.New(t, sessions.Add, members.Add, workspaces.Add)
+	b := routetest.New(t, sessions.Routes{}.Add, members.Add, workspaces.Add)
 	link(t, b, "the-link")
 	return b
 }

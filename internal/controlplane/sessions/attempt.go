@@ -68,7 +68,7 @@ func (f *family) prove(ctx context.Context, c *route.Caller, a *account, passwor
 	}
 	leave, err := f.hasher.enter(address, known)
 	if err != nil {
-		c.SignIn("busy")
+		f.deps.count("busy")
 		return err
 	}
 	defer leave()
@@ -82,7 +82,7 @@ func (f *family) prove(ctx context.Context, c *route.Caller, a *account, passwor
 		return err
 	}
 	if wait > 0 {
-		c.SignIn("limited")
+		f.deps.count("limited")
 		f.failures.note(ctx, c, a, true)
 		e := apierr.New(apierr.RateLimited, "too many wrong passwords; try again in %s", wait.Round(time.Second))
 		e.RetryAfter = wait
@@ -97,15 +97,21 @@ func (f *family) prove(ctx context.Context, c *route.Caller, a *account, passwor
 		return err
 	}
 	if !right || !a.signsIn() {
-		c.SignIn("wrong")
+		f.deps.count("wrong")
 		f.failures.note(ctx, c, a, false)
 		return errWrong
 	}
 	if err := f.db.ReleaseAttempt(ctx, c.Now, reserved...); err != nil {
 		return err
 	}
-	c.SignIn("ok")
+	f.deps.count("ok")
 	return f.db.ForgetAttempts(ctx, l.pair.ID)
+}
+
+func (r *Routes) count(outcome string) {
+	if r.Count != nil {
+		r.Count(outcome)
+	}
 }
 
 var errWrong = apierr.New(apierr.Unauthenticated, "the e-mail address or the password is wrong")

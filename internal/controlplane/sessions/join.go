@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/identity/jwt"
 	"modelgate/internal/store"
 )
 
@@ -108,7 +109,7 @@ func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*
 		if err != nil {
 			return linkInvalidError(err, linkSpent)
 		}
-		out, err = begin(ctx, c, tx, l.UserID, l.Organisation)
+		out, err = f.begin(ctx, c, tx, l.UserID, l.Organisation)
 		if l.Resets {
 			c.SetAuditAction("password_reset", l.UserID)
 		}
@@ -164,7 +165,7 @@ type Use struct {
 	Token     string
 	Address   string // of the client
 	Now       time.Time
-	Lifetimes route.Lifetimes
+	Lifetimes Lifetimes
 	Logger    *slog.Logger // nil is silent
 }
 
@@ -248,9 +249,9 @@ type introspected struct {
 }
 
 // introspect describes tokens of the caller's organisation only.
-func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*introspected, error) {
+func (f *family) introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*introspected, error) {
 	if access.IsSessionToken(in.Body.Token) {
-		_, id, err := identify(ctx, c.DB(), Use{Token: in.Body.Token, Now: c.Now, Lifetimes: c.Lifetimes()})
+		_, id, err := identify(ctx, c.DB(), Use{Token: in.Body.Token, Now: c.Now, Lifetimes: f.deps.lifetimes()})
 		if err != nil || id.Organisation != c.Organisation {
 			return &introspected{}, unless(err)
 		}
@@ -259,7 +260,7 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 	hash := access.HashKey(in.Body.Token)
 	k, err := c.DB().KeyByHash(ctx, hash.String())
 	if apierr.IsNotFound(err) {
-		id, err := c.Token(in.Body.Token)
+		id, err := f.deps.verify(c, in.Body.Token)
 		if err != nil {
 			return &introspected{}, unless(err)
 		}
@@ -299,6 +300,23 @@ func unless(err error) error {
 		return nil
 	}
 	return err
+}
+
+// verify returns the identity that a JSON Web Token of the caller's organisation proves.
+// A token of another organisation is not found.
+func (r *Routes) verify(c *route.Caller, token string) (*access.Identity, error) {
+	none := apierr.New(apierr.NotFound, "token not found")
+	if r.Verify == nil {
+		return nil, none
+	}
+	id, err := r.Verify(token)
+	if refused, ok := errors.AsType[*jwt.RejectedError](err); ok && refused.Organisation != c.Organisation {
+		return nil, none
+	}
+	if err == nil && id.Organisation != c.Organisation {
+		return nil, none
+	}
+	return id, err
 }
 
 func describeToken(ctx context.Context, c *route.Caller, id *access.Identity, kind string, issued int64) (*introspected, error) {

@@ -13,11 +13,11 @@ import (
 
 // addMembers adds the routes with which admins list and end the sessions of other
 // users.
-func addMembers(a *route.API) {
-	f := route.Family{Path: "/admin/users/{user}/sessions", Tag: "Users", Scopes: []string{"organisation_users"}, Resource: "session"}
-	route.Add(a, f.Route(http.MethodGet, "", "list-user-sessions", "read", "List the sessions of a user"), listOf)
-	route.Add(a, f.Route(http.MethodDelete, "", "end-user-sessions", "update", "End all sessions of a user"), endAllOf)
-	route.Add(a, f.Route(http.MethodDelete, "/{session}", "end-user-session", "update", "End a session of a user"), endOf)
+func (f *family) addMembers(a *route.API) {
+	r := route.Family{Path: "/admin/users/{user}/sessions", Tag: "Users", Scopes: []string{"organisation_users"}, Resource: "session"}
+	route.Add(a, r.Route(http.MethodGet, "", "list-user-sessions", "read", "List the sessions of a user"), f.listOf)
+	route.Add(a, r.Route(http.MethodDelete, "", "end-user-sessions", "update", "End all sessions of a user"), endAllOf)
+	route.Add(a, r.Route(http.MethodDelete, "/{session}", "end-user-session", "update", "End a session of a user"), endOf)
 }
 
 type item struct {
@@ -32,7 +32,7 @@ type item struct {
 }
 
 // ends returns when a session expires unless it is used again.
-func ends(s *store.Session, l route.Lifetimes) time.Time {
+func ends(s *store.Session, l Lifetimes) time.Time {
 	at := l.Ends(s.CreatedAt, s.LastUsedAt)
 	if s.ExpiresAt.Before(at) {
 		return s.ExpiresAt
@@ -41,14 +41,14 @@ func ends(s *store.Session, l route.Lifetimes) time.Time {
 }
 
 // list returns a page of the active sessions of a user.
-func list(ctx context.Context, c *route.Caller, user string, p route.LongPaging) (*route.List[item], error) {
+func (f *family) list(ctx context.Context, c *route.Caller, user string, p route.LongPaging) (*route.List[item], error) {
 	found, err := c.DB().Sessions(ctx, c.Organisation, user)
 	if err != nil {
 		return nil, err
 	}
 	var items []item
 	for _, s := range found {
-		end := ends(&s, c.Lifetimes())
+		end := ends(&s, f.deps.lifetimes())
 		if !c.Now.Before(end) {
 			continue
 		}
@@ -70,11 +70,11 @@ func checkSession(c *route.Caller) error {
 
 type ownSessionsInput struct{ route.LongPaging }
 
-func listOwnSessions(ctx context.Context, c *route.Caller, in *ownSessionsInput) (*route.List[item], error) {
+func (f *family) listOwnSessions(ctx context.Context, c *route.Caller, in *ownSessionsInput) (*route.List[item], error) {
 	if err := checkSession(c); err != nil {
 		return nil, err
 	}
-	return list(ctx, c, c.UserID, in.LongPaging)
+	return f.list(ctx, c, c.UserID, in.LongPaging)
 }
 
 type endAllInput struct {
@@ -142,12 +142,12 @@ type sessionsInput struct {
 	route.LongPaging
 }
 
-func listOf(ctx context.Context, c *route.Caller, in *sessionsInput) (*route.List[item], error) {
+func (f *family) listOf(ctx context.Context, c *route.Caller, in *sessionsInput) (*route.List[item], error) {
 	u, err := member(ctx, c, in.User, false)
 	if err != nil {
 		return nil, err
 	}
-	return list(ctx, c, u.ID, in.LongPaging)
+	return f.list(ctx, c, u.ID, in.LongPaging)
 }
 
 func endAllOf(ctx context.Context, c *route.Caller, in *userRef) (*route.Empty, error) {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
@@ -149,9 +148,8 @@ func TestAnAdminEndsTheSessionsOfAMember(t *testing.T) {
 }
 
 func TestIdleAndOldSessionsEnd(t *testing.T) {
-	b, _ := claimInstallation(t)
-	l := route.Lifetimes{Idle: time.Hour, Absolute: 3 * time.Hour}
-	b.API.Sessions = func() route.Lifetimes { return l }
+	l := sessions.Lifetimes{Idle: time.Hour, Absolute: 3 * time.Hour}
+	b, _ := claimWith(t, sessions.Routes{Lifetimes: func() sessions.Lifetimes { return l }})
 	use := func(token string) error {
 		_, err := sessions.Identify(t.Context(), b.DB, sessions.Use{Token: token, Address: "203.0.113.9", Now: b.Clock, Lifetimes: l})
 		return err
@@ -172,7 +170,7 @@ func TestIdleAndOldSessionsEnd(t *testing.T) {
 		t.Error("a session is valid after its absolute lifetime")
 	}
 	old, _ := signIn(t, b, "boss@example.com", password, "203.0.113.9")
-	l = route.Lifetimes{Idle: time.Minute, Absolute: 2 * time.Minute}
+	l = sessions.Lifetimes{Idle: time.Minute, Absolute: 2 * time.Minute}
 	if err := use(old.Token); err != nil {
 		t.Errorf("a fresh session: %v", err)
 	}
@@ -180,7 +178,7 @@ func TestIdleAndOldSessionsEnd(t *testing.T) {
 	if use(old.Token) == nil {
 		t.Error("a shorter idle time is not in effect for a session that began before")
 	}
-	l = route.Lifetimes{Idle: time.Hour, Absolute: time.Minute}
+	l = sessions.Lifetimes{Idle: time.Hour, Absolute: time.Minute}
 	if use(old.Token) == nil {
 		t.Error("a shorter absolute lifetime is not in effect for a session that began before")
 	}

@@ -20,9 +20,23 @@ import (
 
 const tag = "Sessions"
 
-// Add adds the routes of sessions.
-func Add(a *route.API) {
-	f := &family{hasher: newHasher(), failures: new(failures), db: a.DB}
+// Routes are the routes of sessions.
+type Routes struct {
+	// Lifetimes returns the lifetimes of sessions. Nil means the defaults.
+	Lifetimes func() Lifetimes
+
+	// Verify returns the identity that a JSON Web Token of an organisation's issuer
+	// proves. An error is an *apierr.Error. Nil accepts none.
+	Verify func(token string) (*access.Identity, error)
+
+	// Count is called for every sign-in attempt with its outcome: ok, wrong, limited or
+	// busy. Nil is not called.
+	Count func(outcome string)
+}
+
+// Add adds the routes.
+func (r Routes) Add(a *route.API) {
+	f := &family{deps: r, hasher: newHasher(), failures: new(failures), db: a.DB}
 	open := func(path, name, summary string) route.Route {
 		return route.Route{Method: http.MethodPost, Path: path, Name: name, Tag: tag, Summary: summary, Open: true, Resource: "session"}
 	}
@@ -33,19 +47,19 @@ func Add(a *route.API) {
 		}
 		return r
 	}
-	addMembers(a)
+	f.addMembers(a)
 	route.Add(a, open("/auth/claim", "claim", "Claim an installation with its one-time link"), f.claim)
 	route.Add(a, open("/auth/login", "login", "Sign in"), f.login)
 	route.Add(a, open("/auth/invites/accept", "accept-invite", "Accept an invite with its link"), f.accept)
 	route.Add(a, open("/auth/password", "set-password", "Set a password with a link"), f.set)
 	route.Add(a, own(http.MethodPut, "/auth/password", "change-password", "Change your password; ends your other sessions"), f.change)
 	route.Add(a, own(http.MethodPost, "/auth/logout", "logout", "End the session"), logout)
-	route.Add(a, own(http.MethodGet, "/auth/sessions", "list-own-sessions", "List your sessions"), listOwnSessions)
+	route.Add(a, own(http.MethodGet, "/auth/sessions", "list-own-sessions", "List your sessions"), f.listOwnSessions)
 	route.Add(a, own(http.MethodDelete, "/auth/sessions", "end-own-sessions", "End all your sessions"), endOwnSessions)
 	route.Add(a, own(http.MethodDelete, "/auth/sessions/{session}", "end-own-session", "End one of your sessions"), endOwnSession)
 	route.Add(a, own(http.MethodGet, "/auth/me", "who-am-i", "Return the caller of this key or session"), me)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/oauth/introspect", Name: "introspect", Tag: tag,
-		Summary: "Introspect a token (RFC 7662)", Form: true}, introspect)
+		Summary: "Introspect a token (RFC 7662)", Form: true}, f.introspect)
 	a.EachMinute(func(ctx context.Context, now time.Time, last bool) error {
 		for _, row := range f.failures.sums(now, last) {
 			a.RecordEvent(ctx, row)
@@ -56,6 +70,7 @@ func Add(a *route.API) {
 
 // family is the receiver of the route handlers. Its state does not outlive the process.
 type family struct {
+	deps     Routes
 	hasher   *hasher
 	failures *failures
 	db       *store.DB // counts attempts, outside of changes
@@ -71,11 +86,11 @@ type NewSession struct {
 }
 
 // begin stores a session for a user, and records the address of the sign-in.
-func begin(ctx context.Context, c *route.Caller, tx *store.Tx, user, organisation string) (*NewSession, error) {
+func (f *family) begin(ctx context.Context, c *route.Caller, tx *store.Tx, user, organisation string) (*NewSession, error) {
 	token := access.NewSessionToken()
 	s := store.Session{
 		Hash: access.HashKey(token.Reveal()).String(), ID: c.NewID(), UserID: user, Organisation: organisation,
-		Address: c.ClientIP(), UserAgent: c.UserAgent(), CreatedAt: c.Now, ExpiresAt: c.Now.Add(c.Lifetimes().Absolute),
+		Address: c.ClientIP(), UserAgent: c.UserAgent(), CreatedAt: c.Now, ExpiresAt: c.Now.Add(f.deps.lifetimes().Absolute),
 	}
 	c.SetAuditAction("sign_in", s.ID)
 	c.SetAuditActor(user)
@@ -156,7 +171,7 @@ func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*N
 		if err := tx.UpdateOrganisation(ctx, o); err != nil {
 			return err
 		}
-		out, err = begin(ctx, c, tx, u.ID, o.ID)
+		out, err = f.begin(ctx, c, tx, u.ID, o.ID)
 		return err
 	})
 	return out, linkConflict(err, address)
@@ -221,7 +236,7 @@ func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (
 		if u, err = join(ctx, tx, c, &i, u); err != nil {
 			return err
 		}
-		out, err = begin(ctx, c, tx, u.ID, i.Organisation)
+		out, err = f.begin(ctx, c, tx, u.ID, i.Organisation)
 		return err
 	})
 	return out, linkConflict(err, i.Email)
@@ -253,7 +268,7 @@ func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*N
 		if err != nil {
 			return err
 		}
-		out, err = begin(ctx, c, tx, now.user.ID, now.organisation)
+		out, err = f.begin(ctx, c, tx, now.user.ID, now.organisation)
 		return err
 	})
 	return out, err

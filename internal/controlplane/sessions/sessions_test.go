@@ -27,7 +27,13 @@ type opened struct {
 // claimInstallation returns a bench whose organisation has an owner, and their session.
 func claimInstallation(t *testing.T) (*routetest.Bench, opened) {
 	t.Helper()
-	b := routetest.New(t, sessions.Add, members.Add, workspaces.Add)
+	return claimWith(t, sessions.Routes{})
+}
+
+// claimWith is claimInstallation with other routes.
+func claimWith(t *testing.T, r sessions.Routes) (*routetest.Bench, opened) {
+	t.Helper()
+	b := routetest.New(t, r.Add, members.Add, workspaces.Add)
 	link(t, b, "the-link")
 	var s opened
 	b.Nobody().Must("POST", "/auth/claim", `{"token":"the-link","email":"Boss@Example.com","first_name":"B","password":"`+password+`"}`, &s)

@@ -21,9 +21,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/secret"
-	"modelgate/internal/cache/respcache"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/secrets/secretref"
 	"modelgate/internal/storage/sqlite"
@@ -85,12 +83,10 @@ func open(t testing.TB, path string, add []func(*route.API)) *Bench {
 	t.Cleanup(func() { db.Close() })
 	b := &Bench{DB: db, t: t, path: path, Clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), callers: make(map[string]*access.Identity)}
 	b.API = route.New(route.Deps{
-		Cache: new(respcache.Invalidations),
-		DB:    db, Logger: slog.New(slog.DiscardHandler), Version: "test",
-		Authenticate: b.authenticate, Token: b.token, OnChange: func() time.Duration { b.changes.Add(1); return 0 }, Now: func() time.Time { return b.Clock },
-		CheckModule: new(checks.Modules).Check,
-		ListenURL:   "http://listen.example:8787",
-		Secrets:     newSealer(t), References: secretref.New(secretref.Options{Environment: []string{"APP_*"}, Files: []string{"/run/secrets"}}),
+		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test",
+		Authenticate: b.authenticate, OnChange: func() time.Duration { b.changes.Add(1); return 0 }, Now: func() time.Time { return b.Clock },
+		ListenURL: "http://listen.example:8787",
+		Secrets:   newSealer(t),
 	})
 	for _, f := range add {
 		f(b.API)
@@ -105,12 +101,17 @@ func (b *Bench) authenticate(r *http.Request) (*access.Identity, error) {
 	return nil, apierr.New(apierr.Unauthenticated, "the gateway key is unknown")
 }
 
-// token accepts the id of a caller as a token.
-func (b *Bench) token(text string) (*access.Identity, error) {
+// Verify accepts the id of a caller as a token of an issuer.
+func (b *Bench) Verify(text string) (*access.Identity, error) {
 	if id := b.callers[text]; id != nil && id.Type == access.Token {
 		return id, nil
 	}
 	return nil, apierr.New(apierr.Unauthenticated, "the token is unknown")
+}
+
+// References returns a resolver of secrets that reads some of the host.
+func References() *secretref.Resolver {
+	return secretref.New(secretref.Options{Environment: []string{"APP_*"}, Files: []string{"/run/secrets"}})
 }
 
 // sealer seals with the master key only; data keys of organisations are the server's.

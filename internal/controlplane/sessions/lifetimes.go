@@ -1,4 +1,4 @@
-package route
+package sessions
 
 import "time"
 
@@ -32,3 +32,10 @@ func (l Lifetimes) Ends(created, used time.Time) time.Time {
 // Touch returns how old the stored last use of a session may be. A session in use may
 // expire this much before its idle time.
 func (l Lifetimes) Touch() time.Duration { return min(l.withDefaults().Idle/10, time.Minute) }
+
+func (r *Routes) lifetimes() Lifetimes {
+	if r.Lifetimes == nil {
+		return Lifetimes{}.withDefaults()
+	}
+	return r.Lifetimes().withDefaults()
+}
