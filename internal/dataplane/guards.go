@@ -121,7 +121,7 @@ func (x *exchange) addHookResults(res *pipeline.Response) {
 		if body, ok := withHookResults(res.Bytes, res.Hooks.AppendJSON(nil)); ok {
 			res.Bytes, res.Length = body, -1
 		}
-	case res.Events != nil && res.Attempt != nil && res.Attempt.Lenient():
+	case res.Events != nil && res.Attempt != nil && res.Attempt.Lenient:
 		if end, ok := streamEnds[x.Dialect]; ok && x.array == nil {
 			res.Events = &hookEvents{Stream: res.Events, results: &res.Hooks, dialect: x.Dialect, end: end}
 		}

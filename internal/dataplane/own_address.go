@@ -40,7 +40,7 @@ func (p *Plane) ownAddresses(r *http.Request, x *exchange, res *pipeline.Respons
 		address, lost := change(r, x, res, text)
 		if lost {
 			if to, err := pipeline.ResolveAddress(res.Raw, text); err == nil && pipeline.IsRedirect(res.Raw) && name == "Location" {
-				return nil, res.Attempt.RefuseRedirect(to, "the gateway has no route for that address")
+				return nil, pipeline.RefuseRedirect(res.Attempt.Target, to, "the gateway has no route for that address")
 			}
 			x.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Dropped})
 		}

@@ -46,7 +46,7 @@ func newSniffer(res *pipeline.Response, decoding *atomic.Int32) *sniffer {
 	switch {
 	case s.reader.blind:
 	case !contentcoding.IsIdentity(coding):
-		s.decode(coding, res.MaxDecoded(), decoding)
+		s.decode(coding, res.MaxDecoded, decoding)
 	case res.Length > maxSniff:
 		s.reader.blind = !s.reader.events
 	}

@@ -113,8 +113,8 @@ func (x *exchange) setGatewayHeaders(h http.Header) {
 	}
 	var provider, model, target string
 	if a := x.trail.Outcome; a != nil {
-		provider, model, target = a.Record.Provider, truncate(a.Model), a.Record.Target
-		if a.NamesRequestedModel() { // otherwise the response itself has the served name
+		provider, model, target = a.Log.Provider, truncate(a.Model), a.Log.Target
+		if a.NamesRequestedModel { // otherwise the response itself has the served name
 			model = cmp.Or(e.ResponseModel, model)
 		}
 	}

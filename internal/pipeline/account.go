@@ -31,10 +31,9 @@ type attemptAccount struct {
 	bill   *bill
 	number uint16 // of the attempt, from 1
 	began  time.Time
-	of     *Attempt
+	of     *attempt
 	sent   sentRequest
 	grants []quota.Grant // reserved of limits
-	paid   settledCost   // once it is settled
 	unsent bool          // nothing of it was written to the provider
 	local  bool          // the gateway responds itself
 
@@ -45,14 +44,8 @@ type attemptAccount struct {
 	ended    *quota.Limit  // that ended the response; nil if none did
 }
 
-// settledCost is the cost of an attempt. Known is false if it is unknown.
-type settledCost struct {
-	Cost  catalog.NanoDollars
-	Known bool
-}
-
 // openAccount writes the intent of an attempt that is about to be sent.
-func (a *Attempt) openAccount() (attemptAccount, error) {
+func (a *attempt) openAccount() (attemptAccount, error) {
 	bill := a.trail.bill()
 	n := bill.attempts.Add(1)
 	used := &bill.used
@@ -73,7 +66,7 @@ func (a *Attempt) openAccount() (attemptAccount, error) {
 	owner := a.request.owner()
 	i := reqlog.Intent{
 		ID: a.request.ID, Attempt: acc.number, Time: acc.began, Organisation: owner.Organisation, Workspace: owner.Workspace, KeyID: owner.KeyID,
-		Provider: a.Target.ID, Slug: a.Target.Slug, Model: a.Model, RequestBytes: acc.sent.size, Counters: acc.policyCounters(),
+		Provider: a.record.Target.ID, Slug: a.record.Target.Slug, Model: a.record.Model, RequestBytes: acc.sent.size, Counters: acc.policyCounters(),
 	}
 	if err := acc.ledger.RecordIntent(a.timers.context(), i); err != nil {
 		acc.settleQuota(quota.Use{})
@@ -153,7 +146,7 @@ func (a *attemptAccount) end(r *Response) {
 	if !a.open {
 		return
 	}
-	if t := r.translation; t != nil && r.Raw.Request.Context().Err() == nil { // not of a hedge that lost
+	if t := a.of.translation; t != nil && r.Raw.Request.Context().Err() == nil { // not of a hedge that lost
 		a.bill.addChanges(t.lost.changes())
 	}
 	seen := r.Tap.Info()
@@ -164,20 +157,20 @@ func (a *attemptAccount) end(r *Response) {
 	case !seen.Finished && !seen.Terminated && r.Bytes == nil && r.Raw.Request.Context().Err() != nil:
 		s.Outcome = reqlog.Abandoned
 	}
-	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.of.Target.Tiers, a.tier(r)))
+	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.of.record.Target.Tiers, a.tier(r)))
 	if (!s.Priced || s.Usage.Estimated) && s.Outcome != reqlog.Refused {
 		if cost, row, known := a.unitCost(r); known {
 			s.Cost, s.Price, s.Priced = cost, row, true
 		}
 	}
-	a.countCached(s.Usage, seen.Model, catalog.TierOf(a.of.Target.Tiers, a.tier(r)))
+	a.countCached(s.Usage, seen.Model, catalog.TierOf(a.of.record.Target.Tiers, a.tier(r)))
 	a.settle(s)
 }
 
 // tier returns the provider's name of the tier that served r, from the body or
 // otherwise from a header.
 func (a *attemptAccount) tier(r *Response) string {
-	return cmp.Or(r.Tap.Info().Tier, r.Raw.Header.Get(a.of.Target.TierHeader))
+	return cmp.Or(r.Tap.Info().Tier, r.Raw.Header.Get(a.of.record.Target.TierHeader))
 }
 
 // cost returns the cost of u and the name of its price. The cost is unknown if
@@ -206,14 +199,14 @@ func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost 
 func (a *attemptAccount) price(served string, costOf func(*catalog.Price) (catalog.NanoDollars, bool)) (price *catalog.Price, cost catalog.NanoDollars, known bool) {
 	of := a.of
 	if len(of.also) > 0 && served != "" {
-		if p, ok := of.Target.Price(of.request.Limiting.Prices, served, "", a.began); ok {
+		if p, ok := of.record.Target.Price(of.request.Limiting.Prices, served, "", a.began); ok {
 			cost, known = costOf(p)
 			return p, cost, known
 		}
 		served = ""
 	}
 	for _, model := range append([]string{of.pricedModel()}, of.also...) {
-		p, ok := of.Target.Price(of.request.Limiting.Prices, model, served, a.began)
+		p, ok := of.record.Target.Price(of.request.Limiting.Prices, model, served, a.began)
 		if !ok {
 			continue
 		}
@@ -229,7 +222,7 @@ func (a *attemptAccount) price(served string, costOf func(*catalog.Price) (catal
 func (a *attemptAccount) namesUnpriced(served string) bool {
 	of := a.of
 	has := func(model string) bool {
-		_, ok := of.Target.Price(of.request.Limiting.Prices, model, "", a.began)
+		_, ok := of.record.Target.Price(of.request.Limiting.Prices, model, "", a.began)
 		return ok
 	}
 	if len(of.also) == 0 || served != "" && has(served) {
@@ -251,7 +244,7 @@ func (a *attemptAccount) settle(s reqlog.Settlement) {
 	a.open = false
 	a.sent.release()
 	s.ID, s.Attempt, s.Time = a.of.request.ID, a.number, time.Now()
-	a.paid = settledCost{s.Cost, s.Priced}
+	a.of.record.Paid = settledCost{s.Cost, s.Priced}
 	a.bill.add(&s)
 	use := useOf(&s)
 	if a.unsent {

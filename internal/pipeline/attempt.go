@@ -10,41 +10,45 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/upstream"
 )
 
-// Attempt is one try at one target. One goroutine fills it in until there is a
+// attempt is one try at one target. One goroutine fills it in until there is a
 // response or an error; afterwards it is only read.
-type Attempt struct {
-	Record reqlog.Attempt // for the log entry
-	Target *provider.Target
-	Model  string                // as sent to the provider
-	Params []dialect.ParamChange // of the request's parameters
-	also   []string              // further models that the sent request names
-	Prompt reqlog.Prompt         // the saved prompt that produced the body; zero if none
+type attempt struct {
+	record Attempt // of the trail
 
-	handler  *TargetHandler
-	request  *Request
-	trail    *Trail
-	prompted []jsonedit.Edit // of the saved prompt
-	refused  api.Dialect     // in which the target refused the request; empty if in none
-	without  []string        // paths of the optional parameters that the target refused
-	wire     wirePlan
-	timers   attemptTimers
-	parent   string // the traceparent sent to the provider; empty if none
-	call     provider.Call
-	response Response // of the target; empty until its headers have arrived
+	handler        *TargetHandler
+	request        *Request
+	trail          *Trail
+	also           []string        // further models that the sent request names
+	prompted       []jsonedit.Edit // of the saved prompt
+	refusedDialect api.Dialect     // in which the target refused the request; empty if in none
+	without        []string        // paths of the optional parameters that the target refused
+	wire           wirePlan
+	timers         attemptTimers
+	parent         string // the traceparent sent to the provider; empty if none
+	call           provider.Call
+	account        attemptAccount
+
+	response    Response     // of the target; empty until its headers have arrived
+	arriving    upstreamBody // its source
+	events      targetStream // of a stream
+	translation *translation // of a stream, if the client's dialect is not the target's; nil otherwise
+	cut         *llm.Usage   // of a stream that a limit ended; nil if none did
+	// wrongEndpoint is what an error says about the endpoint, and refusedParams are the
+	// paths of the optional parameters of the request that it refuses.
+	wrongEndpoint provider.WrongEndpoint
+	refusedParams []string
 }
-
-// Lenient reports whether the response may exceed the client's dialect.
-func (a *Attempt) Lenient() bool { return a.handler.Lenient }
 
 // newAttempt returns an attempt at the target of the handler's leaf in the
 // request.
-func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
-	a := t.newAttempt()
+func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*attempt, error) {
+	a := new(attempt)
 	leaf := &r.Leaves[h.leaf]
 	if leaf.Err != nil {
 		return nil, leaf.Err
@@ -52,7 +56,8 @@ func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
 	for _, n := range leaf.Notes {
 		t.Note(n)
 	}
-	a.Target, a.Prompt, a.handler, a.request, a.trail = leaf.Target, r.Prompt, h, r, t
+	a.handler, a.request, a.trail = h, r, t
+	a.record = Attempt{Target: leaf.Target, Prompt: r.Prompt, Lenient: h.Lenient, NamesRequestedModel: r.namesRequestedModel(h.ResponseModel)}
 	model := h.params.model
 	if leaf.Prompt != nil {
 		made, err := a.applyPrompt(leaf.Prompt)
@@ -66,22 +71,22 @@ func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
 	if r.Received.Upload != nil && r.Received.Upload.Watch != nil {
 		r.Received.Upload.Watch(leaf.AllowModel)
 	}
-	if a.Model = model; model == "" {
-		if a.Model = r.Model; r.Model == "" {
-			a.Model = h.params.defaultModel
+	if a.record.Model = model; model == "" {
+		if a.record.Model = r.Model; r.Model == "" {
+			a.record.Model = h.params.defaultModel
 		}
 	}
-	a.Target = a.Target.InRegionOf(a.namedModel())
-	a.Record = reqlog.Attempt{Target: h.Path, Provider: a.Target.ID, Slug: a.Target.Slug}
-	if a.Target.Base != nil {
-		a.Record.Host = a.Target.Base.Host
+	a.record.Target = a.record.Target.InRegionOf(a.namedModel())
+	a.record.Log = reqlog.Attempt{Target: h.Path, Provider: a.record.Target.ID, Slug: a.record.Target.Slug}
+	if a.record.Target.Base != nil {
+		a.record.Log.Host = a.record.Target.Base.Host
 	}
 	return a, nil
 }
 
 // applyPrompt applies the target's saved prompt to the request, before the parameters of
 // the config. It returns the prompt's model.
-func (a *Attempt) applyPrompt(p *PromptEdits) (model string, err error) {
+func (a *attempt) applyPrompt(p *PromptEdits) (model string, err error) {
 	if p.Err != nil {
 		return "", p.Err
 	}
@@ -93,7 +98,7 @@ func (a *Attempt) applyPrompt(p *PromptEdits) (model string, err error) {
 	if last := a.trail.Outcome; last != nil {
 		before = last.Prompt
 	}
-	if a.Prompt = p.Prompt; p.Prompt != before { // otherwise it is another attempt
+	if a.record.Prompt = p.Prompt; p.Prompt != before { // otherwise it is another attempt
 		a.trail.decide(a.handler.Path, "the saved prompt %s makes the request, in its version %d", p.Prompt.Slug, p.Prompt.Version)
 	}
 	a.prompted = p.Edits
@@ -101,27 +106,27 @@ func (a *Attempt) applyPrompt(p *PromptEdits) (model string, err error) {
 }
 
 // run makes the attempt and adds it to the trail.
-func (a *Attempt) run(ctx context.Context) (*Response, error) {
+func (a *attempt) run(ctx context.Context) (*Response, error) {
 	if a.handler.Trace != nil {
-		a.Record.SpanID, a.parent = a.handler.Trace(a.request.ID, a.request.TraceID, a.request.TraceFlags)
+		a.record.Log.SpanID, a.parent = a.handler.Trace(a.request.ID, a.request.TraceID, a.request.TraceFlags)
 	}
 	began := time.Now()
 	res, err := a.send(ctx)
-	a.Record.Start, a.Record.Took = began.Sub(a.request.Time), time.Since(began)
+	a.record.Log.Start, a.record.Log.Took = began.Sub(a.request.Time), time.Since(began)
 	if res != nil {
-		a.Record.Status = res.Status
+		a.record.Log.Status = res.Status
 	}
 	if err != nil {
-		a.Record.Error = apierr.From(err).Message
+		a.record.Log.Error = apierr.From(err).Message
 	}
-	a.trail.UpstreamTime += a.Record.Took
-	a.trail.add(a)
+	a.trail.UpstreamTime += a.record.Log.Took
+	a.trail.add(&a.record)
 	return res, err
 }
 
 // send plans the wire format and sends the request, or its pieces. The memory
 // of a translation is reserved until the response is closed.
-func (a *Attempt) send(ctx context.Context) (*Response, error) {
+func (a *attempt) send(ctx context.Context) (*Response, error) {
 	if err := a.planWire(); err != nil {
 		return nil, err
 	}
@@ -147,7 +152,7 @@ func (a *Attempt) send(ctx context.Context) (*Response, error) {
 }
 
 // sendAll sends the request, split into pieces if the target requires it.
-func (a *Attempt) sendAll(ctx context.Context) (*Response, error) {
+func (a *attempt) sendAll(ctx context.Context) (*Response, error) {
 	pieces, err := a.split()
 	if err != nil {
 		return nil, err
@@ -159,7 +164,7 @@ func (a *Attempt) sendAll(ctx context.Context) (*Response, error) {
 }
 
 // sendOne sends one HTTP request to the provider.
-func (a *Attempt) sendOne(ctx context.Context) (*Response, error) {
+func (a *attempt) sendOne(ctx context.Context) (*Response, error) {
 	a.startTimers(ctx)
 	req, body, err := a.build()
 	if body != nil {
@@ -184,7 +189,7 @@ func (a *Attempt) sendOne(ctx context.Context) (*Response, error) {
 
 // do sends an HTTP request and records it in the ledger. Without a response it
 // is settled here, otherwise with the response.
-func (a *Attempt) do(req *http.Request) (out *Response, err error) {
+func (a *attempt) do(req *http.Request) (out *Response, err error) {
 	acc, err := a.openAccount()
 	switch {
 	case err != nil && refusedHere(err):
@@ -194,18 +199,18 @@ func (a *Attempt) do(req *http.Request) (out *Response, err error) {
 	case err != nil:
 		return nil, intentError(err)
 	}
-	a.response.account = acc
+	a.account = acc
 	defer func() {
 		if out == nil {
-			a.response.account.fail(err)
+			a.account.fail(err)
 		}
 	}()
 	a.request.Ticket.Sent()
 	sent := &a.trail.bill().quota.sent
 	sent.Add(1)
-	res, err := a.handler.Client.Do(req, a.Target.Guarded)
+	res, err := a.handler.Client.Do(req, a.record.Target.Guarded)
 	if f, ok := errors.AsType[*upstream.Failure](err); ok && f.Unsent {
-		a.response.account.unsent = true
+		a.account.unsent = true
 		sent.Add(-1)
 	}
 	if err != nil {
@@ -222,3 +227,23 @@ func (a *Attempt) do(req *http.Request) (out *Response, err error) {
 	}
 	return out, nil
 }
+
+// Release implements [source].
+func (a *attempt) Release() {
+	if a.events.pending != nil {
+		a.response.Raw.Body.Close() // ends the read, which uses the tap
+		a.events.awaitPending()
+	}
+	a.account.end(&a.response)
+	a.response.Raw.Body.Close()
+	a.timers.stop()
+}
+
+// Pause implements [source].
+func (a *attempt) Pause() { a.timers.dog.Pause() }
+
+// Resume implements [source].
+func (a *attempt) Resume() { a.timers.dog.Resume() }
+
+// Cut implements [source].
+func (a *attempt) Cut() bool { return a.cut != nil }

@@ -13,7 +13,7 @@ import (
 
 // build returns the attempt's HTTP request. body is its body, retained once for
 // the caller; nil if there is none or if it streams through.
-func (a *Attempt) build() (req *http.Request, body *bytepool.Buffer, err error) {
+func (a *attempt) build() (req *http.Request, body *bytepool.Buffer, err error) {
 	if err = a.prepareCall(); err != nil {
 		return nil, nil, err
 	}
@@ -25,28 +25,28 @@ func (a *Attempt) build() (req *http.Request, body *bytepool.Buffer, err error) 
 	if err != nil {
 		return nil, body, err
 	}
-	req, err = provider.NewRequest(a.timers.context(), a.Target, call)
+	req, err = provider.NewRequest(a.timers.context(), a.record.Target, call)
 	for _, flag := range call.DroppedBetas {
 		a.trail.Note(dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: flag})
 	}
 	for _, replaced := range call.Replaced {
 		a.trail.Note(dialect.ParamChange{Name: strings.ToLower(replaced.Name), Outcome: dialect.Ignored, Note: "the provider's option " + replaced.Option + " applies"})
 	}
-	if err == nil && a.Target.Auth.Method != "" && a.handler.Signer != nil {
+	if err == nil && a.record.Target.Auth.Method != "" && a.handler.Signer != nil {
 		err = a.sign(req, body)
 	}
 	return req, body, err
 }
 
-func (a *Attempt) sign(req *http.Request, body *bytepool.Buffer) error {
+func (a *attempt) sign(req *http.Request, body *bytepool.Buffer) error {
 	if body == nil {
-		return a.handler.Signer.Sign(a.timers.context(), a.Target, req, nil)
+		return a.handler.Signer.Sign(a.timers.context(), a.record.Target, req, nil)
 	}
-	return a.handler.Signer.Sign(a.timers.context(), a.Target, req, body.Bytes())
+	return a.handler.Signer.Sign(a.timers.context(), a.record.Target, req, body.Bytes())
 }
 
 // prepareCall sets the attempt's call, without its body.
-func (a *Attempt) prepareCall() (err error) {
+func (a *attempt) prepareCall() (err error) {
 	r, call := a.request, &a.call
 	if err := r.checkPath(); err != nil {
 		return err
@@ -57,9 +57,9 @@ func (a *Attempt) prepareCall() (err error) {
 		Path:       r.Received.Path,
 		Query:      r.stripGatewayKey(r.Received.Query),
 		EmptyQuery: r.Received.EmptyQuery,
-		Model:      a.Model,
+		Model:      a.record.Model,
 	}
-	if _, elsewhere := a.Target.BodyRules[a.wire.op]; a.wire.translates() || elsewhere {
+	if _, elsewhere := a.record.Target.BodyRules[a.wire.op]; a.wire.translates() || elsewhere {
 		call.Query = "" // it belongs to the client's protocol, at that protocol's vendor
 	}
 	if call.Header, err = a.header(); err != nil {
@@ -77,12 +77,12 @@ func (a *Attempt) prepareCall() (err error) {
 // header returns the headers for the provider that come from the client: all of
 // them on pass-through; on unified routes the content type, those of a protocol
 // that both sides use, and the named ones.
-func (a *Attempt) header() (http.Header, error) {
+func (a *attempt) header() (http.Header, error) {
 	h := make(http.Header, 8) // headers of a unified route
 	if a.request.Operation == api.Proxy {
 		upstream.CopyRequestHeader(h, a.request.Received.Header)
 		upstream.DropFamilies(h, a.request.Received.HeaderPrefixes)
-		a.Target.DropOtherVendorHeaders(h)
+		a.record.Target.DropOtherVendorHeaders(h)
 	} else {
 		values := [...]string{a.handler.UserAgent, "application/json", "identity"}
 		if a.request.Stream {
@@ -104,7 +104,7 @@ func (a *Attempt) header() (http.Header, error) {
 			h[betaHeader] = v // whatever the client's dialect, the flags are about the target's
 		}
 		if a.request.Operation == api.Models { // any provider may be asked
-			a.Target.DropOtherVendorHeaders(h)
+			a.record.Target.DropOtherVendorHeaders(h)
 		}
 	}
 	a.dropKeys(h)
@@ -125,7 +125,7 @@ func (a *Attempt) header() (http.Header, error) {
 
 // noteLostBetas announces the client's beta flags whose header is not sent to the
 // provider.
-func (a *Attempt) noteLostBetas(h http.Header) {
+func (a *attempt) noteLostBetas(h http.Header) {
 	for _, name := range [...]string{betaHeader, "Openai-Beta"} {
 		sent, ok := a.request.Received.Header[name]
 		if !ok {
@@ -144,7 +144,7 @@ func (a *Attempt) noteLostBetas(h http.Header) {
 
 // body sets the request's body in the call, with the target's edits if it is
 // JSON.
-func (a *Attempt) body() (*bytepool.Buffer, error) {
+func (a *attempt) body() (*bytepool.Buffer, error) {
 	call := &a.call
 	if up := a.request.Received.Upload; up != nil {
 		call.Body, call.Trailer = provider.Body{Source: uploads{up, a.request.Checking.rows, a.timers.dog}, Length: a.request.Received.Length}, up.Trailer

@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/cache/semantic"
 	"modelgate/internal/dialect"
+	"modelgate/internal/records/reqlog"
 )
 
 // CacheStatus says how the cache took part in a request. It is a value of
@@ -198,18 +199,20 @@ func tenantOf(r *Request) respcache.Tenant {
 	return respcache.Tenant{Organisation: r.Identity.Organisation, Workspace: r.Identity.Workspace}
 }
 
-// outcome returns an attempt that was not made, which names the target of a
-// shared or stored response.
+// outcome returns the record of an attempt that was not made, which names the target
+// of a shared or stored response.
 func (h *cacheHandler) outcome(r *Request, t *Trail, model string, params []dialect.ParamChange) *Attempt {
 	leaf := &r.Leaves[h.leaf]
 	for _, n := range leaf.Notes {
 		t.Note(n)
 	}
-	a := &Attempt{Target: leaf.Target, Prompt: r.Prompt, Model: model, Params: params, handler: &TargetHandler{Engine: h.engine, Path: h.path}, request: r, trail: t}
+	a := &Attempt{
+		Target: leaf.Target, Prompt: r.Prompt, Model: model, Params: params, NamesRequestedModel: r.namesRequestedModel(""),
+		Log: reqlog.Attempt{Target: h.path, Provider: leaf.Target.ID, Slug: leaf.Target.Slug},
+	}
 	if leaf.Prompt != nil {
 		a.Prompt = leaf.Prompt.Prompt
 	}
-	a.Record.Target, a.Record.Provider, a.Record.Slug = h.path, leaf.Target.ID, leaf.Target.Slug
 	t.Outcome, t.Retries = a, 0
 	return a
 }
@@ -223,7 +226,7 @@ func (h *cacheHandler) recordHit(t *Trail) {
 func (h *cacheHandler) replay(r *Request, t *Trail, e *respcache.Entry) *Response {
 	t.Saved = settledCost{e.Cost, e.Priced}
 	info := &dialect.ResponseInfo{Model: e.Model, Finish: e.Finish, Usage: e.Usage, Begun: true, Finished: true, Terminated: e.Terminated}
-	out := &Response{Status: e.Status, Header: headerOf(e.ContentType, e.Encoding), Attempt: h.outcome(r, t, e.Upstream, e.Params), Tap: storedTap{info}, Length: int64(len(e.Body)), free: true}
+	out := &Response{Status: e.Status, Header: headerOf(e.ContentType, e.Encoding), Attempt: h.outcome(r, t, e.Upstream, e.Params), Tap: storedTap{info}, Length: int64(len(e.Body)), source: storedResponse{}}
 	switch e.Form {
 	case respcache.Complete:
 		out.Bytes = e.Body
@@ -259,12 +262,13 @@ func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respc
 		return res, err
 	}
 	landed = true
+	made := res.Attempt // another may continue the stream
 	s := newSharedResponse(res, h.cache.limit(), h.engine.Pool, r.Memory)
 	s.onDrop = f.close
 	own := s.open(ctx)
 	settle := func() {
 		res.Close()
-		s.recordCost(res.account.paid)
+		s.recordCost(made.Paid)
 	}
 	store := func() {
 		h.store(r, key, s, f.generation, f.question)
@@ -349,7 +353,7 @@ func (h *cacheHandler) follow(ctx context.Context, r *Request, t *Trail, f *flig
 	t.decide(h.path, "shares the call of an equal request")
 	a := h.outcome(r, t, s.model, s.params)
 	out := own.response(a, headerOf(s.header.Get("Content-Type"), s.header.Get("Content-Encoding")), r.Client.NewTap(r.Operation))
-	out.free = true
+	own.free = true
 	out.after = append(out.after, func() {
 		own.close()
 		me.end()

@@ -33,7 +33,7 @@ func (h *echoHandler) Handle(_ context.Context, r *Request, _ *Trail) (*Response
 	body := fmt.Sprintf(`{"choices":[{"index":0,"message":{"content":%q},"finish_reason":"stop"}]}`, text)
 	tap := chat.Dialect{}.NewTap(api.Chat)
 	tap.Body([]byte(body))
-	return &Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Tap: tap, Bytes: []byte(body), Length: -1}, nil
+	return &Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Attempt: new(Attempt), Tap: tap, Bytes: []byte(body), Length: -1}, nil
 }
 
 func TestTenantsNeverShareAnEntry(t *testing.T) {

@@ -22,7 +22,7 @@ const unknownOutput = 4096
 // checked: those of the key and its user, of the workspace, of the provider, of
 // policies. Counted are the counters that have the request already.
 func (acc *attemptAccount) claims(dst []quota.Claim, counted []string, now time.Time) []quota.Claim {
-	for _, list := range [...][]*quota.Limit{acc.of.request.Limiting.Limits, acc.of.Target.Quota, acc.of.policyLimits(now)} {
+	for _, list := range [...][]*quota.Limit{acc.of.request.Limiting.Limits, acc.of.record.Target.Quota, acc.of.policyLimits(now)} {
 		for _, l := range list {
 			switch {
 			case !countsOne(l) && !acc.sent.uses(), l.PerAttempt && acc.local:
@@ -99,7 +99,7 @@ func (acc *attemptAccount) use(u llm.Usage) quota.Use {
 
 // largestInput returns an estimate of the input of a request that has not been
 // sent.
-func (s *sentRequest) largestInput(a *Attempt) int64 {
+func (s *sentRequest) largestInput(a *attempt) int64 {
 	if s.upload != nil {
 		return s.uploadTokens(s.largestSize())
 	}
@@ -108,7 +108,7 @@ func (s *sentRequest) largestInput(a *Attempt) int64 {
 
 // bodies returns the body in the client's dialect, with the edits of the saved prompt and
 // the config, and the body that is sent. They are nil if they are not JSON objects.
-func (a *Attempt) bodies() (doc, sent *jsonedit.Doc) {
+func (a *attempt) bodies() (doc, sent *jsonedit.Doc) {
 	buf, ok := a.call.Body.Source.(*bytepool.Buffer)
 	if !ok || a.request.Received.Doc == nil {
 		doc = a.sentDoc()
@@ -133,7 +133,7 @@ func (a *Attempt) bodies() (doc, sent *jsonedit.Doc) {
 
 // sentDoc returns the body with the edits of the saved prompt and the config, before
 // it is translated. Nil is a body that is not JSON.
-func (a *Attempt) sentDoc() *jsonedit.Doc {
+func (a *attempt) sentDoc() *jsonedit.Doc {
 	if a.request.Received.Doc == nil || !a.editsBody() && len(a.request.Edits) == 0 {
 		return a.request.Received.Doc
 	}
@@ -146,14 +146,14 @@ func (a *Attempt) sentDoc() *jsonedit.Doc {
 
 // largestOutput returns the largest output of the attempt in tokens: what the body with
 // these fields allows, or else the model. It returns false if neither is known.
-func (a *Attempt) largestOutput(f outputFields, doc *jsonedit.Doc) (n int64, known bool) {
+func (a *attempt) largestOutput(f outputFields, doc *jsonedit.Doc) (n int64, known bool) {
 	switch op := a.request.Operation; {
 	case writesNothing(op), op == api.Files, op == api.Batches, op == api.FineTuning:
 		return 0, true
 	}
 	if n, known = f.limit(doc); !known {
 		most := int64(0)
-		if rule := a.Target.Rule(a.Model); rule != nil {
+		if rule := a.record.Target.Rule(a.record.Model); rule != nil {
 			most = rule.MaxOutput
 		}
 		if known = most > 0 && len(f.limits) > 0; !known {

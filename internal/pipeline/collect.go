@@ -10,7 +10,7 @@ import (
 // collect reads a stream for a client that wants a complete response. Its
 // memory counts as body memory. It returns nil if the stream reports an error, which it sets
 // in out.
-func (a *Attempt) collect(out *Response, src *streamMemory, dec dialect.StreamDecoder) (*llm.Response, error) {
+func (a *attempt) collect(out *Response, src *streamMemory, dec dialect.StreamDecoder) (*llm.Response, error) {
 	var all dialect.Assembler
 	var tap translationTap
 	var events []llm.Event
@@ -31,7 +31,7 @@ func (a *Attempt) collect(out *Response, src *streamMemory, dec dialect.StreamDe
 		} else if events = events[:0]; e.Data != nil {
 			events = dec.Decode(events, e)
 		}
-		out.watch.eventReceived()
+		a.timers.eventReceived()
 		for i := range events {
 			tap.event(&events[i])
 			all.Add(&events[i])

@@ -12,9 +12,9 @@ import (
 )
 
 func TestCredentialsOfAnAttemptAreThoseItSends(t *testing.T) {
-	sent := func(key, authorization string) *Attempt {
-		a := &Attempt{Target: &provider.Target{}, request: new(Request)}
-		a.Target.Key = secret.New(key)
+	sent := func(key, authorization string) *attempt {
+		a := &attempt{record: Attempt{Target: &provider.Target{}}, request: new(Request)}
+		a.record.Target.Key = secret.New(key)
 		if authorization != "" {
 			a.response.Raw = &http.Response{Request: &http.Request{Header: http.Header{"Authorization": {authorization}}}}
 		}
@@ -22,7 +22,7 @@ func TestCredentialsOfAnAttemptAreThoseItSends(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name    string
-		attempt *Attempt
+		attempt *attempt
 		text    string
 		want    bool
 	}{

@@ -39,7 +39,7 @@ type LimitState struct {
 }
 
 // limitStates returns the limits of the attempt as they are now.
-func (a *Attempt) limitStates(ctx context.Context) ([]LimitState, error) {
+func (a *attempt) limitStates(ctx context.Context) ([]LimitState, error) {
 	store := a.handler.Quota
 	if store == nil {
 		return nil, nil
@@ -67,7 +67,7 @@ func (a *Attempt) limitStates(ctx context.Context) ([]LimitState, error) {
 // dryRun builds the attempt's requests without a credential and adds them to
 // the trail. The response is an empty success, so that strategies behave as
 // after a success.
-func (a *Attempt) dryRun(ctx context.Context) (*Response, error) {
+func (a *attempt) dryRun(ctx context.Context) (*Response, error) {
 	if err := a.planWire(); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (a *Attempt) dryRun(ctx context.Context) (*Response, error) {
 		return nil, err
 	}
 	if pieces == nil {
-		pieces = []*Attempt{a}
+		pieces = []*attempt{a}
 	}
 	for _, piece := range pieces {
 		planned, err := piece.planned(ctx)
@@ -95,13 +95,13 @@ func (a *Attempt) dryRun(ctx context.Context) (*Response, error) {
 		}
 		a.trail.Planned = append(a.trail.Planned, planned)
 	}
-	return &Response{Status: http.StatusOK, Header: http.Header{}, Attempt: a, Tap: a.request.Client.NewTap(a.request.Operation), Bytes: []byte("{}")}, nil
+	return &Response{Status: http.StatusOK, Header: http.Header{}, Attempt: &a.record, Tap: a.request.Client.NewTap(a.request.Operation), Bytes: []byte("{}")}, nil
 }
 
 // planned builds one request.
-func (a *Attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
-	bare := *a.Target
-	spec := *a.Target.Spec
+func (a *attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
+	bare := *a.record.Target
+	spec := *a.record.Target.Spec
 	spec.Auth = provider.Auth{}
 	bare.Spec, bare.Key, bare.Headers = &spec, secret.String{}, nil
 	if err := a.prepareCall(); err != nil {
@@ -122,7 +122,7 @@ func (a *Attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
 		return out, err
 	}
 	address := req.URL.RequestURI()
-	if a.Target.Slug == "" {
+	if a.record.Target.Slug == "" {
 		address = req.URL.Scheme + "://" + req.URL.Host + address
 	}
 	if sent != nil {
@@ -132,18 +132,18 @@ func (a *Attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
 	if err != nil {
 		return out, err
 	}
-	price, _ := a.Target.Price(a.request.Limiting.Prices, a.Model, "", a.request.Time)
+	price, _ := a.record.Target.Price(a.request.Limiting.Prices, a.record.Model, "", a.request.Time)
 	return DryRunRequest{
 		Path:     a.handler.Path,
-		Provider: a.Target.ID,
-		Slug:     a.Target.Slug,
-		Model:    a.Model,
+		Provider: a.record.Target.ID,
+		Slug:     a.record.Target.Slug,
+		Model:    a.record.Model,
 		Price:    price,
 		Method:   req.Method,
 		URL:      address,
 		Header:   req.Header,
 		Body:     body,
-		Params:   paramItems(a.Params),
+		Params:   paramItems(a.record.Params),
 		Timeout:  a.handler.Timeout.Milliseconds(),
 		Limits:   limits,
 

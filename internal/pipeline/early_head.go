@@ -89,7 +89,7 @@ func (s *targetStream) firstFrame(h *headTimer) (read, bool) {
 // headMayBeEarly reports whether the client may get the head of a stream before its
 // first event. It may not if a hook can deny the stream, which then has the status of
 // a denial, or is a completion that says so.
-func (a *Attempt) headMayBeEarly() bool {
+func (a *attempt) headMayBeEarly() bool {
 	g := a.request.guardsOf(a.handler.leaf)
 	if g == nil || len(g.After) == 0 {
 		return true
@@ -100,7 +100,7 @@ func (a *Attempt) headMayBeEarly() bool {
 
 // mayBeSilent reports whether the client may get the head of a stream that is
 // silent. It may not if a timeout of the request gives such a stream its own status.
-func (a *Attempt) mayBeSilent() bool {
+func (a *attempt) mayBeSilent() bool {
 	return a.handler.HeadDelay > 0 && a.handler.Timeout <= 0 && a.request.Deadline.IsZero()
 }
 

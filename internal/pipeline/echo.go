@@ -17,9 +17,9 @@ const minSecret = 8
 const hiddenCredential = "***"
 
 // credentials returns the credentials that the attempt sends and the client did not.
-func (a *Attempt) credentials() (own []string) {
-	texts := []string{a.Target.Key.Reveal()}
-	for _, value := range a.Target.Headers {
+func (a *attempt) credentials() (own []string) {
+	texts := []string{a.record.Target.Key.Reveal()}
+	for _, value := range a.record.Target.Headers {
 		texts = append(texts, value.Reveal())
 	}
 	if raw := a.response.Raw; raw != nil && raw.Request != nil { // a token that was fetched
@@ -48,7 +48,7 @@ func (r *Request) sends(text string) bool {
 
 // hideCredentials removes from a provider's error the credentials that the client does
 // not know: some providers repeat what they did not accept.
-func (a *Attempt) hideCredentials(body []byte) []byte {
+func (a *attempt) hideCredentials(body []byte) []byte {
 	for _, text := range a.credentials() {
 		body = hideSpelled(body, text)
 		for _, encoded := range encodings(text) {
@@ -59,7 +59,7 @@ func (a *Attempt) hideCredentials(body []byte) []byte {
 }
 
 // hideInHeaders removes the headers of a response that repeat a credential.
-func (a *Attempt) hideInHeaders(out *Response) {
+func (a *attempt) hideInHeaders(out *Response) {
 	for _, text := range a.credentials() {
 		for name, values := range out.Header {
 			all := []byte(strings.Join(values, "\n"))
@@ -74,7 +74,7 @@ func (a *Attempt) hideInHeaders(out *Response) {
 
 // hideKeyInHeaders removes the headers of a successful response that repeat a credential as
 // it is. It costs a search of the values, and nothing is allocated unless one does.
-func (a *Attempt) hideKeyInHeaders(out *Response) {
+func (a *attempt) hideKeyInHeaders(out *Response) {
 	for name, values := range out.Header {
 		for _, v := range values {
 			if len(v) >= minSecret && a.repeatsKey(v) {
@@ -88,14 +88,14 @@ func (a *Attempt) hideKeyInHeaders(out *Response) {
 
 // repeatsKey reports whether a text contains a credential that the attempt sent and the
 // client did not.
-func (a *Attempt) repeatsKey(text string) bool {
+func (a *attempt) repeatsKey(text string) bool {
 	repeats := func(key string) bool {
 		return len(key) >= minSecret && strings.Contains(text, key) && !a.request.sends(key)
 	}
-	if repeats(a.Target.Key.Reveal()) {
+	if repeats(a.record.Target.Key.Reveal()) {
 		return true
 	}
-	for _, value := range a.Target.Headers {
+	for _, value := range a.record.Target.Headers {
 		if repeats(value.Reveal()) {
 			return true
 		}
@@ -109,11 +109,11 @@ func (a *Attempt) repeatsKey(text string) bool {
 
 // hideInError removes credentials from an error that passes through. It searches the
 // first megabyte only.
-func (a *Attempt) hideInError(out *Response) {
+func (a *attempt) hideInError(out *Response) {
 	a.hideInHeaders(out)
-	body := out.arriving
+	body := a.arriving
 	raw, err := io.ReadAll(io.LimitReader(&body, maxError))
-	rest, plain := out.arriving.src, raw
+	rest, plain := a.arriving.src, raw
 	if err != nil {
 		rest = brokenBody{err}
 	}
@@ -128,7 +128,7 @@ func (a *Attempt) hideInError(out *Response) {
 			rest = bytes.NewReader(nil)
 		}
 	}
-	out.arriving.src = io.MultiReader(bytes.NewReader(raw), rest)
+	a.arriving.src = io.MultiReader(bytes.NewReader(raw), rest)
 }
 
 // decodeAll returns what can be decoded of a compressed error.

@@ -50,8 +50,8 @@ func TestCredentialsAreFoundInEverySpelling(t *testing.T) {
 func TestEveryCredentialOfAnAttemptIsHidden(t *testing.T) {
 	sent := httptest.NewRequest("POST", "/", nil)
 	sent.Header.Set("Authorization", "Bearer fetched-token-1")
-	a := &Attempt{
-		Target:   &provider.Target{Key: secret.New("stored-key-1"), Headers: map[string]secret.String{"X-Own": secret.New("header-value-1")}},
+	a := &attempt{
+		record:   Attempt{Target: &provider.Target{Key: secret.New("stored-key-1"), Headers: map[string]secret.String{"X-Own": secret.New("header-value-1")}}},
 		request:  &Request{Received: Received{Header: http.Header{"X-Client": {"known-to-client-1"}}}},
 		response: Response{Raw: &http.Response{Request: sent}},
 	}

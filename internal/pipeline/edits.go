@@ -24,8 +24,8 @@ import (
 // definition. Changes are recorded in a.Params. If nothing changes, it returns
 // the request's own body, retained again. Headers that the target needs are
 // added to h.
-func (a *Attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
-	a.Params = a.Params[:0]
+func (a *attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
+	a.record.Params = a.record.Params[:0]
 	if a.request.Received.Doc == nil {
 		a.request.Received.Body.Retain()
 		return a.request.Received.Body, nil
@@ -73,19 +73,19 @@ func (a *Attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
 }
 
 // editsBody reports whether the config changes the body, and has not done so yet.
-func (a *Attempt) editsBody() bool {
+func (a *attempt) editsBody() bool {
 	return !a.request.Checking.configured && (len(a.prompted) > 0 || !a.handler.params.isEmpty())
 }
 
 // applyConfigParams returns the body after the parameters of the config and of the saved
 // prompt.
-func (a *Attempt) applyConfigParams() (*jsonedit.Doc, error) {
+func (a *attempt) applyConfigParams() (*jsonedit.Doc, error) {
 	return a.handler.params.apply(a.request, a.prompted)
 }
 
 // translateBody returns the body in the target's dialect. It is scanned, so
 // that quirks see the body that is sent.
-func (a *Attempt) translateBody(doc *jsonedit.Doc, list []jsonedit.Edit) (*jsonedit.Doc, error) {
+func (a *attempt) translateBody(doc *jsonedit.Doc, list []jsonedit.Edit) (*jsonedit.Doc, error) {
 	body := doc.Bytes()
 	if a.request.Dialect.ModelInPath() {
 		list = append(slices.Clip(list), jsonedit.Edit{Name: "model"})
@@ -99,20 +99,20 @@ func (a *Attempt) translateBody(doc *jsonedit.Doc, list []jsonedit.Edit) (*jsone
 	}
 	out := new(jsonedit.Doc)
 	if err := out.Scan(encoded); err != nil {
-		return nil, fmt.Errorf("scanning a body for %s: %w", a.Target.ID, err)
+		return nil, fmt.Errorf("scanning a body for %s: %w", a.record.Target.ID, err)
 	}
 	return out, nil
 }
 
 // checkRefusedFields returns an error for a body with a field that the host
 // does not accept.
-func (a *Attempt) checkRefusedFields(doc *jsonedit.Doc) error {
-	for name, code := range a.Target.BodyRules[a.wire.op].Refuse {
+func (a *attempt) checkRefusedFields(doc *jsonedit.Doc) error {
+	for name, code := range a.record.Target.BodyRules[a.wire.op].Refuse {
 		if v, ok := doc.Find(name); ok && !v.IsNull() {
 			return dialect.Unsupported(name, a.wire.target, "the host does not support this field").WithCode(code)
 		}
 	}
-	if limit, ok := a.Target.Limits[choices]; ok && limit.Max == 1 {
+	if limit, ok := a.record.Target.Limits[choices]; ok && limit.Max == 1 {
 		if v, _ := doc.Find(choices); moreThanOne(v) {
 			return dialect.Unsupported(choices, a.wire.target, "it gives one response to a request")
 		}
@@ -133,9 +133,9 @@ func moreThanOne(v jsonedit.Value) bool {
 // fields that are in the address are removed, fields that the host requires are
 // added, and beta flags are moved to where it reads them. h is the attempt's
 // header.
-func (a *Attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
+func (a *attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
-	shape := a.Target.BodyRules[a.wire.op]
+	shape := a.record.Target.BodyRules[a.wire.op]
 	for _, name := range shape.Drop {
 		if _, ok := doc.Find(name); ok {
 			list = append(list, jsonedit.Edit{Name: name})
@@ -146,7 +146,7 @@ func (a *Attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	}
 	if cleaner, ok := a.handler.Codecs[a.wire.dialect].(dialect.ForeignContentCleaner); ok && !a.wire.translates() {
 		edits, changes := cleaner.Clean(doc, a.wire.target)
-		list, a.Params = append(list, edits...), append(a.Params, changes...)
+		list, a.record.Params = append(list, edits...), append(a.record.Params, changes...)
 	}
 	list = append(list, a.turnEdits(doc, list)...)
 	if a.wire.dialect == api.DialectMessages {
@@ -157,7 +157,7 @@ func (a *Attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 
 // turnEdits returns the edits that give the messages the roles and the order that the
 // target demands.
-func (a *Attempt) turnEdits(doc *jsonedit.Doc, earlier []jsonedit.Edit) []jsonedit.Edit {
+func (a *attempt) turnEdits(doc *jsonedit.Doc, earlier []jsonedit.Edit) []jsonedit.Edit {
 	arranger, ok := a.handler.Codecs[a.wire.dialect].(dialect.TurnArranger)
 	if !ok {
 		return nil
@@ -167,7 +167,7 @@ func (a *Attempt) turnEdits(doc *jsonedit.Doc, earlier []jsonedit.Edit) []jsoned
 		if conversation, ok := a.wire.translator.(*conversation); ok {
 			c.Name = conversation.decoded.NameOf(llm.FieldParts)
 		}
-		a.Params = append(a.Params, c)
+		a.record.Params = append(a.record.Params, c)
 	}
 	return edits
 }
@@ -186,12 +186,12 @@ func missing(doc *jsonedit.Doc, set map[string]string) []jsonedit.Edit {
 // modelEdit returns the edit that removes the model from a body if it is in the
 // address (an earlier edit may have added it), or changes it to the upstream
 // model.
-func (a *Attempt) modelEdit(doc *jsonedit.Doc, dropped bool) []jsonedit.Edit {
+func (a *attempt) modelEdit(doc *jsonedit.Doc, dropped bool) []jsonedit.Edit {
 	if dropped || a.wire.dialect.ModelInPath() {
 		return []jsonedit.Edit{{Name: "model"}}
 	}
-	named := a.Target.UpstreamModelName(a.Model)
-	if _, ok := doc.Find("model"); !ok || named == a.Model {
+	named := a.record.Target.UpstreamModelName(a.record.Model)
+	if _, ok := doc.Find("model"); !ok || named == a.record.Model {
 		return nil
 	}
 	return []jsonedit.Edit{{Name: "model", Value: jsonedit.AppendString(nil, named)}}
@@ -205,13 +205,13 @@ const (
 
 // mergeBetaFlags merges the beta flags of header and body in the place where
 // the host reads them.
-func (a *Attempt) mergeBetaFlags(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
+func (a *attempt) mergeBetaFlags(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
 	if v, ok := doc.Find(betaField); ok {
 		addFlags(h, v)
 		list = append(list, jsonedit.Edit{Name: betaField})
 	}
-	field, taken, dropped := a.Target.BodyBetas(a.wire.op, h)
+	field, taken, dropped := a.record.Target.BodyBetas(a.wire.op, h)
 	for _, flag := range dropped {
 		a.trail.Note(dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: flag})
 	}
@@ -266,12 +266,12 @@ func addFlags(h http.Header, field jsonedit.Value) {
 
 // applyOnUnsupported enforces on_unsupported for dropped parameters. With
 // refuse it returns an error, with drop it removes their announcements.
-func (a *Attempt) applyOnUnsupported() error {
+func (a *attempt) applyOnUnsupported() error {
 	switch a.handler.OnUnsupported {
 	case config.Refuse:
 		var names []string
-		for i := range a.Params {
-			if c := &a.Params[i]; c.Outcome == dialect.Dropped {
+		for i := range a.record.Params {
+			if c := &a.record.Params[i]; c.Outcome == dialect.Dropped {
 				names, c.Outcome = append(names, c.Name), dialect.Refused
 			}
 		}
@@ -279,27 +279,27 @@ func (a *Attempt) applyOnUnsupported() error {
 			return a.errUnsupported(names)
 		}
 	case config.Drop:
-		a.Params = slices.DeleteFunc(a.Params, func(c dialect.ParamChange) bool { return c.Outcome == dialect.Dropped })
+		a.record.Params = slices.DeleteFunc(a.record.Params, func(c dialect.ParamChange) bool { return c.Outcome == dialect.Dropped })
 	}
 	return nil
 }
 
 // providerEdits appends the edits of the provider definition to list.
-func (a *Attempt) providerEdits(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
+func (a *attempt) providerEdits(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
 	q := quirks{doc: doc, list: slices.Clip(list)}
-	rule := a.Target.Rule(a.Model)
-	q.drop(a.Target.Drop)
+	rule := a.record.Target.Rule(a.record.Model)
+	q.drop(a.record.Target.Drop)
 	q.drop(rule.Drop)
-	q.rename(a.Target.Rename)
+	q.rename(a.record.Target.Rename)
 	q.rename(rule.Rename)
-	q.clamp(a.Target.Limits)
+	q.clamp(a.record.Target.Limits)
 	slices.SortFunc(q.changes, func(b, c dialect.ParamChange) int {
 		return cmp.Or(cmp.Compare(b.Name, c.Name), cmp.Compare(b.Outcome, c.Outcome))
 	}) // quirks are in maps
 	for i := range q.changes {
 		q.changes[i].Name = a.wire.clientName(q.changes[i].Name)
 	}
-	a.Params = append(a.Params, q.changes...)
+	a.record.Params = append(a.record.Params, q.changes...)
 	return a.withoutRefused(doc, a.clampOutput(doc, q.list, rule), rule)
 }
 
@@ -352,7 +352,7 @@ func (q *quirks) clamp(limits map[string]provider.Range) {
 }
 
 // splice returns a buffer with the body of doc after edits, retained once.
-func (a *Attempt) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffer, error) {
+func (a *attempt) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffer, error) {
 	size := len(doc.Bytes())
 	for _, e := range edits {
 		size += len(e.Name) + len(e.Value) + len(e.Rename) + len(`,"":`)

@@ -53,10 +53,10 @@ func (s *refusedEndpoints) learn(e endpoint, served api.Dialect) {
 }
 
 // endpoint returns the endpoint that serves dialect d of the attempt's target.
-func (a *Attempt) endpoint(d api.Dialect) endpoint {
-	e := endpoint{provider: a.Target.ID, credential: maphash.String(credentials, a.Target.Key.Reveal()), model: a.Model, dialect: d}
-	if a.Target.Base != nil {
-		e.host, e.path = a.Target.Base.Host, a.Target.Base.Path
+func (a *attempt) endpoint(d api.Dialect) endpoint {
+	e := endpoint{provider: a.record.Target.ID, credential: maphash.String(credentials, a.record.Target.Key.Reveal()), model: a.record.Model, dialect: d}
+	if a.record.Target.Base != nil {
+		e.host, e.path = a.record.Target.Base.Host, a.record.Target.Base.Path
 	}
 	return e
 }
@@ -64,16 +64,16 @@ func (a *Attempt) endpoint(d api.Dialect) endpoint {
 // conversationDialect returns the dialect of the conversation with the target:
 // the one that the provider table prefers, unless its endpoint refused the
 // model before. It is empty if there is none.
-func (a *Attempt) conversationDialect() api.Dialect {
-	d := a.Target.DialectFor(a.request.Dialect, a.Model)
-	if a.refused == "" && a.handler.refused.isEmpty() {
+func (a *attempt) conversationDialect() api.Dialect {
+	d := a.record.Target.DialectFor(a.request.Dialect, a.record.Model)
+	if a.refusedDialect == "" && a.handler.refused.isEmpty() {
 		return d
 	}
-	other := a.Target.OtherDialect(d)
+	other := a.record.Target.OtherDialect(d)
 	switch {
-	case other == "", a.refused != "" && a.refused != d:
+	case other == "", a.refusedDialect != "" && a.refusedDialect != d:
 		return d
-	case a.refused == d, a.handler.refused.refuses(a.endpoint(d), a.request.hasTools):
+	case a.refusedDialect == d, a.handler.refused.refuses(a.endpoint(d), a.request.hasTools):
 		return other
 	}
 	return d
@@ -94,37 +94,37 @@ func (r *Request) hasTools() bool {
 
 // tryOtherEndpoint sends the request to the provider's other endpoint if the
 // first refused it for that reason, and remembers the refusal if the other one
-// serves it. If that cannot serve it either, the result is the first response,
+// serves it. If that cannot serve it either, the result is the first attempt,
 // whose error is about the request as the client sent it.
-func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, r *Request, t *Trail, first *Response) (*Response, error) {
-	a := first.Attempt
+func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, first *attempt, res *Response) (*attempt, *Response, error) {
+	r, t := first.request, first.trail
 	if r.pastDeadline(0) {
-		return first, nil
+		return first, res, nil
 	}
-	b, err := h.newAttempt(r, t)
+	second, err := h.newAttempt(r, t)
 	if err != nil {
-		return first, nil
+		return first, res, nil
 	}
-	b.refused, t.Outcome = a.wire.dialect, b
-	t.decide(h.Path, "%s does not serve this request in %s, trying %s", a.Target.Label(), a.wire.dialect, a.Target.OtherDialect(a.wire.dialect))
-	second, err := b.run(ctx)
+	second.refusedDialect, t.Outcome = first.wire.dialect, &second.record
+	t.decide(h.Path, "%s does not serve this request in %s, trying %s", first.record.Target.Label(), first.wire.dialect, first.record.Target.OtherDialect(first.wire.dialect))
+	next, err := second.run(ctx)
 	switch {
 	case err != nil && apierr.From(err).Status() >= 500, err != nil && ctx.Err() != nil:
-		first.Close()
-		return nil, err
+		res.Close()
+		return nil, nil, err
 	case err != nil:
-		t.Outcome = a
-		return first, nil
+		t.Outcome = &first.record
+		return first, res, nil
 	case second.wrongEndpoint != provider.NotWrongEndpoint:
-		second.Close()
-		t.Outcome = a
-		return first, nil
+		next.Close()
+		t.Outcome = &first.record
+		return first, res, nil
 	}
-	if second.Status < 300 {
-		refused := a.endpoint(a.wire.dialect)
+	if next.Status < 300 {
+		refused := first.endpoint(first.wire.dialect)
 		refused.tools = first.wrongEndpoint == provider.WrongEndpointForTools
-		h.refused.learn(refused, b.wire.dialect)
+		h.refused.learn(refused, second.wire.dialect)
 	}
-	first.Close()
-	return second, nil
+	res.Close()
+	return second, next, nil
 }

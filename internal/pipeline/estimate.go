@@ -70,7 +70,7 @@ func (s *sentRequest) uses() bool {
 
 // tokens returns an estimate of the input by its size, or by the tokenizer once count
 // was called. It may be called after release.
-func (s *sentRequest) tokens(a *Attempt) int64 {
+func (s *sentRequest) tokens(a *attempt) int64 {
 	switch {
 	case s.input > 0:
 	case s.upload != nil:
@@ -89,14 +89,14 @@ func (s *sentRequest) uploadTokens(n int64) int64 {
 }
 
 // inputSize returns an estimate of the tokens of a JSON body by its bytes.
-func (a *Attempt) inputSize(body []byte) int64 {
-	return tokens.SizeRequest(a.Target.ID, a.Target.BaseModelOf(a.Model), body)
+func (a *attempt) inputSize(body []byte) int64 {
+	return tokens.SizeRequest(a.record.Target.ID, a.record.Target.BaseModelOf(a.record.Model), body)
 }
 
 // count estimates the input of the attempt by the tokenizer of its model, which can take
 // milliseconds: the response has ended when it is called. A body that passes through may not
 // be a prompt.
-func (s *sentRequest) count(a *Attempt) {
+func (s *sentRequest) count(a *attempt) {
 	if s.counted || !s.json || s.body == nil || s.op == api.Proxy {
 		return
 	}
@@ -105,51 +105,46 @@ func (s *sentRequest) count(a *Attempt) {
 
 // countTokens estimates the tokens of a JSON body by the tokenizer of the model. It takes
 // more time than inputSize.
-func (a *Attempt) countTokens(body []byte) int64 {
-	return tokens.EstimateRequest(a.Target.ID, a.Target.BaseModelOf(a.Model), body)
+func (a *attempt) countTokens(body []byte) int64 {
+	return tokens.EstimateRequest(a.record.Target.ID, a.record.Target.BaseModelOf(a.record.Model), body)
 }
 
 // perUnit returns n divided by unit, rounded up.
 func perUnit(n, unit int64) int64 { return (n + unit - 1) / unit }
 
-// Usage returns the usage of the response, which has ended: as reported by the
-// provider, or an estimate if it reported none or the response broke off. The zero
-// value means unknown.
-func (r *Response) Usage() llm.Usage {
-	if a := &r.account; a.open && r.cut == nil && !r.Tap.Info().Usage.Known && a.sent.uses() && r.Raw.StatusCode <= 299 {
-		a.sent.count(a.of)
+// Usage implements [source].
+func (a *attempt) Usage() llm.Usage {
+	r, acc := &a.response, &a.account
+	if acc.open && a.cut == nil && !r.Tap.Info().Usage.Known && acc.sent.uses() && r.Raw.StatusCode <= 299 {
+		acc.sent.count(a)
 	}
-	return r.usageSoFar()
+	return a.usageSoFar()
 }
 
 // usageSoFar returns the usage of a response that may go on.
-func (r *Response) usageSoFar() llm.Usage {
-	switch {
-	case r.free:
-		return llm.Usage{Known: true}
-	case r.shared != nil:
-		return r.shared.usage()
-	case r.cut != nil:
-		return *r.cut
+func (a *attempt) usageSoFar() llm.Usage {
+	if a.cut != nil {
+		return *a.cut
 	}
-	seen, a := r.Tap.Info(), &r.account
+	r, acc := &a.response, &a.account
+	seen := r.Tap.Info()
 	u := seen.Usage
-	if a.of == nil || !a.sent.uses() || r.Raw.StatusCode > 299 {
+	if acc.of == nil || !acc.sent.uses() || r.Raw.StatusCode > 299 {
 		if !u.Known {
 			u = llm.Usage{}
 		}
 		return u
 	}
-	if u.Known && (seen.Finished || seen.Terminated || r.complete()) {
+	if u.Known && (seen.Finished || seen.Terminated || a.complete()) {
 		return u
 	}
-	output := r.written()
-	if a.runsOn && !seen.Finished {
-		largest, _ := a.of.largestOutput(a.of.sentFields(), a.of.sentDoc())
+	output := a.written()
+	if acc.runsOn && !seen.Finished {
+		largest, _ := a.largestOutput(a.sentFields(), a.sentDoc())
 		output = max(output, largest)
 	}
 	if !u.Known {
-		return u.Estimate(a.sent.tokens(a.of), output)
+		return u.Estimate(acc.sent.tokens(a), output)
 	}
 	if more := output - u.Completion(); more > 0 {
 		u.Output, u.Estimated = u.Output+more, true
@@ -160,7 +155,7 @@ func (r *Response) usageSoFar() llm.Usage {
 // runsOn reports whether the provider goes on with its response when the request has ended:
 // the client reads it later.
 // https://platform.openai.com/docs/guides/background
-func (a *Attempt) runsOn() bool {
+func (a *attempt) runsOn() bool {
 	if a.request.Operation != api.Responses || a.wire.translates() {
 		return false
 	}
@@ -175,7 +170,7 @@ func (a *Attempt) runsOn() bool {
 
 // reserveEstimate counts a token count that the gateway answers itself for the limits of
 // requests of its client. The provider receives none.
-func (a *Attempt) reserveEstimate(ctx context.Context) error {
+func (a *attempt) reserveEstimate(ctx context.Context) error {
 	acc := attemptAccount{bill: a.trail.bill(), of: a, local: true}
 	if err := acc.reserve(ctx); err != nil {
 		return err
@@ -187,7 +182,7 @@ func (a *Attempt) reserveEstimate(ctx context.Context) error {
 // estimateCount returns the response to a token count that the target does not
 // offer, and announces that it is an estimate. A body that no target could read
 // is an error all the same.
-func (a *Attempt) estimateCount() (*Response, error) {
+func (a *attempt) estimateCount() (*Response, error) {
 	r := a.request
 	if _, err := a.wire.estimates.DecodeCountRequest(r.Received.Doc.Bytes()); err != nil {
 		return nil, err
@@ -198,38 +193,39 @@ func (a *Attempt) estimateCount() (*Response, error) {
 		return nil, err
 	}
 	for field := range doc.Members() {
-		a.Params = append(a.Params, dialect.ParamChange{Name: field.String(), Outcome: dialect.Adapted, Note: "an estimate: the provider offers no token count"})
+		a.record.Params = append(a.record.Params, dialect.ParamChange{Name: field.String(), Outcome: dialect.Adapted, Note: "an estimate: the provider offers no token count"})
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	return &Response{Status: http.StatusOK, Header: header, Attempt: a, Tap: r.Client.NewTap(r.Operation), Bytes: body}, nil
+	return &Response{Status: http.StatusOK, Header: header, Attempt: &a.record, Tap: r.Client.NewTap(r.Operation), Bytes: body}, nil
 }
 
 // complete reports whether a response that is not a stream has arrived
 // completely.
-func (r *Response) complete() bool {
-	return r.Bytes != nil || r.Events == nil && r.arriving.ended && mediaType(r.Header.Get("Content-Type")) != mediaEvents
+func (a *attempt) complete() bool {
+	r := &a.response
+	return r.Bytes != nil || r.Events == nil && a.arriving.ended && mediaType(r.Header.Get("Content-Type")) != mediaEvents
 }
 
 // written returns an estimate of the output.
-func (r *Response) written() int64 {
-	a := r.account.of
+func (a *attempt) written() int64 {
+	r := &a.response
 	if n := r.Tap.Info().Written; n > 0 {
-		return tokens.Approximate(a.Target.ID, a.Target.BaseModelOf(a.Model), n)
+		return tokens.Approximate(a.record.Target.ID, a.record.Target.BaseModelOf(a.record.Model), n)
 	}
-	switch op := r.account.sent.op; {
+	switch op := a.account.sent.op; {
 	case writesNothing(op):
 		return 0
 	case op == api.AudioTranscriptions, op == api.AudioTranslations:
-		n := r.size()
+		n := a.received()
 		if r.Bytes != nil {
 			n = llm.TextSize(r.Bytes)
 		}
-		return tokens.Approximate(a.Target.ID, a.Target.BaseModelOf(a.Model), n)
+		return tokens.Approximate(a.record.Target.ID, a.record.Target.BaseModelOf(a.record.Model), n)
 	}
 	if r.Events != nil {
 		return 0 // nothing of the response has arrived
 	}
-	return perUnit(r.size(), mediaBytes)
+	return perUnit(a.received(), mediaBytes)
 }
 
 // writesNothing reports whether responses to op have no output tokens.
@@ -241,10 +237,11 @@ func writesNothing(op api.Operation) bool {
 	return false
 }
 
-// size returns the number of bytes received of the response.
-func (r *Response) size() int64 {
+// received returns the number of bytes received of the response.
+func (a *attempt) received() int64 {
+	r := &a.response
 	if r.Bytes != nil {
 		return int64(len(r.Bytes))
 	}
-	return r.arriving.read
+	return a.arriving.read
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestAStreamThatALimitEndedHasNoMore(t *testing.T) {
-	m := &streamMeter{res: &Response{cut: new(llm.Usage)}}
+	m := &streamMeter{attempt: &attempt{cut: new(llm.Usage)}}
 	if !m.More() {
 		t.Error("the events that end the stream are still to come")
 	}
@@ -37,7 +37,7 @@ func (t *countingTap) Info() *dialect.ResponseInfo {
 
 func TestOnlyEventsThatAreNotSentAreCountedBefore(t *testing.T) {
 	tap := new(countingTap)
-	m := &streamMeter{res: &Response{Tap: tap}}
+	m := &streamMeter{attempt: &attempt{response: Response{Tap: tap}}}
 	for _, tt := range []struct {
 		data []byte
 		want int

@@ -36,7 +36,7 @@ func (r *Received) holdsKey(text string) bool {
 
 // dropKeys deletes headers that contain a credential of the gateway, which a
 // client put into a header of its own choice, and announces them.
-func (a *Attempt) dropKeys(h http.Header) {
+func (a *attempt) dropKeys(h http.Header) {
 	for name, values := range h {
 		if a.request.Received.HoldsKey(values) {
 			delete(h, name)

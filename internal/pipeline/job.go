@@ -30,17 +30,17 @@ const cancelTime = 5 * time.Second
 var preferWait = []string{"wait=30"}
 
 // jobber returns the reader of jobs, nil if the target responds directly.
-func (a *Attempt) jobber() dialect.JobReader {
+func (a *attempt) jobber() dialect.JobReader {
 	if !a.wire.translates() {
 		return nil
 	}
-	j, _ := a.handler.Codecs[a.Target.Dialect].(dialect.JobReader)
+	j, _ := a.handler.Codecs[a.record.Target.Dialect].(dialect.JobReader)
 	return j
 }
 
 // job is a job that is being polled.
 type job struct {
-	*Attempt
+	*attempt
 	read dialect.JobReader
 	out  *Response // the latest response about the job
 	now  dialect.Job
@@ -51,8 +51,8 @@ type job struct {
 // followJob turns a job into its response: the provider's events if the client
 // wants a stream, otherwise the result after polling. A job that no client
 // waits for any more is cancelled.
-func (a *Attempt) followJob(out *Response, read dialect.JobReader, body io.Reader) (_ *Response, err error) {
-	j := &job{Attempt: a, read: read, out: out, wantsStream: a.request.Stream}
+func (a *attempt) followJob(out *Response, read dialect.JobReader, body io.Reader) (_ *Response, err error) {
+	j := &job{attempt: a, read: read, out: out, wantsStream: a.request.Stream}
 	defer func() {
 		if err != nil {
 			out.hold(nil)
@@ -71,7 +71,7 @@ func (a *Attempt) followJob(out *Response, read dialect.JobReader, body io.Reade
 		}
 	}
 	if j.now.Failed != "" {
-		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", a.Target.Label(), j.now.Failed).WithCode("prediction_failed")
+		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", a.record.Target.Label(), j.now.Failed).WithCode("prediction_failed")
 	}
 	if err := a.wire.translator.response(a, out, out.held.Bytes()); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (j *job) poll(wait time.Duration) error {
 	case <-ctx.Done():
 		return j.failure(req, context.Cause(ctx))
 	}
-	res, err := j.handler.Client.Do(req, j.Target.Guarded)
+	res, err := j.handler.Client.Do(req, j.record.Target.Guarded)
 	if err != nil {
 		return j.failure(req, err)
 	}
@@ -120,12 +120,12 @@ func (j *job) poll(wait time.Duration) error {
 	case res.StatusCode != http.StatusOK:
 		return j.unreadable("status " + res.Status + " when asked for the prediction")
 	}
-	return j.take(&upstreamBody{of: j.Attempt, res: res, src: res.Body})
+	return j.take(&upstreamBody{attempt: j.attempt, res: res, src: res.Body})
 }
 
 // request returns a request below the target's address, with its credential.
 func (j *job) request(ctx context.Context, method, path string) (*http.Request, error) {
-	return provider.NewRequest(ctx, j.Target, &provider.Call{
+	return provider.NewRequest(ctx, j.record.Target, &provider.Call{
 		Operation: api.Proxy, Method: method, Path: path,
 		Header: http.Header{"User-Agent": {j.handler.UserAgent}, "Accept": {"application/json"}},
 	})
@@ -143,7 +143,7 @@ func (j *job) cancel() {
 	if err != nil {
 		return
 	}
-	if res, err := j.handler.Client.Do(req, j.Target.Guarded); err == nil {
+	if res, err := j.handler.Client.Do(req, j.record.Target.Guarded); err == nil {
 		res.Body.Close()
 	}
 }
@@ -152,15 +152,15 @@ func (j *job) cancel() {
 // want a stream or the address is not on the provider's host.
 func (j *job) events() *url.URL {
 	u, err := url.Parse(j.now.Stream)
-	if err != nil || !j.Attempt.request.Stream || !j.wire.translatesConversation() || u.Host == "" {
+	if err != nil || !j.attempt.request.Stream || !j.wire.translatesConversation() || u.Host == "" {
 		return nil
 	}
-	base := j.Target.Base
+	base := j.record.Target.Base
 	if u.Scheme == base.Scheme && u.Host == base.Host {
 		return u
 	}
 	_, domain, _ := strings.Cut(base.Host, ".")
-	if j.Target.Guarded || u.Scheme != "https" || u.User != nil || !strings.HasSuffix(u.Host, "."+domain) {
+	if j.record.Target.Guarded || u.Scheme != "https" || u.User != nil || !strings.HasSuffix(u.Host, "."+domain) {
 		return nil
 	}
 	return u
@@ -172,7 +172,7 @@ func (j *job) streamed(out *Response, address *url.URL) (*Response, error) {
 	req := (&http.Request{Method: http.MethodGet, URL: address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"User-Agent": {j.handler.UserAgent}, "Accept": {mediaEvents}, "Cache-Control": {"no-store"}, "Accept-Encoding": {"identity"}},
 	}).WithContext(j.timers.context())
-	res, err := j.handler.Client.Do(req, j.Target.Guarded)
+	res, err := j.handler.Client.Do(req, j.record.Target.Guarded)
 	if err == nil && (res.StatusCode != http.StatusOK || mediaType(res.Header.Get("Content-Type")) != mediaEvents) {
 		res.Body.Close()
 		err = j.unreadable("status " + res.Status + " when asked for the events of the prediction")

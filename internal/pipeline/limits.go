@@ -60,7 +60,7 @@ func (q *requestQuota) recordAll(acc *attemptAccount, u quota.Use) {
 // request itself of those that do not have it yet.
 func (acc *attemptAccount) reserve(ctx context.Context) error {
 	store, r := acc.of.handler.Quota, acc.of.request
-	if store == nil || len(r.Limiting.Limits)+len(acc.of.Target.Quota) == 0 && r.Limiting.Facts == nil {
+	if store == nil || len(r.Limiting.Limits)+len(acc.of.record.Target.Quota) == 0 && r.Limiting.Facts == nil {
 		return nil
 	}
 	q := &acc.bill.quota
@@ -123,17 +123,17 @@ func countsOne(l *quota.Limit) bool {
 }
 
 // policyLimits returns the limits of the policies that apply to the attempt.
-func (a *Attempt) policyLimits(now time.Time) []*quota.Limit {
+func (a *attempt) policyLimits(now time.Time) []*quota.Limit {
 	if a.request.Limiting.Facts == nil {
 		return nil
 	}
 	f := *a.request.Limiting.Facts
-	f.Time, f.Provider, f.Slug = now, a.Target.ID, a.Target.Slug
-	if a.Prompt.Slug != "" {
-		f.Prompt = a.Prompt.Slug
+	f.Time, f.Provider, f.Slug = now, a.record.Target.ID, a.record.Target.Slug
+	if a.record.Prompt.Slug != "" {
+		f.Prompt = a.record.Prompt.Slug
 	}
-	if a.Model != a.request.Model { // a config or a saved prompt chose it
-		f.Model = a.Model
+	if a.record.Model != a.request.Model { // a config or a saved prompt chose it
+		f.Model = a.record.Model
 	}
 	f.Also = slices.Concat(f.Also, a.also)
 	return a.request.Limiting.Policies.Match(make([]*quota.Limit, 0, 4), &f)

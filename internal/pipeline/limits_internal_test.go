@@ -28,8 +28,8 @@ func TestLimitsOfClientAndTargetAreReserved(t *testing.T) {
 		{"of both", []*quota.Limit{free}, []*quota.Limit{full}, true},
 		{"with room", []*quota.Limit{free}, nil, false},
 	} {
-		a := &Attempt{
-			Target: &provider.Target{Quota: tt.target}, handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}},
+		a := &attempt{
+			record: Attempt{Target: &provider.Target{Quota: tt.target}}, handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}},
 			request: &Request{Operation: api.Chat, Limiting: Limiting{Limits: tt.client}},
 		}
 		acc := attemptAccount{of: a, bill: new(bill)}
@@ -91,8 +91,8 @@ func TestLedgerCountsBudgetsOfPolicies(t *testing.T) {
 func TestDryRunTellsWhetherALimitHasRoom(t *testing.T) {
 	for max, want := range map[int64]bool{0: false, 1: true, 2: true} {
 		l := &quota.Limit{Counter: "key/requests", Max: max, Window: time.Minute}
-		a := &Attempt{
-			Target: new(provider.Target), handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}},
+		a := &attempt{
+			record: Attempt{Target: new(provider.Target)}, handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}},
 			request: &Request{Operation: api.Chat, Limiting: Limiting{Limits: []*quota.Limit{l}}},
 		}
 		states, err := a.limitStates(t.Context())

@@ -18,7 +18,7 @@ type lostContent struct {
 }
 
 // lostFor returns an empty collection for the client of a conversation.
-func (c *conversation) lostFor(a *Attempt) lostContent {
+func (c *conversation) lostFor(a *attempt) lostContent {
 	if c.decoded.Dialect == string(api.DialectChat) && a.handler.Lenient {
 		return lostContent{} // has content_blocks
 	}

@@ -21,18 +21,18 @@ func ModelRefused(format string, args ...any) *apierr.Error {
 
 // checkModel returns an error for a model that is not on the target's
 // allow-list.
-func (a *Attempt) checkModel(model string) error {
-	if a.Target.Models.Allows(model) {
+func (a *attempt) checkModel(model string) error {
+	if a.record.Target.Models.Allows(model) {
 		return nil
 	}
-	return ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, a.Target.Slug)
+	return ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, a.record.Target.Slug)
 }
 
 // checkModels compares every model in the body with the target's allow-list.
 // doc is the client's body after the config and list holds pending edits, so
 // that the models actually sent are checked.
-func (a *Attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
-	if a.Target.Models == nil {
+func (a *attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
+	if a.record.Target.Models == nil {
 		return nil
 	}
 	body := doc.Bytes()
@@ -41,7 +41,7 @@ func (a *Attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 	}
 	models, err := modelnames.JSON(body)
 	if err != nil {
-		return ModelRefused("the provider @%s has a list of models, and those of this request cannot be known: %v", a.Target.Slug, err)
+		return ModelRefused("the provider @%s has a list of models, and those of this request cannot be known: %v", a.record.Target.Slug, err)
 	}
 	for _, model := range models {
 		if err := a.checkModel(model); err != nil {
@@ -49,7 +49,7 @@ func (a *Attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 		}
 	}
 	if _, sent := a.request.Received.Doc.Find("model"); sent && len(models) == 0 && len(a.handler.params.drop) > 0 {
-		return ModelRefused("the provider @%s has a list of models, and drop_params of the config removes the model from the request", a.Target.Slug)
+		return ModelRefused("the provider @%s has a list of models, and drop_params of the config removes the model from the request", a.record.Target.Slug)
 	}
 	return nil
 }
@@ -59,11 +59,11 @@ const MaxNamedModels = 64
 
 // findModels finds the models that a body names in addition to the attempt's own: a
 // provider may choose among them.
-func (a *Attempt) findModels(doc *jsonedit.Doc) error {
+func (a *attempt) findModels(doc *jsonedit.Doc) error {
 	if a.wire.translates() { // translated requests name one
 		return nil
 	}
-	models, err := modelnames.Document(doc, a.Model, a.request.Model)
+	models, err := modelnames.Document(doc, a.record.Model, a.request.Model)
 	if err != nil && a.dependsOnModels() {
 		return unknownToPolicies(err)
 	}
@@ -72,7 +72,7 @@ func (a *Attempt) findModels(doc *jsonedit.Doc) error {
 
 // findModelsOutsideBody does the same for the query, the path and the headers that the
 // provider gets.
-func (a *Attempt) findModelsOutsideBody() error {
+func (a *attempt) findModelsOutsideBody() error {
 	var models []string
 	if a.call.Query != "" {
 		named, err := modelnames.Query(a.call.Query)
@@ -92,10 +92,10 @@ func (a *Attempt) findModelsOutsideBody() error {
 
 // modelInPath returns the model in a pass-through path: of the names that it may be, one
 // with a price, or else the first.
-func (a *Attempt) modelInPath() []string {
+func (a *attempt) modelInPath() []string {
 	names := modelnames.Path(a.request.Received.Path)
 	for i, name := range names {
-		if _, priced := a.Target.Price(a.request.Limiting.Prices, name, "", a.request.Time); priced {
+		if _, priced := a.record.Target.Price(a.request.Limiting.Prices, name, "", a.request.Time); priced {
 			return names[i : i+1]
 		}
 	}
@@ -103,19 +103,19 @@ func (a *Attempt) modelInPath() []string {
 }
 
 // namedModel returns the model of the request, on pass-through that in its path.
-func (a *Attempt) namedModel() string {
-	if a.request.Operation == api.Proxy && a.Target.RegionOf != nil {
+func (a *attempt) namedModel() string {
+	if a.request.Operation == api.Proxy && a.record.Target.RegionOf != nil {
 		for _, name := range a.modelInPath() {
 			return name
 		}
 	}
-	return a.Model
+	return a.record.Model
 }
 
-func (a *Attempt) addModels(models []string) error {
+func (a *attempt) addModels(models []string) error {
 	for _, m := range models {
 		switch {
-		case m == a.Model, m == a.request.Model, m == a.request.Received.RequestedModel, slices.Contains(a.also, m):
+		case m == a.record.Model, m == a.request.Model, m == a.request.Received.RequestedModel, slices.Contains(a.also, m):
 		case len(a.also) == MaxNamedModels:
 			return apierr.New(apierr.Invalid, "the request names more than %d models; send several requests", MaxNamedModels).WithParam("models")
 		default:
@@ -126,7 +126,7 @@ func (a *Attempt) addModels(models []string) error {
 }
 
 // dependsOnModels reports whether a policy depends on the models of the request.
-func (a *Attempt) dependsOnModels() bool {
+func (a *attempt) dependsOnModels() bool {
 	return a.request.Limiting.Policies.ReadsModels(a.request.Limiting.Facts)
 }
 

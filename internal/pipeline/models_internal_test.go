@@ -33,8 +33,8 @@ func TestModelsAreCheckedAsTheyAreSent(t *testing.T) {
 		if err := doc.Scan([]byte(tt.body)); err != nil {
 			t.Fatal(err)
 		}
-		a := &Attempt{
-			Target:  &provider.Target{Slug: "p", Models: provider.NewModelList(false, []string{"known"}, nil)},
+		a := &attempt{
+			record:  Attempt{Target: &provider.Target{Slug: "p", Models: provider.NewModelList(false, []string{"known"}, nil)}},
 			handler: &TargetHandler{params: configParams{drop: tt.drop}}, request: &Request{Received: Received{Doc: doc}},
 		}
 		if err := a.checkModels(doc, tt.edits); (err != nil) != tt.refused {

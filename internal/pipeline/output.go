@@ -77,7 +77,7 @@ func (r *Request) outputFields(op api.Operation) outputFields {
 }
 
 // sentFields returns the fields that the API of the target reads in the body that is sent.
-func (a *Attempt) sentFields() outputFields {
+func (a *attempt) sentFields() outputFields {
 	if a.hasOwnFormat() { // whose fields are unknown, but not how often it is asked
 		f := fieldsOf[a.request.Operation]
 		return outputFields{raises: append(f.limits[:len(f.limits):len(f.limits)], f.raises...), counts: f.counts, prompts: f.prompts}
@@ -91,7 +91,7 @@ func (a *Attempt) sentFields() outputFields {
 
 // hasOwnFormat reports whether the body of an operation other than a conversation is sent
 // in a format of the provider's own.
-func (a *Attempt) hasOwnFormat() bool {
+func (a *attempt) hasOwnFormat() bool {
 	o, ok := a.wire.translator.(*operation)
 	return ok && o.provider != nil
 }

@@ -30,7 +30,7 @@ const longOutput = "output-"
 // that the model has, in a body that is forwarded: providers refuse more, and
 // clients ask models that they do not know for as much as others have. Translated
 // requests are clamped before; see [conversation].
-func (a *Attempt) clampOutput(doc *jsonedit.Doc, list []jsonedit.Edit, rule *modeldata.Model) []jsonedit.Edit {
+func (a *attempt) clampOutput(doc *jsonedit.Doc, list []jsonedit.Edit, rule *modeldata.Model) []jsonedit.Edit {
 	if rule.MaxOutput == 0 || a.wire.translates() {
 		return list
 	}
@@ -44,7 +44,7 @@ func (a *Attempt) clampOutput(doc *jsonedit.Doc, list []jsonedit.Edit, rule *mod
 			continue
 		}
 		list = append(slices.Clip(list), edit)
-		a.Params = append(a.Params, clamped(path, rule.MaxOutput))
+		a.record.Params = append(a.record.Params, clamped(path, rule.MaxOutput))
 	}
 	return list
 }
@@ -66,7 +66,7 @@ func clampMaxTokens(r *llm.Request, limit int64) []dialect.ParamChange {
 
 // hasLongOutput reports whether the request has a beta flag that raises the limit
 // of output tokens, in its header or among the edits of the body.
-func (a *Attempt) hasLongOutput(list []jsonedit.Edit) bool {
+func (a *attempt) hasLongOutput(list []jsonedit.Edit) bool {
 	for name, values := range a.call.Header {
 		if strings.EqualFold(name, betaHeader) && strings.Contains(strings.Join(values, ","), longOutput) {
 			return true

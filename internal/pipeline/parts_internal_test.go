@@ -45,7 +45,7 @@ func TestReaderHasMoreWhileChunksAreLeft(t *testing.T) {
 
 func TestImagesCountAsTokensOfARequest(t *testing.T) {
 	const mediaTokens = 1000
-	a := &Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}
+	a := &attempt{record: Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}}
 	count := func(content string) int64 {
 		return a.countTokens([]byte(`{"model":"gpt-4o","messages":[{"role":"user","content":[` + content + `]}]}`))
 	}

@@ -84,7 +84,7 @@ const breakpoint = `"cache_control":{"type":"ephemeral"}`
 //
 // The system prompt with the tools is marked, and the last turn of a
 // conversation that has earlier turns: it is likely to go on.
-func (a *Attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
+func (a *attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
 	if !a.handler.PromptCache || a.wire.dialect != api.DialectMessages || a.wire.op == api.CountTokens || !a.cachingPays() {
 		return list
 	}
@@ -120,7 +120,7 @@ func (a *Attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 	}
 	a.trail.bill().promptCache.expect(a.handler.Path, estimateTokens(prefix))
 	if len(marked) > 0 {
-		a.Params = append(a.Params, dialect.ParamChange{Name: "cache_control", Outcome: dialect.Adapted, Note: "set on " + strings.Join(marked, " and ")})
+		a.record.Params = append(a.record.Params, dialect.ParamChange{Name: "cache_control", Outcome: dialect.Adapted, Note: "set on " + strings.Join(marked, " and ")})
 		a.trail.decide(a.handler.Path, "the provider's prompt cache is used: cache_control is set on %s", strings.Join(marked, " and "))
 	}
 	return out
@@ -128,8 +128,8 @@ func (a *Attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 
 // cachingPays reports whether the provider sells tokens read from its cache for
 // less than others. Models without a prompt cache have no such price.
-func (a *Attempt) cachingPays() bool {
-	p, ok := a.Target.Price(a.request.Limiting.Prices, a.Model, "", a.request.Time)
+func (a *attempt) cachingPays() bool {
+	p, ok := a.record.Target.Price(a.request.Limiting.Prices, a.record.Model, "", a.request.Time)
 	return ok && p.Rates[catalog.CachedInput] < p.Rates[catalog.Input]
 }
 
@@ -310,7 +310,7 @@ func (a *attemptAccount) countCached(usage llm.Usage, served string, t catalog.T
 	}
 	u.reads += usage.CachedInput
 	u.writes += written
-	p, ok := a.of.Target.Price(a.of.request.Limiting.Prices, a.of.Model, served, a.began)
+	p, ok := a.of.record.Target.Price(a.of.request.Limiting.Prices, a.of.record.Model, served, a.began)
 	if !ok || !p.Has(t) || !p.Covers(usage) {
 		u.unpriced = true
 		return

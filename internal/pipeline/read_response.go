@@ -36,17 +36,17 @@ const maxHeld = 4 << 10
 
 // handleResponse turns a provider's response into a usable one. On an error the
 // caller closes the body and stops the timers.
-func (a *Attempt) handleResponse(res *http.Response) (*Response, error) {
+func (a *attempt) handleResponse(res *http.Response) (*Response, error) {
 	out := &a.response
 	*out = Response{
-		Status:  res.StatusCode,
-		Header:  res.Header,
-		Attempt: a,
-		Tap:     a.request.Client.NewTap(a.request.Operation),
-		Length:  res.ContentLength,
-		Raw:     res,
-		watch:   a.timers,
-		account: out.account,
+		Status:     res.StatusCode,
+		Header:     res.Header,
+		Attempt:    &a.record,
+		Tap:        a.request.Client.NewTap(a.request.Operation),
+		Length:     res.ContentLength,
+		Raw:        res,
+		MaxDecoded: a.handler.MaxDecoded,
+		source:     a,
 	}
 	if out.Status < 200 { // 101 would give the client the bare connection
 		return nil, a.unreadable("status " + strconv.Itoa(out.Status))
@@ -62,24 +62,24 @@ func (a *Attempt) handleResponse(res *http.Response) (*Response, error) {
 
 // passThrough forwards the body as it arrives; the idle timeout applies between
 // reads.
-func (a *Attempt) passThrough(out *Response) (*Response, error) {
+func (a *attempt) passThrough(out *Response) (*Response, error) {
 	a.timers.eventReceived()
-	out.arriving = upstreamBody{of: a, res: out.Raw, src: out.Raw.Body}
+	a.arriving = upstreamBody{attempt: a, res: out.Raw, src: out.Raw.Body}
 	if out.Status >= 400 && len(a.credentials()) > 0 {
 		a.hideInError(out)
 	}
-	out.Body = &out.arriving
+	out.Body = &a.arriving
 	return out, nil
 }
 
 // unified handles the response by its status and content type.
-func (a *Attempt) unified(out *Response) (*Response, error) {
+func (a *attempt) unified(out *Response) (*Response, error) {
 	src, err := a.gunzip(out)
 	if err != nil {
 		return nil, err
 	}
-	out.arriving = upstreamBody{of: a, res: out.Raw, src: src}
-	body := &out.arriving
+	a.arriving = upstreamBody{attempt: a, res: out.Raw, src: src}
+	body := &a.arriving
 	kind := mediaType(out.Header.Get("Content-Type"))
 	switch {
 	case out.Status >= 300 && out.Status <= 399:
@@ -107,7 +107,7 @@ func (a *Attempt) unified(out *Response) (*Response, error) {
 
 // gunzip decompresses a response that some providers compress unasked. Other
 // codings are forwarded unchanged, with their header.
-func (a *Attempt) gunzip(out *Response) (io.Reader, error) {
+func (a *attempt) gunzip(out *Response) (io.Reader, error) {
 	coding := out.Header.Get("Content-Encoding")
 	if contentcoding.IsIdentity(coding) {
 		return out.Raw.Body, nil
@@ -131,7 +131,7 @@ func (a *Attempt) gunzip(out *Response) (io.Reader, error) {
 
 // readJSON reads a JSON response to its end, so that a broken one becomes a
 // clean error. One longer than spill streams through.
-func (a *Attempt) readJSON(out *Response, body *upstreamBody) (*Response, error) {
+func (a *attempt) readJSON(out *Response, body *upstreamBody) (*Response, error) {
 	rename := a.renamer(out.Tap)
 	if out.Length > maxBufferedJSON && !a.wire.translates() {
 		a.passLong(out, rename, body)
@@ -172,7 +172,7 @@ func (a *Attempt) readJSON(out *Response, body *upstreamBody) (*Response, error)
 }
 
 // passLong streams a JSON response through.
-func (a *Attempt) passLong(out *Response, rename *modelRenamer, body io.Reader) {
+func (a *attempt) passLong(out *Response, rename *modelRenamer, body io.Reader) {
 	out.Body = body
 	if rename != nil {
 		out.edited()
@@ -181,7 +181,7 @@ func (a *Attempt) passLong(out *Response, rename *modelRenamer, body io.Reader) 
 }
 
 // read reads a JSON response, or the first spill bytes of a longer one.
-func (a *Attempt) read(out *Response, body io.Reader) (*bytepool.Buffer, error) {
+func (a *attempt) read(out *Response, body io.Reader) (*bytepool.Buffer, error) {
 	if a.wire.translates() {
 		return a.readTranslated(body, out.Length, a.request.Stream)
 	}
@@ -198,7 +198,7 @@ func (a *Attempt) read(out *Response, body io.Reader) (*bytepool.Buffer, error) 
 // readTranslated reads a JSON response that is decoded, and reserves memory for
 // that. length is the Content-Length, or negative; streamed is true if the
 // client gets a stream.
-func (a *Attempt) readTranslated(body io.Reader, length int64, streamed bool) (*bytepool.Buffer, error) {
+func (a *attempt) readTranslated(body io.Reader, length int64, streamed bool) (*bytepool.Buffer, error) {
 	buf, err := a.handler.Pool.ReadShare(body, length, maxTranslated, a.request.Memory)
 	if err == nil && !isCompleteJSON(buf.Bytes()) {
 		buf.Release()
@@ -225,7 +225,7 @@ func (a *Attempt) readTranslated(body io.Reader, length int64, streamed bool) (*
 }
 
 // frames returns the frames of a stream of the media type kind.
-func (a *Attempt) frames(kind string, src io.Reader) frames {
+func (a *attempt) frames(kind string, src io.Reader) frames {
 	switch kind {
 	case mediaLines:
 		return &lines{r: bufio.NewReader(src), max: a.handler.MaxEvent}
@@ -244,7 +244,7 @@ func (a *Attempt) frames(kind string, src io.Reader) frames {
 
 // stream translates a stream to the client's dialect if that differs, and
 // begins it. It releases src with the response, or on an error.
-func (a *Attempt) stream(out *Response, src *streamMemory) (_ *Response, err error) {
+func (a *attempt) stream(out *Response, src *streamMemory) (_ *Response, err error) {
 	defer func() {
 		if err != nil {
 			src.release()
@@ -264,7 +264,8 @@ func (a *Attempt) stream(out *Response, src *streamMemory) (_ *Response, err err
 	if kind != a.request.Client.ContentType() {
 		return nil, a.wrongStream()
 	}
-	s := &targetStream{attempt: a, res: out, reader: src, tap: out.Tap}
+	s := &a.events
+	*s = targetStream{attempt: a, res: out, reader: src, tap: out.Tap}
 	var events Stream = s
 	if a.wire.usageAsked {
 		events = &usageHider{Stream: events}
@@ -277,7 +278,7 @@ func (a *Attempt) stream(out *Response, src *streamMemory) (_ *Response, err err
 }
 
 // providerError returns a provider's error with its status, marked as such.
-func (a *Attempt) providerError(out *Response, body *upstreamBody) (*Response, error) {
+func (a *attempt) providerError(out *Response, body *upstreamBody) (*Response, error) {
 	raw, err := io.ReadAll(io.LimitReader(body, maxError))
 	if err != nil && len(raw) == 0 {
 		return nil, err
@@ -285,30 +286,30 @@ func (a *Attempt) providerError(out *Response, body *upstreamBody) (*Response, e
 	raw = a.hideCredentials(raw)
 	a.hideInHeaders(out)
 	out.Tap.Body(raw)
-	if a.Target.ErrorStatus != nil {
-		out.Status = a.Target.ErrorStatus(out.Status, raw)
+	if a.record.Target.ErrorStatus != nil {
+		out.Status = a.record.Target.ErrorStatus(out.Status, raw)
 	}
-	if a.wire.dialect != "" && a.Target.OtherDialect(a.wire.dialect) != "" {
-		out.wrongEndpoint = provider.ReadWrongEndpoint(out.Status, raw)
+	if a.wire.dialect != "" && a.record.Target.OtherDialect(a.wire.dialect) != "" {
+		a.wrongEndpoint = provider.ReadWrongEndpoint(out.Status, raw)
 	}
 	a.writeError(out, raw)
 	return out, nil
 }
 
 // writeError sets the client's form of a provider's error in out, which has its status.
-func (a *Attempt) writeError(out *Response, raw []byte) {
-	out.refused = a.readRefused(out.Status, raw)
+func (a *attempt) writeError(out *Response, raw []byte) {
+	a.refusedParams = a.readRefused(out.Status, raw)
 	out.head("application/json")
 	if wait, ok := dialect.RetryDelay(raw); ok && out.Header.Get("Retry-After") == "" {
 		out.Header.Set("Retry-After", strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64))
 	}
-	out.Bytes = a.withSlug(a.request.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, a.Target.ID, out.Status))
+	out.Bytes = a.withSlug(a.request.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, a.record.Target.ID, out.Status))
 }
 
-func (a *Attempt) incomplete() *apierr.Error {
+func (a *attempt) incomplete() *apierr.Error {
 	return a.unreadable("a body that is not whole JSON")
 }
 
-func (a *Attempt) unreadable(what string) *apierr.Error {
-	return apierr.New(apierr.UpstreamFailed, "%s responded with %s", a.Target.Label(), what).WithCode("upstream_unreadable")
+func (a *attempt) unreadable(what string) *apierr.Error {
+	return apierr.New(apierr.UpstreamFailed, "%s responded with %s", a.record.Target.Label(), what).WithCode("upstream_unreadable")
 }

@@ -8,6 +8,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/egress"
+	"modelgate/internal/provider"
 	"modelgate/internal/upstream"
 )
 
@@ -26,10 +27,10 @@ var redirectHeaders = [...]string{
 // send the gateway key to the new host; it sends no credential there. A redirect below the
 // provider's own address is returned, for the client to get as an address of the gateway.
 // It closes res if it returns something else.
-func (a *Attempt) followRedirects(req *http.Request, res *http.Response) (*http.Response, error) {
+func (a *attempt) followRedirects(req *http.Request, res *http.Response) (*http.Response, error) {
 	for hops := 0; IsRedirect(res); hops++ {
 		to, err := ResolveAddress(res, res.Header.Get("Location"))
-		if _, below := a.Target.PathBelow(to); hops == 0 && below {
+		if _, below := a.record.Target.PathBelow(to); hops == 0 && below {
 			return res, nil
 		}
 		res.Body.Close()
@@ -37,9 +38,9 @@ func (a *Attempt) followRedirects(req *http.Request, res *http.Response) (*http.
 		case err != nil || to.Host == "":
 			return nil, a.unreadable("a redirect to an address that is not valid, which is not followed").WithCode(codeRedirect)
 		case req.Method != http.MethodGet:
-			return nil, a.RefuseRedirect(to, "only redirects of GET requests are followed, and this is a "+req.Method+"; if the provider has moved, change its address")
+			return nil, RefuseRedirect(a.record.Target, to, "only redirects of GET requests are followed, and this is a "+req.Method+"; if the provider has moved, change its address")
 		case hops == maxRedirects:
-			return nil, a.RefuseRedirect(to, "it is one of more than 5 redirects in a row")
+			return nil, RefuseRedirect(a.record.Target, to, "it is one of more than 5 redirects in a row")
 		}
 		if res, err = a.followRedirect(req, res.Request.URL, to); err != nil {
 			return nil, err
@@ -50,17 +51,17 @@ func (a *Attempt) followRedirects(req *http.Request, res *http.Response) (*http.
 
 // followRedirect sends req, without credentials, to the address to which one at from
 // redirects.
-func (a *Attempt) followRedirect(req *http.Request, from, to *url.URL) (*http.Response, error) {
+func (a *attempt) followRedirect(req *http.Request, from, to *url.URL) (*http.Response, error) {
 	if from.Scheme == "https" && to.Scheme != "https" {
-		return nil, a.RefuseRedirect(to, "it leads from https to "+to.Scheme)
+		return nil, RefuseRedirect(a.record.Target, to, "it leads from https to "+to.Scheme)
 	}
 	if a.repeatsKey(to.String()) {
-		return nil, a.RefuseRedirect(to, "the address repeats the provider's credential")
+		return nil, RefuseRedirect(a.record.Target, to, "the address repeats the provider's credential")
 	}
-	own := strings.EqualFold(to.Host, a.Target.Base.Host) && to.Scheme == a.Target.Base.Scheme
+	own := strings.EqualFold(to.Host, a.record.Target.Base.Host) && to.Scheme == a.record.Target.Base.Scheme
 	if !own {
-		if err := a.request.Checking.Egress.Check(egress.Request{Managed: a.Target.Slug != "", Host: to}); err != nil {
-			return nil, a.RefuseRedirect(to, apierr.From(err).Message)
+		if err := a.request.Checking.Egress.Check(egress.Request{Managed: a.record.Target.Slug != "", Host: to}); err != nil {
+			return nil, RefuseRedirect(a.record.Target, to, apierr.From(err).Message)
 		}
 	}
 	a.trail.decide(a.handler.Path, "the provider redirects to %s, where the gateway follows without credentials", originOf(to))
@@ -71,7 +72,7 @@ func (a *Attempt) followRedirect(req *http.Request, from, to *url.URL) (*http.Re
 		}
 	}
 	a.timers.dog.Restart()
-	res, err := a.handler.Client.Do(next, a.Target.Guarded || !own)
+	res, err := a.handler.Client.Do(next, a.record.Target.Guarded || !own)
 	if err != nil {
 		return nil, a.redirectFailure(next, err)
 	}
@@ -80,23 +81,23 @@ func (a *Attempt) followRedirect(req *http.Request, from, to *url.URL) (*http.Re
 }
 
 // redirectFailure returns the error for a redirect to a host that could not be called.
-func (a *Attempt) redirectFailure(next *http.Request, err error) error {
+func (a *attempt) redirectFailure(next *http.Request, err error) error {
 	f := upstream.Classify(next, err)
 	if f.Kind == upstream.Canceled || f.Timeout() {
 		return a.failure(next, err)
 	}
 	if refused, ok := errors.AsType[*upstream.RefusedError](f); ok {
-		return a.RefuseRedirect(next.URL, refused.Reason())
+		return RefuseRedirect(a.record.Target, next.URL, refused.Reason())
 	}
-	return a.RefuseRedirect(next.URL, f.Reason()).WithCause(f)
+	return RefuseRedirect(a.record.Target, next.URL, f.Reason()).WithCause(f)
 }
 
 // codeRedirect is the code of the error for a redirect that is not followed.
 const codeRedirect = "redirect_refused"
 
-// RefuseRedirect returns the error for a redirect of the provider that cannot be followed.
-func (a *Attempt) RefuseRedirect(to *url.URL, why string) *apierr.Error {
-	return apierr.New(apierr.UpstreamFailed, "%s redirected to %.300s, which is not followed, so that no credential goes there: %s", a.Target.ID, originOf(to), why).WithCode(codeRedirect)
+// RefuseRedirect returns the error for a redirect of a provider that cannot be followed.
+func RefuseRedirect(from *provider.Target, to *url.URL, why string) *apierr.Error {
+	return apierr.New(apierr.UpstreamFailed, "%s redirected to %.300s, which is not followed, so that no credential goes there: %s", from.ID, originOf(to), why).WithCode(codeRedirect)
 }
 
 // IsRedirect reports whether clients may follow the Location of a response.
@@ -119,7 +120,7 @@ func ResolveAddress(res *http.Response, text string) (*url.URL, error) {
 
 // refuseUnifiedRedirect returns the error for a redirect of a unified request. A client that
 // followed it would send its gateway key along.
-func (a *Attempt) refuseUnifiedRedirect(res *http.Response) error {
+func (a *attempt) refuseUnifiedRedirect(res *http.Response) error {
 	where := ""
 	if to, err := ResolveAddress(res, res.Header.Get("Location")); err == nil && IsRedirect(res) {
 		where = " to " + originOf(to)

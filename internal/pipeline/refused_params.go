@@ -27,7 +27,7 @@ type refusedParam struct {
 
 // readRefused returns the paths of the optional parameters in the sent body that
 // an error refuses.
-func (a *Attempt) readRefused(status int, raw []byte) (paths []string) {
+func (a *attempt) readRefused(status int, raw []byte) (paths []string) {
 	refused := provider.ReadRefused(a.wire.dialect, status, raw)
 	sent, ok := a.call.Body.Source.(*bytepool.Buffer)
 	if len(refused) == 0 || !ok {
@@ -47,39 +47,39 @@ func (a *Attempt) readRefused(status int, raw []byte) (paths []string) {
 
 // repeatRequest repeats a request without the optional parameters that the target
 // refused, and remembers them if that succeeds: later requests for the model do
-// not send them. With on_unsupported refuse the result is the first response.
-func (h *TargetHandler) repeatRequest(ctx context.Context, r *Request, t *Trail, res *Response) (*Response, error) {
+// not send them. With on_unsupported refuse the result is the first attempt.
+func (h *TargetHandler) repeatRequest(ctx context.Context, a *attempt, res *Response) (*Response, error) {
+	r, t := a.request, a.trail
 	for range maxRepetitions {
-		a := res.Attempt
-		if len(res.refused) == 0 || h.OnUnsupported == config.Refuse || r.pastDeadline(0) {
+		if len(a.refusedParams) == 0 || h.OnUnsupported == config.Refuse || r.pastDeadline(0) {
 			break
 		}
 		b, err := h.newAttempt(r, t)
 		if err != nil {
 			break
 		}
-		b.refused, b.without, t.Outcome = a.refused, slices.Concat(a.without, res.refused), b
-		t.decide(h.Path, "%s refused %s for the model %s, repeating the request without", a.Target.Label(), strings.Join(res.refused, " and "), a.Model)
+		b.refusedDialect, b.without, t.Outcome = a.refusedDialect, slices.Concat(a.without, a.refusedParams), &b.record
+		t.decide(h.Path, "%s refused %s for the model %s, repeating the request without", a.record.Target.Label(), strings.Join(a.refusedParams, " and "), a.record.Model)
 		next, err := b.run(ctx)
 		switch {
 		case err != nil && (apierr.From(err).Status() >= 500 || ctx.Err() != nil):
 			res.Close()
 			return nil, err
 		case err != nil:
-			t.Outcome = a
+			t.Outcome = &a.record
 			return res, nil
 		case next.Status < 300:
 			h.rememberRefused(b)
 		}
 		res.Close()
-		res = next
+		a, res = b, next
 	}
 	return res, nil
 }
 
 // rememberRefused remembers the parameters without which an attempt succeeded,
 // unless the name of the model is long: clients choose it.
-func (h *TargetHandler) rememberRefused(a *Attempt) {
+func (h *TargetHandler) rememberRefused(a *attempt) {
 	e := a.endpoint(a.wire.dialect)
 	if len(e.model) > maxModelName {
 		return
@@ -92,7 +92,7 @@ func (h *TargetHandler) rememberRefused(a *Attempt) {
 
 // withoutRefused appends the edits that remove the optional parameters which the
 // model is known to refuse, or has refused.
-func (a *Attempt) withoutRefused(doc *jsonedit.Doc, list []jsonedit.Edit, rule *modeldata.Model) []jsonedit.Edit {
+func (a *attempt) withoutRefused(doc *jsonedit.Doc, list []jsonedit.Edit, rule *modeldata.Model) []jsonedit.Edit {
 	if !rule.NoEffort && len(a.without) == 0 && a.handler.refusedParams.isEmpty() {
 		return list
 	}
@@ -109,7 +109,7 @@ func (a *Attempt) withoutRefused(doc *jsonedit.Doc, list []jsonedit.Edit, rule *
 
 // noteRefused announces that the parameter at a path of the sent body is left out,
 // by the client's name.
-func (a *Attempt) noteRefused(path string) {
+func (a *attempt) noteRefused(path string) {
 	name := path
 	if c, ok := a.wire.translator.(*conversation); ok {
 		field := llm.FieldEffort
@@ -118,8 +118,8 @@ func (a *Attempt) noteRefused(path string) {
 		}
 		name = c.decoded.NameOf(field)
 	}
-	a.Params = slices.DeleteFunc(a.Params, func(c dialect.ParamChange) bool { return c.Name == name })
-	a.Params = append(a.Params, dialect.ParamChange{Name: name, Outcome: dialect.Dropped})
+	a.record.Params = slices.DeleteFunc(a.record.Params, func(c dialect.ParamChange) bool { return c.Name == name })
+	a.record.Params = append(a.record.Params, dialect.ParamChange{Name: name, Outcome: dialect.Dropped})
 }
 
 // withoutMember returns the edit that removes the member at path, which is in the

@@ -8,6 +8,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -302,4 +303,29 @@ func (r *Request) owner() access.Identity {
 		return access.Identity{}
 	}
 	return *r.Identity
+}
+
+// maxModelName is the size in bytes up to which responses repeat the requested
+// name, and up to which it is remembered. A longer one could multiply a stream.
+const maxModelName = 500
+
+// responseModel returns the requested name if the response must give it to its
+// model, and an empty string for the provider's own. of is what a config says of it.
+func (r *Request) responseModel(of api.ResponseModel) string {
+	if len(r.Received.RequestedModel) > maxModelName || r.Client == nil {
+		return ""
+	}
+	var key api.ResponseModel
+	if r.Identity != nil {
+		key = r.Identity.ResponseModel
+	}
+	if cmp.Or(of, key, r.Client.ModelField().Default) != api.ModelRequested {
+		return ""
+	}
+	return r.Received.RequestedModel
+}
+
+// namesRequestedModel reports whether the response gives its model the requested name.
+func (r *Request) namesRequestedModel(of api.ResponseModel) bool {
+	return r.Operation != api.Proxy && r.responseModel(of) != ""
 }

@@ -36,7 +36,7 @@ func BenchmarkReserve(b *testing.B) {
 	b.SetBytes(int64(body.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		a := &Attempt{Target: target, Model: "gpt-4o", request: r, trail: new(Trail), handler: engine}
+		a := &attempt{record: Attempt{Target: target, Model: "gpt-4o"}, request: r, trail: new(Trail), handler: engine}
 		a.startTimers(context.Background())
 		acc, err := a.openAccount()
 		if err != nil {

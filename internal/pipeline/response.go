@@ -7,7 +7,6 @@ import (
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/model/llm"
-	"modelgate/internal/provider"
 )
 
 // Response is a usable response. Exactly one of Bytes, Events and Body holds
@@ -36,50 +35,57 @@ type Response struct {
 	// otherwise.
 	Continued *Continuation
 
-	wrongEndpoint provider.WrongEndpoint // what an error says about the endpoint
-	refused       []string               // paths of optional parameters of the request that an error refuses
+	// MaxDecoded is the maximum size of a compressed body after decompression.
+	MaxDecoded int64
 
-	watch   attemptTimers
-	account attemptAccount
-	waiting *targetStream // the source of Events that may have begun without one; nil for none
-	// cut is the usage of a stream that a limit ended; nil if none did.
-	cut *llm.Usage
-	// translation is the source of Events if the client's dialect is not the
-	// target's; nil otherwise.
-	translation *translation
-	arriving    upstreamBody     // the source of Body, Bytes or Events
-	held        *bytepool.Buffer // the buffer of Bytes or of the beginning of Body; may be nil
-	after       []func()         // called last by Close
-
-	shared *sharedReader // of a response that several clients read; nil otherwise
-	free   bool          // another request paid for the response
+	source source           // nil for a response that the gateway made
+	held   *bytepool.Buffer // the buffer of Bytes or of the beginning of Body; may be nil
+	after  []func()         // called last by Close
 }
 
-// MaxDecoded returns the maximum size of a compressed body after decompression.
-func (r *Response) MaxDecoded() int64 {
-	if r.shared != nil {
-		return r.shared.s.decoded
-	}
-	if r.arriving.of == nil {
-		return 0
-	}
-	return r.arriving.of.handler.MaxDecoded
+// source is what a response comes from: an attempt, or a response that was stored or
+// is shared.
+type source interface {
+	// Release ends the attempt. Further calls do nothing.
+	Release()
+	// Pause stops the idle timeout while the client reads slowly; Resume continues it.
+	Pause()
+	Resume()
+	// Cut is that of [Response], and Usage too.
+	Cut() bool
+	Usage() llm.Usage
 }
 
 // Pause stops the idle timeout while the client reads Body slowly; Resume
 // continues it.
-func (r *Response) Pause() { r.watch.dog.Pause() }
+func (r *Response) Pause() {
+	if r.source != nil {
+		r.source.Pause()
+	}
+}
 
 // Resume ends a pause.
-func (r *Response) Resume() { r.watch.dog.Resume() }
+func (r *Response) Resume() {
+	if r.source != nil {
+		r.source.Resume()
+	}
+}
 
 // Cut reports whether a limit of the gateway ended the stream, in the way in which
 // a response ends at its limit of output tokens.
-func (r *Response) Cut() bool {
-	if r.shared != nil {
-		return r.shared.sourceCut()
+func (r *Response) Cut() bool { return r.source != nil && r.source.Cut() }
+
+// Usage returns the usage of the response, which has ended: as reported by the
+// provider, or an estimate if it reported none or the response broke off. The zero
+// value means unknown.
+func (r *Response) Usage() llm.Usage {
+	if r.source != nil {
+		return r.source.Usage()
 	}
-	return r.cut != nil
+	if u := r.Tap.Info().Usage; u.Known {
+		return u
+	}
+	return llm.Usage{}
 }
 
 // HasEvent reports whether a stream has its first event. Until then its tap is in
@@ -106,13 +112,7 @@ func (r *Response) hold(buf *bytepool.Buffer) {
 
 // release ends the attempt of the response. Further calls do nothing.
 func (r *Response) release() {
-	if r.Raw != nil {
-		if s := r.waiting; s != nil && s.pending != nil {
-			r.Raw.Body.Close() // ends the read, which uses the tap
-			s.awaitPending()
-		}
-		r.account.end(r)
-		r.Raw.Body.Close()
-		r.watch.stop()
+	if r.source != nil {
+		r.source.Release()
 	}
 }

@@ -3,11 +3,9 @@ package pipeline
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/base64"
 	"io"
 
-	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/eventstream"
@@ -15,40 +13,17 @@ import (
 	"modelgate/internal/format/sse"
 )
 
-// maxModelName is the size in bytes up to which responses repeat the requested
-// name, and up to which it is remembered. A longer one could multiply a stream.
-const maxModelName = 500
-
 // modelPrefix is the part of a response that streams through in which its model
 // is replaced, in bytes.
 const modelPrefix = 64 << 10
 
 // responseModel returns the requested name if the response must give it to its
 // model, and an empty string for the provider's own.
-func (a *Attempt) responseModel() string {
-	r := a.request
-	if len(r.Received.RequestedModel) > maxModelName {
-		return ""
-	}
-	var key api.ResponseModel
-	if r.Identity != nil {
-		key = r.Identity.ResponseModel
-	}
-	if cmp.Or(a.handler.ResponseModel, key, r.Client.ModelField().Default) != api.ModelRequested {
-		return ""
-	}
-	return r.Received.RequestedModel
-}
-
-// NamesRequestedModel reports whether the response gives its model the requested
-// name instead of the provider's.
-func (a *Attempt) NamesRequestedModel() bool {
-	return a.request.Operation != api.Proxy && a.responseModel() != ""
-}
+func (a *attempt) responseModel() string { return a.request.responseModel(a.handler.ResponseModel) }
 
 // renamer returns what replaces the model's name in a response that passes, or
 // nil if the name stays.
-func (a *Attempt) renamer(tap dialect.Tap) *modelRenamer {
+func (a *attempt) renamer(tap dialect.Tap) *modelRenamer {
 	name, field := a.responseModel(), a.request.Client.ModelField()
 	if name == "" || field.Body == nil {
 		return nil
@@ -71,7 +46,7 @@ type modelRenamer struct {
 }
 
 // response replaces the name in a complete response, unless it is the same.
-func (m *modelRenamer) response(a *Attempt, out *Response) error {
+func (m *modelRenamer) response(a *attempt, out *Response) error {
 	if m == nil || m.tap.Info().Model == m.name {
 		return nil
 	}

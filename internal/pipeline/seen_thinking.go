@@ -25,16 +25,16 @@ var thinkingMembers = [...]string{"reasoning_content", "reasoning"}
 
 // learnsThinking reports whether the thinking of earlier turns is sent to the target
 // in the way in which it sends its own.
-func (a *Attempt) learnsThinking() bool {
-	p := a.Target.Profile.Chat
+func (a *attempt) learnsThinking() bool {
+	p := a.record.Target.Profile.Chat
 	return a.wire.dialect == api.DialectChat && p != nil && p.History == dialect.ThinkingAsSeen
 }
 
 // memberForThinking returns the member for the thinking of earlier turns, and
 // whether every turn has it: by the option reasoning of the target, otherwise the
 // one in which the model was seen to send its own, empty if in none.
-func (a *Attempt) memberForThinking() (name string, all bool) {
-	option := a.Target.Option("reasoning")
+func (a *attempt) memberForThinking() (name string, all bool) {
+	option := a.record.Target.Option("reasoning")
 	if option == "drop" {
 		return "", false
 	}
@@ -54,8 +54,8 @@ func (a *Attempt) memberForThinking() (name string, all bool) {
 
 // learnThinking remembers the member in which a response, or a frame of one, has
 // thinking, unless the name of the model is long: clients choose it.
-func (a *Attempt) learnThinking(body []byte) {
-	if len(a.Model) > maxModelName {
+func (a *attempt) learnThinking(body []byte) {
+	if len(a.record.Model) > maxModelName {
 		return
 	}
 	v, err := jsonedit.ParseValue(body)

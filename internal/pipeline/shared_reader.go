@@ -22,10 +22,11 @@ type sharedReader struct {
 	// finish ends the part of the request that makes the call, and waits for the
 	// call. It is nil for other readers.
 	finish func()
+	free   bool // another request pays for the call
 
 	next int   // number of the next chunk; guarded by s.mu, as are the fields below
 	at   int64 // bytes read
-	cut  bool
+	slow bool  // it was cut off
 }
 
 // open adds a reader. It returns nil if the beginning of the response is not
@@ -56,8 +57,14 @@ func (r *sharedReader) close() {
 	r.s.wake()
 }
 
-// usage returns the usage of the call, once it has ended.
-func (r *sharedReader) usage() llm.Usage {
+// Release implements [source].
+func (*sharedReader) Release() {}
+
+// Usage implements [source]: it returns the usage of the call, once it has ended.
+func (r *sharedReader) Usage() llm.Usage {
+	if r.free {
+		return llm.Usage{Known: true}
+	}
 	r.finish()
 	if r.s.form == respcache.Raw { // the client's side reads the tap
 		return r.s.source.Usage()
@@ -67,9 +74,9 @@ func (r *sharedReader) usage() llm.Usage {
 	return r.s.info.Usage
 }
 
-// sourceCut reports whether a limit of the request that made the call ended the
-// response.
-func (r *sharedReader) sourceCut() bool {
+// Cut implements [source]: it reports whether a limit of the request that made the
+// call ended the response.
+func (r *sharedReader) Cut() bool {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	return r.s.cut
@@ -83,7 +90,7 @@ func (r *sharedReader) chunk() (chunk, error) {
 	defer s.mu.Unlock()
 	for {
 		switch {
-		case r.cut:
+		case r.slow:
 			return chunk{}, apierr.New(apierr.Unavailable, "the client reads too slowly for a response that it shares with others; send the request again").WithCode("slow_client")
 		case r.next-s.first < len(s.chunks):
 			c := s.chunks[r.next-s.first]
@@ -137,10 +144,10 @@ func (*sharedReader) Begun() bool { return true }
 // Comments implements [Stream].
 func (r *sharedReader) Comments() []byte { return r.s.held }
 
-// Pause implements [Stream]. A slow client holds up others; see [sharedResponse].
+// Pause implements [Stream] and [source]. A slow client holds up others; see [sharedResponse].
 func (*sharedReader) Pause() {}
 
-// Resume implements [Stream].
+// Resume implements [Stream] and [source].
 func (*sharedReader) Resume() {}
 
 // Fail implements [Stream].
@@ -173,7 +180,7 @@ func (t sharedTap) Info() *dialect.ResponseInfo { return &t.r.seen }
 // streams through.
 func (r *sharedReader) response(a *Attempt, h http.Header, tap dialect.Tap) *Response {
 	s := r.s
-	out := &Response{Status: s.head.Status, Header: h, Attempt: a, Tap: sharedTap{r}, Length: -1, shared: r}
+	out := &Response{Status: s.head.Status, Header: h, Attempt: a, Tap: sharedTap{r}, Length: -1, MaxDecoded: s.decoded, source: r}
 	switch s.form {
 	case respcache.Complete:
 		out.Bytes, out.Length = s.body, s.head.Length

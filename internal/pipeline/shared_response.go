@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/sse"
+	"modelgate/internal/model/llm"
 )
 
 // chunkSize is the size in bytes of reads of a body that is shared, and step the
@@ -37,7 +38,7 @@ type sharedResponse struct {
 	body    []byte               // of a complete response
 	held    []byte               // comments before the first event
 	limit   int                  // in bytes of what is stored
-	decoded int64                // see Response.MaxDecoded
+	decoded int64                // Response.MaxDecoded
 	model   string               // that was sent to the provider
 	params  []dialect.ParamChange
 	onDrop  func() // called when the response is too long to be shared with further clients
@@ -76,7 +77,7 @@ type progress struct{ begun, finished, terminated, failed bool }
 // newSharedResponse returns res to be shared. The caller must call run for a
 // response with events or a body.
 func newSharedResponse(res *Response, limit int, pool *bytepool.Pool, share *bytepool.Share) *sharedResponse {
-	s := &sharedResponse{source: res, head: Response{Status: res.Status, Length: res.Length}, decoded: res.MaxDecoded(), header: res.Header, limit: limit, readers: make(map[*sharedReader]struct{})}
+	s := &sharedResponse{source: res, head: Response{Status: res.Status, Length: res.Length}, decoded: res.MaxDecoded, header: res.Header, limit: limit, readers: make(map[*sharedReader]struct{})}
 	if res.Attempt != nil {
 		s.model, s.params = res.Attempt.Model, slices.Clone(res.Attempt.Params)
 	}
@@ -158,7 +159,7 @@ func (s *sharedResponse) awaitRoom(ctx context.Context) {
 	holdUp := len(slow) > 0 && len(slow) < len(s.readers)
 	if len(s.readers) == 0 || holdUp && s.heldUp >= maxHoldUp {
 		for _, r := range slow {
-			r.cut = true
+			r.slow = true
 			delete(s.readers, r)
 		}
 		s.trim()
@@ -351,3 +352,21 @@ type storedTap struct{ info *dialect.ResponseInfo }
 func (storedTap) Body([]byte)                   {}
 func (storedTap) Event(sse.Event)               {}
 func (t storedTap) Info() *dialect.ResponseInfo { return t.info }
+
+// storedResponse is the source of a response that another request paid for.
+type storedResponse struct{}
+
+// Release implements [source].
+func (storedResponse) Release() {}
+
+// Pause implements [source].
+func (storedResponse) Pause() {}
+
+// Resume implements [source].
+func (storedResponse) Resume() {}
+
+// Cut implements [source].
+func (storedResponse) Cut() bool { return false }
+
+// Usage implements [source].
+func (storedResponse) Usage() llm.Usage { return llm.Usage{Known: true} }

@@ -20,7 +20,7 @@ const maxParallel = 8
 // split returns an attempt for each piece of a request that the target needs
 // split, and nil if one request is enough. The config has been applied to
 // pieces, which are in the chat dialect.
-func (a *Attempt) split() ([]*Attempt, error) {
+func (a *attempt) split() ([]*attempt, error) {
 	o, ok := a.wire.translator.(*operation)
 	if !ok || o.provider == nil || o.provider.Split == nil {
 		return nil, nil
@@ -46,13 +46,13 @@ func (a *Attempt) split() ([]*Attempt, error) {
 	}
 	bare := *a.handler
 	bare.params = configParams{}
-	pieces := make([]*Attempt, len(bodies))
+	pieces := make([]*attempt, len(bodies))
 	for i, body := range bodies {
 		r := *a.request
 		if r.Received.Doc, r.Edits = new(jsonedit.Doc), nil; r.Received.Doc.Scan(body) != nil {
-			return nil, fmt.Errorf("a piece of a request for %s is not a JSON object", a.Target.Label())
+			return nil, fmt.Errorf("a piece of a request for %s is not a JSON object", a.record.Target.Label())
 		}
-		piece := &Attempt{Target: a.Target, Model: a.Model, handler: &bare, request: &r, trail: a.trail.child(), wire: a.wire, parent: a.parent}
+		piece := &attempt{record: Attempt{Target: a.record.Target, Model: a.record.Model}, handler: &bare, request: &r, trail: a.trail.child(), wire: a.wire, parent: a.parent}
 		piece.wire.translator = &operation{provider: o.provider, target: o.target}
 		pieces[i] = piece
 	}
@@ -65,17 +65,17 @@ const maxPieces = 64 << 20
 
 // checkPieces returns an error if an embeddings request has more inputs than
 // attempts left, or if its pieces are too large.
-func (a *Attempt) checkPieces(body []byte) error {
+func (a *attempt) checkPieces(body []byte) error {
 	n, size := dialect.CountInputs(body)
 	limit := a.handler.AttemptLimit()
 	if left := limit - int(a.trail.bill().used.Load()); n > left {
 		return apierr.New(apierr.Invalid,
-			"%s accepts one input per request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.Target.Label(), n, limit, max(left, 0)).
+			"%s accepts one input per request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.record.Target.Label(), n, limit, max(left, 0)).
 			WithParam("input").WithCode(codeAttempts)
 	}
 	if total := len(body) + (n-1)*(len(body)-size); total > maxPieces {
 		return apierr.New(apierr.TooLarge,
-			"%s accepts one input per request; %d requests with the other parameters take %d bytes, and at most %d are allowed: send fewer inputs or shorter parameters", a.Target.Label(), n, total, maxPieces).
+			"%s accepts one input per request; %d requests with the other parameters take %d bytes, and at most %d are allowed: send fewer inputs or shorter parameters", a.record.Target.Label(), n, total, maxPieces).
 			WithParam("input")
 	}
 	return nil
@@ -83,7 +83,7 @@ func (a *Attempt) checkPieces(body []byte) error {
 
 // sendSplit sends the pieces of a request, a few at a time, and merges their
 // responses. The first failure cancels the others and is the response.
-func (a *Attempt) sendSplit(ctx context.Context, pieces []*Attempt) (*Response, error) {
+func (a *attempt) sendSplit(ctx context.Context, pieces []*attempt) (*Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b := &splitRun{pieces: pieces, responses: make([]*Response, len(pieces)), cancel: cancel}
@@ -106,8 +106,8 @@ func (a *Attempt) sendSplit(ctx context.Context, pieces []*Attempt) (*Response, 
 }
 
 // adopt copies the parameter changes of a piece, which are the same for all.
-func (a *Attempt) adopt(piece *Attempt) {
-	a.Params = piece.Params
+func (a *attempt) adopt(piece *attempt) {
+	a.record.Params = piece.record.Params
 	for _, n := range piece.trail.Notes {
 		a.trail.Note(n)
 	}
@@ -115,7 +115,7 @@ func (a *Attempt) adopt(piece *Attempt) {
 
 // splitRun sends the pieces of a request.
 type splitRun struct {
-	pieces    []*Attempt
+	pieces    []*attempt
 	responses []*Response // each is set by the goroutine that sends its piece
 	cancel    context.CancelFunc
 	taken     atomic.Int64
@@ -145,7 +145,7 @@ func (b *splitRun) work(ctx context.Context) {
 
 // send sends one piece. A panic becomes its error, since no caller in this
 // goroutine recovers it.
-func (b *splitRun) send(ctx context.Context, piece *Attempt) (res *Response, err error) {
+func (b *splitRun) send(ctx context.Context, piece *attempt) (res *Response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic of type %T: %s", v, debug.Stack())
@@ -169,7 +169,7 @@ func (b *splitRun) fail(res *Response, err error) {
 }
 
 // merge returns one response for the responses to the pieces.
-func (a *Attempt) merge(responses []*Response) (*Response, error) {
+func (a *attempt) merge(responses []*Response) (*Response, error) {
 	bodies := make([][]byte, len(responses))
 	for i, res := range responses {
 		bodies[i] = res.Bytes
@@ -183,7 +183,7 @@ func (a *Attempt) merge(responses []*Response) (*Response, error) {
 		return nil, err
 	}
 	first := responses[0]
-	out := &Response{Status: first.Status, Header: first.Header, Attempt: a, Tap: a.request.Client.NewTap(a.request.Operation)}
+	out := &Response{Status: first.Status, Header: first.Header, Attempt: &a.record, Tap: a.request.Client.NewTap(a.request.Operation)}
 	out.setTapped(encoded)
 	return out, nil
 }

@@ -75,7 +75,6 @@ func (c *streamContinuation) Next() (sse.Event, error) {
 	}
 	e, err := c.pull()
 	if c.now.Cut() {
-		c.res.cut = c.now.cut
 		return e, err
 	}
 	seen := c.now.Tap.Info()
@@ -166,9 +165,8 @@ func (c *streamContinuation) open(b *branch) (next *Response, child *Trail, err 
 // take reads the stream of next from now on. Closing the response closes both.
 func (c *streamContinuation) take(next *Response, child *Trail) {
 	c.Stream, c.joined, c.queue, c.now = next.Events, next.Joined, nil, next
-	c.res.translation, c.res.shared = next.translation, next.shared
 	c.res.after = append(c.res.after, next.Close)
-	c.res.Tap, c.res.Attempt = next.Tap, next.Attempt
+	c.res.source, c.res.Tap, c.res.Attempt = next.source, next.Tap, next.Attempt
 	if before := c.trail.Outcome; before != nil && child.Outcome != nil { // the response has the changes of both
 		child.Outcome.Params = slices.Concat(before.Params, child.Outcome.Params)
 	}

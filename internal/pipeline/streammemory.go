@@ -30,7 +30,7 @@ type streamMemory struct {
 }
 
 // streamMemory returns the memory of the stream src, without its frames.
-func (a *Attempt) streamMemory(src io.Reader) *streamMemory {
+func (a *attempt) streamMemory(src io.Reader) *streamMemory {
 	return &streamMemory{src: src, pool: a.handler.Pool, share: a.request.Memory, translated: a.wire.translatesConversation()}
 }
 

@@ -19,32 +19,31 @@ const extension = 256
 // when nothing is left; see docs/limits.md.
 type streamMeter struct {
 	Stream
-	res    *Response
-	memory *streamMemory        // counts what cutter keeps; nil for a translated stream
-	cutter dialect.StreamCutter // nil for a translated stream
-	ahead  []sse.Event          // arrived before the stream began and was ended
-	ended  bool                 // the client has the end
+	attempt *attempt
+	memory  *streamMemory        // counts what cutter keeps; nil for a translated stream
+	cutter  dialect.StreamCutter // nil for a translated stream
+	ahead   []sse.Event          // arrived before the stream began and was ended
+	ended   bool                 // the client has the end
 }
 
 // endsEarly reports whether the gateway can end the response to the attempt before
 // the provider does: streams of conversations that do not run on without their client.
-func (a *Attempt) endsEarly() bool {
+func (a *attempt) endsEarly() bool {
 	r := a.request
 	return r.Stream && r.Operation == r.Dialect.ConversationOperation() && a.jobber() == nil && !a.runsOn()
 }
 
 // newMeter returns a meter for the stream, nil if no limit may have to end it.
-func (r *Response) newMeter(memory *streamMemory) *streamMeter {
-	if !r.account.stops {
+func (a *attempt) newMeter(memory *streamMemory) *streamMeter {
+	if !a.account.stops {
 		return nil
 	}
-	m := &streamMeter{res: r, memory: memory}
-	if t := r.translation; t != nil {
-		t.metered = true
+	m := &streamMeter{attempt: a, memory: memory}
+	if a.translation != nil {
+		a.translation.metered = true
 		return m
 	}
-	req := r.Attempt.request
-	m.cutter = req.Client.NewCutter(req.Received.Doc)
+	m.cutter = a.request.Client.NewCutter(a.request.Received.Doc)
 	return m
 }
 
@@ -55,7 +54,7 @@ func (m *streamMeter) Next() (sse.Event, error) {
 		m.ahead = m.ahead[1:]
 		return e, nil
 	}
-	if m.res.Cut() {
+	if m.attempt.Cut() {
 		return m.end()
 	}
 	e, err := m.Stream.Next()
@@ -67,7 +66,7 @@ func (m *streamMeter) Next() (sse.Event, error) {
 
 // More implements [Stream].
 func (m *streamMeter) More() bool {
-	if m.res.Cut() {
+	if m.attempt.Cut() {
 		return len(m.ahead) > 0 || !m.ended
 	}
 	return m.Stream.More()
@@ -80,7 +79,7 @@ func (m *streamMeter) countUnsent(e sse.Event) (cut bool, err error) {
 		return false, nil
 	}
 	err = m.count(e)
-	return m.res.Cut(), err
+	return m.attempt.Cut(), err
 }
 
 // count counts an event that the client gets. If the limits have nothing left, it
@@ -91,15 +90,15 @@ func (m *streamMeter) count(e sse.Event) error {
 			return err
 		}
 	}
-	if seen := m.res.Tap.Info(); seen.Finished || seen.Terminated || seen.Failed != "" {
+	if seen := m.attempt.response.Tap.Info(); seen.Finished || seen.Terminated || seen.Failed != "" {
 		return nil
 	}
-	u := m.res.usageSoFar()
-	if acc := &m.res.account; !acc.open || acc.covers(acc.use(u)) {
+	u := m.attempt.usageSoFar()
+	if acc := &m.attempt.account; !acc.open || acc.covers(acc.use(u)) {
 		return nil
 	}
-	m.res.cut = &u
-	m.res.release()
+	m.attempt.cut = &u
+	m.attempt.Release()
 	return nil
 }
 
@@ -110,10 +109,10 @@ func (m *streamMeter) end() (sse.Event, error) {
 	}
 	m.ended = true
 	var end []byte
-	if t := m.res.translation; t != nil {
-		end = t.cut(nil, *m.res.cut)
+	if t := m.attempt.translation; t != nil {
+		end = t.cut(nil, *m.attempt.cut)
 	} else {
-		end = m.cutter.Cut(nil, *m.res.cut)
+		end = m.cutter.Cut(nil, *m.attempt.cut)
 	}
 	return sse.Event{Raw: end, Data: end}, nil
 }

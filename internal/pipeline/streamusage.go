@@ -20,9 +20,9 @@ var includeUsage, _ = jsonedit.ParsePath("include_usage")
 // body after all edits except list. It returns false if the request has it, if
 // the provider reports usage unasked, or if the provider or the config drops
 // the field.
-func (a *Attempt) usageRequest(doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedit.Edit, bool) {
+func (a *attempt) usageRequest(doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedit.Edit, bool) {
 	chat := a.wire.op == api.Chat || a.wire.op == api.Chat.Streamed() || a.wire.op == api.Completions
-	if !chat || !a.request.Stream || a.wire.translates() || a.Target.UsageUnasked || a.dropsOptions(list) {
+	if !chat || !a.request.Stream || a.wire.translates() || a.record.Target.UsageUnasked || a.dropsOptions(list) {
 		return jsonedit.Edit{}, false
 	}
 	edit := jsonedit.Edit{Name: optionsField, Value: []byte(`{"include_usage":true}`)}
@@ -44,7 +44,7 @@ func (a *Attempt) usageRequest(doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedi
 }
 
 // dropsOptions reports whether stream_options must not be sent to the provider.
-func (a *Attempt) dropsOptions(list []jsonedit.Edit) bool {
+func (a *attempt) dropsOptions(list []jsonedit.Edit) bool {
 	for _, e := range list {
 		if e.Name == optionsField {
 			return true
@@ -55,8 +55,8 @@ func (a *Attempt) dropsOptions(list []jsonedit.Edit) bool {
 			return true
 		}
 	}
-	return slices.Contains(a.Target.Drop, optionsField) || slices.Contains(a.Target.Rule(a.Model).Drop, optionsField) ||
-		slices.Contains(a.Target.BodyRules[a.wire.op].Drop, optionsField)
+	return slices.Contains(a.record.Target.Drop, optionsField) || slices.Contains(a.record.Target.Rule(a.record.Model).Drop, optionsField) ||
+		slices.Contains(a.record.Target.BodyRules[a.wire.op].Drop, optionsField)
 }
 
 // usageHider removes from a stream what is in it only because the gateway

@@ -126,16 +126,16 @@ func (h *TargetHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Resp
 	if err != nil {
 		return nil, err
 	}
-	t.Outcome = a
+	t.Outcome = &a.record
 	if r.DryRun {
 		return a.dryRun(ctx)
 	}
 	res, err := a.run(ctx)
-	if err == nil && res.wrongEndpoint != provider.NotWrongEndpoint {
-		res, err = h.tryOtherEndpoint(ctx, r, t, res)
+	if err == nil && a.wrongEndpoint != provider.NotWrongEndpoint {
+		a, res, err = h.tryOtherEndpoint(ctx, a, res)
 	}
-	if err == nil && len(res.refused) > 0 {
-		return h.repeatRequest(ctx, r, t, res)
+	if err == nil && len(a.refusedParams) > 0 {
+		return h.repeatRequest(ctx, a, res)
 	}
 	return res, err
 }

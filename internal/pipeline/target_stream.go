@@ -11,7 +11,7 @@ import (
 
 // targetStream is the stream of a target.
 type targetStream struct {
-	attempt *Attempt
+	attempt *attempt
 	res     *Response
 	reader  frames
 	tap     dialect.Tap
@@ -95,11 +95,11 @@ func (s *targetStream) Fail(dst []byte, client dialect.ClientDialect, e *apierr.
 // open begins the stream and sets the events of the response: layers, which read s. memory
 // counts what a meter keeps; nil for a translated stream, which counts it itself.
 func (s *targetStream) open(layers Stream, memory *streamMemory) error {
-	m := s.res.newMeter(memory)
+	m := s.attempt.newMeter(memory)
 	if ok, err := s.begin(m); err != nil || !ok {
 		return err
 	}
-	if s.res.waiting = s; m != nil {
+	if m != nil {
 		m.Stream = layers
 		layers = m
 	}
@@ -164,8 +164,8 @@ func (s *targetStream) begin(m *streamMeter) (bool, error) {
 func (s *targetStream) checkFirst() (bool, error) {
 	a, out := s.attempt, s.res
 	if s.tap.Info().Failed != "" {
-		if out.translation != nil {
-			a.setFault(out, out.translation.fault)
+		if a.translation != nil {
+			a.setFault(out, a.translation.fault)
 		} else {
 			a.setInside(out, string(s.first.Type), s.first.Data)
 		}

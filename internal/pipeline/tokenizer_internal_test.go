@@ -42,7 +42,7 @@ func TestNoTokenIsCountedWithoutALimitOfTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := &Request{Operation: api.Chat, Received: Received{Method: "POST", Body: body, Doc: doc}, Limiting: Limiting{Limits: tt.limits}}
-			a := &Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o", request: r, trail: new(Trail),
+			a := &attempt{record: Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}, request: r, trail: new(Trail),
 				handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}}}
 			a.startTimers(context.Background())
 			defer a.timers.stop()

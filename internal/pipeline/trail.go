@@ -46,9 +46,7 @@ type Trail struct {
 	// Planned holds the requests of a dry run.
 	Planned []DryRunRequest
 
-	// first and firstOf store the first attempt without an allocation: most
-	// requests have only one.
-	first   Attempt
+	// firstOf is the array of Attempts while there is one, as for most requests.
 	firstOf [1]*Attempt
 
 	hasFallback bool // a fallback has more targets
@@ -94,14 +92,6 @@ func (t *Trail) follow(c *Trail) {
 	for _, n := range c.Notes {
 		t.Note(n)
 	}
-}
-
-// newAttempt returns an empty attempt.
-func (t *Trail) newAttempt() *Attempt {
-	if t.first.handler == nil {
-		return &t.first
-	}
-	return new(Attempt)
 }
 
 // add adds an attempt that has ended.
@@ -271,11 +261,11 @@ func (t *Trail) Record(e *reqlog.Entry) {
 	if len(t.Attempts) > 0 {
 		e.Attempts = make([]reqlog.Attempt, len(t.Attempts))
 		for i, a := range t.Attempts {
-			e.Attempts[i] = a.Record
+			e.Attempts[i] = a.Log
 		}
 	}
 	if a := t.Outcome; a != nil {
-		e.Provider, e.Slug, e.OptionIndex, e.Prompt, e.UpstreamModel = a.Record.Provider, a.Record.Slug, a.Record.Target, a.Prompt, a.Model
+		e.Provider, e.Slug, e.OptionIndex, e.Prompt, e.UpstreamModel = a.Log.Provider, a.Log.Slug, a.Log.Target, a.Prompt, a.Model
 	}
 	b := t.bill()
 	e.Decisions = b.promptCache.decide(e.Decisions)

@@ -37,7 +37,7 @@ const smallTranslation = 1 << 20
 
 // reserveTranslation reserves body memory for the translation of the request.
 // The caller releases the buffer. It is nil if nothing is translated.
-func (a *Attempt) reserveTranslation() (*bytepool.Buffer, error) {
+func (a *attempt) reserveTranslation() (*bytepool.Buffer, error) {
 	if a.request.Received.Doc == nil || !a.wire.translates() {
 		return nil, nil
 	}

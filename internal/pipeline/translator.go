@@ -20,11 +20,11 @@ type translator interface {
 	// parameter changes.
 	request(dst, body []byte) ([]byte, []dialect.ParamChange, error)
 	// response sets the client's form of a complete body in out.
-	response(a *Attempt, out *Response, body []byte) error
+	response(a *attempt, out *Response, body []byte) error
 	// stream sets the client's form of a stream in out: as a stream, or
 	// complete for a client that wants that. An operation without streams
 	// returns an error.
-	stream(a *Attempt, out *Response, src *streamMemory) error
+	stream(a *attempt, out *Response, src *streamMemory) error
 }
 
 // conversation translates through the neutral model.
@@ -73,7 +73,7 @@ func original(names dialect.SentNames, p llm.Part) llm.Part {
 	return p
 }
 
-func (c *conversation) response(a *Attempt, out *Response, body []byte) error {
+func (c *conversation) response(a *attempt, out *Response, body []byte) error {
 	r, err := c.provider.DecodeResponse(body, c.sent, c.target)
 	if err != nil || textLength(r) == 0 { // no response, or an empty one
 		if fault := dialect.FindError(body); fault != nil {
@@ -97,7 +97,7 @@ func hasNothing(r *llm.Response) bool {
 
 // complete sets a complete response in out. A client that wants a stream gets
 // it as one.
-func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) error {
+func (c *conversation) complete(a *attempt, out *Response, r *llm.Response) error {
 	tap := new(translationTap)
 	tap.readResponse(r)
 	out.Tap = tap
@@ -117,7 +117,7 @@ func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) erro
 			r.Choices[i].Parts[j] = lost.carry(original(c.names, p))
 		}
 	}
-	a.Params = append(a.Params, lost.changes()...)
+	a.record.Params = append(a.record.Params, lost.changes()...)
 	r.Model = cmp.Or(a.responseModel(), r.Model)
 	markBrokenCalls(r)
 	distinctCalls(r, c.decoded)
@@ -141,7 +141,7 @@ func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) erro
 	return nil
 }
 
-func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) error {
+func (c *conversation) stream(a *attempt, out *Response, src *streamMemory) error {
 	decoder := c.provider.NewDecoder(c.sent, c.target)
 	if !c.streamed {
 		r, err := a.collect(out, src, decoder)
@@ -160,18 +160,19 @@ func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) erro
 	if c.learns {
 		t.learn = a.learnThinking
 	}
-	out.Tap, out.translation, out.Joined = t, t, true
+	out.Tap, a.translation, out.Joined = t, t, true
 	out.asStream(c.client.ContentType())
-	s := &targetStream{attempt: a, res: out, reader: t, tap: t}
+	s := &a.events
+	*s = targetStream{attempt: a, res: out, reader: t, tap: t}
 	return s.open(s, nil)
 }
 
 // responseTarget returns the target for encoding responses.
-func (c *conversation) responseTarget(a *Attempt) dialect.ResponseTarget {
+func (c *conversation) responseTarget(a *attempt) dialect.ResponseTarget {
 	return dialect.ResponseTarget{
 		Request:  c.decoded,
 		Strict:   !a.handler.Lenient,
-		Provider: a.Target.ID,
+		Provider: a.record.Target.ID,
 		ID:       hex.EncodeToString(a.request.ID[:]),
 		Created:  a.request.Time.Unix(),
 	}
@@ -196,7 +197,7 @@ func (c *tokenCount) request(dst, body []byte) ([]byte, []dialect.ParamChange, e
 	return c.provider.EncodeCountRequest(dst, decoded, c.target)
 }
 
-func (c *tokenCount) response(a *Attempt, out *Response, body []byte) error {
+func (c *tokenCount) response(a *attempt, out *Response, body []byte) error {
 	n, err := c.provider.DecodeCountResponse(body)
 	if err != nil {
 		return a.unreadable("a body that contains no number of tokens").WithCause(err)
@@ -205,7 +206,7 @@ func (c *tokenCount) response(a *Attempt, out *Response, body []byte) error {
 	return nil
 }
 
-func (c *tokenCount) stream(a *Attempt, _ *Response, _ *streamMemory) error { return a.wrongStream() }
+func (c *tokenCount) stream(a *attempt, _ *Response, _ *streamMemory) error { return a.wrongStream() }
 
 // operation translates operations other than conversations, such as embeddings:
 // from the client's dialect to the chat dialect, and from that to the
@@ -258,7 +259,7 @@ func (o *operation) withoutExtraFields(dst []byte) (_ []byte, changes []dialect.
 	return doc.Apply(dst, edits...), changes, nil
 }
 
-func (o *operation) response(a *Attempt, out *Response, body []byte) (err error) {
+func (o *operation) response(a *attempt, out *Response, body []byte) (err error) {
 	if o.provider != nil {
 		body, err = o.provider.Response(nil, body, o.asked, o.target)
 	}
@@ -283,10 +284,10 @@ func (o *operation) clientBody(body []byte) ([]byte, error) {
 	return o.client.Response(nil, body)
 }
 
-func (o *operation) stream(a *Attempt, _ *Response, _ *streamMemory) error { return a.wrongStream() }
+func (o *operation) stream(a *attempt, _ *Response, _ *streamMemory) error { return a.wrongStream() }
 
 // wrongStream returns the error for a stream in another format than requested.
-func (a *Attempt) wrongStream() error { return a.unreadable("a stream that is not of the protocol") }
+func (a *attempt) wrongStream() error { return a.unreadable("a stream that is not of the protocol") }
 
 // setTapped sets a translated body in the response, and passes it to the tap.
 func (r *Response) setTapped(body []byte) {

@@ -8,14 +8,14 @@ import (
 	"modelgate/internal/model/catalog"
 )
 
-// units returns what the exchange of r used that is not sold by tokens: images,
+// units returns what the attempt used that is not sold by tokens: images,
 // recorded audio, and text to speak.
-func (r *Response) units() (u catalog.Units) {
-	seen, doc := r.Tap.Info(), r.Attempt.sentDoc()
-	switch r.Attempt.request.Operation {
+func (a *attempt) units() (u catalog.Units) {
+	seen, doc := a.response.Tap.Info(), a.sentDoc()
+	switch a.request.Operation {
 	case api.Images, api.ImageEdits, api.ImageVariations:
 		u.Images, u.Quality, u.Size = seen.Images, textOf(doc, "quality"), textOf(doc, "size")
-		if f, ok := r.Attempt.formFields(); ok {
+		if f, ok := a.formFields(); ok {
 			u.Quality, u.Size = f.Quality, f.Size
 		}
 	case api.AudioTranscriptions, api.AudioTranslations:
@@ -28,7 +28,7 @@ func (r *Response) units() (u catalog.Units) {
 
 // hasUncertainImages reports whether the quality and the size of the images that a form
 // asks for are unknown.
-func (a *Attempt) hasUncertainImages() bool {
+func (a *attempt) hasUncertainImages() bool {
 	if a.request.Received.Doc != nil || a.request.Operation == api.Images {
 		return false
 	}
@@ -37,7 +37,7 @@ func (a *Attempt) hasUncertainImages() bool {
 }
 
 // formFields returns the fields of the request's form, and false if it has none.
-func (a *Attempt) formFields() (FormFields, bool) {
+func (a *attempt) formFields() (FormFields, bool) {
 	up := a.request.Received.Upload
 	if up == nil || up.Fields == nil {
 		return FormFields{}, false
@@ -46,9 +46,9 @@ func (a *Attempt) formFields() (FormFields, bool) {
 }
 
 // pricedModel returns the model whose price counts. A form may name it after its file.
-func (a *Attempt) pricedModel() string {
-	if a.Model != "" {
-		return a.Model
+func (a *attempt) pricedModel() string {
+	if a.record.Model != "" {
+		return a.record.Model
 	}
 	f, _ := a.formFields()
 	return f.Model
@@ -101,12 +101,12 @@ func textOf(doc *jsonedit.Doc, name string) string {
 // unitCost returns the cost of the units that r used and the name of its price. It
 // is false if its model has no price of units.
 func (a *attemptAccount) unitCost(r *Response) (cost catalog.NanoDollars, row string, known bool) {
-	u := r.units()
+	u := a.of.units()
 	p, cost, known := a.price(r.Tap.Info().Model, func(p *catalog.Price) (catalog.NanoDollars, bool) {
 		switch {
 		case p.Units == nil:
 			return 0, false
-		case u.Images > 0 && r.Attempt.hasUncertainImages():
+		case u.Images > 0 && a.of.hasUncertainImages():
 			return p.Units.Dearest()*catalog.NanoDollars(min(u.Images, 1<<10)) + p.Request, true
 		}
 		cost, ok := p.UnitCost(u)

@@ -8,11 +8,11 @@ import (
 // upstreamBody is a body whose errors are converted to failures and whose reads
 // restart the idle timeout.
 type upstreamBody struct {
-	of    *Attempt
-	res   *http.Response
-	src   io.Reader
-	read  int64 // bytes so far
-	ended bool  // after the last byte
+	attempt *attempt
+	res     *http.Response
+	src     io.Reader
+	read    int64 // bytes so far
+	ended   bool  // after the last byte
 }
 
 func (b *upstreamBody) Read(p []byte) (int, error) {
@@ -20,10 +20,10 @@ func (b *upstreamBody) Read(p []byte) (int, error) {
 	b.read += int64(n)
 	b.ended = b.ended || err == io.EOF
 	if n > 0 {
-		b.of.timers.eventReceived()
+		b.attempt.timers.eventReceived()
 	}
 	if err != nil && err != io.EOF {
-		err = b.of.failure(b.res.Request, err)
+		err = b.attempt.failure(b.res.Request, err)
 	}
 	return n, err
 }

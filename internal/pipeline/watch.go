@@ -19,7 +19,7 @@ type attemptTimers struct {
 }
 
 // startTimers starts the timers of the attempt, which ends with ctx.
-func (a *Attempt) startTimers(ctx context.Context) {
+func (a *attempt) startTimers(ctx context.Context) {
 	w := &a.timers
 	if limit := a.responseTimeout(); limit > 0 {
 		w.limit = limit
@@ -34,7 +34,7 @@ func (a *Attempt) startTimers(ctx context.Context) {
 
 // responseTimeout returns how long to wait for a usable response: the target's
 // timeout or the time to AttemptDeadline, whichever is shorter. Zero means no limit.
-func (a *Attempt) responseTimeout() time.Duration {
+func (a *attempt) responseTimeout() time.Duration {
 	if a.request.AttemptDeadline.IsZero() {
 		return a.handler.Timeout
 	}

@@ -48,9 +48,9 @@ func (w *wirePlan) clientName(name string) string {
 }
 
 // planWire chooses the encoding for the target.
-func (a *Attempt) planWire() error {
+func (a *attempt) planWire() error {
 	r, w := a.request, &a.wire
-	w.op, w.target = r.Operation, a.Target.RequestTarget(a.Model)
+	w.op, w.target = r.Operation, a.record.Target.RequestTarget(a.record.Model)
 	switch {
 	case r.Operation == api.Proxy:
 		return nil
@@ -62,16 +62,16 @@ func (a *Attempt) planWire() error {
 	}
 	w.dialect = a.conversationDialect()
 	if w.dialect == "" {
-		return provider.OperationNotSupported(a.Target, r.Operation)
+		return provider.OperationNotSupported(a.record.Target, r.Operation)
 	}
 	if w.dialect != r.Dialect {
 		codec := a.handler.Codecs[w.dialect]
 		if codec == nil {
-			return provider.OperationNotSupported(a.Target, r.Operation)
+			return provider.OperationNotSupported(a.record.Target, r.Operation)
 		}
 		c := &conversation{client: r.Client, provider: codec, target: w.target, dialect: w.dialect, streamed: r.Stream}
 		if w.dialect != api.DialectMessages {
-			c.limit = a.Target.Rule(a.Model).MaxOutput
+			c.limit = a.record.Target.Rule(a.record.Model).MaxOutput
 		}
 		if c.learns = a.learnsThinking(); c.learns {
 			c.target.ThinkingMember, c.target.AllThinking = a.memberForThinking()
@@ -80,7 +80,7 @@ func (a *Attempt) planWire() error {
 	}
 	w.op = w.dialect.ConversationOperation()
 	if r.Stream {
-		if _, ok := a.Target.Path(w.op.Streamed()); ok {
+		if _, ok := a.record.Target.Path(w.op.Streamed()); ok {
 			w.op = w.op.Streamed()
 		}
 	}
@@ -90,17 +90,17 @@ func (a *Attempt) planWire() error {
 // planTokenCount chooses how the tokens of a request are counted: bytes are
 // forwarded if the target counts in the client's dialect, and the gateway
 // estimates otherwise.
-func (a *Attempt) planTokenCount() error {
+func (a *attempt) planTokenCount() error {
 	r, w := a.request, &a.wire
-	w.dialect = a.Target.DialectFor(r.Dialect, a.Model)
+	w.dialect = a.record.Target.DialectFor(r.Dialect, a.record.Model)
 	w.op = w.dialect.CountOperation()
-	_, offered := a.Target.Path(w.op)
-	if offered && w.dialect == r.Dialect && !a.Target.BodyRules[w.op].Translate {
+	_, offered := a.record.Target.Path(w.op)
+	if offered && w.dialect == r.Dialect && !a.record.Target.BodyRules[w.op].Translate {
 		return nil
 	}
 	client, ok := r.Client.(dialect.ClientCounter)
 	if !ok {
-		return provider.OperationNotSupported(a.Target, r.Operation)
+		return provider.OperationNotSupported(a.record.Target, r.Operation)
 	}
 	counts, ok := a.handler.Codecs[w.dialect].(dialect.ProviderCounter)
 	if !ok || !offered {
@@ -114,7 +114,7 @@ func (a *Attempt) planTokenCount() error {
 // planOperation chooses the encoding of an operation other than a conversation:
 // bytes are forwarded unless the client's dialect or the provider has a format
 // of its own.
-func (a *Attempt) planOperation() {
+func (a *attempt) planOperation() {
 	r, w := a.request, &a.wire
 	if r.Received.Doc == nil {
 		return
@@ -127,9 +127,9 @@ func (a *Attempt) planOperation() {
 		}
 		w.op = out.client.Operation
 	}
-	codec := a.handler.Codecs[a.Target.DialectFor(api.DialectChat, a.Model)]
+	codec := a.handler.Codecs[a.record.Target.DialectFor(api.DialectChat, a.record.Model)]
 	if codec == nil {
-		codec = a.handler.Codecs[a.Target.Dialect]
+		codec = a.handler.Codecs[a.record.Target.Dialect]
 	}
 	if o, ok := codec.(dialect.OperationTranslator); ok {
 		if form, ok := o.Translator(w.op, w.target); ok {
@@ -144,9 +144,9 @@ func (a *Attempt) planOperation() {
 // clientTranslator returns the translation from the client's dialect to the
 // chat dialect, or nil if there is none or none is needed: bytes are forwarded
 // if the target has the operation and the model is the one in them.
-func (a *Attempt) clientTranslator() *dialect.ClientTranslator {
+func (a *attempt) clientTranslator() *dialect.ClientTranslator {
 	r, w := a.request, &a.wire
-	if _, ok := a.Target.Path(w.op); ok && a.Model == r.Model && len(r.Edits) == 0 {
+	if _, ok := a.record.Target.Path(w.op); ok && a.record.Model == r.Model && len(r.Edits) == 0 {
 		w.dialect = r.Dialect
 		return nil
 	}
@@ -163,20 +163,20 @@ func (a *Attempt) clientTranslator() *dialect.ClientTranslator {
 
 // encode returns the body for the target and records the parameter changes.
 // body is the client's, after the config's edits.
-func (a *Attempt) encode(body []byte) ([]byte, error) {
+func (a *attempt) encode(body []byte) ([]byte, error) {
 	// About as long as the client's body, so that it need not grow.
 	out := make([]byte, 0, len(body)+len(body)/4+512)
 	out, changes, err := a.wire.translator.request(out, body)
 	if err != nil {
 		return nil, err
 	}
-	a.Params = append(a.Params, changes...)
+	a.record.Params = append(a.record.Params, changes...)
 	return out, nil
 }
 
 // errUnsupported returns the error for parameters that would be dropped
 // although on_unsupported is refuse.
-func (a *Attempt) errUnsupported(names []string) error {
+func (a *attempt) errUnsupported(names []string) error {
 	return apierr.New(apierr.Invalid, "%s does not support %s and on_unsupported is refuse; remove the parameter or choose another target",
-		a.Target.Label(), strings.Join(names, ", ")).WithParam(names[0]).WithCode(dialect.CodeUnsupported)
+		a.record.Target.Label(), strings.Join(names, ", ")).WithParam(names[0]).WithCode(dialect.CodeUnsupported)
 }
