@@ -87,7 +87,7 @@ const maxTexts = 50
 
 // partnerChecks returns the checks of all partners.
 func partnerChecks(s Services) (list []guardrail.Definition) {
-	for _, row := range slices.Concat(partnersToJavelin(), partnersFromLakera(), partnersFromPatronus(), furtherPartners()) {
+	for _, row := range slices.Concat(textScanners(), policyServices(), responseJudges(), webSearches(), azure(), bedrock(), []partner{alibaba()}) {
 		list = append(list, row.definition(s))
 	}
 	return list
@@ -352,4 +352,17 @@ func missing(path, kind string, ok bool) error {
 		return nil
 	}
 	return fmt.Errorf("has no %s %s", kind, path)
+}
+
+var redactParam = param("redact", guardrail.Boolean, "false", "`true` replaces what is found, if nothing else is found, and the check passes.")
+
+var bearer = map[string]string{"Authorization": "Bearer {apiKey}"}
+
+// setTexts sets members of o from parameters that are not empty.
+func setTexts(o object, c *call, names map[string]string) {
+	for member, name := range names {
+		if v := c.p.String(name); v != "" {
+			o[member] = v
+		}
+	}
 }

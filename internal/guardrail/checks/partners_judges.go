@@ -2,77 +2,14 @@ package checks
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"modelgate/internal/guardrail"
 )
 
-// partnersFromPatronus returns Patronus and the partners from Q to Z.
-func partnersFromPatronus() []partner {
-	threshold := func(name string) guardrail.Param {
-		return guardrail.Param{Name: name, Type: guardrail.Number, Default: "0.5", Min: 0, Max: 1, Doc: "Score above which the check fails."}
-	}
-	return slices.Concat(patronus(), qualifire(), []partner{
-		{
-			id: "sydelabs.sydeguard", summary: "No score is above its threshold.", needs: []string{"apiKey"}, headers: map[string]string{"X-Api-Key": "{apiKey}"},
-			url:    "https://guard.sydelabs.ai/api/v1/guard/generate-score",
-			params: []guardrail.Param{threshold("prompt_injection_threshold"), threshold("toxicity_threshold"), threshold("evasion_threshold")},
-			body:   func(c *call) any { return object{"prompt": c.text} },
-			read: func(c *call, response document) (reading, error) {
-				list, err := response.list("category_scores")
-				limits := map[string]string{"PROMPT_INJECT": "prompt_injection_threshold", "TOXIC": "toxicity_threshold", "EVASION": "evasion_threshold"}
-				r := reading{}
-				for _, item := range list {
-					name, _ := document{item}.text("category")
-					score, wrong := document{item}.number("score")
-					if wrong != nil {
-						return r, wrong
-					}
-					if limit := limits[name]; limit != "" && score > c.p.Number(limit) {
-						r.flagged, r.note = true, name
-					}
-				}
-				if err == nil && len(list) == 0 {
-					err = errors.New("has no scores")
-				}
-				return r, err
-			},
-		},
-		{
-			id: "tavily.online", on: before, summary: "Always passes. Results of a web search for the text are added to the system message.", needs: []string{"apiKey"}, headers: bearer,
-			url: "https://api.tavily.com/search", all: true, changes: true, timeout: 10 * time.Second,
-			params: []guardrail.Param{{Name: "numResults", Type: guardrail.Integer, Default: "5", Min: 1, Max: 20, Doc: "Number of results."},
-				param("prefix", guardrail.String, `"\n<web_search_context>"`, "Text before the results."), param("suffix", guardrail.String, `"\n</web_search_context>"`, "Text after the results.")},
-			body: func(c *call) any {
-				return object{"query": firstRunes(c.text, 400), "max_results": c.p.Number("numResults")}
-			},
-			read: func(c *call, response document) (reading, error) { return readSearch(c, response, "content") },
-		},
-		{
-			id: "walledai.walledprotect", summary: "The text is safe.", needs: []string{"apiKey"}, headers: map[string]string{"X-Api-Key": "{apiKey}"}, url: "https://services.walled.ai/v1/walled-protect",
-			params: []guardrail.Param{param("generic_safety_check", guardrail.Boolean, "true", "Looks for unsafe content."), param("greetings_list", guardrail.StringList, `["Casual & Friendly"]`, "Greetings to look for."),
-				param("pii_list", guardrail.StringList, `["Person's Name","Address","Email Id","Contact No","Date Of Birth","Unique Id","Financial Data"]`, "Personal data to look for."),
-				param("compliance_list", guardrail.StringList, "[]", "Topics to look for.")},
-			body: func(c *call) any {
-				o := object{"text": c.text, "generic_safety_check": c.p.Bool("generic_safety_check")}
-				for _, name := range []string{"greetings_list", "pii_list", "compliance_list"} {
-					o[name] = c.p.Strings(name)
-				}
-				return o
-			},
-			read: func(_ *call, response document) (reading, error) {
-				path := "data.safety.0.isSafe"
-				if response.at("data").value == nil {
-					path = "safety.0.isSafe"
-				}
-				safe, err := response.boolean(path)
-				return reading{flagged: !safe, note: fmt.Sprintf("isSafe is %t", safe)}, err
-			},
-		},
-	})
-}
+// responseJudges returns the partners that judge how good a response is.
+func responseJudges() []partner { return slices.Concat(patronus(), qualifire()) }
 
 // patronus returns the checks of Patronus, each an evaluator with a criterion.
 func patronus() (list []partner) {

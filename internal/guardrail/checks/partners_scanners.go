@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"modelgate/internal/guardrail"
 )
 
-// partnersFromLakera returns the partners from L to P.
-func partnersFromLakera() []partner {
+// textScanners returns the partners that look for kinds of content in a text.
+func textScanners() []partner {
 	moderation := []string{"sexual", "hate_and_discrimination", "violence_and_threats", "dangerous_and_criminal_content", "selfharm", "health", "financial", "law", "pii"}
-	return []partner{
+	threshold := func(name string) guardrail.Param {
+		return guardrail.Param{Name: name, Type: guardrail.Number, Default: "0.5", Min: 0, Max: 1, Doc: "Score above which the check fails."}
+	}
+	return slices.Concat(acuvity(), []partner{
 		{
 			id: "lakera.guard", summary: "The policy of the project flags nothing.", needs: []string{"apiKey"}, headers: bearer, url: "https://api.lakera.ai/v2/guard",
 			params: []guardrail.Param{param("projectId", guardrail.String, "", "Id of the project; the default policy by default.")},
@@ -87,25 +89,54 @@ func partnersFromLakera() []partner {
 			},
 		},
 		{
-			id: "panw-prisma-airs.intercept", summary: "The profile does not block the text.", closed: true, needs: []string{"AIRS_API_KEY"}, headers: map[string]string{"X-Pan-Token": "{AIRS_API_KEY}"},
-			url: "https://service.api.aisecurity.paloaltonetworks.com/v1/scan/sync/request",
-			params: []guardrail.Param{param("profile_name", guardrail.String, "", "Name of the profile."), param("profile_id", guardrail.String, "", "Id of the profile."),
-				param("ai_model", guardrail.String, "", "Model for reports; the requested one by default."), param("app_user", guardrail.String, "", "User for reports."), param("app_name", guardrail.String, "", "Application for reports.")},
+			id: "sydelabs.sydeguard", summary: "No score is above its threshold.", needs: []string{"apiKey"}, headers: map[string]string{"X-Api-Key": "{apiKey}"},
+			url:    "https://guard.sydelabs.ai/api/v1/guard/generate-score",
+			params: []guardrail.Param{threshold("prompt_injection_threshold"), threshold("toxicity_threshold"), threshold("evasion_threshold")},
+			body:   func(c *call) any { return object{"prompt": c.text} },
+			read: func(c *call, response document) (reading, error) {
+				list, err := response.list("category_scores")
+				limits := map[string]string{"PROMPT_INJECT": "prompt_injection_threshold", "TOXIC": "toxicity_threshold", "EVASION": "evasion_threshold"}
+				r := reading{}
+				for _, item := range list {
+					name, _ := document{item}.text("category")
+					score, wrong := document{item}.number("score")
+					if wrong != nil {
+						return r, wrong
+					}
+					if limit := limits[name]; limit != "" && score > c.p.Number(limit) {
+						r.flagged, r.note = true, name
+					}
+				}
+				if err == nil && len(list) == 0 {
+					err = errors.New("has no scores")
+				}
+				return r, err
+			},
+		},
+		{
+			id: "walledai.walledprotect", summary: "The text is safe.", needs: []string{"apiKey"}, headers: map[string]string{"X-Api-Key": "{apiKey}"}, url: "https://services.walled.ai/v1/walled-protect",
+			params: []guardrail.Param{param("generic_safety_check", guardrail.Boolean, "true", "Looks for unsafe content."), param("greetings_list", guardrail.StringList, `["Casual & Friendly"]`, "Greetings to look for."),
+				param("pii_list", guardrail.StringList, `["Person's Name","Address","Email Id","Contact No","Date Of Birth","Unique Id","Financial Data"]`, "Personal data to look for."),
+				param("compliance_list", guardrail.StringList, "[]", "Topics to look for.")},
 			body: func(c *call) any {
-				metadata, profile := object{"ai_model": c.in.Request.Model}, object{}
-				setTexts(metadata, c, map[string]string{"ai_model": "ai_model", "app_user": "app_user", "app_name": "app_name"})
-				setTexts(profile, c, map[string]string{"profile_name": "profile_name", "profile_id": "profile_id"})
-				return object{"tr_id": c.in.Request.TraceID, "ai_profile": profile, "metadata": metadata, "contents": []any{object{c.side("prompt", "response"): c.text}}}
+				o := object{"text": c.text, "generic_safety_check": c.p.Bool("generic_safety_check")}
+				for _, name := range []string{"greetings_list", "pii_list", "compliance_list"} {
+					o[name] = c.p.Strings(name)
+				}
+				return o
 			},
 			read: func(_ *call, response document) (reading, error) {
-				action, err := response.text("action")
-				return reading{flagged: action != "allow", note: "action " + action}, err
+				path := "data.safety.0.isSafe"
+				if response.at("data").value == nil {
+					path = "safety.0.isSafe"
+				}
+				safe, err := response.boolean(path)
+				return reading{flagged: !safe, note: fmt.Sprintf("isSafe is %t", safe)}, err
 			},
 		},
 		pillar("scanPrompt", "prompt", before), pillar("scanResponse", "response", after),
 		promptfoo("guard", "jailbreak", "No attempt to break out of the instructions is found."), promptfoo("harm", "", "No harmful content is found."), promptfooPII(),
-		promptSecurity("protectPrompt", "prompt", before), promptSecurity("protectResponse", "response", after),
-	}
+	})
 }
 
 // flaggedAt reads a boolean that says whether something was found.
@@ -113,15 +144,6 @@ func flaggedAt(path string) func(*call, document) (reading, error) {
 	return func(_ *call, response document) (reading, error) {
 		found, err := response.boolean(path)
 		return reading{flagged: found, note: fmt.Sprintf("%s is %t", path, found)}, err
-	}
-}
-
-// setTexts sets members of o from parameters that are not empty.
-func setTexts(o object, c *call, names map[string]string) {
-	for member, name := range names {
-		if v := c.p.String(name); v != "" {
-			o[member] = v
-		}
 	}
 }
 
@@ -209,19 +231,4 @@ func promptfooPII() partner {
 		return redacted(c, text, "personal data was found"), err
 	}
 	return row
-}
-
-func promptSecurity(name, side string, on guardrail.Event) partner {
-	return partner{
-		id: "promptsecurity." + name, on: on, summary: "The policy lets the text pass.", needs: []string{"apiDomain", "apiKey"}, headers: map[string]string{"App-Id": "{apiKey}"},
-		url: "https://{apiDomain}/api/protect", timeout: 5 * time.Second,
-		body: func(c *call) any { return object{side: c.text} },
-		read: func(_ *call, response document) (reading, error) {
-			passed, err := response.boolean("result." + side + ".passed")
-			if action, absent := response.text("result." + side + ".action"); absent == nil && err != nil {
-				passed, err = action != "block", nil
-			}
-			return reading{flagged: !passed, note: fmt.Sprintf("passed is %t", passed)}, err
-		},
-	}
 }
