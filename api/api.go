@@ -67,9 +67,10 @@ const (
 
 // logged are the operations that a log entry can have.
 var logged = []Operation{
-	Chat, Completions, Embeddings, Images, ImageEdits, ImageVariations, AudioSpeech, AudioTranscriptions, AudioTranslations, Moderations,
-	Rerank, Responses, Messages, CountTokens, Generate, GenerateCount, GenerateEmbed, GenerateEmbedBatch, Converse, ConverseCount, Invoke, Models, Files,
-	Batches, FineTuning, Realtime, Proxy, Explain, ConfigSchema, PromptRender, GuardrailTest, LogInsert,
+	Chat, Completions, Embeddings, Images, ImageEdits, ImageVariations, AudioSpeech, AudioTranscriptions, AudioTranslations,
+	Moderations, Rerank, Responses, Messages, CountTokens, Generate, GenerateCount, GenerateEmbed, GenerateEmbedBatch, Converse,
+	ConverseCount, Invoke, Models, Files, Batches, FineTuning, Realtime, Proxy, Explain, ConfigSchema, PromptRender,
+	GuardrailTest, LogInsert,
 }
 
 // IsLogged reports whether a log entry can have the operation.

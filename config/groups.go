@@ -97,7 +97,8 @@ func (c *Config) unreachableAdvice() string {
 	if c.Provider == "" {
 		return "names no provider; add provider with api_key, provider \"@slug\" or virtual_key (a target does not inherit them)"
 	}
-	return "names provider " + quote(c.Provider) + " without a way to reach it; add api_key, custom_host or the settings of its cloud, or name a managed provider as \"@slug\""
+	return "names provider " + quote(c.Provider) +
+		" without a way to reach it; add api_key, custom_host or the settings of its cloud, or name a managed provider as \"@slug\""
 }
 
 func keys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

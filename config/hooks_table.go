@@ -23,7 +23,8 @@ var feedbacks = newShape(
 
 // outcomes may deny the request, mildOutcomes only record feedback.
 var (
-	outcomes     = newShape(outcomeFeedback(), prop("deny", truth, func(o *HookActions) *bool { return &o.Deny }, "deny the request or response"))
+	outcomes = newShape(outcomeFeedback(),
+		prop("deny", truth, func(o *HookActions) *bool { return &o.Deny }, "deny the request or response"))
 	mildOutcomes = newShape(outcomeFeedback())
 )
 
@@ -65,8 +66,10 @@ func hookFields(outcome *shape[HookActions]) []field[Hook] {
 		prop("on_success", maybe(outcome), func(h *Hook) **HookActions { return &h.OnSuccess }, "what to do if all checks pass"),
 		extension(prop("deny", truth, func(h *Hook) *bool { return &h.Deny }, "deny the request or response if a check fails")),
 		extension(prop("sequential", truth, func(h *Hook) *bool { return &h.Sequential }, "run the checks one after another")),
-		extension(prop("mode", oneOf(Enforce, Shadow), func(h *Hook) *GuardMode { return &h.Mode }, "enforce (default), or shadow to only observe")),
-		extension(prop("stream", oneOf(StreamWindow, StreamHold, StreamObserve), func(h *Hook) *StreamMode { return &h.Stream }, "how streams are checked")),
+		extension(prop("mode", oneOf(Enforce, Shadow), func(h *Hook) *GuardMode { return &h.Mode },
+			"enforce (default), or shadow to only observe")),
+		extension(prop("stream", oneOf(StreamWindow, StreamHold, StreamObserve), func(h *Hook) *StreamMode { return &h.Stream },
+			"how streams are checked")),
 	}
 }
 
@@ -86,8 +89,10 @@ func guardrails(outcome *shape[HookActions]) *shape[Guardrail] {
 		prop("on_success", maybe(outcome), func(g *Guardrail) **HookActions { return &g.OnSuccess }, "what to do if all checks pass"),
 		extension(prop("type", text, func(g *Guardrail) *string { return &g.Type }, "follows from the list by default")),
 		extension(prop("sequential", truth, func(g *Guardrail) *bool { return &g.Sequential }, "run the checks one after another")),
-		extension(prop("mode", oneOf(Enforce, Shadow), func(g *Guardrail) *GuardMode { return &g.Mode }, "enforce (default), or shadow to only observe")),
-		extension(prop("stream", oneOf(StreamWindow, StreamHold, StreamObserve), func(g *Guardrail) *StreamMode { return &g.Stream }, "how streams are checked")),
+		extension(prop("mode", oneOf(Enforce, Shadow), func(g *Guardrail) *GuardMode { return &g.Mode },
+			"enforce (default), or shadow to only observe")),
+		extension(prop("stream", oneOf(StreamWindow, StreamHold, StreamObserve), func(g *Guardrail) *StreamMode { return &g.Stream },
+			"how streams are checked")),
 	)
 	s.refine = furtherObjects
 	s.readUnlisted = func(r *reader, path string, m member, into *Guardrail) {

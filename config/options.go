@@ -69,7 +69,8 @@ var options = []option{
 	{name: "cloud_a_secret_access_key", listed: true, secret: true, doc: "secret of the access key"},
 	{name: "cloud_a_session_token", listed: true, secret: true, doc: "token of a temporary access key"},
 	{name: "cloud_a_region", listed: true, doc: "region of bedrock or sagemaker"},
-	{name: "cloud_a_auth_type", choices: []string{"accessKey", "assumedRole", "apiKey", "serviceRole"}, doc: "authentication method; accessKey by default"},
+	{name: "cloud_a_auth_type", choices: []string{"accessKey", "assumedRole", "apiKey", "serviceRole"},
+		doc: "authentication method; accessKey by default"},
 	{name: "cloud_a_role_arn", doc: "role to assume"},
 	{name: "cloud_a_external_id", doc: "external id for assuming the role"},
 	{name: "cloud_a_s3_bucket", doc: "bucket of batch files"},
@@ -144,7 +145,8 @@ func (o option) field() field[Config] {
 	if o.choices != nil {
 		k = oneOf(o.choices...)
 	}
-	f := field[Config]{name: o.name, doc: o.doc, extension: !o.listed, schema: k.schema, secret: o.secret, destination: !o.secret, setting: true}
+	f := field[Config]{name: o.name, doc: o.doc, extension: !o.listed, schema: k.schema, secret: o.secret, destination: !o.secret,
+		setting: true}
 	if o.otherwise != "" {
 		f.also = []string{o.otherwise}
 	}

@@ -12,21 +12,29 @@ import (
 // nodes is the table of properties of a config and of every target.
 var nodes = newShape(append([]field[Config]{
 	prop("name", word, func(c *Config) *string { return &c.Name }, "name that conditions use for the target"),
-	destination(prop("provider", checked(word, checkProvider), func(c *Config) *string { return &c.Provider }, "provider id, or @slug of a managed provider")),
+	destination(prop("provider", checked(word, checkProvider), func(c *Config) *string { return &c.Provider },
+		"provider id, or @slug of a managed provider")),
 	secret(prop("api_key", credential, func(c *Config) *Secret { return &c.APIKey }, "credential of the provider")),
 	destination(prop("virtual_key", word, func(c *Config) *string { return &c.VirtualKey }, "legacy name of a managed provider")),
-	destination(prop("custom_host", checked(word, checkHost), func(c *Config) *string { return &c.CustomHost }, "base URL of another host with the provider's API")),
+	destination(prop("custom_host", checked(word, checkHost), func(c *Config) *string { return &c.CustomHost },
+		"base URL of another host with the provider's API")),
 	prop("prompt_id", word, func(c *Config) *string { return &c.PromptID }, "saved prompt to run"),
 
-	prop("override_params", freeForm, func(c *Config) *Object { return &c.OverrideParams }, "parameters that replace parameters of the request"),
-	extension(prop("default_params", freeForm, func(c *Config) *Object { return &c.DefaultParams }, "parameters to add if the request lacks them")),
-	extension(prop("drop_params", listOf(checked(word, checkDropPath)), func(c *Config) *[]string { return &c.DropParams }, "paths of parameters to remove, for example messages[*].name")),
+	prop("override_params", freeForm, func(c *Config) *Object { return &c.OverrideParams },
+		"parameters that replace parameters of the request"),
+	extension(prop("default_params", freeForm, func(c *Config) *Object { return &c.DefaultParams },
+		"parameters to add if the request lacks them")),
+	extension(prop("drop_params", listOf(checked(word, checkDropPath)), func(c *Config) *[]string { return &c.DropParams },
+		"paths of parameters to remove, for example messages[*].name")),
 
 	prop("weight", optional(number(0), decimal), func(c *Config) **float64 { return &c.Weight }, "share in loadbalance mode; 1 by default"),
 	prop("on_status_codes", statuses, func(c *Config) *[]int { return &c.OnStatusCodes }, "statuses that trigger fallback"),
-	prop("request_timeout", duration(time.Millisecond, 0), func(c *Config) *time.Duration { return &c.RequestTimeout }, "milliseconds for one attempt"),
-	prop("forward_headers", listOf(checked(word, checkForward)), func(c *Config) *[]string { return &c.ForwardHeaders }, "request headers to forward unchanged"),
-	prop("strict_vendora_compliance", optional(truth, boolean), func(c *Config) **bool { return &c.Strict }, "false adds data beyond the chat dialect, such as thinking"),
+	prop("request_timeout", duration(time.Millisecond, 0), func(c *Config) *time.Duration { return &c.RequestTimeout },
+		"milliseconds for one attempt"),
+	prop("forward_headers", listOf(checked(word, checkForward)), func(c *Config) *[]string { return &c.ForwardHeaders },
+		"request headers to forward unchanged"),
+	prop("strict_vendora_compliance", optional(truth, boolean), func(c *Config) **bool { return &c.Strict },
+		"false adds data beyond the chat dialect, such as thinking"),
 	prop("cache", maybe(caches), func(c *Config) **Cache { return &c.Cache }, "response cache"),
 	prop("retry", maybe(retries), func(c *Config) **Retry { return &c.Retry }, "retries of failed attempts"),
 	prop("cb_config", maybe(breakers), func(c *Config) **Breaker { return &c.Breaker }, "circuit breaker"),
@@ -34,49 +42,71 @@ var nodes = newShape(append([]field[Config]{
 	setting(destination(prop("resource_name", text, func(c *Config) *string { return &c.ResourceName }, "azure-openai resource"))),
 	setting(prop("deployment_id", text, func(c *Config) *string { return &c.DeploymentID }, "azure-openai deployment")),
 	setting(prop("api_version", text, func(c *Config) *string { return &c.APIVersion }, "version of the azure-openai API")),
-	setting(prop("deployments", listOf(one(deployments)), func(c *Config) *[]Deployment { return &c.Deployments }, "deployments of a resource by model")),
-	secretObject(prop("cloud_b_service_account_json", credentialObject, func(c *Config) *Secret { return &c.ServiceAccount }, "service account of vertex-ai")),
+	setting(prop("deployments", listOf(one(deployments)), func(c *Config) *[]Deployment { return &c.Deployments },
+		"deployments of a resource by model")),
+	secretObject(prop("cloud_b_service_account_json", credentialObject, func(c *Config) *Secret { return &c.ServiceAccount },
+		"service account of vertex-ai")),
 
 	prop("before_request_hooks", listOf(one(beforeHooks)), func(c *Config) *[]Hook { return &c.BeforeHooks }, "checks before the request"),
 	prop("after_request_hooks", listOf(one(afterHooks)), func(c *Config) *[]Hook { return &c.AfterHooks }, "checks after the response"),
-	prop("input_guardrails", listOf(guardrail(inputGuardrails)), func(c *Config) *[]Guardrail { return &c.InputGuardrails }, "guardrails before the request"),
-	prop("output_guardrails", listOf(guardrail(outputGuardrails)), func(c *Config) *[]Guardrail { return &c.OutputGuardrails }, "guardrails after the response"),
-	extension(prop("input_mutators", listOf(guardrail(inputGuardrails)), func(c *Config) *[]Guardrail { return &c.InputMutators }, "changes before the request")),
-	extension(prop("output_mutators", listOf(guardrail(outputGuardrails)), func(c *Config) *[]Guardrail { return &c.OutputMutators }, "changes after the response")),
+	prop("input_guardrails", listOf(guardrail(inputGuardrails)), func(c *Config) *[]Guardrail { return &c.InputGuardrails },
+		"guardrails before the request"),
+	prop("output_guardrails", listOf(guardrail(outputGuardrails)), func(c *Config) *[]Guardrail { return &c.OutputGuardrails },
+		"guardrails after the response"),
+	extension(prop("input_mutators", listOf(guardrail(inputGuardrails)), func(c *Config) *[]Guardrail { return &c.InputMutators },
+		"changes before the request")),
+	extension(prop("output_mutators", listOf(guardrail(outputGuardrails)), func(c *Config) *[]Guardrail { return &c.OutputMutators },
+		"changes after the response")),
 
 	prop("strategy", maybe(strategies), func(c *Config) **Strategy { return &c.Strategy }, "how to choose among the targets"),
 	targets(),
 
-	extension(prop("stream_continuation", optional(truth, boolean), func(c *Config) **bool { return &c.StreamContinuation }, "continue a broken stream on the next target")),
-	extension(prop("prompt_cache", optional(truth, boolean), func(c *Config) **bool { return &c.PromptCache }, "use the provider's prompt cache if it saves money")),
+	extension(prop("stream_continuation", optional(truth, boolean), func(c *Config) **bool { return &c.StreamContinuation },
+		"continue a broken stream on the next target")),
+	extension(prop("prompt_cache", optional(truth, boolean), func(c *Config) **bool { return &c.PromptCache },
+		"use the provider's prompt cache if it saves money")),
 	extension(prop("hedge", maybe(hedges), func(c *Config) **Hedge { return &c.Hedge }, "start another target if the first is slow")),
-	extension(prop("on_unsupported", oneOf(Announce, Refuse, Drop), func(c *Config) *UnsupportedPolicy { return &c.OnUnsupported }, "how to handle parameters that a target does not support")),
-	extension(prop("response_model", oneOf(api.ModelRequested, api.ModelServed), func(c *Config) *api.ResponseModel { return &c.ResponseModel }, "name of the model in responses: the requested model or the served one")),
-	extension(prop("passthrough", truth, func(c *Config) *bool { return &c.Passthrough }, "take the provider of this target from the request")),
+	extension(prop("on_unsupported", oneOf(Announce, Refuse, Drop), func(c *Config) *UnsupportedPolicy { return &c.OnUnsupported },
+		"how to handle parameters that a target does not support")),
+	extension(prop("response_model", oneOf(api.ModelRequested, api.ModelServed),
+		func(c *Config) *api.ResponseModel { return &c.ResponseModel }, "name of the model in responses: the requested model or the served one")),
+	extension(prop("passthrough", truth, func(c *Config) *bool { return &c.Passthrough },
+		"take the provider of this target from the request")),
 	extension(prop("fetch_integrated_models", truth, func(c *Config) *bool { return &c.FetchModels }, "list the models of managed providers")),
 }, optionFields()...)...).refined(strategyWithTargets).
 	advised("remove it, or put it into override_params if it is a parameter of the request")
 
 var caches = newShape(
 	needed(prop("mode", oneOf(CacheSimple, CacheSemantic), func(c *Cache) *CacheMode { return &c.Mode }, "simple or semantic")),
-	prop("max_age", duration(time.Second, 1), func(c *Cache) *time.Duration { return &c.MaxAge }, "maximum age of a response in seconds; 7 days by default"),
-	extension(prop("threshold", similarity, func(c *Cache) *float64 { return &c.Threshold }, "minimum cosine similarity of a semantic hit; 0.95 by default")),
-	extension(prop("embedding", maybe(embeddings), func(c *Cache) **Embedding { return &c.Embedding }, "model that embeds the last turn in semantic mode; built in by default")),
+	prop("max_age", duration(time.Second, 1), func(c *Cache) *time.Duration { return &c.MaxAge },
+		"maximum age of a response in seconds; 7 days by default"),
+	extension(prop("threshold", similarity, func(c *Cache) *float64 { return &c.Threshold },
+		"minimum cosine similarity of a semantic hit; 0.95 by default")),
+	extension(prop("embedding", maybe(embeddings), func(c *Cache) **Embedding { return &c.Embedding },
+		"model that embeds the last turn in semantic mode; built in by default")),
 	extension(prop("tool_calls", truth, func(c *Cache) *bool { return &c.ToolCalls }, "also store responses that call tools")),
-	extension(prop("on_disconnect", oneOf(CancelCall, FinishAndCache), func(c *Cache) *OnDisconnect { return &c.OnDisconnect }, "what to do with a call when its last client disconnects: cancel (default) or finish_and_cache")),
+	extension(prop("on_disconnect", oneOf(CancelCall, FinishAndCache), func(c *Cache) *OnDisconnect { return &c.OnDisconnect },
+		"what to do with a call when its last client disconnects: cancel (default) or finish_and_cache")),
 )
 
 var retries = newShape(
-	needed(prop("attempts", integer(0, math.MaxInt32), func(r *Retry) *int { return &r.Attempts }, "retries after the first attempt; a number above 5 is reduced to 5")),
-	also("use_retry_after_header", prop("use_retry_after_headers", truth, func(r *Retry) *bool { return &r.UseRetryAfter }, "wait as long as the provider asks")),
-	prop("on_status_codes", statuses, func(r *Retry) *[]int { return &r.OnStatusCodes }, "statuses to retry; 429, 500, 502, 503, 504 and 529 by default"),
+	needed(prop("attempts", integer(0, math.MaxInt32), func(r *Retry) *int { return &r.Attempts },
+		"retries after the first attempt; a number above 5 is reduced to 5")),
+	also("use_retry_after_header",
+		prop("use_retry_after_headers", truth, func(r *Retry) *bool { return &r.UseRetryAfter }, "wait as long as the provider asks")),
+	prop("on_status_codes", statuses, func(r *Retry) *[]int { return &r.OnStatusCodes },
+		"statuses to retry; 429, 500, 502, 503, 504 and 529 by default"),
 )
 
 var breakers = newShape(
-	prop("failure_threshold", number(1), func(b *Breaker) *float64 { return &b.FailureThreshold }, "consecutive failures that open the circuit"),
-	extension(prop("failure_threshold_percentage", percentage, func(b *Breaker) *float64 { return &b.FailurePercentage }, "failure rate in percent that opens the circuit")),
-	extension(prop("minimum_requests", integer(1, math.MaxInt32), func(b *Breaker) *int { return &b.MinimumRequests }, "requests to count before the failure rate applies")),
-	needed(prop("cooldown_interval", milliseconds(30000), func(b *Breaker) *time.Duration { return &b.Cooldown }, "milliseconds until the target is probed; at least 30000")),
+	prop("failure_threshold", number(1), func(b *Breaker) *float64 { return &b.FailureThreshold },
+		"consecutive failures that open the circuit"),
+	extension(prop("failure_threshold_percentage", percentage, func(b *Breaker) *float64 { return &b.FailurePercentage },
+		"failure rate in percent that opens the circuit")),
+	extension(prop("minimum_requests", integer(1, math.MaxInt32), func(b *Breaker) *int { return &b.MinimumRequests },
+		"requests to count before the failure rate applies")),
+	needed(prop("cooldown_interval", milliseconds(30000), func(b *Breaker) *time.Duration { return &b.Cooldown },
+		"milliseconds until the target is probed; at least 30000")),
 	prop("failure_status_codes", statuses, func(b *Breaker) *[]int { return &b.FailureStatusCodes }, "statuses that count as failures"),
 ).refined(oneThreshold)
 
@@ -100,11 +130,13 @@ var deployments = newShape(
 )
 
 var strategies = newShape(
-	needed(prop("mode", oneOf(Single, Loadbalance, Fallback, Conditional, Latency, Cost), func(s *Strategy) *Mode { return &s.Mode }, "single, loadbalance, fallback or conditional; latency and cost are extensions")),
+	needed(prop("mode", oneOf(Single, Loadbalance, Fallback, Conditional, Latency, Cost), func(s *Strategy) *Mode { return &s.Mode },
+		"single, loadbalance, fallback or conditional; latency and cost are extensions")),
 	prop("conditions", listOf(one(conditions)), func(s *Strategy) *[]Condition { return &s.Conditions }, "tried in order in conditional mode"),
 	prop("default", word, func(s *Strategy) *string { return &s.Default }, "name of the target if no condition holds"),
 	prop("on_status_codes", statuses, func(s *Strategy) *[]int { return &s.OnStatusCodes }, "statuses that trigger fallback"),
-	extension(prop("sticky", maybe(stickies), func(s *Strategy) **Sticky { return &s.Sticky }, "keep requests with equal fields on one target")),
+	extension(prop("sticky", maybe(stickies), func(s *Strategy) **Sticky { return &s.Sticky },
+		"keep requests with equal fields on one target")),
 	extension(prop("cb_config", maybe(breakers), func(s *Strategy) **Breaker { return &s.Breaker }, "circuit breaker of every target")),
 ).refined(conditionalNeeds)
 
@@ -115,12 +147,15 @@ var conditions = newShape(
 
 var stickies = newShape(
 	needed(prop("enabled", truth, func(s *Sticky) *bool { return &s.Enabled }, "whether requests are kept on one target")),
-	needed(prop("hash_fields", listOf(stickyField), func(s *Sticky) *[]string { return &s.HashFields }, "paths whose values must be equal, for example metadata.user; prefix is the beginning of the conversation")),
-	prop("ttl", duration(time.Second, 1), func(s *Sticky) *time.Duration { return &s.TTL }, "seconds; by default 3600, or 300 since the last use with prefix"),
+	needed(prop("hash_fields", listOf(stickyField), func(s *Sticky) *[]string { return &s.HashFields },
+		"paths whose values must be equal, for example metadata.user; prefix is the beginning of the conversation")),
+	prop("ttl", duration(time.Second, 1), func(s *Sticky) *time.Duration { return &s.TTL },
+		"seconds; by default 3600, or 300 since the last use with prefix"),
 )
 
 var hedges = newShape(
-	needed(prop("delay_ms", duration(time.Millisecond, 1), func(h *Hedge) *time.Duration { return &h.Delay }, "milliseconds to wait for a response")),
+	needed(prop("delay_ms", duration(time.Millisecond, 1), func(h *Hedge) *time.Duration { return &h.Delay },
+		"milliseconds to wait for a response")),
 	prop("max", integer(1, 10), func(h *Hedge) *int { return &h.Max }, "maximum number of further targets; 1 by default"),
 )
 

@@ -56,7 +56,8 @@ func (r *reader) managed(at string, c *Config) {
 		return
 	}
 	if c.Provider != "" && c.VirtualKey != "" && strings.TrimPrefix(c.VirtualKey, "@") != slug {
-		r.fault(property(at, "virtual_key"), "must be absent, since provider names the managed provider "+quote(c.Provider)+"; keep one of the two")
+		r.fault(property(at, "virtual_key"), "must be absent, since provider names the managed provider "+quote(c.Provider)+
+			"; keep one of the two")
 	}
 	for _, f := range nodes.fields {
 		if !f.secret && !f.setting || IsHarmless(f.name) {
@@ -95,7 +96,8 @@ func (r *reader) limits(root *Config) {
 	}
 	for _, t := range root.Targets {
 		if n := t.below(); n > MaxNestedTargets {
-			r.fault(t.jsonPath()+".targets", fmt.Sprintf("has %d targets at all depths; at most %d are allowed below one target of the root", n, MaxNestedTargets))
+			r.fault(t.jsonPath()+
+				".targets", fmt.Sprintf("has %d targets at all depths; at most %d are allowed below one target of the root", n, MaxNestedTargets))
 		}
 	}
 }

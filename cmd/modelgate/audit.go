@@ -23,7 +23,8 @@ func audit(ctx context.Context, p *program, args []string) error {
 	case args[0] == "prune":
 		return pruneAudit(ctx, p, args[1:])
 	case args[0] == "-h", args[0] == "--help":
-		fmt.Fprintln(p.out, "Usage: modelgate audit verify [flags]\n       modelgate audit prune [flags]\n\n`modelgate audit verify --help` and `modelgate audit prune --help` list the flags.")
+		fmt.Fprintln(p.out,
+			"Usage: modelgate audit verify [flags]\n       modelgate audit prune [flags]\n\n`modelgate audit verify --help` and `modelgate audit prune --help` list the flags.")
 		return nil
 	}
 	return usage("unknown subcommand %q; use verify or prune", args[0])

@@ -19,7 +19,8 @@ func runBench(ctx context.Context, p *program, args []string) error {
 	if len(args) > 0 && args[0] == benchTarget {
 		return bench.Target(ctx, args[1:], p.in, p.out)
 	}
-	f := p.flags("bench", "", "Measures, side by side in one run: a simulated provider directly, the same behind a plain\nhttputil.ReverseProxy, behind a handler that only forwards, and behind the gateway with key\ncheck and recording on; and the gateway without records, with bodies, and with features in use: guardrails, the\ncache, limits. The full run takes about six minutes.")
+	f := p.flags("bench", "",
+		"Measures, side by side in one run: a simulated provider directly, the same behind a plain\nhttputil.ReverseProxy, behind a handler that only forwards, and behind the gateway with key\ncheck and recording on; and the gateway without records, with bodies, and with features in use: guardrails, the\ncache, limits. The full run takes about six minutes.")
 	file := f.String("json", "", "`file` for every figure as JSON")
 	quick := f.Bool("quick", false, "short run, about 30 seconds")
 	profile := f.String("profile", "", "`folder` for CPU and allocation profiles of the gateway at 64 connections")

@@ -36,7 +36,8 @@ func evaluateCache(ctx context.Context, p *program, args []string) error {
 		"--least-precision.")
 	threshold := f.Float64("threshold", semantic.DefaultThreshold, "least cosine `similarity` of a hit")
 	least := f.Float64("least-precision", 0.99, "least `share` of hits that must be right")
-	address := f.text("embedding-url", "MODELGATE_EMBEDDING_URL", "", "`URL` of an embeddings endpoint in OpenAI's format, such as https://api.openai.com/v1/embeddings")
+	address := f.text("embedding-url", "MODELGATE_EMBEDDING_URL", "",
+		"`URL` of an embeddings endpoint in OpenAI's format, such as https://api.openai.com/v1/embeddings")
 	model := f.text("embedding-model", "MODELGATE_EMBEDDING_MODEL", "", "`model` for that endpoint")
 	if err := f.parse(args, 0); err != nil {
 		return err

@@ -22,7 +22,8 @@ import (
 // explain prints why a running gateway routed a request as it did, or where it would
 // route one.
 func explain(ctx context.Context, p *program, args []string) error {
-	f := p.flags("explain", "FILE|REQUEST-ID", "Prints where a request would go and why, as a tree; FILE holds {\"request\": {…}, \"config\": {…}}.\nWith a request id it prints what happened to that request. A gateway must be running.")
+	f := p.flags("explain", "FILE|REQUEST-ID",
+		"Prints where a request would go and why, as a tree; FILE holds {\"request\": {…}, \"config\": {…}}.\nWith a request id it prints what happened to that request. A gateway must be running.")
 	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
 	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`")
 	asJSON := f.Bool("json", false, "print JSON")
@@ -60,7 +61,8 @@ func (p *program) printExplanation(e dataplane.ExplainResponse) {
 		p.printLine("%s: %s", d.Path, d.Text)
 	}
 	if e.Attempt != nil {
-		p.printLine("→ %s: %s, model %s: %s %s", e.Attempt.Target, providerName(e.Attempt.Slug, e.Attempt.Provider), e.Attempt.Model, e.Attempt.Method, e.Attempt.URL)
+		p.printLine("→ %s: %s, model %s: %s %s", e.Attempt.Target, providerName(e.Attempt.Slug, e.Attempt.Provider), e.Attempt.Model,
+			e.Attempt.Method, e.Attempt.URL)
 		if len(e.Attempt.Params) > 0 {
 			p.printLine("  parameters: %s", strings.Join(e.Attempt.Params, ", "))
 		}
@@ -130,7 +132,9 @@ func (p *program) explainPast(ctx context.Context, ask apiClient, id string, asJ
 		if a.Status == 0 {
 			result = "no response"
 		}
-		p.printLine("%s", strings.TrimSuffix(fmt.Sprintf("→ %s: %s, %s in %.0f ms: %s", a.Target, providerName(a.Slug, a.Provider), result, a.TookMS, a.Error), ": "))
+		p.printLine("%s",
+			strings.TrimSuffix(fmt.Sprintf("→ %s: %s, %s in %.0f ms: %s", a.Target, providerName(a.Slug, a.Provider), result, a.TookMS, a.Error),
+				": "))
 	}
 	if e.OptionIndex == "" {
 		p.printLine("status %d by the gateway itself", e.Status)
@@ -176,7 +180,8 @@ func (a apiClient) request(ctx context.Context, method, path string, body []byte
 // connectionError returns the error for a request to a gateway that got no response.
 func connectionError(req *http.Request, err error) error {
 	reason := cmp.Or(oserr.ConnectionReason(err), "no response")
-	return fmt.Errorf("cannot reach the gateway at %s: %s; check the address (--url or --listen) and that the gateway runs", req.URL.Host, reason)
+	return fmt.Errorf("cannot reach the gateway at %s: %s; check the address (--url or --listen) and that the gateway runs", req.URL.Host,
+		reason)
 }
 
 func (a apiClient) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {

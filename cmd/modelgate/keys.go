@@ -28,7 +28,8 @@ func keys(ctx context.Context, p *program, args []string) error {
 	case "rotate-master":
 		return rotateMaster(ctx, p, args[1:])
 	case "-h", "--help":
-		fmt.Fprintln(p.out, "Usage: modelgate keys create|list|revoke|rotate-master [flags]\n\n`modelgate keys create --help` and so on list the flags.")
+		fmt.Fprintln(p.out,
+			"Usage: modelgate keys create|list|revoke|rotate-master [flags]\n\n`modelgate keys create --help` and so on list the flags.")
 		return nil
 	}
 	return usage("unknown subcommand %q; use create, list, revoke or rotate-master", args[0])
@@ -48,7 +49,8 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	f := p.flags("keys create", "", "Creates a gateway key and prints it once. A running gateway accepts it within a second.")
 	d := newDatabaseFlags(f)
 	name := f.String("name", "", "display `name` of the key")
-	scopes := f.String("scopes", "", "comma-separated `list` of scopes: completions.write, models.list, logs.list, logs.view; empty gives every scope")
+	scopes := f.String("scopes", "",
+		"comma-separated `list` of scopes: completions.write, models.list, logs.list, logs.view; empty gives every scope")
 	providers := f.String("providers", "", "comma-separated `list` of provider ids and slugs the key may use; empty allows all")
 	across := f.Bool("all-organisations", false, "let the key read the log of every organisation, without bodies; each read is audited")
 	from := f.String("from", "", "comma-separated `list` of addresses and CIDRs of clients that may use the key; empty allows all")

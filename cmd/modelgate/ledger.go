@@ -54,7 +54,8 @@ func verifyLedger(p *program, data string) error {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", filepath.Base(s.Path), s.Bytes, s.Intents, s.Settled, s.Rows, s.Waiting, state(s))
 	}
 	t.Flush()
-	fmt.Fprintf(p.out, "\nrequests            %d\nattempts            %d\n  of them estimates %d\n  without a price   %d\ninput tokens        %d\noutput tokens       %d\nnano-dollars        %d\n",
+	fmt.Fprintf(p.out,
+		"\nrequests            %d\nattempts            %d\n  of them estimates %d\n  without a price   %d\ninput tokens        %d\noutput tokens       %d\nnano-dollars        %d\n",
 		r.Exchanges, r.Attempts, r.Estimated, r.Unpriced, r.Input, r.Output, r.Cost)
 	if r.Running > 0 {
 		fmt.Fprintf(p.out, "attempts under way  %d\n", r.Running)

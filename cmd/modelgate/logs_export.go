@@ -32,7 +32,8 @@ func logsExport(ctx context.Context, p *program, args []string) error {
 	format := f.String("format", "", "jsonl, csv or parquet; defaults to the file's extension, otherwise jsonl")
 	from := f.String("from", "", "`time` such as 2026-11-01T00:00:00Z; defaults to a day before the end")
 	to := f.String("to", "", "`time`; defaults to now")
-	fields := f.String("fields", "id,created_at,ai_org,ai_model,response_status_code,req_units,res_units,total_units,cost,response_time,metadata", "`names` of fields")
+	fields := f.String("fields",
+		"id,created_at,ai_org,ai_model,response_status_code,req_units,res_units,total_units,cost,response_time,metadata", "`names` of fields")
 	workspace := f.String("workspace", "", "id or slug; required for organisation keys")
 	filters := f.String("filters", "{}", "additional filters as `JSON`")
 	if err := f.parse(args, 0); err != nil {

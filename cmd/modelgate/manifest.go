@@ -29,7 +29,8 @@ type manifestFlags struct {
 func newManifestFlags(f *flags) manifestFlags {
 	return manifestFlags{newDatabaseFlags(f), newMasterFlags(f),
 		f.String("organisation", "default", "`slug` or id of the organisation"),
-		f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma-separated `list` of hosts, host:port, *.suffix or CIDR that custom hosts may use even if private")}
+		f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "",
+			"comma-separated `list` of hosts, host:port, *.suffix or CIDR that custom hosts may use even if private")}
 }
 
 func export(ctx context.Context, p *program, args []string) error {
@@ -142,7 +143,8 @@ func apply(ctx context.Context, p *program, args []string) error {
 	if err != nil {
 		return err
 	}
-	changes, err := (&manifest.Manifest{DB: db, Organisation: *m.organisation, Box: box, CheckHost: check, Guardrails: checks.New(checks.Services{Modules: checks.NewModules(compiler)})}).
+	changes, err := (&manifest.Manifest{DB: db, Organisation: *m.organisation, Box: box, CheckHost: check,
+		Guardrails: checks.New(checks.Services{Modules: checks.NewModules(compiler)})}).
 		Apply(ctx, file, manifest.Apply{Prune: *prune, DryRun: *dry, Opener: opener})
 	if err != nil {
 		return err

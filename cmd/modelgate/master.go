@@ -26,12 +26,15 @@ func newMasterFlags(f *flags) masterFlags {
 	return masterFlags{
 		keyFlags{
 			f.text("master-key-file", "", "", "`file` with the master key; or the key itself in the environment variable MODELGATE_MASTER_KEY"),
-			f.text("master-key-command", "MODELGATE_MASTER_KEY_COMMAND", "", "shell `command` that prints the master key, for example from a key service"),
+			f.text("master-key-command", "MODELGATE_MASTER_KEY_COMMAND", "",
+				"shell `command` that prints the master key, for example from a key service"),
 			"master-key", "MODELGATE_MASTER_KEY",
 		},
 		keyFlags{
-			f.text("previous-master-key-file", "", "", "`file` with the previous master key, during a rotation; or the key itself in MODELGATE_MASTER_KEY_PREVIOUS"),
-			f.text("previous-master-key-command", "MODELGATE_MASTER_KEY_PREVIOUS_COMMAND", "", "shell `command` that prints the previous master key"),
+			f.text("previous-master-key-file", "", "",
+				"`file` with the previous master key, during a rotation; or the key itself in MODELGATE_MASTER_KEY_PREVIOUS"),
+			f.text("previous-master-key-command", "MODELGATE_MASTER_KEY_PREVIOUS_COMMAND", "",
+				"shell `command` that prints the previous master key"),
 			"previous-master-key", "MODELGATE_MASTER_KEY_PREVIOUS",
 		},
 	}

@@ -26,8 +26,10 @@ func newDatabaseFlags(f *flags) databaseFlags {
 
 // withAddress adds the flags for a database outside the data folder.
 func (d databaseFlags) withAddress(f *flags) databaseFlags {
-	d.url = f.text("database-url", "DATABASE_URL", "", "`address` of the control plane's database, for example postgres://user:password@host:5432/name; defaults to a file in the data folder")
-	d.ssl = f.text("db-ssl", "DB_SSL", "", "`mode` of encryption: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY or CLOUD_A_BUNDLE; defaults to sslmode of the address, otherwise PREFERRED")
+	d.url = f.text("database-url", "DATABASE_URL", "",
+		"`address` of the control plane's database, for example postgres://user:password@host:5432/name; defaults to a file in the data folder")
+	d.ssl = f.text("db-ssl", "DB_SSL", "",
+		"`mode` of encryption: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY or CLOUD_A_BUNDLE; defaults to sslmode of the address, otherwise PREFERRED")
 	d.ca = f.text("db-ssl-ca", "DB_SSL_CA", "", "`file` or PEM text with the authorities that sign the server's certificate")
 	d.cert = f.text("db-ssl-cert", "DB_SSL_CERT", "", "`file` or PEM text with the client's own certificate")
 	d.key = f.text("db-ssl-key", "DB_SSL_KEY", "", "`file` or PEM text with the key of the client's certificate")
@@ -36,7 +38,8 @@ func (d databaseFlags) withAddress(f *flags) databaseFlags {
 
 // logsFlag adds the flag for the log's database.
 func logsFlag(f *flags) *string {
-	return f.text("logs-database-url", "MODELGATE_LOGS_DATABASE_URL", "", "`address` of the log's PostgreSQL database, or \"file\" for the data folder; defaults to the control plane's database if that is PostgreSQL, otherwise the data folder")
+	return f.text("logs-database-url", "MODELGATE_LOGS_DATABASE_URL", "",
+		"`address` of the log's PostgreSQL database, or \"file\" for the data folder; defaults to the control plane's database if that is PostgreSQL, otherwise the data folder")
 }
 
 // address returns the address of the database and its options.
@@ -51,7 +54,8 @@ func (d databaseFlags) open(ctx context.Context) (*store.DB, error) {
 }
 
 func migrate(ctx context.Context, p *program, args []string) error {
-	f := p.flags("migrate", "", "Applies pending migrations to the control plane's database, as every start does, and prints them.\nSeveral processes may run it at the same time.")
+	f := p.flags("migrate", "",
+		"Applies pending migrations to the control plane's database, as every start does, and prints them.\nSeveral processes may run it at the same time.")
 	d := newDatabaseFlags(f)
 	dry := f.Bool("dry-run", false, "change nothing and list the pending migrations")
 	if err := f.parse(args, 0); err != nil {

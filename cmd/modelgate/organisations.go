@@ -24,7 +24,8 @@ func organisations(ctx context.Context, p *program, args []string) error {
 	case "list":
 		return listOrganisations(ctx, p, args[1:])
 	case "-h", "--help":
-		fmt.Fprintln(p.out, "Usage: modelgate organisations create|list [flags]\n\n`modelgate organisations create --help` and so on list the flags.")
+		fmt.Fprintln(p.out,
+			"Usage: modelgate organisations create|list [flags]\n\n`modelgate organisations create --help` and so on list the flags.")
 		return nil
 	}
 	return usage("unknown subcommand %q; use create or list", args[0])
@@ -34,7 +35,8 @@ func organisations(ctx context.Context, p *program, args []string) error {
 var organisationSlug = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
 
 func createOrganisation(ctx context.Context, p *program, args []string) error {
-	f := p.flags("organisations create", "", "Creates an organisation with a workspace, and prints the path, relative to the gateway's address, at which its owner can claim it within a day. Organisations cannot see each other's objects.")
+	f := p.flags("organisations create", "",
+		"Creates an organisation with a workspace, and prints the path, relative to the gateway's address, at which its owner can claim it within a day. Organisations cannot see each other's objects.")
 	d := newDatabaseFlags(f)
 	name := f.String("name", "", "display `name` of the organisation")
 	slug := f.String("slug", "", "`slug` of it in requests: letters, digits, _ and -")

@@ -149,7 +149,9 @@ func newTableFlags(f *flags) *tableFlags {
 
 // diffPrices compares a public table with a price book.
 func diffPrices(p *program, args []string) error {
-	f := p.flags("prices diff", "FORMAT FILE", "Compares a public table with the price book and prints the rows that it lacks or\nthat differ. The formats are "+strings.Join(priceimport.Formats(), ", ")+".")
+	f := p.flags("prices diff", "FORMAT FILE",
+		"Compares a public table with the price book and prints the rows that it lacks or\nthat differ. The formats are "+
+			strings.Join(priceimport.Formats(), ", ")+".")
 	t := newTableFlags(f)
 	if err := f.parse(args, 2); err != nil {
 		return err
@@ -161,7 +163,8 @@ func diffPrices(p *program, args []string) error {
 // importPrices adds the rows of a public table to a price book.
 func importPrices(p *program, args []string) error {
 	f := p.flags("prices import", "FORMAT FILE", "Adds the rows of a public table to a price book and prints what changed. Where the\n"+
-		"figures differ, the book keeps its own unless --confirm or --replace says otherwise.\nThe formats are "+strings.Join(priceimport.Formats(), ", ")+".")
+		"figures differ, the book keeps its own unless --confirm or --replace says otherwise.\nThe formats are "+
+		strings.Join(priceimport.Formats(), ", ")+".")
 	t := newTableFlags(f)
 	source := f.text("source", "", "", "`key` of the source, noted in the rows")
 	address := f.text("source-url", "", "", "`address` of the source")

@@ -10,9 +10,10 @@ import (
 )
 
 func rotateMaster(ctx context.Context, p *program, args []string) error {
-	f := p.flags("keys rotate-master", "", "Rewraps the data keys of all organisations with a new master key, all or none. Sealed values stay unchanged.\n\n"+
-		"Both keys are required, here and by every gateway during the rotation: the new master key and the previous one.\n"+
-		"Sealed values in a settings file are not changed: seal them again with `modelgate seal`.")
+	f := p.flags("keys rotate-master", "",
+		"Rewraps the data keys of all organisations with a new master key, all or none. Sealed values stay unchanged.\n\n"+
+			"Both keys are required, here and by every gateway during the rotation: the new master key and the previous one.\n"+
+			"Sealed values in a settings file are not changed: seal them again with `modelgate seal`.")
 	d, m := newDatabaseFlags(f), newMasterFlags(f)
 	dry := f.Bool("dry-run", false, "change nothing and list what would be rewrapped")
 	if err := f.parse(args, 0); err != nil {

@@ -28,18 +28,22 @@ type serveFlags struct {
 
 func newServeFlags(f *flags, data string) serveFlags {
 	return serveFlags{
-		data:    f.text("data", "MODELGATE_DATA", data, "`folder` of the databases; created if missing"),
-		listen:  f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API"),
-		admin:   f.text("admin-listen", "MODELGATE_ADMIN_LISTEN", "127.0.0.1:8788", "`host:port` of metrics and health; \"off\" disables it"),
-		config:  f.text("config", "MODELGATE_CONFIG", "", "settings `file` (modelgate.yaml)"),
-		public:  f.text("public-url", "MODELGATE_PUBLIC_URL", "", "base `address` of links, for example https://gateway.example.com; defaults to public_url of the settings file, otherwise the address of --listen"),
-		trusted: f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma-separated `list` of hosts, host:port, *.suffix or CIDR that custom hosts may use even if private"),
-		master:  newMasterFlags(f),
+		data:   f.text("data", "MODELGATE_DATA", data, "`folder` of the databases; created if missing"),
+		listen: f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API"),
+		admin:  f.text("admin-listen", "MODELGATE_ADMIN_LISTEN", "127.0.0.1:8788", "`host:port` of metrics and health; \"off\" disables it"),
+		config: f.text("config", "MODELGATE_CONFIG", "", "settings `file` (modelgate.yaml)"),
+		public: f.text("public-url", "MODELGATE_PUBLIC_URL", "",
+			"base `address` of links, for example https://gateway.example.com; defaults to public_url of the settings file, otherwise the address of --listen"),
+		trusted: f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "",
+			"comma-separated `list` of hosts, host:port, *.suffix or CIDR that custom hosts may use even if private"),
+		master: newMasterFlags(f),
 		adminToken: keyFlags{
-			f.text("admin-token-file", "", "", "`file` with the bearer token of metrics; or the token itself in the environment variable MODELGATE_ADMIN_TOKEN"),
+			f.text("admin-token-file", "", "",
+				"`file` with the bearer token of metrics; or the token itself in the environment variable MODELGATE_ADMIN_TOKEN"),
 			new(string), "admin-token", "MODELGATE_ADMIN_TOKEN",
 		},
-		logLevel:  f.text("log-level", "MODELGATE_LOG_LEVEL", "", "debug, info, warn or error; defaults to log.level of the settings file, otherwise info"),
+		logLevel: f.text("log-level", "MODELGATE_LOG_LEVEL", "",
+			"debug, info, warn or error; defaults to log.level of the settings file, otherwise info"),
 		logFormat: f.text("log-format", "MODELGATE_LOG_FORMAT", "text", "text or json"),
 	}
 }
@@ -226,7 +230,8 @@ func (p *program) printStartup(s *server.Server, more string) {
 	fmt.Fprintf(p.out, "log retention: %s; change it with logs.retention in the settings\n", s.LogRetention())
 	fmt.Fprintf(p.out, "audit log retention: %s; change it with audit.retention in the settings\n", s.AuditLogRetention())
 	if s.Providers() == 0 {
-		fmt.Fprint(p.out, "no managed providers configured; send provider keys with requests, or add providers to modelgate.yaml and pass --config (docs/settings.md)\n")
+		fmt.Fprint(p.out,
+			"no managed providers configured; send provider keys with requests, or add providers to modelgate.yaml and pass --config (docs/settings.md)\n")
 	}
 	if key := s.FirstKey(); !key.Empty() {
 		fmt.Fprintf(p.out, "\nThis is the first start. Your gateway key, shown only once:\n\n  %s\n\n%s", key.Reveal(), more)
@@ -235,6 +240,7 @@ func (p *program) printStartup(s *server.Server, more string) {
 		fmt.Fprintf(p.out, "links begin with %s; set --public-url or public_url to the address that others use to reach the gateway\n", s.URL())
 	}
 	if claim := s.Claim(); !claim.Empty() {
-		fmt.Fprintf(p.out, "\nThis installation has no owner yet. Claim it within a day at\n\n  %s%s?token=%s\n", s.URL(), sessions.ClaimPath, claim.Reveal())
+		fmt.Fprintf(p.out, "\nThis installation has no owner yet. Claim it within a day at\n\n  %s%s?token=%s\n", s.URL(), sessions.ClaimPath,
+			claim.Reveal())
 	}
 }

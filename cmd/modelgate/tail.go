@@ -199,7 +199,8 @@ func (t *tailer) print(e *tailEntry) {
 	if e.Usage != nil {
 		tokens = fmt.Sprintf("%d>%d", e.Usage.Prompt, e.Usage.Completion)
 	}
-	line := fmt.Sprintf("%s  %d  %s  %s  %s  %.0fms", e.CreatedAt.Local().Format("15:04:05.000"), e.Status, orDash(providerName(e.Slug, e.Provider)), orDash(e.Model), tokens, e.Timing.Total)
+	line := fmt.Sprintf("%s  %d  %s  %s  %s  %.0fms", e.CreatedAt.Local().Format("15:04:05.000"), e.Status,
+		orDash(providerName(e.Slug, e.Provider)), orDash(e.Model), tokens, e.Timing.Total)
 	if n := len(e.Attempts); n > 1 {
 		line += fmt.Sprintf("  +%d", n-1)
 	}
@@ -215,7 +216,9 @@ func (t *tailer) print(e *tailEntry) {
 		t.p.printLine("  %s: %s", d.Path, d.Text)
 	}
 	for _, a := range e.Attempts {
-		t.p.printLine("%s", strings.TrimSuffix(fmt.Sprintf("  → %s: %s, %d in %.0f ms: %s", a.Target, providerName(a.Slug, a.Provider), a.Status, a.TookMS, a.Error), ": "))
+		t.p.printLine("%s",
+			strings.TrimSuffix(fmt.Sprintf("  → %s: %s, %d in %.0f ms: %s", a.Target, providerName(a.Slug, a.Provider), a.Status, a.TookMS, a.Error),
+				": "))
 	}
 }
 

@@ -21,7 +21,8 @@ import (
 
 // check checks a settings file, or a config object if the name ends in .json.
 func check(ctx context.Context, p *program, args []string) error {
-	f := p.flags("check", "FILE", "Checks a settings file (modelgate.yaml), a file for `modelgate apply` or a config object (a file ending in .json) without starting anything.\nFor a config NAME.json, the cases in NAME.cases.json are run too: [{\"name\": …, \"request\": {…}, \"expect\": {\"target\": \"config.targets[1]\"}}].")
+	f := p.flags("check", "FILE",
+		"Checks a settings file (modelgate.yaml), a file for `modelgate apply` or a config object (a file ending in .json) without starting anything.\nFor a config NAME.json, the cases in NAME.cases.json are run too: [{\"name\": …, \"request\": {…}, \"expect\": {\"target\": \"config.targets[1]\"}}].")
 	m := newMasterFlags(f)
 	trusted := f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma-separated `list` of trusted hosts, as for serve")
 	running := f.String("diff", "", "current settings `file`; prints the changes from it to FILE")

@@ -23,7 +23,8 @@ func users(ctx context.Context, p *program, args []string) error {
 }
 
 func resetPassword(ctx context.Context, p *program, args []string) error {
-	f := p.flags("users reset-password", "", "Prints the path of a link, relative to the gateway's address, with which a user can replace their password within a day. It works once and ends all of their sessions. Admins can create such links for members through the API; this command also works for owners.")
+	f := p.flags("users reset-password", "",
+		"Prints the path of a link, relative to the gateway's address, with which a user can replace their password within a day. It works once and ends all of their sessions. Admins can create such links for members through the API; this command also works for owners.")
 	d := newDatabaseFlags(f)
 	email := f.String("email", "", "e-mail `address` of the user")
 	if err := f.parse(args, 0); err != nil {

@@ -183,5 +183,6 @@ func replayChoice(yield func(llm.Event) bool, i int, c *llm.Choice) (more bool) 
 			return false
 		}
 	}
-	return yield(llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.Stop, NativeFinishReason: c.NativeFinishReason, StopText: c.StopText, Extra: c.Extra})
+	return yield(llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.Stop, NativeFinishReason: c.NativeFinishReason, StopText: c.StopText,
+		Extra: c.Extra})
 }

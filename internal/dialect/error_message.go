@@ -58,7 +58,8 @@ func findMessage(v jsonedit.Value, depth int) string {
 	case jsonedit.Array:
 		return joinMessages(v, depth-1)
 	case jsonedit.Object:
-		for _, name := range [...]string{"message", "Message", "error", "detail", "errors", "msg", "error_msg", "status_msg", "base_resp", "faultstring", "fault", "title"} {
+		for _, name := range [...]string{"message", "Message", "error", "detail", "errors", "msg", "error_msg", "status_msg", "base_resp",
+			"faultstring", "fault", "title"} {
 			if inner, ok := v.Get(name); ok {
 				if text := findMessage(inner, depth-1); text != "" {
 					return withRaw(v, text, depth)

@@ -112,7 +112,8 @@ func ErrorBody(f *llm.ProviderError) []byte {
 // FinishError returns the error of a response that ended with a finish reason that means
 // that it failed; see [llm.StopFailed].
 func FinishError(reason string) *llm.ProviderError {
-	return &llm.ProviderError{Type: "upstream_error", Code: reason, Message: "the response ended with the finish reason " + strconv.Quote(reason) + ": it failed"}
+	return &llm.ProviderError{Type: "upstream_error", Code: reason, Message: "the response ended with the finish reason " +
+		strconv.Quote(reason) + ": it failed"}
 }
 
 // ErrorStatus returns the status for an error that a provider reports in a response that has a
@@ -155,7 +156,8 @@ func ErrorStatus(name string, body []byte) int {
 // https://platform.minimax.io/docs/api-reference/errorcode
 var minimaxStatuses = map[int64]int{
 	1001: http.StatusGatewayTimeout, 1002: http.StatusTooManyRequests, 1004: http.StatusUnauthorized, 1008: http.StatusPaymentRequired,
-	1013: http.StatusInternalServerError, 1026: http.StatusBadRequest, 1027: http.StatusBadRequest, 1039: http.StatusTooManyRequests, 2013: http.StatusBadRequest,
+	1013: http.StatusInternalServerError, 1026: http.StatusBadRequest, 1027: http.StatusBadRequest, 1039: http.StatusTooManyRequests,
+	2013: http.StatusBadRequest,
 }
 
 // statusIn returns a member that is the status of an error: a number, or one as text.
@@ -181,14 +183,19 @@ var statuses = []struct {
 }{
 	{"quota", http.StatusTooManyRequests}, {"ratelimit", http.StatusTooManyRequests}, {"toomanyrequests", http.StatusTooManyRequests},
 	{"throttl", http.StatusTooManyRequests}, {"resourceexhausted", http.StatusTooManyRequests},
-	{"overload", 529}, {"unavailable", http.StatusServiceUnavailable}, {"notready", http.StatusServiceUnavailable}, {"capacity", http.StatusServiceUnavailable},
+	{"overload", 529}, {"unavailable", http.StatusServiceUnavailable}, {"notready", http.StatusServiceUnavailable},
+	{"capacity", http.StatusServiceUnavailable},
 	{"insufficientsystemresource", http.StatusServiceUnavailable},
 	{"timeout", http.StatusGatewayTimeout}, {"deadlineexceeded", http.StatusGatewayTimeout},
-	{"apikey", http.StatusUnauthorized}, {"unauthenticated", http.StatusUnauthorized}, {"authentication", http.StatusUnauthorized}, {"unauthorized", http.StatusUnauthorized}, {"unrecognizedclient", http.StatusUnauthorized},
+	{"apikey", http.StatusUnauthorized}, {"unauthenticated", http.StatusUnauthorized}, {"authentication", http.StatusUnauthorized},
+	{"unauthorized", http.StatusUnauthorized}, {"unrecognizedclient", http.StatusUnauthorized},
 	{"permission", http.StatusForbidden}, {"accessdenied", http.StatusForbidden}, {"forbidden", http.StatusForbidden},
-	{"notfound", http.StatusNotFound}, {"toolarge", http.StatusRequestEntityTooLarge}, {"billing", http.StatusPaymentRequired}, {"paymentrequired", http.StatusPaymentRequired},
-	{"contextlength", http.StatusBadRequest}, {"invalid", http.StatusBadRequest}, {"validation", http.StatusBadRequest}, {"badrequest", http.StatusBadRequest}, {"unprocessable", http.StatusUnprocessableEntity},
-	{"internal", http.StatusInternalServerError}, {"servererror", http.StatusInternalServerError}, {"apierror", http.StatusInternalServerError},
+	{"notfound", http.StatusNotFound}, {"toolarge", http.StatusRequestEntityTooLarge}, {"billing", http.StatusPaymentRequired},
+	{"paymentrequired", http.StatusPaymentRequired},
+	{"contextlength", http.StatusBadRequest}, {"invalid", http.StatusBadRequest}, {"validation", http.StatusBadRequest},
+	{"badrequest", http.StatusBadRequest}, {"unprocessable", http.StatusUnprocessableEntity},
+	{"internal", http.StatusInternalServerError}, {"servererror", http.StatusInternalServerError},
+	{"apierror", http.StatusInternalServerError},
 }
 
 // statusOf returns the status of a kind of error, zero if it is unknown.

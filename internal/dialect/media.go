@@ -67,7 +67,8 @@ var types = map[string]string{
 	"json": "application/json", "xml": "application/xml",
 	"doc": "application/msword", "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
 	"xls": "application/vnd.ms-excel", "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-	"mp3": "audio/mp3", "wav": "audio/wav", "aac": "audio/aac", "flac": "audio/flac", "ogg": "audio/ogg", "m4a": "audio/m4a", "opus": "audio/ogg",
-	"mov": "video/mov", "mp4": "video/mp4", "mpeg": "video/mpeg", "mpg": "video/mpg", "avi": "video/avi", "wmv": "video/wmv",
+	"mp3": "audio/mp3", "wav": "audio/wav", "aac": "audio/aac", "flac": "audio/flac", "ogg": "audio/ogg", "m4a": "audio/m4a",
+	"opus": "audio/ogg",
+	"mov":  "video/mov", "mp4": "video/mp4", "mpeg": "video/mpeg", "mpg": "video/mpg", "avi": "video/avi", "wmv": "video/wmv",
 	"flv": "video/flv", "webm": "video/webm", "mkv": "video/mkv", "3gp": "video/3gpp",
 }

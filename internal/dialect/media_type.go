@@ -8,7 +8,8 @@ import (
 )
 
 // typeAliases are MIME types that clients send and providers do not take.
-var typeAliases = map[string]string{"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png", "application/x-pdf": "application/pdf"}
+var typeAliases = map[string]string{"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png",
+	"application/x-pdf": "application/pdf"}
 
 // signatures are the beginnings of files that providers take by their bytes.
 // https://mimesniff.spec.whatwg.org/#matching-an-image-type-pattern

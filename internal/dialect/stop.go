@@ -21,7 +21,8 @@ import (
 //   - Ollama: https://docs.ollama.com/api
 var stopReasons = map[string]llm.StopReason{
 	"stop": llm.StopEnd, "end_turn": llm.StopEnd, "eos": llm.StopEnd, "eos_token": llm.StopEnd, "end_of_text": llm.StopEnd,
-	"complete": llm.StopEnd, "completed": llm.StopEnd, "done": llm.StopEnd, "finished": llm.StopEnd, "finish": llm.StopEnd, "normal": llm.StopEnd, "success": llm.StopEnd, "load": llm.StopEnd, "unload": llm.StopEnd,
+	"complete": llm.StopEnd, "completed": llm.StopEnd, "done": llm.StopEnd, "finished": llm.StopEnd, "finish": llm.StopEnd,
+	"normal": llm.StopEnd, "success": llm.StopEnd, "load": llm.StopEnd, "unload": llm.StopEnd,
 	"stop_sequence": llm.StopSequence,
 	"length":        llm.StopLength, "max_tokens": llm.StopLength, "model_length": llm.StopLength, "max_output_tokens": llm.StopLength,
 	"tool_calls": llm.StopTool, "function_call": llm.StopTool, "tool_use": llm.StopTool, "tool_call": llm.StopTool,
@@ -29,13 +30,15 @@ var stopReasons = map[string]llm.StopReason{
 	"refusal":    llm.StopRefusal,
 
 	"content_filter": llm.StopFilter, "content_filtered": llm.StopFilter, "guardrail_intervened": llm.StopFilter, "sensitive": llm.StopFilter,
-	"safety": llm.StopFilter, "blocklist": llm.StopFilter, "prohibited_content": llm.StopFilter, "spii": llm.StopFilter, "language": llm.StopFilter,
+	"safety": llm.StopFilter, "blocklist": llm.StopFilter, "prohibited_content": llm.StopFilter, "spii": llm.StopFilter,
+	"language":   llm.StopFilter,
 	"recitation": llm.StopFilter, "model_armor": llm.StopFilter, "error_toxic": llm.StopFilter,
 	"image_safety": llm.StopFilter, "image_prohibited_content": llm.StopFilter, "image_recitation": llm.StopFilter,
 
 	"model_context_window_exceeded": llm.StopContext, "error_limit": llm.StopContext,
 
-	"error": llm.StopFailed, "timeout": llm.StopFailed, "abort": llm.StopFailed, "aborted": llm.StopFailed, "cancelled": llm.StopFailed, "user_cancel": llm.StopFailed,
+	"error": llm.StopFailed, "timeout": llm.StopFailed, "abort": llm.StopFailed, "aborted": llm.StopFailed, "cancelled": llm.StopFailed,
+	"user_cancel":                  llm.StopFailed,
 	"insufficient_system_resource": llm.StopFailed, "network_error": llm.StopFailed,
 	"malformed_function_call": llm.StopFailed, "unexpected_tool_call": llm.StopFailed, "too_many_tool_calls": llm.StopFailed,
 	"malformed_response": llm.StopFailed, "missing_thought_signature": llm.StopFailed,

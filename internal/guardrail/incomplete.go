@@ -24,7 +24,8 @@ func NewIncomplete(format string, args ...any) error {
 // such as for its size, its encoding or its content, so that it has not read it.
 func RefusesText(status int) bool {
 	switch status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusUnsupportedMediaType,
+		http.StatusUnprocessableEntity:
 		return true
 	}
 	return false

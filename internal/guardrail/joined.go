@@ -63,8 +63,9 @@ func joinTexts(of []int, text func(int) string) string {
 	return b.String()
 }
 
-// join sets what joins other parts, in the strings of a verdict, to the strings of these parts. It returns an error if the check changed one of them in another way, in text that
-// begins in one part and ends in another.
+// join sets what joins other parts, in the strings of a verdict, to the strings of these parts.
+// It returns an error if the check changed one of them in another way, in text that begins in
+// one part and ends in another.
 func (in *Input) join(texts []string) error {
 	for i := range in.Parts {
 		p := &in.Parts[i]

@@ -49,17 +49,24 @@ var kindNames = map[string]Kind{
 func (d *Definition) common() []Param {
 	list := []Param{
 		{Name: "is_enabled", Type: Boolean, Default: "true", Doc: "`false` leaves the check out."},
-		{Name: "failOnError", Type: Boolean, Doc: "Whether an error of the check itself is a failure. By default the setting of the gateway decides."},
+		{Name: "failOnError", Type: Boolean,
+			Doc: "Whether an error of the check itself is a failure. By default the setting of the gateway decides."},
 		{Name: "timeout", Type: Integer, Min: 1, Max: float64(MaxTimeout / time.Millisecond), Doc: "Time limit in milliseconds."},
 	}
 	if !d.All && !d.Facts {
-		list = append(list, Param{Name: "scope", Type: String, Enum: []string{"last", "all"}, Default: `"last"`, Doc: "`last` checks the last message of a request, `all` the system prompt and earlier messages too."})
+		list = append(list,
+			Param{Name: "scope", Type: String, Enum: []string{"last", "all"},
+				Default: `"last"`, Doc: "`last` checks the last message of a request, `all` the system prompt and earlier messages too."})
 	}
 	if !d.Facts {
-		list = append(list, Param{Name: "kinds", Type: StringList, Enum: []string{"text", "tool_arguments", "thinking", "image_prompt", "embedding_input", "parameters"}, Doc: "Kinds of texts to check."})
+		list = append(list,
+			Param{Name: "kinds", Type: StringList,
+				Enum: []string{"text", "tool_arguments", "thinking", "image_prompt", "embedding_input", "parameters"}, Doc: "Kinds of texts to check."})
 	}
 	if len(d.Credentials) > 0 {
-		list = append(list, Param{Name: "credentials", Type: Object, Doc: "Credentials: " + strings.Join(d.Credentials, ", ") + ". By default those stored for the partner. Given and stored credentials are never mixed."})
+		list = append(list,
+			Param{Name: "credentials", Type: Object, Doc: "Credentials: " + strings.Join(d.Credentials, ", ") +
+				". By default those stored for the partner. Given and stored credentials are never mixed."})
 	}
 	return list
 }

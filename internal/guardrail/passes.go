@@ -172,7 +172,8 @@ func (r *run) skip(hooks []*Hook) {
 	waited, _ := r.split(hooks)
 	results := make([]HookResult, len(waited))
 	for i, h := range waited {
-		results[i] = HookResult{ID: h.ID, Type: h.Type, Verdict: true, Skipped: true, CreatedAt: time.Now().UTC(), VersionID: h.VersionID, Rank: h.Rank}
+		results[i] = HookResult{ID: h.ID, Type: h.Type, Verdict: true, Skipped: true, CreatedAt: time.Now().UTC(), VersionID: h.VersionID,
+			Rank: h.Rank}
 	}
 	r.add(waited, results)
 }

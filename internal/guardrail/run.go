@@ -86,7 +86,8 @@ func (h *Hook) run(ctx context.Context, in *Input, st *state) HookResult {
 		}
 	}
 	wait()
-	r := HookResult{ID: h.ID, Type: h.Type, Verdict: true, Async: h.Async, CreatedAt: start.UTC(), VersionID: h.VersionID, SoftDeny: h.SoftDeny, Rank: h.Rank, Shadow: h.Shadow, Checks: results[:0]}
+	r := HookResult{ID: h.ID, Type: h.Type, Verdict: true, Async: h.Async, CreatedAt: start.UTC(), VersionID: h.VersionID,
+		SoftDeny: h.SoftDeny, Rank: h.Rank, Shadow: h.Shadow, Checks: results[:0]}
 	if r.ID == "" {
 		r.ID = newID(in.Event)
 	}

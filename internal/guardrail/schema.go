@@ -31,7 +31,8 @@ func (p *Param) schema() map[string]any {
 	case Object:
 		s = map[string]any{"type": "object"}
 	case StringMap:
-		s = map[string]any{"anyOf": []any{map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}, map[string]any{"type": "string"}}}
+		s = map[string]any{"anyOf": []any{map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}},
+			map[string]any{"type": "string"}}}
 	case JSON:
 		s = map[string]any{}
 	case String:

@@ -246,7 +246,8 @@ func join(path, name string) string {
 // CompileHook compiles an item of before_request_hooks or after_request_hooks;
 // path is the JSON path of the item, such as $.before_request_hooks[0].
 func (t *Table) CompileHook(path string, h config.Hook, on Event) (*Hook, []config.FieldError) {
-	out := &Hook{ID: h.ID, Type: h.Type, Deny: h.Denies(), DenyPassed: h.DeniesSuccess(), Async: h.Async, Sequential: h.Sequential, Shadow: h.Mode == config.Shadow, Stream: h.Stream,
+	out := &Hook{ID: h.ID, Type: h.Type, Deny: h.Denies(), DenyPassed: h.DeniesSuccess(), Async: h.Async, Sequential: h.Sequential,
+		Shadow: h.Mode == config.Shadow, Stream: h.Stream,
 		OnFail: feedbackOf(h.OnFail), OnSuccess: feedbackOf(h.OnSuccess)}
 	var faults []config.FieldError
 	for i, c := range h.Checks {
@@ -266,7 +267,8 @@ func (t *Table) CompileHook(path string, h config.Hook, on Event) (*Hook, []conf
 // output_guardrails (After), whose further keys are checks. path is the JSON
 // path of the item. The id of a guardrail without one is made by Run.
 func (t *Table) CompileGuardrail(path string, g config.Guardrail, on Event) (*Hook, []config.FieldError) {
-	out := &Hook{ID: g.ID, Type: g.Type, Deny: g.Denies(), DenyPassed: g.DeniesSuccess(), Async: g.Async, Sequential: g.Sequential, Shadow: g.Mode == config.Shadow, Stream: g.Stream,
+	out := &Hook{ID: g.ID, Type: g.Type, Deny: g.Denies(), DenyPassed: g.DeniesSuccess(), Async: g.Async, Sequential: g.Sequential,
+		Shadow: g.Mode == config.Shadow, Stream: g.Stream,
 		OnFail: feedbackOf(g.OnFail), OnSuccess: feedbackOf(g.OnSuccess)}
 	var faults []config.FieldError
 	for _, c := range g.Checks {
@@ -355,7 +357,8 @@ func (t *Table) compileStored(g Saved, on Event, saved bool) (*Hook, []config.Fi
 			return nil, []config.FieldError{{Path: "actions", Message: "must be an object of actions"}}
 		}
 	}
-	out := &Hook{ID: g.ID, Deny: acts.Deny || acts.OnFail.denies(), DenyPassed: acts.OnSuccess.denies(), Async: acts.Async, Sequential: acts.Sequential, SoftDeny: acts.SoftDeny,
+	out := &Hook{ID: g.ID, Deny: acts.Deny || acts.OnFail.denies(), DenyPassed: acts.OnSuccess.denies(), Async: acts.Async,
+		Sequential: acts.Sequential, SoftDeny: acts.SoftDeny,
 		Shadow: acts.Mode == config.Shadow, Stream: acts.Stream,
 		OnSuccess: acts.OnSuccess.feedback(), OnFail: acts.OnFail.feedback()}
 	var faults []config.FieldError
@@ -370,7 +373,8 @@ func (t *Table) compileStored(g Saved, on Event, saved bool) (*Hook, []config.Fi
 			faults = append(faults, config.FieldError{Path: at + ".parameters", Message: err.Error()})
 			continue
 		}
-		check, wrong := t.check(at+".parameters", config.Check{ID: c.ID, Parameters: params, Disabled: c.Enabled != nil && !*c.Enabled}, on, origin{saved, g.Shared, g.Module})
+		check, wrong := t.check(at+".parameters", config.Check{ID: c.ID, Parameters: params, Disabled: c.Enabled != nil && !*c.Enabled}, on,
+			origin{saved, g.Shared, g.Module})
 		faults = append(faults, wrong...)
 		out.Checks = append(out.Checks, check)
 	}

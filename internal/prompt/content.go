@@ -141,7 +141,8 @@ func checkString(c *Content) error {
 	messages, ok := c.messages()
 	if !ok {
 		if looksLikeMessages(c.String) {
-			return apierr.New(apierr.Invalid, "begins like an array of messages but is not JSON; set is_raw_template to 1 for a template that is JSON only after its variables are filled in")
+			return apierr.New(apierr.Invalid,
+				"begins like an array of messages but is not JSON; set is_raw_template to 1 for a template that is JSON only after its variables are filled in")
 		}
 		_, err := parse(c.String)
 		return err

@@ -54,7 +54,8 @@ func Render(v *Version, in Input) (*Rendered, error) {
 	b.Close('}')
 	var d jsonedit.Doc
 	if err := d.Scan(b.Bytes()); err != nil {
-		return nil, apierr.New(apierr.Invalid, "the prompt is not JSON with these variables: %v", err).WithParam("variables").WithCode("invalid_prompt")
+		return nil, apierr.New(apierr.Invalid, "the prompt is not JSON with these variables: %v",
+			err).WithParam("variables").WithCode("invalid_prompt")
 	}
 	out.Body = b.Bytes()
 	if len(in.Overrides) > 0 {
@@ -72,7 +73,9 @@ func (r *run) template(b *jsonedit.Builder, c *Content) (completes bool, err err
 		}
 		v, err := jsonedit.ParseValue(text)
 		if err != nil || v.Kind() != jsonedit.Array {
-			return false, apierr.New(apierr.Invalid, "with these variables, the prompt is not a JSON array of messages").WithParam("variables").WithCode("invalid_prompt")
+			return false,
+				apierr.New(apierr.Invalid,
+					"with these variables, the prompt is not a JSON array of messages").WithParam("variables").WithCode("invalid_prompt")
 		}
 		b.Name("messages")
 		b.Raw(v.Raw())

@@ -111,7 +111,8 @@ func (r *run) node(s *sink, n *node) error {
 // insert renders a partial in its place.
 func (r *run) insert(s *sink, ref string) error {
 	if r.inside >= maxPartials {
-		return apierr.New(apierr.Invalid, "partials are nested more than %d deep; the last one is %.60q", maxPartials, ref).WithCode("invalid_template")
+		return apierr.New(apierr.Invalid, "partials are nested more than %d deep; the last one is %.60q", maxPartials,
+			ref).WithCode("invalid_template")
 	}
 	t, known := r.parsed[ref]
 	if !known {
@@ -205,7 +206,8 @@ func (r *run) read(v any) (any, error) {
 	case plain == "" || plain[0] != '[' && plain[0] != '{':
 		return text, nil
 	case len(plain) > maxValue:
-		return nil, apierr.New(apierr.Invalid, "a variable of a section has more than %d bytes of JSON", maxValue).WithParam("variables").WithCode("prompt_too_large")
+		return nil, apierr.New(apierr.Invalid, "a variable of a section has more than %d bytes of JSON",
+			maxValue).WithParam("variables").WithCode("prompt_too_large")
 	default:
 		if err := r.count(len(plain), 0); err != nil {
 			return nil, err

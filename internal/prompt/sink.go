@@ -46,7 +46,8 @@ func (s *sink) value(name, text string) error {
 	case !s.json:
 		s.dst = append(s.dst, text...)
 	case s.escaped:
-		return apierr.New(apierr.Invalid, "the variable %.60q follows a backslash in the prompt; remove the backslash", name).WithCode("invalid_template")
+		return apierr.New(apierr.Invalid, "the variable %.60q follows a backslash in the prompt; remove the backslash",
+			name).WithCode("invalid_template")
 	case s.inString:
 		s.escape(text)
 	default:
@@ -55,7 +56,8 @@ func (s *sink) value(name, text string) error {
 			s.dst = append(s.dst, text...)
 			return nil
 		}
-		return apierr.New(apierr.Invalid, "the variable %.60q is outside of a string of the prompt, so its value must be a number, true, false or null", name).
+		return apierr.New(apierr.Invalid,
+			"the variable %.60q is outside of a string of the prompt, so its value must be a number, true, false or null", name).
 			WithParam("variables." + name).WithCode("invalid_variable")
 	}
 	return nil

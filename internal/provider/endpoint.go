@@ -47,10 +47,12 @@ var wrongEndpoints = []struct {
 	{"is only supported in v1/responses", WrongEndpointForModel, "https://github.com/aaif-goose/goose/issues/2564", "2026-11-23"},
 	{"This is not a chat model", WrongEndpointForModel, "https://github.com/micz/ThunderAI/issues/570", "2026-11-23"},
 	{"with the Responses API", WrongEndpointForModel, "https://github.com/Laisky/one-api/issues/88", "2026-11-23"},
-	{"Function tools with reasoning_effort are not supported", WrongEndpointForTools, "https://github.com/openai/openai-openapi/issues/541", "2026-11-23"},
+	{"Function tools with reasoning_effort are not supported", WrongEndpointForTools, "https://github.com/openai/openai-openapi/issues/541",
+		"2026-11-23"},
 	{"unsupported_api_for_model", WrongEndpointForModel, "https://github.com/farion1231/cc-switch/issues/1681", "2026-11-23"},
 	{"is not accessible via the /", WrongEndpointForModel, "https://github.com/github/copilot-cli/issues/4337", "2026-11-23"},
-	{"operation does not work with the specified model", WrongEndpointForModel, "https://github.com/langchain-ai/langchain/issues/35050", "2026-11-23"},
+	{"operation does not work with the specified model", WrongEndpointForModel, "https://github.com/langchain-ai/langchain/issues/35050",
+		"2026-11-23"},
 }
 
 // wrongEndpointLimit is the length of an error that is read for its meaning.

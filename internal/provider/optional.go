@@ -21,7 +21,8 @@ type OptionalParameter struct {
 
 // Names of settings of thinking in errors.
 var (
-	effortWords   = []string{"reasoning_effort", "reasoningeffort", "reasoning effort", "body.reasoning_effort", "reasoning.effort", "thinking"}
+	effortWords = []string{"reasoning_effort", "reasoningeffort", "reasoning effort", "body.reasoning_effort", "reasoning.effort",
+		"thinking"}
 	thinkingWords = []string{"thinking", "body.thinking"}
 )
 
@@ -47,7 +48,9 @@ var optionalParameters = map[api.Dialect][]OptionalParameter{
 		{Path: "thinking", Words: thinkingWords},
 	},
 	api.DialectGemini: {
-		{Path: "generationConfig.thinkingConfig", Words: []string{"thinking", "thinkingconfig", "thinking_config", "thinking_level", "thinkinglevel", "thinking_budget", "thinkingbudget"}},
+		{Path: "generationConfig.thinkingConfig",
+			Words: []string{"thinking", "thinkingconfig", "thinking_config", "thinking_level", "thinkinglevel", "thinking_budget",
+				"thinkingbudget"}},
 	},
 	api.DialectConverse: {
 		{Path: additional + "reasoning_effort", Words: effortWords, Effort: true},
@@ -85,7 +88,8 @@ var refusals = []struct {
 
 // valueErrors are the phrases of errors about the value of a parameter, or about
 // its combination with others. Without it the request would mean something else.
-var valueErrors = []string{"unsupported value", "unsupported_value", "supported values", "invalid value", "must be one of", "input should be", "thinking.type", "tool_choice"}
+var valueErrors = []string{"unsupported value", "unsupported_value", "supported values", "invalid value", "must be one of",
+	"input should be", "thinking.type", "tool_choice"}
 
 // refusalLimit is the length of an error that is read for what it refuses.
 const refusalLimit = 16 << 10

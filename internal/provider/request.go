@@ -166,7 +166,8 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 		}
 	}
 	if c.Operation != api.Proxy && urlpath.HasDotSegment(u.EscapedPath()) {
-		return nil, apierr.New(apierr.Invalid, "the model %.100q cannot be part of the provider's path; it must not contain the segments . and ..", c.Model).WithParam("model")
+		return nil, apierr.New(apierr.Invalid,
+			"the model %.100q cannot be part of the provider's path; it must not contain the segments . and ..", c.Model).WithParam("model")
 	}
 	return u, nil
 }

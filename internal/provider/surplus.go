@@ -17,7 +17,8 @@ var versionSegment = regexp.MustCompile(`^v[0-9]`)
 func (s *Spec) WithoutSurplus(path string) (rest, surplus string) {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	longest := 0
-	for _, op := range [...]api.Operation{api.Chat, api.Completions, api.Embeddings, api.Messages, api.Responses, api.Generate, api.Converse, api.Images} {
+	for _, op := range [...]api.Operation{api.Chat, api.Completions, api.Embeddings, api.Messages, api.Responses, api.Generate, api.Converse,
+		api.Images} {
 		p := patternOf(s.Paths[op])
 		for n := min(len(p), len(segments)); n > longest; n-- {
 			if whole := n == len(p); (whole || versionSegment.MatchString(p[0])) && matches(segments[len(segments)-n:], p[:n]) {
@@ -27,7 +28,8 @@ func (s *Spec) WithoutSurplus(path string) (rest, surplus string) {
 	}
 	for _, further := range s.Surplus {
 		p := patternOf(further)
-		if n := len(p); n > longest && n < len(segments) && matches(segments[len(segments)-n:], p) && s.endsIn(segments[len(segments)-n-1:len(segments)-n]) {
+		if n := len(p); n > longest && n < len(segments) && matches(segments[len(segments)-n:], p) &&
+			s.endsIn(segments[len(segments)-n-1:len(segments)-n]) {
 			longest = n
 		}
 	}

@@ -145,7 +145,8 @@ type Settings struct {
 // NewTarget returns a target of spec. If an option is missing or an address is
 // not an http or https URL, it returns an *apierr.Error of kind Invalid.
 func NewTarget(spec *Spec, s Settings) (*Target, error) {
-	t := &Target{Spec: spec, Slug: s.Slug, Key: s.Key, Options: s.Options, Headers: canonical(s.Headers), BaseModel: s.BaseModel, Pricing: s.Terms, Lending: s.Lending}
+	t := &Target{Spec: spec, Slug: s.Slug, Key: s.Key, Options: s.Options, Headers: canonical(s.Headers), BaseModel: s.BaseModel,
+		Pricing: s.Terms, Lending: s.Lending}
 	base := spec.BaseURL
 	if s.CustomHost != "" {
 		base, t.Guarded = s.CustomHost, true
@@ -313,10 +314,12 @@ func (t *Target) expandBase(s string) (string, error) {
 	return t.fill(s, func(name string) (string, error) {
 		v := t.Option(name)
 		if v != "" && t.hostPart(name) == HostRegion && !regionOption.MatchString(v) {
-			return "", apierr.New(apierr.Invalid, "the option %q of provider %q must be the name of a region: letters, digits and dashes", name, t.ID).WithParam(name)
+			return "", apierr.New(apierr.Invalid, "the option %q of provider %q must be the name of a region: letters, digits and dashes", name,
+				t.ID).WithParam(name)
 		}
 		if v != "" && !hostOption.MatchString(v) {
-			return "", apierr.New(apierr.Invalid, "the option %q of provider %q takes letters, digits, dots, dashes and underscores", name, t.ID).WithParam(name)
+			return "", apierr.New(apierr.Invalid, "the option %q of provider %q takes letters, digits, dots, dashes and underscores", name,
+				t.ID).WithParam(name)
 		}
 		return v, nil
 	})

@@ -88,7 +88,8 @@ func (s *Settings) checkProviders(o SecretResolver) *fault {
 			return at(errors.New("name a provider; `modelgate providers` lists them"), "providers[%d].provider", i)
 		}
 		if p.Integration != "" && (p.Provider != "" || p.APIKey != "" || p.CustomHost != "" || p.Options != nil || p.Models != nil) {
-			return at(errors.New("a provider with an integration must not have its own credentials, settings or models"), "providers[%d].integration", i)
+			return at(errors.New("a provider with an integration must not have its own credentials, settings or models"),
+				"providers[%d].integration", i)
 		}
 		if name, err := p.nameOptions(); err != nil {
 			return at(err, "providers[%d].options.%s", i, name)
@@ -247,7 +248,8 @@ func (s *Settings) checkPrices() *fault {
 		}
 		id := [3]string{row.Provider, p.Model, p.From}
 		if seen[id] {
-			return at(fmt.Errorf("the price of %q of %q is duplicated; keep one, or set different days in from", p.Model, p.Provider), "prices[%d].model", i)
+			return at(fmt.Errorf("the price of %q of %q is duplicated; keep one, or set different days in from", p.Model, p.Provider),
+				"prices[%d].model", i)
 		}
 		seen[id] = true
 	}

@@ -51,8 +51,12 @@ func (s *Settings) slugged() []section {
 		{"guardrails", len(s.Guardrails), func(i int) (string, string) { return "", s.Guardrails[i].Slug }},
 		{"secret_references", len(s.SecretReferences), func(i int) (string, string) { return "", s.SecretReferences[i].Slug }},
 		{"integrations", len(s.Integrations), func(i int) (string, string) { return "", s.Integrations[i].Slug }},
-		{"prompt_collections", len(s.PromptCollections), func(i int) (string, string) { return s.PromptCollections[i].Workspace, s.PromptCollections[i].Slug }},
-		{"prompt_partials", len(s.PromptPartials), func(i int) (string, string) { return s.PromptPartials[i].Workspace, s.PromptPartials[i].Slug }},
+		{"prompt_collections", len(s.PromptCollections), func(i int) (string, string) {
+			return s.PromptCollections[i].Workspace, s.PromptCollections[i].Slug
+		}},
+		{"prompt_partials", len(s.PromptPartials), func(i int) (string, string) {
+			return s.PromptPartials[i].Workspace, s.PromptPartials[i].Slug
+		}},
 		{"prompts", len(s.Prompts), func(i int) (string, string) { return s.Prompts[i].Workspace, s.Prompts[i].Slug }},
 		{"deployments", len(s.Deployments), func(i int) (string, string) { return "", s.Deployments[i].Slug }},
 	}
@@ -96,7 +100,8 @@ type stateSection struct {
 func (s *Settings) stateSections() []stateSection {
 	return []stateSection{
 		{"organisation", s.Organisation != nil}, {"workspaces", s.Workspaces != nil}, {"members", s.Members != nil},
-		{"guardrails", s.Guardrails != nil}, {"secret_references", s.SecretReferences != nil}, {"guardrail_credentials", s.GuardrailCredentials != nil},
+		{"guardrails", s.Guardrails != nil}, {"secret_references", s.SecretReferences != nil},
+		{"guardrail_credentials", s.GuardrailCredentials != nil},
 		{"integrations", s.Integrations != nil}, {"prompt_labels", s.PromptLabels != nil},
 		{"prompt_collections", s.PromptCollections != nil}, {"prompt_partials", s.PromptPartials != nil}, {"prompts", s.Prompts != nil},
 		{"deployments", s.Deployments != nil}, {"policies", s.Policies != nil},
@@ -131,7 +136,8 @@ func (s *Settings) checkRun() *fault {
 		}
 		_, err := config.ReplaceCredentials(c.Config, func(found config.Credential) (string, error) {
 			if found.Declared && found.Value.Reveal() == KeptCredential {
-				return "", fmt.Errorf("%s: the credential is missing; use ${NAME} for an environment variable or the output of `modelgate seal`", found.Path)
+				return "", fmt.Errorf("%s: the credential is missing; use ${NAME} for an environment variable or the output of `modelgate seal`",
+					found.Path)
 			}
 			return "", nil
 		})

@@ -12,12 +12,16 @@ import (
 // name of an added object, - of a removed one, ~ with the fields of a changed one. It
 // contains no values.
 func Diff(before, after *Settings) (lines []string) {
-	lines = append(lines, diffList("provider", before.Providers, after.Providers, func(p Provider) string { return p.Slug }, differProviders)...)
+	lines = append(lines,
+		diffList("provider", before.Providers, after.Providers, func(p Provider) string { return p.Slug }, differProviders)...)
 	lines = append(lines, diffList("config", before.Configs, after.Configs, func(c Config) string { return c.Slug }, differConfigs)...)
 	lines = append(lines, diffList("key", before.Keys, after.Keys, func(k Key) string {
 		return strings.TrimSpace(k.Name + " " + strings.ToLower(k.SHA256[:12]))
 	}, ChangedFields[Key])...)
-	lines = append(lines, diffList("price", before.Prices, after.Prices, func(p Price) string { return strings.TrimSpace(p.Provider + " " + p.Model + " " + p.From) }, ChangedFields[Price])...)
+	lines = append(lines,
+		diffList("price", before.Prices, after.Prices, func(p Price) string {
+			return strings.TrimSpace(p.Provider + " " + p.Model + " " + p.From)
+		}, ChangedFields[Price])...)
 	b, a := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
 	for i := range a.NumField() {
 		f := a.Type().Field(i)

@@ -213,7 +213,8 @@ func (o SecretResolver) Open(ref string) (secret.String, error) {
 		return s, nil
 	}
 	if !secret.IsSealed(ref) {
-		return secret.String{}, errors.New("plaintext credentials are not allowed; use ${NAME} for an environment variable or the output of `modelgate seal`")
+		return secret.String{},
+			errors.New("plaintext credentials are not allowed; use ${NAME} for an environment variable or the output of `modelgate seal`")
 	}
 	if o.Box == nil {
 		return secret.String{}, errors.New("a sealed value requires the master key; set MODELGATE_MASTER_KEY or --master-key-file")

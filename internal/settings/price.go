@@ -98,13 +98,15 @@ func (p *Price) Row() (catalog.Price, error) {
 	}
 	row.Rates, err = rates(map[catalog.Kind]*float64{
 		catalog.Input: p.Input, catalog.CachedInput: p.CachedInput, catalog.CacheWrite5m: p.CacheWrite, catalog.CacheWrite1h: p.CacheWrite1h,
-		catalog.InputAudio: p.InputAudio, catalog.InputImage: p.InputImage, catalog.OutputImage: p.OutputImage, catalog.Output: p.Output, catalog.Reasoning: p.Reasoning, catalog.OutputAudio: p.OutputAudio,
+		catalog.InputAudio: p.InputAudio, catalog.InputImage: p.InputImage, catalog.OutputImage: p.OutputImage, catalog.Output: p.Output,
+		catalog.Reasoning: p.Reasoning, catalog.OutputAudio: p.OutputAudio,
 	})
 	if l := p.Long; l != nil && err == nil {
 		row.Above = l.Above
 		row.Long, err = rates(map[catalog.Kind]*float64{
-			catalog.Input: cmp.Or(l.Input, p.Input), catalog.CachedInput: l.CachedInput, catalog.CacheWrite5m: l.CacheWrite, catalog.CacheWrite1h: l.CacheWrite1h,
-			catalog.Output: cmp.Or(l.Output, p.Output),
+			catalog.Input: cmp.Or(l.Input, p.Input), catalog.CachedInput: l.CachedInput, catalog.CacheWrite5m: l.CacheWrite,
+			catalog.CacheWrite1h: l.CacheWrite1h,
+			catalog.Output:       cmp.Or(l.Output, p.Output),
 		})
 	}
 	return row, err

@@ -181,13 +181,15 @@ func (Value) Schema(huma.Registry) *huma.Schema { return new(huma.Schema) }
 // Schema implements huma.SchemaProvider.
 func (Size) Schema(huma.Registry) *huma.Schema {
 	none := 0.0
-	return &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeInteger, Minimum: &none}, {Type: huma.TypeString, Pattern: `^[0-9]+ *([kKmMgG]?[bB])?$`}},
+	return &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeInteger, Minimum: &none},
+		{Type: huma.TypeString, Pattern: `^[0-9]+ *([kKmMgG]?[bB])?$`}},
 		Description: "Bytes, or a number with KB, MB or GB"}
 }
 
 // Schema implements huma.SchemaProvider.
 func (Duration) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeString, Pattern: `^[-+]?(0|([0-9]*\.?[0-9]+|[0-9]+\.)(ns|us|µs|ms|s|m|h))+$`}, {Type: huma.TypeInteger, Enum: []any{0}}},
+	return &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeString, Pattern: `^[-+]?(0|([0-9]*\.?[0-9]+|[0-9]+\.)(ns|us|µs|ms|s|m|h))+$`},
+		{Type: huma.TypeInteger, Enum: []any{0}}},
 		Description: "A number with ms, s, m or h, such as 30s"}
 }
 

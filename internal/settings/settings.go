@@ -157,10 +157,13 @@ type Limits struct {
 
 	Attempts int `json:"attempts,omitempty" minimum:"0" maximum:"1000" doc:"Attempts at providers per request; defaults to 32"`
 
-	RequestHeaders Size `json:"request_headers,omitempty"`                                    // of one request; default 128 KB
-	HeaderCount    int  `json:"header_count,omitempty" minimum:"-1" maximum:"100000"`         // names of headers of one request; default 200, -1 removes the limit
-	BodyRate       Size `json:"body_rate,omitempty"`                                          // minimum bytes per second of a request body after timeouts.body_grace; default 512
-	Keyless        int  `json:"keyless_connections,omitempty" minimum:"-1" maximum:"1000000"` // open connections of one address without a valid key; default 256, -1 removes the limit
+	RequestHeaders Size `json:"request_headers,omitempty"` // of one request; default 128 KB
+	// names of headers of one request; default 200, -1 removes the limit
+	HeaderCount int `json:"header_count,omitempty" minimum:"-1" maximum:"100000"`
+	// minimum bytes per second of a request body after timeouts.body_grace; default 512
+	BodyRate Size `json:"body_rate,omitempty"`
+	// open connections of one address without a valid key; default 256, -1 removes the limit
+	Keyless int `json:"keyless_connections,omitempty" minimum:"-1" maximum:"1000000"`
 
 	Counters    Counters    `json:"counters,omitzero"`
 	Concurrency Concurrency `json:"concurrency,omitzero"`
@@ -186,10 +189,12 @@ type Timeouts struct {
 	Client     Duration `json:"client,omitempty"`      // a client that does not read its response; default 5m
 	KeepAlive  Duration `json:"keep_alive,omitempty"`  // silence before a comment is sent; default 15s
 
-	RequestHeader  Duration `json:"request_header,omitempty"`  // until the headers of a request are complete; default 10s
-	BodyGrace      Duration `json:"body_grace,omitempty"`      // how long a request body may pause before limits.body_rate applies; default 30s
-	RequestBody    Duration `json:"request_body,omitempty"`    // a complete body of a model request; default 6h
-	HeldBody       Duration `json:"held_body,omitempty"`       // a body, or a part of one, that is held in memory until it is complete; default 10m
+	RequestHeader Duration `json:"request_header,omitempty"` // until the headers of a request are complete; default 10s
+	// how long a request body may pause before limits.body_rate applies; default 30s
+	BodyGrace   Duration `json:"body_grace,omitempty"`
+	RequestBody Duration `json:"request_body,omitempty"` // a complete body of a model request; default 6h
+	// a body, or a part of one, that is held in memory until it is complete; default 10m
+	HeldBody       Duration `json:"held_body,omitempty"`
 	ControlBody    Duration `json:"control_body,omitempty"`    // a complete body of any other request; default 2m
 	ConnectionIdle Duration `json:"connection_idle,omitempty"` // an idle connection; default 2m
 }

@@ -11,10 +11,12 @@ import (
 )
 
 const (
-	bulkHead = `{"id":"chatcmpl-bulk","object":"chat.completion","created":` + created + `,"model":"bulk","choices":[{"index":0,"message":{"role":"assistant","content":"`
+	bulkHead = `{"id":"chatcmpl-bulk","object":"chat.completion","created":` + created +
+		`,"model":"bulk","choices":[{"index":0,"message":{"role":"assistant","content":"`
 	bulkTail = `"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
 
-	frameHead = `data: {"id":"chatcmpl-bulk","object":"chat.completion.chunk","created":` + created + `,"model":"bulk","choices":[{"index":0,"delta":{"role":"assistant","content":"`
+	frameHead = `data: {"id":"chatcmpl-bulk","object":"chat.completion.chunk","created":` + created +
+		`,"model":"bulk","choices":[{"index":0,"delta":{"role":"assistant","content":"`
 	frameTail = `"},"logprobs":null,"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
 )
 

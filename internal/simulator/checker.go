@@ -85,7 +85,9 @@ func (c *checker) text(m map[string]any, name, path string) string {
 // short checks a string that may be absent: it has at most this many characters.
 func (c *checker) short(m map[string]any, name, path string, most int) {
 	if n := len([]rune(c.text(m, name, path))); n > most {
-		c.fail(at(path, name), "Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", at(path, name), most, n)
+		c.fail(at(path, name),
+			"Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", at(path, name),
+			most, n)
 	}
 }
 
@@ -223,4 +225,18 @@ func (c *checker) one(m map[string]any, path string, names ...string) string {
 		c.fail(path, "must have one of %s", strings.Join(names, ", "))
 	}
 	return found
+}
+
+// checkDataURL records a mistake for what is neither a URL nor a data: URL in
+// base64.
+func checkDataURL(c *checker, url, path string) {
+	if strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://") {
+		return
+	}
+	_, data, ok := strings.Cut(url, ";base64,")
+	if !strings.HasPrefix(url, "data:") || !ok {
+		c.fail(path, "Expected a base64-encoded data URL (e.g. 'data:image/png;base64,aW1n') or an address")
+		return
+	}
+	c.base64(map[string]any{"data": data}, "data", path)
 }

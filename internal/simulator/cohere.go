@@ -25,7 +25,8 @@ func failCohere(x *exchange, dst []byte, _ int, e providerError) []byte {
 
 // breakCohere ends the response with the finish reason error.
 func breakCohere(t *stream) []byte {
-	return appendAll(t.named("message-end"), `{"type":"message-end","delta":{"finish_reason":"ERROR","error":`, quoted(midStream.message), `}}`)
+	return appendAll(t.named("message-end"), `{"type":"message-end","delta":{"finish_reason":"ERROR","error":`, quoted(midStream.message),
+		`}}`)
 }
 
 // serveCohere answers POST /v2/chat.
@@ -258,7 +259,8 @@ func (x *exchange) embedCohere(m map[string]any, named bool) {
 	if named {
 		c.filled(m, "model", "")
 	}
-	c.checkMembers(m, "", "model", "texts", "images", "inputs", "input_type", "embedding_types", "output_dimension", "truncate", "max_tokens", "priority")
+	c.checkMembers(m, "", "model", "texts", "images", "inputs", "input_type", "embedding_types", "output_dimension", "truncate", "max_tokens",
+		"priority")
 	kind := c.one(m, "texts", "texts", "images", "inputs")
 	list := c.needList(m, kind, "")
 	c.filled(m, "input_type", "")

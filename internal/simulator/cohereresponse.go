@@ -76,7 +76,8 @@ func (p *part) cohereMember() string {
 }
 
 func (x *exchange) streamCohere(t *stream, a *response) {
-	b := appendAll(t.named("message-start"), `{"id":"sim-`, x.idText(), `","type":"message-start","delta":{"message":{"role":"assistant","content":[],"tool_plan":"","tool_calls":[],"citations":[]}}}`)
+	b := appendAll(t.named("message-start"), `{"id":"sim-`, x.idText(),
+		`","type":"message-start","delta":{"message":{"role":"assistant","content":[],"tool_plan":"","tool_calls":[],"citations":[]}}}`)
 	if !t.send(b) {
 		return
 	}
@@ -141,5 +142,6 @@ func (x *exchange) cohereCall(t *stream, p *part, index int) bool {
 		b = append(strconv.AppendInt(b, int64(index), 10), `,"delta":{"message":{"tool_calls":{"function":{"arguments":"`...)
 		return t.send(append(append(b, piece...), `"}}}}}`...))
 	}
-	return x.pieces(p.call.arguments, delta) && t.send(appendAll(t.named("tool-call-end"), `{"type":"tool-call-end","index":`, itoa(index), `}`))
+	return x.pieces(p.call.arguments, delta) &&
+		t.send(appendAll(t.named("tool-call-end"), `{"type":"tool-call-end","index":`, itoa(index), `}`))
 }

@@ -26,15 +26,17 @@ var (
 
 // bedrockKinds are the names of exceptions.
 var bedrockKinds = map[int]string{
-	http.StatusBadRequest: "ValidationException", http.StatusUnauthorized: "AccessDeniedException", http.StatusForbidden: "AccessDeniedException",
-	http.StatusNotFound: "ResourceNotFoundException", http.StatusRequestTimeout: "ModelTimeoutException",
+	http.StatusBadRequest: "ValidationException", http.StatusUnauthorized: "AccessDeniedException",
+	http.StatusForbidden: "AccessDeniedException",
+	http.StatusNotFound:  "ResourceNotFoundException", http.StatusRequestTimeout: "ModelTimeoutException",
 	http.StatusFailedDependency: "ModelErrorException", http.StatusTooManyRequests: "ThrottlingException",
 	http.StatusInternalServerError: "InternalServerException", http.StatusServiceUnavailable: "ServiceUnavailableException",
 	529: "ServiceUnavailableException",
 }
 
 func unknownBedrock(path, name string) providerError {
-	return invalid(path+name, "The model returned the following errors: Malformed input request: #: extraneous key ["+path+name+"] is not permitted, please reformat your input and try again.")
+	return invalid(path+name, "The model returned the following errors: Malformed input request: #: extraneous key ["+path+name+
+		"] is not permitted, please reformat your input and try again.")
 }
 
 func failBedrock(x *exchange, dst []byte, status int, e providerError) []byte {
@@ -158,7 +160,8 @@ func readConverse(c *checker, q *turn, m map[string]any) {
 	}
 	readConverseTurns(c, q, m)
 	if n := q.seen.CachePoints; n > maxCacheMarks {
-		c.fail("cachePoint", "The model returned the following errors: A maximum of %d blocks with cache_control may be provided. Found %d.", maxCacheMarks, n)
+		c.fail("cachePoint", "The model returned the following errors: A maximum of %d blocks with cache_control may be provided. Found %d.",
+			maxCacheMarks, n)
 	}
 	if guard := c.child(m, "guardrailConfig", ""); guard != nil {
 		c.filled(guard, "guardrailIdentifier", "guardrailConfig")

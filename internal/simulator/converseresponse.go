@@ -9,7 +9,8 @@ func (x *exchange) appendConverseUsage(dst []byte, a *response) []byte {
 		return append(dst, `"metrics":{"latencyMs":12}`...)
 	}
 	fresh := x.prompt - x.plan.cached - x.plan.written
-	dst = appendAll(dst, `"usage":{"inputTokens":`, itoa(fresh), `,"outputTokens":`, itoa(a.tokens), `,"totalTokens":`, itoa(x.prompt+a.tokens))
+	dst = appendAll(dst, `"usage":{"inputTokens":`, itoa(fresh), `,"outputTokens":`, itoa(a.tokens),
+		`,"totalTokens":`, itoa(x.prompt+a.tokens))
 	if x.plan.cached+x.plan.written > 0 {
 		dst = appendAll(dst, `,"cacheReadInputTokens":`, itoa(x.plan.cached), `,"cacheWriteInputTokens":`, itoa(x.plan.written))
 	}

@@ -82,7 +82,8 @@ func (b *converseBlocks) end(path string) {
 
 func (b *converseBlocks) block(m map[string]any, path string) {
 	c, q := b.c, b.q
-	kinds := []string{"text", "image", "document", "video", "audio", "cachePoint", "guardContent", "toolUse", "toolResult", "reasoningContent", "citationsContent", "searchResult"}
+	kinds := []string{"text", "image", "document", "video", "audio", "cachePoint", "guardContent", "toolUse", "toolResult", "reasoningContent",
+		"citationsContent", "searchResult"}
 	c.checkMembers(m, path, kinds...)
 	kind := c.one(m, path, kinds...)
 	where := at(path, kind)
@@ -194,7 +195,8 @@ func (b *converseBlocks) toolResult(m map[string]any, path string) {
 		}
 	}
 	q.prompt += tokensOf(said.Len())
-	q.seen.Results = append(q.seen.Results, ReportedResult{ID: id, Text: said.String(), Failed: c.word(m, "status", path, "success", "error") == "error"})
+	q.seen.Results = append(q.seen.Results,
+		ReportedResult{ID: id, Text: said.String(), Failed: c.word(m, "status", path, "success", "error") == "error"})
 }
 
 // reasoning checks that thinking came back unchanged.

@@ -17,22 +17,31 @@ type providerError struct {
 }
 
 var (
-	badKey       = providerError{kind: invalidRequest, code: "invalid_api_key", message: "the API key is missing or wrong; send the key the simulator was started with"}
-	tooLarge     = providerError{kind: invalidRequest, code: "request_too_large", message: "the body is larger than the simulator reads; raise its limit or send less"}
-	tooLong      = providerError{kind: invalidRequest, param: "messages", code: "context_length_exceeded", message: "this model's maximum context length is 8192 tokens, and the messages are longer; shorten them"}
-	filtered     = providerError{kind: invalidRequest, param: "prompt", code: "content_filter", message: "the request was stopped by the content filter; change the prompt"}
-	unknownModel = providerError{kind: invalidRequest, code: "model_not_found", message: "the model does not exist or you have no access to it"}
-	prefilled    = providerError{kind: invalidRequest, param: "messages", message: "this model takes no prefill: the last message must not be the assistant's"}
-	noFile       = providerError{kind: invalidRequest, param: "id", code: "file_not_found", message: "there is no such file; upload it first"}
-	noContent    = providerError{kind: invalidRequest, param: "id", code: "file_too_large", message: "the file was larger than the simulator keeps; only its size and sum are known"}
-	midStream    = providerError{kind: serverError, message: "the server had an error while it was answering; try again"}
+	badKey = providerError{kind: invalidRequest,
+		code: "invalid_api_key", message: "the API key is missing or wrong; send the key the simulator was started with"}
+	tooLarge = providerError{kind: invalidRequest,
+		code: "request_too_large", message: "the body is larger than the simulator reads; raise its limit or send less"}
+	tooLong = providerError{kind: invalidRequest, param: "messages", code: "context_length_exceeded",
+		message: "this model's maximum context length is 8192 tokens, and the messages are longer; shorten them"}
+	filtered = providerError{kind: invalidRequest,
+		param: "prompt", code: "content_filter", message: "the request was stopped by the content filter; change the prompt"}
+	unknownModel = providerError{kind: invalidRequest,
+		code: "model_not_found", message: "the model does not exist or you have no access to it"}
+	prefilled = providerError{kind: invalidRequest,
+		param: "messages", message: "this model takes no prefill: the last message must not be the assistant's"}
+	noFile    = providerError{kind: invalidRequest, param: "id", code: "file_not_found", message: "there is no such file; upload it first"}
+	noContent = providerError{kind: invalidRequest,
+		param: "id", code: "file_too_large", message: "the file was larger than the simulator keeps; only its size and sum are known"}
+	midStream = providerError{kind: serverError, message: "the server had an error while it was answering; try again"}
 	// https://platform.openai.com/docs/api-reference/chat/create#chat_create-stream_options
-	optionsWithoutStream = providerError{kind: invalidRequest, param: "stream_options", message: "the parameter stream_options is only allowed when stream is enabled"}
+	optionsWithoutStream = providerError{kind: invalidRequest,
+		param: "stream_options", message: "the parameter stream_options is only allowed when stream is enabled"}
 )
 
 // missing returns the error for a missing parameter.
 func missing(param string) providerError {
-	return providerError{kind: invalidRequest, param: param, code: "missing_required_parameter", message: "you must provide the parameter " + param}
+	return providerError{kind: invalidRequest, param: param, code: "missing_required_parameter", message: "you must provide the parameter " +
+		param}
 }
 
 // mistyped returns the error for a parameter of another type.

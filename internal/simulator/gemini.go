@@ -207,7 +207,8 @@ func (g *geminiReader) format(config map[string]any) {
 	if mime == "application/json" {
 		q.format = "json"
 	} else if mime != "" && mime != "text/plain" && mime != "text/x.enum" {
-		c.fail(path+".responseMimeType", "allowed mimetypes are `text/plain`, `application/json`, `application/xml`, `application/yaml` and `text/x.enum`")
+		c.fail(path+".responseMimeType",
+			"allowed mimetypes are `text/plain`, `application/json`, `application/xml`, `application/yaml` and `text/x.enum`")
 	}
 	if schema := c.child(config, "responseSchema", path); schema != nil {
 		g.schema(schema, path+".responseSchema")

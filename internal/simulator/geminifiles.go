@@ -151,8 +151,10 @@ func (file *storedFile) appendGemini(dst []byte) []byte {
 		dst = appendAll(dst, `,"displayName":`, quoted(file.displayName))
 	}
 	sum, _ := hex.DecodeString(file.sum) // made by upload
-	dst = appendAll(dst, `,"mimeType":`, quoted(file.mime), `,"sizeBytes":"`, strconv.FormatInt(file.size, 10), `","createTime":"`, at, `","updateTime":"`, at,
-		`","expirationTime":"`, file.expires.Format(time.RFC3339), `","sha256Hash":"`, base64.StdEncoding.EncodeToString(sum), `","uri":"`, address, file.id, `","state":"ACTIVE"`)
+	dst = appendAll(dst, `,"mimeType":`, quoted(file.mime), `,"sizeBytes":"`, strconv.FormatInt(file.size, 10), `","createTime":"`, at,
+		`","updateTime":"`, at,
+		`","expirationTime":"`, file.expires.Format(time.RFC3339), `","sha256Hash":"`, base64.StdEncoding.EncodeToString(sum),
+		`","uri":"`, address, file.id, `","state":"ACTIVE"`)
 	if file.generated {
 		return appendAll(dst, `,"source":"GENERATED","downloadUri":"`, address, file.id, `:download?alt=media"}`)
 	}

@@ -46,7 +46,8 @@ type geminiParts struct {
 
 func (p *geminiParts) part(m map[string]any, path string) {
 	c := p.c
-	kinds := []string{"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult", "toolCall", "toolResponse"}
+	kinds := []string{"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult",
+		"toolCall", "toolResponse"}
 	c.checkMembers(m, path, append([]string{"thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata"}, kinds...)...)
 	if m["thoughtSignature"] != nil {
 		c.bytes(m, "thoughtSignature", path)
@@ -118,7 +119,8 @@ func (p *geminiParts) call(m map[string]any, path string) {
 		c.fail(path, "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Function call `%s`", name)
 	}
 	p.calls++
-	p.q.seen.Calls = append(p.q.seen.Calls, ReportedCall{ID: p.id(call, path), Name: name, Arguments: c.child(call, "args", path), Signature: sign})
+	p.q.seen.Calls = append(p.q.seen.Calls,
+		ReportedCall{ID: p.id(call, path), Name: name, Arguments: c.child(call, "args", path), Signature: sign})
 }
 
 // ordinaryBase64 turns base64url, in which clients may send bytes, into ordinary
@@ -134,7 +136,8 @@ func (p *geminiParts) verify(sign, name, path string) {
 	}
 	switch sign {
 	case "", "skip_thought_signature_validator", "context_engineering_is_the_way_to_go",
-		"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=", "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv": // the same as bytes, which libraries send
+		// the same as bytes, which libraries send
+		"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=", "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv":
 		return
 	}
 	p.c.fail(path, "Corrupted thought signature.")

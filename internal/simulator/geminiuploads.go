@@ -164,7 +164,8 @@ func (x *exchange) continueUpload(id string) {
 	over = true
 	x.w.Header().Set(uploadStatus, "final")
 	if u.want >= 0 && u.want != u.file.size {
-		x.refuse(statusOf, invalid("", "the upload has "+strconv.FormatInt(u.file.size, 10)+" bytes and was started with "+strconv.FormatInt(u.want, 10)))
+		x.refuse(statusOf,
+			invalid("", "the upload has "+strconv.FormatInt(u.file.size, 10)+" bytes and was started with "+strconv.FormatInt(u.want, 10)))
 		return
 	}
 	u.file.sum = hex.EncodeToString(u.hash.Sum(nil))

@@ -20,7 +20,8 @@ var messagesSpeech = protocol{
 // https://docs.anthropic.com/en/api/errors
 var messagesKinds = map[int]string{
 	http.StatusBadRequest: invalidRequest, http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
-	http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
+	http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusTooManyRequests:     "rate_limit_error",
 	http.StatusInternalServerError: "api_error", http.StatusGatewayTimeout: "timeout_error", 529: "overloaded_error",
 }
 
@@ -63,8 +64,9 @@ type host struct {
 
 var (
 	anthropicHost = host{extra: []string{"model", "stream"}}
-	vertexHost    = host{version: "vertex-2023-10-16", extra: []string{"stream", "anthropic_version", "anthropic_beta"}, local: true, plain: true}
-	bedrockHost   = host{version: "bedrock-2023-05-31", extra: []string{"anthropic_version", "anthropic_beta"}, local: true}
+	vertexHost    = host{version: "vertex-2023-10-16", extra: []string{"stream", "anthropic_version", "anthropic_beta"}, local: true,
+		plain: true}
+	bedrockHost = host{version: "bedrock-2023-05-31", extra: []string{"anthropic_version", "anthropic_beta"}, local: true}
 )
 
 // serveMessages answers POST /messages.
@@ -229,7 +231,8 @@ func closedSchema(c *checker, v any, path string) {
 			c.fail(path, "For 'object' type, 'additionalProperties' must be explicitly set to false")
 		}
 		if _, named := s["type"].(string); named {
-			for _, word := range []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "maxItems", "uniqueItems"} {
+			for _, word := range []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
+				"maxItems", "uniqueItems"} {
 				if _, ok := s[word]; ok {
 					c.fail(path, "property '%s' is not supported", word)
 				}
@@ -276,7 +279,8 @@ func readMessagesTools(c *checker, q *turn, m map[string]any) {
 			c.text(tool, "name", path) // of a server tool
 			continue
 		}
-		c.checkMembers(tool, path, "type", "name", "description", "input_schema", "cache_control", "strict", "defer_loading", "allowed_callers", "input_examples", "eager_input_streaming")
+		c.checkMembers(tool, path, "type", "name", "description", "input_schema", "cache_control", "strict", "defer_loading", "allowed_callers",
+			"input_examples", "eager_input_streaming")
 		name := c.filled(tool, "name", path)
 		c.matches(name, at(path, "name"), messagesToolName())
 		c.deferred(tool, name, path)

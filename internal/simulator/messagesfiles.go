@@ -70,7 +70,8 @@ func (file *storedFile) complete(generated bool) {
 
 func (file *storedFile) appendMessages(dst []byte) []byte {
 	dst = appendAll(dst, `{"type":"file","id":"`, file.id, `","filename":`, quoted(file.name), `,"mime_type":`, quoted(file.mime),
-		`,"size_bytes":`, strconv.FormatInt(file.size, 10), `,"created_at":"`, createdTime().Format(time.RFC3339), `","downloadable":`, strconv.FormatBool(file.generated))
+		`,"size_bytes":`, strconv.FormatInt(file.size, 10), `,"created_at":"`, createdTime().Format(time.RFC3339),
+		`","downloadable":`, strconv.FormatBool(file.generated))
 	if !file.expires.IsZero() {
 		dst = appendAll(dst, `,"expires_at":"`, file.expires.Format(time.RFC3339), `"`)
 	}
@@ -160,7 +161,9 @@ func serveMessagesFile(x *exchange) {
 	case file == nil:
 		x.refuse(http.StatusNotFound, noMessagesFile(id))
 	case content && !file.generated:
-		x.refuse(statusOf, providerError{kind: invalidRequest, code: notDownloadable, message: "File " + id + " is not downloadable: only files that tools create are"})
+		x.refuse(statusOf,
+			providerError{kind: invalidRequest, code: notDownloadable, message: "File " + id +
+				" is not downloadable: only files that tools create are"})
 	case content && int64(len(file.kept)) < file.size:
 		x.refuse(http.StatusNotFound, noContent)
 	case content:

@@ -52,12 +52,14 @@ func checkModel(model string, limit int, effort string, budget int) providerErro
 func (r *modelRule) check(limit int, effort string, budget int) (e providerError) {
 	switch {
 	case limit > r.output:
-		return invalid("max_tokens", "max_tokens is too large: "+itoa(limit)+". This model supports at most "+itoa(r.output)+" completion tokens, whereas you provided "+itoa(limit)+".")
+		return invalid("max_tokens", "max_tokens is too large: "+itoa(limit)+". This model supports at most "+itoa(r.output)+
+			" completion tokens, whereas you provided "+itoa(limit)+".")
 	case r.noEffort && effort != "" && effort != "none":
 		e = invalid("reasoning_effort", "Unsupported parameter: 'reasoning_effort' is not supported with this model.")
 		e.code = "unsupported_parameter"
 	case r.adaptive && budget > 0:
-		e = invalid("thinking", `"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`)
+		e = invalid("thinking",
+			`"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.`)
 	}
 	return e
 }

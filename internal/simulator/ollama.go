@@ -106,7 +106,8 @@ func readOllamaTurns(c *checker, q *turn, m map[string]any) {
 				c.fail(path, "there is no tool call for this result")
 			}
 			q.prompt += tokensOf(len(text))
-			q.seen.Results = append(q.seen.Results, ReportedResult{ID: c.text(message, "tool_call_id", path), Name: c.text(message, "tool_name", path), Text: text})
+			q.seen.Results = append(q.seen.Results,
+				ReportedResult{ID: c.text(message, "tool_call_id", path), Name: c.text(message, "tool_name", path), Text: text})
 		default:
 			q.addMessage(role, text)
 		}
@@ -129,7 +130,8 @@ func (x *exchange) appendOllamaTail(dst []byte, a *response) []byte {
 	}
 	dst = appendAll(dst, `,"done":true,"done_reason":"`, reason, `","total_duration":12000000,"load_duration":1000000`)
 	if !x.plan.noUsage {
-		dst = appendAll(dst, `,"prompt_eval_count":`, itoa(x.prompt), `,"prompt_eval_duration":1000000,"eval_count":`, itoa(a.tokens), `,"eval_duration":10000000`)
+		dst = appendAll(dst, `,"prompt_eval_count":`, itoa(x.prompt), `,"prompt_eval_duration":1000000,"eval_count":`, itoa(a.tokens),
+			`,"eval_duration":10000000`)
 	}
 	return append(dst, '}')
 }
@@ -162,7 +164,8 @@ func (x *exchange) appendOllama(dst []byte, a *response) []byte {
 }
 
 func (p *part) appendOllamaCall(dst []byte) []byte {
-	return appendAll(dst, `{"id":"`, p.call.id, `","function":{"name":"`, string(p.call.name), `","arguments":`, plainText(p.call.arguments), `}}`)
+	return appendAll(dst, `{"id":"`, p.call.id, `","function":{"name":"`, string(p.call.name), `","arguments":`, plainText(p.call.arguments),
+		`}}`)
 }
 
 func (x *exchange) streamOllama(t *stream, a *response) {

@@ -68,7 +68,8 @@ type service struct {
 
 // unknownMember returns the most common error for an unknown member.
 func unknownMember(path, name string) providerError {
-	return providerError{kind: invalidRequest, param: path + name, code: "unknown_parameter", message: "Unknown parameter: '" + path + name + "'."}
+	return providerError{kind: invalidRequest, param: path + name, code: "unknown_parameter", message: "Unknown parameter: '" + path + name +
+		"'."}
 }
 
 // invalid returns the error for a mistake in a body.

@@ -19,7 +19,8 @@ func failResponses(_ *exchange, dst []byte, _ int, e providerError) []byte { ret
 // breakResponses sends an error followed by the failure of the response, as the
 // provider does.
 func breakResponses(t *stream) []byte {
-	b := appendAll(t.named("error"), `{"type":"error","sequence_number":`, itoa(t.n), `,"error":{"type":"server_error","code":"server_error","message":`,
+	b := appendAll(t.named("error"), `{"type":"error","sequence_number":`, itoa(t.n),
+		`,"error":{"type":"server_error","code":"server_error","message":`,
 		quoted(midStream.message), `,"param":null}}`)
 	b = t.newline(t.newline(b))
 	b = t.newline(append(b, "event: response.failed"...))
@@ -46,10 +47,11 @@ func serveResponses(x *exchange) {
 }
 
 var responsesMembers = []string{
-	"model", "input", "instructions", "background", "client_metadata", "conversation", "include", "max_output_tokens", "max_tool_calls", "metadata",
-	"parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_retention", "reasoning",
-	"safety_identifier", "service_tier", "store", "stream", "stream_options", "temperature", "text", "tool_choice", "tools",
-	"top_logprobs", "top_p", "truncation", "user", "context_management", "moderation",
+	"model", "input", "instructions", "background", "client_metadata", "conversation", "include", "max_output_tokens",
+	"max_tool_calls", "metadata", "parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key",
+	"prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "stream", "stream_options",
+	"temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user", "context_management",
+	"moderation",
 }
 
 func readResponses(c *checker, q *turn, m map[string]any) {
@@ -203,14 +205,16 @@ func readResponsesInput(c *checker, q *turn, m map[string]any) {
 		if m["prompt"] != nil || m["previous_response_id"] != nil || m["conversation"] != nil { // which hold the input
 			return
 		}
-		c.wrong = providerError{kind: invalidRequest, param: "input", code: "missing_required_parameter", message: "Missing required parameter: 'input'."}
+		c.wrong = providerError{kind: invalidRequest, param: "input", code: "missing_required_parameter",
+			message: "Missing required parameter: 'input'."}
 		return
 	}
 	r := responsesItems{c: c, q: q}
 	list := c.list(m, "input", "")
 	if len(list) == 0 && m["prompt"] == nil && m["previous_response_id"] == nil && m["conversation"] == nil {
 		// https://platform.openai.com/docs/api-reference/responses/create#input
-		c.wrong = providerError{kind: invalidRequest, param: "input", code: "missing_required_parameter", message: "One of \"input\" or \"previous_response_id\" or 'prompt' or 'conversation' must be provided."}
+		c.wrong = providerError{kind: invalidRequest, param: "input", code: "missing_required_parameter",
+			message: "One of \"input\" or \"previous_response_id\" or 'prompt' or 'conversation' must be provided."}
 		return
 	}
 	for i, v := range list {
@@ -337,20 +341,6 @@ func (r *responsesItems) part(m map[string]any, path, role string) string {
 		c.base64(c.object(m["input_audio"], path), "data", path)
 	}
 	return ""
-}
-
-// checkDataURL records a mistake for what is neither a URL nor a data: URL in
-// base64.
-func checkDataURL(c *checker, url, path string) {
-	if strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://") {
-		return
-	}
-	_, data, ok := strings.Cut(url, ";base64,")
-	if !strings.HasPrefix(url, "data:") || !ok {
-		c.fail(path, "Expected a base64-encoded data URL (e.g. 'data:image/png;base64,aW1n') or an address")
-		return
-	}
-	c.base64(map[string]any{"data": data}, "data", path)
 }
 
 func (r *responsesItems) output(m map[string]any, path string) {

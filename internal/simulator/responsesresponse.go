@@ -13,7 +13,8 @@ func (a *response) status() string {
 // appendResponse appends the response object; it has no output while it is in
 // progress.
 func (x *exchange) appendResponse(dst []byte, q *turn, a *response, status string) []byte {
-	dst = appendAll(dst, `{"id":"resp_sim`, x.idText(), `","object":"response","created_at":`+created+`,"status":"`, status, `","background":false,"error":`)
+	dst = appendAll(dst, `{"id":"resp_sim`, x.idText(), `","object":"response","created_at":`+created+`,"status":"`, status,
+		`","background":false,"error":`)
 	if status == "failed" {
 		dst = appendAll(dst, `{"code":"server_error","message":`, quoted(midStream.message), `}`)
 	} else {
@@ -35,7 +36,8 @@ func (x *exchange) appendResponse(dst []byte, q *turn, a *response, status strin
 			dst = x.appendItem(dst, q, &a.parts[i], i, status)
 		}
 	}
-	dst = append(dst, `],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":null,"summary":null},"service_tier":"default","store":false,"temperature":1,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_p":1,"truncation":"disabled","usage":`...)
+	dst = append(dst,
+		`],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":null,"summary":null},"service_tier":"default","store":false,"temperature":1,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_p":1,"truncation":"disabled","usage":`...)
 	if (status == "completed" || status == "incomplete") && !x.plan.noUsage {
 		dst = x.appendResponsesUsage(dst, a)
 	} else {
@@ -79,7 +81,8 @@ func (x *exchange) appendItem(dst []byte, q *turn, p *part, index int, status st
 		}
 		return append(dst, '}')
 	case partCall:
-		dst = appendAll(dst, `"type":"function_call","status":"`, status, `","call_id":"`, p.call.id, `","name":"`, string(p.call.name), `","arguments":"`)
+		dst = appendAll(dst, `"type":"function_call","status":"`, status, `","call_id":"`, p.call.id, `","name":"`, string(p.call.name),
+			`","arguments":"`)
 		if full {
 			dst = append(dst, p.call.arguments...)
 		}

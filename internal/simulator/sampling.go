@@ -20,7 +20,8 @@ type bounds struct {
 // samplings are the parameters by protocol.
 var samplings = [protocolCount]sampling{
 	chatIndex: { // read a second time, for reports: only numbers are expected
-		temperature: bounds{"temperature", -1e9, 1e9}, topP: bounds{"top_p", -1e9, 1e9}, topK: bounds{"top_k", -1e9, 1e9}, seed: bounds{"seed", -1e18, 1e18},
+		temperature: bounds{"temperature", -1e9, 1e9}, topP: bounds{"top_p", -1e9, 1e9}, topK: bounds{"top_k", -1e9, 1e9},
+		seed: bounds{"seed", -1e18, 1e18},
 	},
 	messagesIndex: {
 		limit: bounds{name: "max_tokens", low: 1}, stops: "stop_sequences",
@@ -32,7 +33,9 @@ var samplings = [protocolCount]sampling{
 	},
 	geminiIndex: {
 		path: "generationConfig", limit: bounds{name: "maxOutputTokens", low: 1}, stops: "stopSequences", mostStops: 5,
-		temperature: bounds{"temperature", 0, 2}, topP: bounds{"topP", 0, 1}, topK: bounds{"topK", 1, 1e6}, seed: bounds{"seed", -1 << 31, 1<<31 - 1}, // https://ai.google.dev/api/generate-content#generationconfig
+		// https://ai.google.dev/api/generate-content#generationconfig
+		temperature: bounds{"temperature", 0, 2}, topP: bounds{"topP", 0, 1}, topK: bounds{"topK", 1, 1e6},
+		seed:      bounds{"seed", -1 << 31, 1<<31 - 1},
 		frequency: bounds{"frequencyPenalty", -2, 2}, presence: bounds{"presencePenalty", -2, 2}, candidates: bounds{"candidateCount", 1, 8},
 	},
 	converseIndex: {
@@ -46,7 +49,8 @@ var samplings = [protocolCount]sampling{
 	},
 	ollamaIndex: {
 		path: "options", limit: bounds{name: "num_predict", low: -2}, stops: "stop",
-		temperature: bounds{"temperature", 0, 100}, topP: bounds{"top_p", 0, 1}, topK: bounds{"top_k", 0, 1e6}, seed: bounds{"seed", -1 << 53, 1 << 53},
+		temperature: bounds{"temperature", 0, 100}, topP: bounds{"top_p", 0, 1}, topK: bounds{"top_k", 0, 1e6},
+		seed: bounds{"seed", -1 << 53, 1 << 53},
 	},
 }
 

@@ -254,6 +254,7 @@ func (c *chatStream) closeDelta(b []byte) []byte {
 // https://docs.claude.com/en/docs/agents-and-tools/tool-use/tool-search-tool
 func (c *checker) deferred(tool map[string]any, name, path string) {
 	if tool["defer_loading"] == true && tool["cache_control"] != nil {
-		c.fail(at(path, "cache_control"), "Tool '%s' cannot have both defer_loading=true and cache_control set. Tools with defer_loading cannot use prompt caching.", name)
+		c.fail(at(path, "cache_control"),
+			"Tool '%s' cannot have both defer_loading=true and cache_control set. Tools with defer_loading cannot use prompt caching.", name)
 	}
 }

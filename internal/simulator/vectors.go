@@ -199,7 +199,8 @@ func (g *geminiReader) embedded(m map[string]any, path string) input {
 func (g *geminiReader) embedding(m map[string]any, path string) (input, int) {
 	camel(m)
 	g.c.checkMembers(m, path, "model", "content", "taskType", "title", "outputDimensionality", "embedContentConfig")
-	config := g.child(m, "embedContentConfig", path, "taskType", "title", "outputDimensionality", "autoTruncate", "documentOcr", "audioTrackExtraction")
+	config := g.child(m, "embedContentConfig", path, "taskType", "title", "outputDimensionality", "autoTruncate", "documentOcr",
+		"audioTrackExtraction")
 	if config == nil {
 		config = m
 	}
@@ -328,7 +329,8 @@ func serveGeminiCount(x *exchange) {
 	if !x.accept(g.q, g.c, body) {
 		return
 	}
-	x.out = appendAll(x.out[:0], `{"totalTokens":`, itoa(x.prompt), `,"promptTokensDetails":[{"modality":"TEXT","tokenCount":`, itoa(x.prompt), `}]}`)
+	x.out = appendAll(x.out[:0], `{"totalTokens":`, itoa(x.prompt), `,"promptTokensDetails":[{"modality":"TEXT","tokenCount":`, itoa(x.prompt),
+		`}]}`)
 	x.prompt, x.cached = 0, 0
 	x.sendBody(http.StatusOK, typeJSON, x.out)
 }

@@ -81,7 +81,8 @@ func (s *Snapshot) owner(key string, now time.Time) (*access.Identity, error) {
 	case ok && id.Expired(now):
 		return nil, refused("the gateway key has expired; create another").WithCode("expired_api_key")
 	case ok && len(key) < access.MinKeyBytes:
-		return nil, refused(fmt.Sprintf("the gateway key has fewer than %d bytes and could be guessed; replace it", access.MinKeyBytes)).WithCode("short_api_key")
+		return nil, refused(fmt.Sprintf("the gateway key has fewer than %d bytes and could be guessed; replace it",
+			access.MinKeyBytes)).WithCode("short_api_key")
 	case ok:
 		return id, nil
 	case s.tokens != nil && jwt.LooksLikeToken(key):

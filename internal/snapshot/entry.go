@@ -134,7 +134,8 @@ func (s *Snapshot) addManaged(m ManagedProvider) error {
 func (s *Snapshot) newTarget(e *ProviderEntry, m ManagedProvider) error {
 	spec, ok := s.specs[m.Provider]
 	if !ok {
-		return apierr.New(apierr.Invalid, "provider %q of %q is unknown; `modelgate providers` lists the known ones", m.Provider, m.Slug).WithParam("provider")
+		return apierr.New(apierr.Invalid, "provider %q of %q is unknown; `modelgate providers` lists the known ones", m.Provider,
+			m.Slug).WithParam("provider")
 	}
 	settings := m.Settings
 	settings.Slug = m.Slug

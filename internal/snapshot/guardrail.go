@@ -77,7 +77,8 @@ func (s *Snapshot) addGuardrails(list []*Guardrail, defaults []GuardDefaults) {
 
 // addDefault adds a default guardrail to hooks. If it cannot run, the requests that
 // it applies to cannot be served: they would pass without it.
-func (s *Snapshot) addDefault(out *defaultGuards, hooks []*guardrail.Hook, id *access.Identity, ref string, on guardrail.Event) []*guardrail.Hook {
+func (s *Snapshot) addDefault(out *defaultGuards, hooks []*guardrail.Hook, id *access.Identity, ref string,
+	on guardrail.Event) []*guardrail.Hook {
 	g := s.findGuardrail(id, ref)
 	if g == nil || g.ID != ref {
 		out.err = defaultFailed("guardrail %.60q, which applies to all requests, was removed; remove it from the defaults of the organisation or workspace", ref)
@@ -144,7 +145,8 @@ func (s *Snapshot) findGuardrail(id *access.Identity, ref string) *Guardrail {
 func (s *Snapshot) Guardrail(id *access.Identity, ref string, on guardrail.Event) (*guardrail.Hook, error) {
 	g := s.findGuardrail(id, ref)
 	if g == nil {
-		return nil, apierr.New(apierr.NotFound, "guardrail %.60q not found; save it first", ref).WithParam("x-gateway-config").WithCode("unknown_guardrail")
+		return nil, apierr.New(apierr.NotFound, "guardrail %.60q not found; save it first",
+			ref).WithParam("x-gateway-config").WithCode("unknown_guardrail")
 	}
 	h, err := g.hook(on)
 	if _, ok := errors.AsType[*apierr.Error](err); ok {

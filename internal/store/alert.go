@@ -63,7 +63,8 @@ func (tx *Tx) addAlert(ctx context.Context, a *Audit) error {
 			}
 		}
 	}
-	return tx.exec(ctx, journal.Unpublished, "alerts", text, id, a.Organisation, a.Workspace, a.Alert.Type, a.ResourceType, a.ResourceID, string(data), millis(a.Time))
+	return tx.exec(ctx, journal.Unpublished, "alerts", text, id, a.Organisation, a.Workspace, a.Alert.Type, a.ResourceType, a.ResourceID,
+		string(data), millis(a.Time))
 }
 
 // markLast adds to the data of an alert that further ones are not sent.
@@ -95,7 +96,8 @@ func (db *DB) ClaimAlerts(ctx context.Context, now time.Time, lease time.Duratio
 	}
 	list, err := sqlrow.List(ctx, db.Reader, "alerts", due, func(r sqlrow.Scanner) (a row, err error) {
 		var delivered json.RawMessage
-		err = r.Scan(&a.ID, &a.Organisation, &a.Workspace, &a.Type, &a.ResourceType, &a.ResourceID, sqlrow.JSON(&a.Data), sqlrow.JSON(&delivered), &a.Attempts, sqlrow.Time(&a.CreatedAt), sqlrow.Time(&a.next))
+		err = r.Scan(&a.ID, &a.Organisation, &a.Workspace, &a.Type, &a.ResourceType, &a.ResourceID, sqlrow.JSON(&a.Data), sqlrow.JSON(&delivered),
+			&a.Attempts, sqlrow.Time(&a.CreatedAt), sqlrow.Time(&a.next))
 		if err == nil {
 			err = json.Unmarshal(delivered, &a.Delivered)
 		}

@@ -83,9 +83,9 @@ func (tx *Tx) addAudit(ctx context.Context, a *Audit) error {
 		return fmt.Errorf("writing the audit log: %w", err)
 	}
 	a.Hash = a.hashAfter(before)
-	_, err := tx.change.Exec(ctx, journal.Unpublished, insert, a.ID, a.Organisation, a.Workspace, a.Time.UnixMilli(), a.Method, a.URI, a.QueryParams,
-		a.RequestHeaders, a.RequestBody, a.RequestID, a.UserID, a.UserType, a.Status, a.ResourceType, a.ResourceID, a.Action, a.ClientIP,
-		a.Host, a.Sequence, a.Hash)
+	_, err := tx.change.Exec(ctx, journal.Unpublished, insert, a.ID, a.Organisation, a.Workspace, a.Time.UnixMilli(), a.Method, a.URI,
+		a.QueryParams, a.RequestHeaders, a.RequestBody, a.RequestID, a.UserID, a.UserType, a.Status, a.ResourceType, a.ResourceID,
+		a.Action, a.ClientIP, a.Host, a.Sequence, a.Hash)
 	if err == nil {
 		_, err = tx.change.Exec(ctx, journal.Unpublished, head, a.Organisation, a.Hash)
 	}
@@ -156,8 +156,8 @@ func (q Queries) AuditHas(ctx context.Context, organisation, column, value strin
 }
 
 func scanAudit(r sqlrow.Scanner) (a Audit, err error) {
-	err = r.Scan(&a.ID, &a.Organisation, &a.Workspace, sqlrow.Time(&a.Time), &a.Method, &a.URI, &a.QueryParams, &a.RequestHeaders, &a.RequestBody,
-		&a.RequestID, &a.UserID, &a.UserType, &a.Status, &a.ResourceType, &a.ResourceID, &a.Action, &a.ClientIP,
+	err = r.Scan(&a.ID, &a.Organisation, &a.Workspace, sqlrow.Time(&a.Time), &a.Method, &a.URI, &a.QueryParams, &a.RequestHeaders,
+		&a.RequestBody, &a.RequestID, &a.UserID, &a.UserType, &a.Status, &a.ResourceType, &a.ResourceID, &a.Action, &a.ClientIP,
 		&a.Host, &a.Sequence, &a.Hash)
 	return a, err
 }

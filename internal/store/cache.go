@@ -47,5 +47,6 @@ func (tx *Tx) InvalidateCache(ctx context.Context, owner respcache.Tenant, sel r
 		sel = respcache.Selector{}
 	}
 	m := respcache.Mark{Owner: owner, Selector: sel, Generation: max(last+1, now.UnixMicro())}
-	return m, tx.exec(ctx, journal.CacheInvalidations, "cache invalidation", add, owner.Organisation, owner.Workspace, m.Generation, sel.Namespace, sel.Config, sel.KeyID)
+	return m, tx.exec(ctx, journal.CacheInvalidations, "cache invalidation", add, owner.Organisation, owner.Workspace, m.Generation,
+		sel.Namespace, sel.Config, sel.KeyID)
 }

@@ -128,7 +128,8 @@ func (db *DB) NoteExpiring(ctx context.Context, now, until time.Time, note func(
 		WHERE status IN ('active', 'exhausted') AND expires_at > $1 AND expires_at <= $2
 			AND NOT EXISTS (SELECT 1 FROM alerts a WHERE a.id = 'expiry-' || gateway_keys.id || '-' || CAST(expires_at AS TEXT))`
 	for {
-		if n, err := sqlrow.Count(ctx, db.Reader, `SELECT COUNT(*) FROM gateway_keys`+where, now.UnixMilli(), until.UnixMilli()); n == 0 || err != nil {
+		if n, err := sqlrow.Count(ctx, db.Reader, `SELECT COUNT(*) FROM gateway_keys`+where, now.UnixMilli(), until.UnixMilli()); n == 0 ||
+			err != nil {
 			return err
 		}
 		err := db.Update(ctx, nil, func(tx *Tx) error {

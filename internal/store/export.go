@@ -56,7 +56,8 @@ var exportTable = table[Export]{
 	columns: func(e *Export) []column {
 		return []column{
 			{"id", &e.ID}, {"organisation_id", &e.Organisation}, {"workspace_id", &e.Workspace}, {"format", &e.Format},
-			{"filters", nullable(&e.Filters)}, {"requested", nullable(&e.Requested)}, {"fields", nullable(&e.Fields)}, {"visible_keys", nullable(&e.Keys)},
+			{"filters", nullable(&e.Filters)}, {"requested", nullable(&e.Requested)}, {"fields", nullable(&e.Fields)},
+			{"visible_keys", nullable(&e.Keys)},
 			{"status", &e.Status}, {"failure", &e.Failure}, {"expected", &e.Expected}, {"row_count", &e.Rows}, {"byte_count", &e.Bytes},
 			{"file", &e.File}, {"link_key", &e.LinkKey}, {"user_id", &e.UserID}, {"created_by", &e.CreatedBy}, {"created_at", &e.CreatedAt},
 			{"updated_at", &e.UpdatedAt}, {"started_at", &e.StartedAt}, {"ended_at", &e.EndedAt}, {"expires_at", &e.ExpiresAt},
@@ -100,7 +101,8 @@ func (tx *Tx) UpdateExport(ctx context.Context, e Export, was string) error {
 		SET format = $2, filters = $3, requested = $4, visible_keys = $5, status = $6, expected = $7,
 			updated_at = $8, started_at = $9, ended_at = $10
 		WHERE id = $1 AND status = $11`
-	return tx.write(ctx, journal.Unpublished, "export", stmt, e.ID, e.Format, text(e.Filters), text(e.Requested), text(e.Keys), e.Status, e.Expected,
+	return tx.write(ctx, journal.Unpublished, "export", stmt, e.ID, e.Format, text(e.Filters), text(e.Requested), text(e.Keys), e.Status,
+		e.Expected,
 		millis(e.UpdatedAt), millis(e.StartedAt), millis(e.EndedAt), was)
 }
 
@@ -133,7 +135,8 @@ func (db *DB) ClaimExport(ctx context.Context, node string, now time.Time, lease
 	if err := db.failAbandonedExports(ctx, now); err != nil {
 		return c, false, err
 	}
-	list, err := sqlrow.List(ctx, db.write, "exports", text+exportTable.names(), exportTable.scan, node, millis(now.Add(lease)), now.UnixMilli())
+	list, err := sqlrow.List(ctx, db.write, "exports", text+exportTable.names(), exportTable.scan, node, millis(now.Add(lease)),
+		now.UnixMilli())
 	if err != nil || len(list) == 0 {
 		return c, false, db.ClientError(err)
 	}

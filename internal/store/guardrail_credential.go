@@ -23,7 +23,8 @@ type GuardrailCredential struct {
 }
 
 var guardrailCredentialTable = table[GuardrailCredential]{
-	name: "guardrail_credentials", row: "guardrail credential", order: "id DESC", fixed: "id organisation_id workspace_id partner created_by created_at",
+	name: "guardrail_credentials", row: "guardrail credential", order: "id DESC",
+	fixed: "id organisation_id workspace_id partner created_by created_at",
 	columns: func(c *GuardrailCredential) []column {
 		return []column{
 			{"id", &c.ID}, {"organisation_id", &c.Organisation}, {"workspace_id", &c.Workspace}, {"partner", &c.Partner}, {"sealed", &c.Sealed},
@@ -35,7 +36,8 @@ var guardrailCredentialTable = table[GuardrailCredential]{
 
 // GuardrailCredentials returns a page of the credentials visible from a workspace, newest
 // first, and the number of all; see [Queries.Guardrails].
-func (q Queries) GuardrailCredentials(ctx context.Context, organisation, workspace string, p Page) (list []GuardrailCredential, total int, err error) {
+func (q Queries) GuardrailCredentials(ctx context.Context, organisation, workspace string,
+	p Page) (list []GuardrailCredential, total int, err error) {
 	return guardrailCredentialTable.page(ctx, q.Reader, p, visibleModules, organisation, workspace)
 }
 

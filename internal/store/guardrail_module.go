@@ -41,7 +41,8 @@ const visibleModules = `
 
 // GuardrailModules returns a page of the modules visible from a workspace, newest first,
 // and the number of all; see [Queries.Guardrails].
-func (q Queries) GuardrailModules(ctx context.Context, organisation, workspace string, p Page) (list []GuardrailModule, total int, err error) {
+func (q Queries) GuardrailModules(ctx context.Context, organisation, workspace string,
+	p Page) (list []GuardrailModule, total int, err error) {
 	return guardrailModuleTable.page(ctx, q.Reader, p, visibleModules, organisation, workspace)
 }
 

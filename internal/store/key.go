@@ -229,7 +229,8 @@ func checkKey(k Key) error {
 	case k.Hash == access.Hash{}:
 		return apierr.New(apierr.Invalid, "an API key must have the hash of its secret").WithParam("hash")
 	case !slices.Contains([]string{KeyActive, KeyRevoked, KeyExpired, KeyExhausted}, k.Status):
-		return apierr.New(apierr.Invalid, "the status of an API key must be active, revoked, expired or exhausted, not %q", k.Status).WithParam("status")
+		return apierr.New(apierr.Invalid, "the status of an API key must be active, revoked, expired or exhausted, not %q",
+			k.Status).WithParam("status")
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ func (q Queries) AllConfigs(ctx context.Context, organisation string) ([]ConfigT
 	configTexts := table[ConfigText]{
 		name: "configs", row: "config", columns: func(c *ConfigText) []column { return configTable.columns(&c.Config) },
 		derived: func(c *ConfigText) []column {
-			return []column{{`(SELECT v.text FROM config_versions v WHERE v.id = version_id)`, &c.Text}, {`(SELECT v.sealed FROM config_versions v WHERE v.id = version_id)`, &c.Sealed},
+			return []column{{`(SELECT v.text FROM config_versions v WHERE v.id = version_id)`, &c.Text},
+				{`(SELECT v.sealed FROM config_versions v WHERE v.id = version_id)`, &c.Sealed},
 				{`(SELECT v.number FROM config_versions v WHERE v.id = version_id)`, &c.Number}}
 		},
 	}

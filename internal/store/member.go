@@ -33,13 +33,15 @@ const memberJoins = `
 		JOIN organisation_members o ON o.organisation_id = w.organisation_id AND o.user_id = m.user_id`
 
 func scanMember(r sqlrow.Scanner) (m WorkspaceMember, err error) {
-	err = r.Scan(&m.Workspace, &m.UserID, &m.FirstName, &m.LastName, &m.Email, &m.OrgRole, &m.Role, &m.Status, sqlrow.Time(&m.CreatedAt), sqlrow.Time(&m.UpdatedAt))
+	err = r.Scan(&m.Workspace, &m.UserID, &m.FirstName, &m.LastName, &m.Email, &m.OrgRole, &m.Role, &m.Status, sqlrow.Time(&m.CreatedAt),
+		sqlrow.Time(&m.UpdatedAt))
 	return m, err
 }
 
 // WorkspaceMembers returns a page of the members of a workspace, sorted by the time
 // they joined, and the number of all. An empty role or email filters nothing.
-func (q Queries) WorkspaceMembers(ctx context.Context, workspace, role, email string, p Page) (list []WorkspaceMember, total int, err error) {
+func (q Queries) WorkspaceMembers(ctx context.Context, workspace, role, email string,
+	p Page) (list []WorkspaceMember, total int, err error) {
 	const where = memberJoins + `
 		WHERE m.workspace_id = $1 AND ($2 = '' OR m.role = $2) AND ($3 = '' OR u.email = $3)`
 	if total, err = sqlrow.Count(ctx, q.Reader, `SELECT COUNT(*)`+where, workspace, role, email); err != nil {
@@ -107,7 +109,8 @@ const userSelect = `
 		JOIN organisation_members o ON o.user_id = u.id`
 
 func scanUser(r sqlrow.Scanner) (u User, err error) {
-	err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, sqlrow.Time(&u.CreatedAt), sqlrow.Time(&u.UpdatedAt),
+	err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, sqlrow.Time(&u.CreatedAt),
+		sqlrow.Time(&u.UpdatedAt),
 		sqlrow.JSON(&u.UsageLimits), sqlrow.JSON(&u.RateLimits))
 	return u, err
 }
@@ -146,7 +149,8 @@ func (tx *Tx) CreateUser(ctx context.Context, organisation string, u User) error
 	const join = `
 		INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $4)`
-	err := tx.write(ctx, journal.Unpublished, "user", text, u.ID, u.Email, u.FirstName, u.LastName, u.PasswordHash, u.Status, millis(u.CreatedAt), millis(u.UpdatedAt))
+	err := tx.write(ctx, journal.Unpublished, "user", text, u.ID, u.Email, u.FirstName, u.LastName, u.PasswordHash, u.Status,
+		millis(u.CreatedAt), millis(u.UpdatedAt))
 	if err != nil {
 		return err
 	}
@@ -179,7 +183,8 @@ func (tx *Tx) SetUserLimits(ctx context.Context, organisation string, u User) er
 		UPDATE organisation_members
 		SET usage_limits = $3, rate_limits = $4, updated_at = $5
 		WHERE organisation_id = $1 AND user_id = $2`
-	return tx.write(ctx, journal.Members, "user", text, organisation, u.ID, orEmpty(u.UsageLimits, "null"), orEmpty(u.RateLimits, "[]"), millis(u.UpdatedAt))
+	return tx.write(ctx, journal.Members, "user", text, organisation, u.ID, orEmpty(u.UsageLimits, "null"), orEmpty(u.RateLimits, "[]"),
+		millis(u.UpdatedAt))
 }
 
 // RemoveUser removes a user from an organisation and its workspaces and revokes their

@@ -167,7 +167,8 @@ func unapplied(ctx context.Context, q sqlrow.Reader, all []migration) ([]migrati
 	}
 	for i, a := range applied {
 		if want := all[i]; a.version != want.version || a.checksum != want.checksum {
-			return nil, fmt.Errorf("migration %s was applied with other content than this program's %s; run the version that created the database", a.name, want.name)
+			return nil, fmt.Errorf("migration %s was applied with other content than this program's %s; run the version that created the database",
+				a.name, want.name)
 		}
 	}
 	return all[len(applied):], nil

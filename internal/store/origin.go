@@ -53,13 +53,14 @@ func (q Queries) lineages(ctx context.Context, spent map[reqlog.SpendOwner]*reql
 		for i, id := range part {
 			args[i] = id
 		}
-		_, err := sqlrow.List(ctx, q.Reader, "origins of API keys", text+placeholders(0, len(part)), func(r sqlrow.Scanner) (none struct{}, err error) {
-			var id string
-			var o KeyOrigin
-			err = r.Scan(&id, sqlrow.JSON(&o))
-			out[id] = o.Lineage
-			return none, err
-		}, args...)
+		_, err := sqlrow.List(ctx, q.Reader, "origins of API keys", text+placeholders(0, len(part)),
+			func(r sqlrow.Scanner) (none struct{}, err error) {
+				var id string
+				var o KeyOrigin
+				err = r.Scan(&id, sqlrow.JSON(&o))
+				out[id] = o.Lineage
+				return none, err
+			}, args...)
 		if err != nil {
 			return nil, err
 		}

@@ -282,7 +282,8 @@ func (p *Policy) Rule(generations map[string]int64) policy.Policy {
 	s := &p.Settings
 	r := policy.Policy{
 		ID: p.ID, Organisation: p.Organisation, Workspace: p.Workspace, Name: p.Name, Version: p.UpdatedAt.UnixMilli(),
-		Conditions: p.Conditions, GroupBy: p.GroupBy, Window: windows[p.Unit], Stop: s.OnBudgetEnd == "stop", Loop: s.Loop, Generations: generations,
+		Conditions: p.Conditions, GroupBy: p.GroupBy, Window: windows[p.Unit], Stop: s.OnBudgetEnd == "stop", Loop: s.Loop,
+		Generations: generations,
 	}
 	for _, n := range generations {
 		r.Version += n << 48 // times are below, and each reset changes the sum

@@ -59,7 +59,8 @@ var promptTable = table[Prompt]{
 		}
 	},
 	derived: func(p *Prompt) []column {
-		return []column{{`COALESCE((SELECT v.model FROM prompt_versions v WHERE v.prompt_id = prompts.id AND v.number = prompts.published), '')`, &p.Model}}
+		return []column{{`COALESCE((SELECT v.model FROM prompt_versions v WHERE v.prompt_id = prompts.id AND v.number = prompts.published), '')`,
+			&p.Model}}
 	},
 }
 

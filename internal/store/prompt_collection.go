@@ -40,9 +40,11 @@ var promptCollectionTable = table[PromptCollection]{
 // PromptCollections returns a page of a workspace's collections, oldest first, and the
 // number of all. An empty workspace means all of the organisation; search is a
 // substring of the name.
-func (q Queries) PromptCollections(ctx context.Context, organisation, workspace, search string, p Page) (list []PromptCollection, total int, err error) {
+func (q Queries) PromptCollections(ctx context.Context, organisation, workspace, search string,
+	p Page) (list []PromptCollection, total int, err error) {
 	return promptCollectionTable.page(ctx, q.Reader, p, `
-		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND `+p.state(`status = 'active'`)+` AND ($3 = '' OR REPLACE(name, $3, '') <> name)`,
+		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND `+p.state(`status = 'active'`)+`
+			AND ($3 = '' OR REPLACE(name, $3, '') <> name)`,
 		organisation, workspace, search)
 }
 

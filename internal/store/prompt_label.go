@@ -38,8 +38,10 @@ const seenLabels = `
 
 // PromptLabels returns a page of the labels visible from a workspace, sorted by name,
 // and the number of all. Search is a substring of the name.
-func (q Queries) PromptLabels(ctx context.Context, organisation, workspace, search string, p Page) (list []PromptLabel, total int, err error) {
-	return promptLabelTable.page(ctx, q.Reader, p, seenLabels+` AND ($3 = '' OR REPLACE(name, $3, '') <> name)`, organisation, workspace, search)
+func (q Queries) PromptLabels(ctx context.Context, organisation, workspace, search string,
+	p Page) (list []PromptLabel, total int, err error) {
+	return promptLabelTable.page(ctx, q.Reader, p, seenLabels+` AND ($3 = '' OR REPLACE(name, $3, '') <> name)`, organisation, workspace,
+		search)
 }
 
 // PromptLabel returns the label with this id if it is visible from a workspace.
@@ -50,7 +52,8 @@ func (q Queries) PromptLabel(ctx context.Context, organisation, workspace, id st
 // PromptLabelTaken reports whether a label other than id, visible from a workspace or,
 // if workspace is empty, from any workspace of the organisation, has this name.
 func (q Queries) PromptLabelTaken(ctx context.Context, organisation, workspace, name, id string) (bool, error) {
-	n, err := sqlrow.Count(ctx, q.Reader, `SELECT COUNT(*) FROM prompt_labels`+seenLabels+` AND name = $3 AND id <> $4`, organisation, workspace, name, id)
+	n, err := sqlrow.Count(ctx, q.Reader, `SELECT COUNT(*) FROM prompt_labels`+seenLabels+` AND name = $3 AND id <> $4`, organisation,
+		workspace, name, id)
 	return n > 0, err
 }
 

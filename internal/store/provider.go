@@ -49,7 +49,8 @@ var providerTable = table[Provider]{
 	columns: func(p *Provider) []column {
 		return []column{
 			{"id", &p.ID}, {"organisation_id", &p.Organisation}, {"workspace_id", &p.Workspace}, {"integration_id", &p.Integration},
-			{"slug", &p.Slug}, {"name", &p.Name}, {"note", &p.Note}, {"usage_limits", nullable(&p.UsageLimits)}, {"rate_limits", array(&p.RateLimits)},
+			{"slug", &p.Slug}, {"name", &p.Name}, {"note", &p.Note}, {"usage_limits", nullable(&p.UsageLimits)},
+			{"rate_limits", array(&p.RateLimits)},
 			{"tags", object(&p.Tags)}, {"made_by_grant", &p.MadeByGrant}, {"status", &p.Status}, {"created_at", &p.CreatedAt},
 			{"updated_at", &p.UpdatedAt}, {"expires_at", &p.ExpiresAt},
 		}
@@ -58,7 +59,8 @@ var providerTable = table[Provider]{
 
 // Providers returns a page of a workspace's providers that have all tags, newest first,
 // and the number of all. An empty workspace means all of the organisation.
-func (q Queries) Providers(ctx context.Context, organisation, workspace string, tags map[string]string, p Page) (list []Provider, total int, err error) {
+func (q Queries) Providers(ctx context.Context, organisation, workspace string, tags map[string]string,
+	p Page) (list []Provider, total int, err error) {
 	where, args := `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND `+p.state(`status <> 'archived'`), []any{organisation, workspace}
 	if len(tags) == 0 {

@@ -27,24 +27,35 @@ type Restorable struct {
 type container struct{ name, active string }
 
 var (
-	inWorkspace = container{"workspace", `workspace_id = '' OR EXISTS (SELECT 1 FROM workspaces w WHERE w.id = workspace_id AND w.status = 'active')`}
-	inGrant     = container{"integration", `EXISTS (SELECT 1 FROM integrations i WHERE i.id = integration_id AND i.status = 'active')`}
-	inParent    = container{"parent_collection", `parent_id = '' OR EXISTS (SELECT 1 FROM prompt_collections c WHERE c.id = prompt_collections.parent_id AND c.status = 'active')`}
-	inFolder    = container{"collection", `collection_id = '' OR EXISTS (SELECT 1 FROM prompt_collections c WHERE c.id = collection_id AND c.status = 'active')`}
+	inWorkspace = container{"workspace",
+		`workspace_id = '' OR EXISTS (SELECT 1 FROM workspaces w WHERE w.id = workspace_id AND w.status = 'active')`}
+	inGrant  = container{"integration", `EXISTS (SELECT 1 FROM integrations i WHERE i.id = integration_id AND i.status = 'active')`}
+	inParent = container{"parent_collection",
+		`parent_id = '' OR EXISTS (SELECT 1 FROM prompt_collections c WHERE c.id = prompt_collections.parent_id AND c.status = 'active')`}
+	inFolder = container{"collection",
+		`collection_id = '' OR EXISTS (SELECT 1 FROM prompt_collections c WHERE c.id = collection_id AND c.status = 'active')`}
 )
 
 // Kinds of objects that can be restored. An integration is restored without its
 // credential, which archiving removes.
 var (
-	RestoreWorkspace   = Restorable{Name: "workspace", table: "workspaces", rows: journal.Workspaces, workspace: "id", slug: "slug"}
-	RestoreConfig      = Restorable{Name: "config", table: "configs", rows: journal.Configs, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace}}
-	RestoreGuardrail   = Restorable{Name: "guardrail", table: "guardrails", rows: journal.Guardrails, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace}}
-	RestoreIntegration = Restorable{Name: "integration", table: "integrations", rows: journal.Integrations, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace}}
-	RestoreProvider    = Restorable{Name: "provider", table: "providers", rows: journal.Providers, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inGrant}}
-	RestorePrompt      = Restorable{Name: "prompt", table: "prompts", rows: journal.Prompts, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inFolder}, where: "kind = 'prompt'"}
-	RestorePartial     = Restorable{Name: "partial", table: "prompts", rows: journal.Prompts, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inFolder}, where: "kind = 'partial'"}
-	RestoreCollection  = Restorable{Name: "collection", table: "prompt_collections", rows: journal.Unpublished, workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inParent}}
-	RestorePolicy      = Restorable{Name: "policy", table: "policies", rows: journal.Policies, workspace: "workspace_id", slug: "id", within: []container{inWorkspace}}
+	RestoreWorkspace = Restorable{Name: "workspace", table: "workspaces", rows: journal.Workspaces, workspace: "id", slug: "slug"}
+	RestoreConfig    = Restorable{Name: "config", table: "configs", rows: journal.Configs,
+		workspace: "workspace_id", slug: "slug", within: []container{inWorkspace}}
+	RestoreGuardrail = Restorable{Name: "guardrail", table: "guardrails", rows: journal.Guardrails,
+		workspace: "workspace_id", slug: "slug", within: []container{inWorkspace}}
+	RestoreIntegration = Restorable{Name: "integration", table: "integrations", rows: journal.Integrations,
+		workspace: "workspace_id", slug: "slug", within: []container{inWorkspace}}
+	RestoreProvider = Restorable{Name: "provider", table: "providers", rows: journal.Providers,
+		workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inGrant}}
+	RestorePrompt = Restorable{Name: "prompt", table: "prompts", rows: journal.Prompts,
+		workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inFolder}, where: "kind = 'prompt'"}
+	RestorePartial = Restorable{Name: "partial", table: "prompts", rows: journal.Prompts,
+		workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inFolder}, where: "kind = 'partial'"}
+	RestoreCollection = Restorable{Name: "collection", table: "prompt_collections", rows: journal.Unpublished,
+		workspace: "workspace_id", slug: "slug", within: []container{inWorkspace, inParent}}
+	RestorePolicy = Restorable{Name: "policy", table: "policies", rows: journal.Policies,
+		workspace: "workspace_id", slug: "id", within: []container{inWorkspace}}
 )
 
 // Archived returns the id and the workspace of an archived object with this id or slug, of
@@ -54,7 +65,8 @@ func (q Queries) Archived(ctx context.Context, kind Restorable, organisation, wi
 	found, err := sqlrow.List(ctx, q.Reader, "archived objects", `
 		SELECT id, `+kind.workspace+`
 		FROM `+kind.table+`
-		WHERE organisation_id = $1 AND (id = $2 OR `+kind.slug+` = $2) AND status = 'archived' AND ($3 = '' OR `+kind.workspace+` = $3) AND `+where+`
+		WHERE organisation_id = $1 AND (id = $2 OR `+kind.slug+` = $2) AND status = 'archived'
+			AND ($3 = '' OR `+kind.workspace+` = $3) AND `+where+`
 		LIMIT 2`, func(r sqlrow.Scanner) (pair [2]string, err error) {
 		err = r.Scan(&pair[0], &pair[1])
 		return pair, err

@@ -120,7 +120,8 @@ func (q Queries) UserByEmail(ctx context.Context, email string) (u User, organis
 		ORDER BY o.created_at
 		LIMIT 1`
 	u, err = sqlrow.One(ctx, q.Reader, "user", text, func(r sqlrow.Scanner) (u User, err error) {
-		err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, sqlrow.Time(&u.CreatedAt), sqlrow.Time(&u.UpdatedAt), &organisation)
+		err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, sqlrow.Time(&u.CreatedAt),
+			sqlrow.Time(&u.UpdatedAt), &organisation)
 		return u, err
 	}, email)
 	return u, organisation, err

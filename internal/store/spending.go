@@ -154,7 +154,8 @@ func (tx *Tx) mark(ctx context.Context, spans []LedgerSpan, now, keep time.Time)
 }
 
 // charged returns the spend by the objects that it counts for.
-func (q Queries) charged(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend, counters map[string]*reqlog.Spend) (map[BudgetRef]reqlog.Spend, error) {
+func (q Queries) charged(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend,
+	counters map[string]*reqlog.Spend) (map[BudgetRef]reqlog.Spend, error) {
 	sums := make(map[BudgetRef]reqlog.Spend)
 	add := func(kind, id string, s reqlog.Spend) {
 		sum := sums[BudgetRef{kind, id}]
@@ -297,13 +298,14 @@ func (q Queries) Spending(ctx context.Context, kind string, ids ...string) (map[
 		for _, id := range part {
 			args = append(args, id)
 		}
-		_, err := sqlrow.List(ctx, q.Reader, "what was spent", text+placeholders(1, len(part)), func(r sqlrow.Scanner) (none struct{}, err error) {
-			var id string
-			var s reqlog.Spend
-			err = r.Scan(&id, &s.Attempts, &s.Cost, &s.Tokens, &s.Unknown, &s.Unpriced)
-			out[id] = s
-			return none, err
-		}, args...)
+		_, err := sqlrow.List(ctx, q.Reader, "what was spent", text+placeholders(1, len(part)),
+			func(r sqlrow.Scanner) (none struct{}, err error) {
+				var id string
+				var s reqlog.Spend
+				err = r.Scan(&id, &s.Attempts, &s.Cost, &s.Tokens, &s.Unknown, &s.Unpriced)
+				out[id] = s
+				return none, err
+			}, args...)
 		if err != nil {
 			return nil, err
 		}

@@ -13,7 +13,8 @@ import (
 
 // usersOf returns the users that spend counts for, by organisation and key: the owner of
 // a key, the owners of the keys that it descends from, and the user whom a token names.
-func (q Queries) usersOf(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend, lineages map[string][]string) (map[[2]string][]string, error) {
+func (q Queries) usersOf(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend,
+	lineages map[string][]string) (map[[2]string][]string, error) {
 	owners, err := q.ownersOfKeys(ctx, spent, lineages)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,8 @@ func (q Queries) usersOf(ctx context.Context, spent map[reqlog.SpendOwner]*reqlo
 
 // ownersOfKeys returns the users of user keys that spent or whose descendants did, by
 // key id.
-func (q Queries) ownersOfKeys(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend, lineages map[string][]string) (map[string]string, error) {
+func (q Queries) ownersOfKeys(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend,
+	lineages map[string][]string) (map[string]string, error) {
 	const text = `
 		SELECT id, user_id
 		FROM gateway_keys
@@ -61,12 +63,13 @@ func (q Queries) ownersOfKeys(ctx context.Context, spent map[reqlog.SpendOwner]*
 		for i, id := range part {
 			args[i] = id
 		}
-		_, err := sqlrow.List(ctx, q.Reader, "users of API keys", text+placeholders(0, len(part)), func(r sqlrow.Scanner) (none struct{}, err error) {
-			var id, user string
-			err = r.Scan(&id, &user)
-			owners[id] = user
-			return none, err
-		}, args...)
+		_, err := sqlrow.List(ctx, q.Reader, "users of API keys", text+placeholders(0, len(part)),
+			func(r sqlrow.Scanner) (none struct{}, err error) {
+				var id, user string
+				err = r.Scan(&id, &user)
+				owners[id] = user
+				return none, err
+			}, args...)
 		if err != nil {
 			return nil, err
 		}

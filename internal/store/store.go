@@ -86,7 +86,8 @@ func Connect(ctx context.Context, dsn string, o Options) (*DB, error) {
 	case ok && (scheme == "postgres" || scheme == "postgresql"):
 		open = func(_ context.Context, dsn string) (*DB, error) { return openPostgres(dsn, o) }
 	case ok && scheme != "file":
-		return nil, fmt.Errorf("database: addresses of kind %s are not supported; use file: and the path of an SQLite file, or postgres://", scheme)
+		return nil, fmt.Errorf("database: addresses of kind %s are not supported; use file: and the path of an SQLite file, or postgres://",
+			scheme)
 	case keywords.MatchString(dsn):
 		return nil, errors.New("database: addresses of keywords, such as host=…, are not supported; use postgres://user:password@host:5432/name")
 	}

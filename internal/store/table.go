@@ -123,7 +123,8 @@ func (t *table[T]) page(ctx context.Context, q sqlrow.Reader, p Page, where stri
 		return nil, 0, err
 	}
 	limit, offset := p.limit()
-	list, err = t.list(ctx, q, fmt.Sprintf(`%s ORDER BY %s LIMIT $%d OFFSET $%d`, where, t.order, len(args)+1, len(args)+2), append(args, limit, offset)...)
+	list, err = t.list(ctx, q, fmt.Sprintf(`%s ORDER BY %s LIMIT $%d OFFSET $%d`, where, t.order, len(args)+1, len(args)+2),
+		append(args, limit, offset)...)
 	return list, total, err
 }
 

@@ -49,7 +49,8 @@ var workspaceTable = table[Workspace]{
 			{"id", &w.ID}, {"organisation_id", &w.Organisation}, {"slug", &w.Slug}, {"name", &w.Name}, {"icon", &w.Icon},
 			{"description", &w.Description}, {"defaults", object(&w.Defaults)}, {"settings", object(&w.Settings)},
 			{"security_settings", object(&w.SecuritySettings)}, {"usage_limits", array(&w.UsageLimits)}, {"rate_limits", array(&w.RateLimits)},
-			{"is_default", &w.IsDefault}, {"status", &w.Status}, {"created_by", &w.CreatedBy}, {"created_at", &w.CreatedAt}, {"updated_at", &w.UpdatedAt},
+			{"is_default", &w.IsDefault}, {"status", &w.Status}, {"created_by", &w.CreatedBy}, {"created_at", &w.CreatedAt},
+			{"updated_at", &w.UpdatedAt},
 		}
 	},
 }

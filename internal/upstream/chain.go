@@ -32,7 +32,8 @@ func (c *Client) Enter(r *http.Request) (*http.Request, error) {
 	}
 	passed := passedGateways(lines)
 	if len(passed) >= maxChain || slices.Contains(passed, c.element) {
-		return r, apierr.New(apierr.Invalid, "the request has passed this gateway before, or %d others: a custom host, a webhook or a provider points back to the gateway; use the address of the provider itself", maxChain).
+		return r, apierr.New(apierr.Invalid,
+			"the request has passed this gateway before, or %d others: a custom host, a webhook or a provider points back to the gateway; use the address of the provider itself", maxChain).
 			WithCode("request_loop")
 	}
 	if len(passed) == 0 {

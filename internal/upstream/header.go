@@ -167,7 +167,8 @@ func steers(key string) bool {
 		"Nel", "Report-To", "Reporting-Endpoints", "Set-Cookie2":
 		return true
 	}
-	return strings.HasPrefix(key, "X-Accel-") && key != api.HeaderAccelBuffers || strings.HasPrefix(key, "X-Litespeed-") || strings.HasSuffix(key, "Cdn-Cache-Control")
+	return strings.HasPrefix(key, "X-Accel-") && key != api.HeaderAccelBuffers || strings.HasPrefix(key, "X-Litespeed-") ||
+		strings.HasSuffix(key, "Cdn-Cache-Control")
 }
 
 // notForwarded reports whether a field of a client's request does not pass

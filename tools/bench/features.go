@@ -32,8 +32,10 @@ const cacheConfig = `{"cache":{"mode":"simple","max_age":3600}}`
 // Configs of checks that read the 4 KB of the system prompt and find nothing. Every
 // match of the first five contains a literal, which is looked for in its place.
 var (
-	regexConfig = checksOf(`(?i)password\s*[:=]\s*\S+`, `\b\d{3}-\d{2}-\d{4}\b`, `sk-[A-Za-z0-9]{20,}`, `(?i)project\s+(bluebird|heron)`, `[\w.]+@example\.(com|org)`)
-	slowConfig  = checksOf(`\b\d{13,19}\b`, `\b[A-Z]{2}\d{2}[A-Z0-9]{10,30}\b`, `\b(\d{1,3}[. ]){3}\d{1,3}\b`, `(?i)\b[a-z]{4,}\d{2,}\b`, `[ap]k[-_][0-9a-f]{16,}`)
+	regexConfig = checksOf(`(?i)password\s*[:=]\s*\S+`, `\b\d{3}-\d{2}-\d{4}\b`, `sk-[A-Za-z0-9]{20,}`, `(?i)project\s+(bluebird|heron)`,
+		`[\w.]+@example\.(com|org)`)
+	slowConfig = checksOf(`\b\d{13,19}\b`, `\b[A-Z]{2}\d{2}[A-Z0-9]{10,30}\b`, `\b(\d{1,3}[. ]){3}\d{1,3}\b`, `(?i)\b[a-z]{4,}\d{2,}\b`,
+		`[ap]k[-_][0-9a-f]{16,}`)
 )
 
 // checksOf returns a config with a guardrail for each pattern.
@@ -180,7 +182,8 @@ func (r *Report) judgeFeatures() {
 func (r *Report) featureTable(w io.Writer) {
 	fmt.Fprintln(w, "feature\tconnections\trequests/s\tCPU µs/request\tadded\tallocations\tof none\tcalls of Redis\t")
 	for _, f := range r.Features {
-		fmt.Fprintf(w, "%s\t%d\t%.0f\t%.1f\t%.1f\t%.0f\t%.2f\t%.2f\t\n", f.Feature, f.Connections, f.PerSecond, f.CPUMicros, f.AddedCPUMicros, f.Allocs, f.OfPlain, f.RedisCalls)
+		fmt.Fprintf(w, "%s\t%d\t%.0f\t%.1f\t%.1f\t%.0f\t%.2f\t%.2f\t\n", f.Feature, f.Connections, f.PerSecond, f.CPUMicros, f.AddedCPUMicros,
+			f.Allocs, f.OfPlain, f.RedisCalls)
 	}
 }
 
@@ -211,9 +214,12 @@ func (h *bareHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // limits are set before a target with limits is measured: of the workspace, and two
 // policies that group requests. None is ever reached.
 var limits = []struct{ method, path, body string }{
-	{http.MethodPut, "/v1/admin/workspaces/default", `{"rate_limits":[{"type":"requests","unit":"rpm","value":1000000000},{"type":"tokens","unit":"rpd","value":1000000000000}],"usage_limits":[{"credit_limit":1000000000,"periodic_reset":"monthly"}]}`},
-	{http.MethodPost, "/v1/policies/rate-limits", `{"name":"requests of a key","conditions":[{"key":"workspace_id","value":"*"}],"group_by":[{"key":"api_key"}],"type":"requests","unit":"rpm","value":1000000000}`},
-	{http.MethodPost, "/v1/policies/usage-limits", `{"name":"tokens of a key","conditions":[{"key":"workspace_id","value":"*"}],"group_by":[{"key":"api_key"}],"type":"tokens","credit_limit":1000000000000,"periodic_reset":"monthly"}`},
+	{http.MethodPut, "/v1/admin/workspaces/default",
+		`{"rate_limits":[{"type":"requests","unit":"rpm","value":1000000000},{"type":"tokens","unit":"rpd","value":1000000000000}],"usage_limits":[{"credit_limit":1000000000,"periodic_reset":"monthly"}]}`},
+	{http.MethodPost, "/v1/policies/rate-limits",
+		`{"name":"requests of a key","conditions":[{"key":"workspace_id","value":"*"}],"group_by":[{"key":"api_key"}],"type":"requests","unit":"rpm","value":1000000000}`},
+	{http.MethodPost, "/v1/policies/usage-limits",
+		`{"name":"tokens of a key","conditions":[{"key":"workspace_id","value":"*"}],"group_by":[{"key":"api_key"}],"type":"tokens","credit_limit":1000000000000,"periodic_reset":"monthly"}`},
 }
 
 // setLimits sets the limits of a gateway.

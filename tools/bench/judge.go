@@ -56,7 +56,8 @@ func (r *Report) judgeThroughput() {
 		connections int
 		name        string
 	}{{64, "throughput at 64 connections, of ReverseProxy"}, {256, "throughput at 256 connections, of ReverseProxy"}} {
-		if gate, proxy := r.throughputOf(Modelgate, n.connections), r.throughputOf(ReverseProxy, n.connections); gate != nil && proxy.PerSecond > 0 {
+		if gate, proxy := r.throughputOf(Modelgate, n.connections), r.throughputOf(ReverseProxy, n.connections); gate != nil &&
+			proxy.PerSecond > 0 {
 			r.atLeast(n.name, round(gate.PerSecond/proxy.PerSecond, 2), 1.1, 1.8)
 		}
 	}

@@ -43,7 +43,8 @@ const dialling = time.Second
 // share a processor: only then does the gateway have more to do than they have.
 func (r *run) overload(ctx context.Context) error {
 	gate := r.targets[len(r.targets)-1]
-	list := []contender{{name: Plain, target: gate, sample: r.sample}, {name: SlowChecks, target: gate, sample: r.sample.with(slowConfig).withSameText()}}
+	list := []contender{{name: Plain, target: gate, sample: r.sample},
+		{name: SlowChecks, target: gate, sample: r.sample.with(slowConfig).withSameText()}}
 	for _, t := range r.targets {
 		if t.name == ReverseProxy {
 			list = slices.Insert(list, 0, contender{name: Plain, target: t, sample: r.sample})
@@ -64,7 +65,8 @@ func (r *run) overload(ctx context.Context) error {
 			o.GoodputByCPU = round(peak.cpuMicros/o.CPUMicros, 2)
 		}
 		r.report.Overload = append(r.report.Overload, o)
-		r.progressf("  %s, %s: %.0f/s of %.0f/s at twice the load, %.0f/s refused, %.1f µs CPU instead of %.1f", o.Target, o.Feature, o.ServedPerSecond, o.PeakPerSecond, o.RefusePerSecond, o.CPUMicros, o.PeakCPUMicros)
+		r.progressf("  %s, %s: %.0f/s of %.0f/s at twice the load, %.0f/s refused, %.1f µs CPU instead of %.1f", o.Target, o.Feature,
+			o.ServedPerSecond, o.PeakPerSecond, o.RefusePerSecond, o.CPUMicros, o.PeakCPUMicros)
 	}
 	return nil
 }

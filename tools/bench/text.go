@@ -12,7 +12,8 @@ import (
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, table := range []func(io.Writer){r.head, r.goals, r.throughputTable, r.recordTable, r.featureTable, r.latencyTable, r.overloadTable, r.streamTable, r.translatedTable, r.memoryTable, r.writeErrors} {
+	for _, table := range []func(io.Writer){r.head, r.goals, r.throughputTable, r.recordTable, r.featureTable, r.latencyTable, r.overloadTable,
+		r.streamTable, r.translatedTable, r.memoryTable, r.writeErrors} {
 		table(t)
 		t.Flush()
 		b.WriteString("\n")
@@ -33,7 +34,8 @@ func (r *Report) head(w io.Writer) {
 	if r.Commit != "" {
 		fmt.Fprintf(w, ", commit %s", r.Commit)
 	}
-	fmt.Fprintf(w, "\n%d-byte requests, %d-byte responses, %d rounds, %.0f s in all\n", r.RequestBytes, r.ResponseBytes, r.Rounds, r.TookSeconds)
+	fmt.Fprintf(w, "\n%d-byte requests, %d-byte responses, %d rounds, %.0f s in all\n", r.RequestBytes, r.ResponseBytes, r.Rounds,
+		r.TookSeconds)
 }
 
 func (r *Report) goals(w io.Writer) {
@@ -79,15 +81,18 @@ func (r *Report) latencyTable(w io.Writer) {
 }
 
 func (r *Report) overloadTable(w io.Writer) {
-	fmt.Fprintln(w, "at twice the load\ttarget\tfeature\tpeak/s\tanswered/s\trefused/s\tof the peak\tCPU µs/response at the peak\tat twice the load\tof the peak by CPU\t")
+	fmt.Fprintln(w,
+		"at twice the load\ttarget\tfeature\tpeak/s\tanswered/s\trefused/s\tof the peak\tCPU µs/response at the peak\tat twice the load\tof the peak by CPU\t")
 	for _, o := range r.Overload {
 		fmt.Fprintf(w, "%d/s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%.2f\t\n",
-			o.SentPerSecond, o.Target, o.Feature, o.PeakPerSecond, o.ServedPerSecond, o.RefusePerSecond, o.Goodput, o.PeakCPUMicros, o.CPUMicros, o.GoodputByCPU)
+			o.SentPerSecond, o.Target, o.Feature, o.PeakPerSecond, o.ServedPerSecond, o.RefusePerSecond, o.Goodput, o.PeakCPUMicros, o.CPUMicros,
+			o.GoodputByCPU)
 	}
 }
 
 func (r *Report) streamTable(w io.Writer) {
-	fmt.Fprintln(w, "streams\ttarget\tfirst p50 µs\tfirst p99 µs\tadded p50\tadded p99\tframe late p50\tp99\tadded p50\tadded p99\tCPU µs/frame\tlost\t")
+	fmt.Fprintln(w,
+		"streams\ttarget\tfirst p50 µs\tfirst p99 µs\tadded p50\tadded p99\tframe late p50\tp99\tadded p50\tadded p99\tCPU µs/frame\tlost\t")
 	for _, s := range r.Streams {
 		fmt.Fprintf(w, "%d\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.1f\t%d\t\n",
 			s.Streams, s.Target, s.FirstP50Micros, s.FirstP99Micros, s.AddedFirstP50Micros, s.AddedFirstP99Micros,

@@ -135,7 +135,8 @@ func (w *workshop) try(e edit) []result {
 		}
 	}
 	if folders[conformance] != nil {
-		if out, err := w.command(overlay, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, program), "./cmd/modelgate").CombinedOutput(); err != nil {
+		if out, err := w.command(overlay, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, program),
+			"./cmd/modelgate").CombinedOutput(); err != nil {
 			return every(e, noBuild, firstError(out, dir))
 		}
 	}

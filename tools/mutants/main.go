@@ -76,7 +76,8 @@ func run(args []string, out, errs io.Writer) int {
 	flags.IntVar(&o.least, "least", 85, "`percent` of the changes that must be killed")
 	flags.IntVar(&o.workers, "workers", runtime.NumCPU(), "number of changes to try at a time")
 	flags.StringVar(&o.skip, "skip", "", "`pattern` of tests that do not run, such as those that count allocations")
-	flags.DurationVar(&o.limit, "timeout", time.Minute, "shortest time that tests are given; those that take 20 times as long as without a change do not end")
+	flags.DurationVar(&o.limit, "timeout", time.Minute,
+		"shortest time that tests are given; those that take 20 times as long as without a change do not end")
 	flags.StringVar(&o.explained, "explained", "tools/mutants/survivors.yaml", "`file` of survivors with their reasons, relative to the root")
 	if err := flags.Parse(args); err != nil {
 		return 2

@@ -220,7 +220,8 @@ func (t *tested) trace(file string) error {
 // run runs tests of t's program in their short form until one fails.
 func (t tested) run(names []string, limit time.Duration, variable string) ([]byte, error) {
 	script := fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, memory)
-	cmd := exec.Command("sh", "-c", script, t.program, "-test.short", "-test.failfast", "-test.timeout="+limit.String(), "-test.run=^("+strings.Join(names, "|")+")$")
+	cmd := exec.Command("sh", "-c", script, t.program, "-test.short", "-test.failfast", "-test.timeout="+limit.String(), "-test.run=^("+
+		strings.Join(names, "|")+")$")
 	cmd.Dir = t.folder
 	cmd.Env = append(os.Environ(), variable)
 	var out bytes.Buffer

@@ -47,7 +47,8 @@ func parseHost(text string) (string, error) {
 		text, below = scheme+"://"+rest[2:], "*."
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.Opaque != "" {
+	if err != nil || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" ||
+		u.Opaque != "" {
 		return "", errHost
 	}
 	if u.Scheme != "https" && u.Scheme != "http" || !plainHost(u) || below != "" && !strings.Contains(u.Hostname(), ".") {
@@ -65,7 +66,8 @@ func plainHost(u *url.URL) bool {
 		return !strings.HasSuffix(u.Host, ":")
 	}
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"
-	return host != "" && strings.Trim(host, plain) == "" && !strings.HasSuffix(u.Host, ":") && !strings.HasPrefix(host, ".") && !strings.HasSuffix(host, ".")
+	return host != "" && strings.Trim(host, plain) == "" && !strings.HasSuffix(u.Host, ":") && !strings.HasPrefix(host, ".") &&
+		!strings.HasSuffix(host, ".")
 }
 
 // origin returns a scheme, and a host with its port, in the form in which they

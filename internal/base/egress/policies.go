@@ -40,9 +40,11 @@ func refusal(level, field string, r Request) error {
 	what, todo := "", ""
 	switch field {
 	case fieldCustomHosts:
-		what, todo = fmt.Sprintf("does not allow the custom host %s://%s", r.Host.Scheme, r.Host.Host), "use the provider's own address or have the host listed there"
+		what, todo = fmt.Sprintf("does not allow the custom host %s://%s", r.Host.Scheme, r.Host.Host),
+			"use the provider's own address or have the host listed there"
 	case fieldPassThrough:
-		what, todo = fmt.Sprintf("does not allow %s %.100s to pass through", r.Method, r.Path), "use a unified route or have the path listed there"
+		what, todo = fmt.Sprintf("does not allow %s %.100s to pass through", r.Method, r.Path),
+			"use a unified route or have the path listed there"
 	case fieldManagedOnly:
 		what, todo = "allows managed providers only", "name one as @slug; GET /v1/models lists those available to this key"
 	}

@@ -93,7 +93,8 @@ func checkBytes(path string) error {
 			return invalid("must not contain control characters, not even encoded")
 		case c == '\\':
 			return invalid("must not contain a backslash, not even encoded; separate segments with a slash")
-		case c == 0xc0, c == 0xc1, i+1 < len(text) && (c == 0xe0 && isBetween(text[i+1], 0x80, 0x9f) || c == 0xf0 && isBetween(text[i+1], 0x80, 0x8f)):
+		case c == 0xc0, c == 0xc1, i+1 < len(text) &&
+			(c == 0xe0 && isBetween(text[i+1], 0x80, 0x9f) || c == 0xf0 && isBetween(text[i+1], 0x80, 0x8f)):
 			return invalid("must encode characters as UTF-8 does, in its shortest form")
 		}
 	}

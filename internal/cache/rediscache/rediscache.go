@@ -119,7 +119,8 @@ func (b *Backend) Write(ctx context.Context, records []respcache.Record) error {
 		}
 		list = append(list, rueidis.LuaExec{
 			Keys: []string{orderKey, sizesKey, totalKey, entryKey + r.Name},
-			Args: []string{r.Name, rueidis.BinaryString(r.Value), number(max(r.TTL.Milliseconds(), 1)), number(b.size), number(overhead), now, entryKey},
+			Args: []string{r.Name, rueidis.BinaryString(r.Value), number(max(r.TTL.Milliseconds(), 1)), number(b.size), number(overhead), now,
+				entryKey},
 		})
 	}
 	var errs []error

@@ -96,7 +96,8 @@ type Selector struct {
 
 // selects reports whether s selects e.
 func (s Selector) selects(e *Entry) bool {
-	return (s.Namespace == "" || s.Namespace == e.Namespace) && (s.Config == "" || s.Config == e.Config) && (s.KeyID == "" || s.KeyID == e.KeyID)
+	return (s.Namespace == "" || s.Namespace == e.Namespace) && (s.Config == "" || s.Config == e.Config) &&
+		(s.KeyID == "" || s.KeyID == e.KeyID)
 }
 
 // Store keeps entries. It is safe for concurrent use. It may return entries that

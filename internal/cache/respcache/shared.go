@@ -97,7 +97,8 @@ func NewShared(o SharedOptions) *Shared {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Shared{SharedOptions: o, slots: make(chan struct{}, maxReads), pending: make(map[Key]*Entry), work: make(chan struct{}, 1), ended: make(chan struct{})}
+	s := &Shared{SharedOptions: o, slots: make(chan struct{}, maxReads), pending: make(map[Key]*Entry), work: make(chan struct{}, 1),
+		ended: make(chan struct{})}
 	s.reads.Name, s.reads.Effect, s.reads.Logger = "cache store", "requests call their providers", o.Logger
 	s.writes.Name, s.writes.Effect, s.writes.Logger = "cache store for writing", "responses are not stored", o.Logger
 	go s.run()
@@ -177,7 +178,8 @@ func (s *Shared) reject(owner Tenant, err error) {
 	s.rejected.Add(1)
 	now := time.Now().Unix()
 	if last := s.warned.Load(); now-last >= 60 && s.warned.CompareAndSwap(last, now) {
-		s.Logger.Warn("cache entry rejected; it was changed or belongs to another request", "organisation", owner.Organisation, "err", err.Error())
+		s.Logger.Warn("cache entry rejected; it was changed or belongs to another request", "organisation", owner.Organisation,
+			"err", err.Error())
 	}
 }
 

@@ -197,7 +197,8 @@ func upper(f string) bool { return strings.ToUpper(f) == f }
 func isNumber(f string) bool {
 	f = strings.TrimLeft(f, "+-−$€£¥~")
 	digits := len(f) - len(strings.TrimLeft(f, "0123456789,."))
-	return digits > 0 && '0' <= f[0] && f[0] <= '9' && strings.IndexFunc(f[digits:], func(c rune) bool { return !unicode.IsLetter(c) && c != '%' && c != '°' }) < 0
+	return digits > 0 && '0' <= f[0] && f[0] <= '9' &&
+		strings.IndexFunc(f[digits:], func(c rune) bool { return !unicode.IsLetter(c) && c != '%' && c != '°' }) < 0
 }
 
 // number reads the digits of f as a literal and what precedes and follows them

@@ -95,7 +95,8 @@ var (
 		{Name: "temperature", Rule: temperature},
 		{Name: "top_p", Rule: share},
 		user,
-	}, grammar.Relation{Of: "best_of", Check: coverN}, grammar.Relation{Of: "best_of", Check: notStreamed}, grammar.Relation{Of: "stream_options", Check: needStream})
+	}, grammar.Relation{Of: "best_of", Check: coverN}, grammar.Relation{Of: "best_of", Check: notStreamed},
+		grammar.Relation{Of: "stream_options", Check: needStream})
 
 	embeddingsBody          = grammar.NewBody(embeddings(grammar.Text{NotEmpty: true}, inputs{}))
 	referenceEmbeddingsBody = grammar.NewBody(embeddings(

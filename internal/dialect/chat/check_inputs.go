@@ -44,7 +44,8 @@ func (r inputs) Check(c *jsonedit.Cursor) *grammar.Fault {
 		}
 	}
 	if !r.any && (n == 0 || n > most) {
-		return &grammar.Fault{Code: grammar.CodeValue, Want: fmt.Sprintf("a string or an array of 1 to %d elements", most), Sent: fmt.Sprintf("one of %d", n)}
+		return &grammar.Fault{Code: grammar.CodeValue, Want: fmt.Sprintf("a string or an array of 1 to %d elements", most),
+			Sent: fmt.Sprintf("one of %d", n)}
 	}
 	return nil
 }

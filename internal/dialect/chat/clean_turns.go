@@ -14,7 +14,8 @@ var _ dialect.TurnArranger = Dialect{}
 const reply = "Understood."
 
 // ArrangeTurns implements dialect.TurnArranger.
-func (Dialect) ArrangeTurns(body *jsonedit.Doc, earlier []jsonedit.Edit, to dialect.RequestTarget) ([]jsonedit.Edit, []dialect.ParamChange) {
+func (Dialect) ArrangeTurns(body *jsonedit.Doc, earlier []jsonedit.Edit,
+	to dialect.RequestTarget) ([]jsonedit.Edit, []dialect.ParamChange) {
 	if to.Turns == (dialect.TurnRules{}) {
 		return nil, nil
 	}

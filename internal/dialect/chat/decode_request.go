@@ -232,17 +232,21 @@ func fieldNames(legacy, completion bool) map[llm.Field]string {
 
 var (
 	plainNames = map[llm.Field]string{
-		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content", llm.FieldThinkingObject: "thinking",
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content",
+		llm.FieldThinkingObject: "thinking",
 	}
 	completionNames = map[llm.Field]string{
-		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content", llm.FieldThinkingObject: "thinking", llm.FieldMaxTokens: "max_completion_tokens",
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content",
+		llm.FieldThinkingObject: "thinking", llm.FieldMaxTokens: "max_completion_tokens",
 	}
 	legacyNames = map[llm.Field]string{
-		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content", llm.FieldThinkingObject: "thinking",
-		llm.FieldTools: "functions", llm.FieldToolChoice: "function_call",
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content",
+		llm.FieldThinkingObject: "thinking",
+		llm.FieldTools:          "functions", llm.FieldToolChoice: "function_call",
 	}
 	legacyCompletionNames = map[llm.Field]string{
-		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content", llm.FieldThinkingObject: "thinking", llm.FieldMaxTokens: "max_completion_tokens",
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content",
+		llm.FieldThinkingObject: "thinking", llm.FieldMaxTokens: "max_completion_tokens",
 		llm.FieldTools: "functions", llm.FieldToolChoice: "function_call",
 	}
 )

@@ -298,7 +298,8 @@ func (c *choice) finish(dst []llm.Event, i int) []llm.Event {
 	}
 	dst = c.close(dst, i)
 	c.finished = true
-	return append(dst, llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.reason(), NativeFinishReason: c.said, StopText: c.stop, Extra: c.extra})
+	return append(dst,
+		llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.reason(), NativeFinishReason: c.said, StopText: c.stop, Extra: c.extra})
 }
 
 // reason returns the finish reason of the choice. Some providers send stop or

@@ -43,7 +43,8 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 				if lost {
 					word = modelNotFound
 				}
-				return d.Apply(dst, jsonedit.Edit{Name: "error", Value: appendGoogles(nil, e, word, status)}, jsonedit.Edit{Name: "provider", Value: id})
+				return d.Apply(dst, jsonedit.Edit{Name: "error", Value: appendGoogles(nil, e, word, status)},
+					jsonedit.Edit{Name: "provider", Value: id})
 			}
 			if marked, err := markError(e, lost); err == nil {
 				return d.Apply(dst, jsonedit.Edit{Name: "error", Value: marked}, jsonedit.Edit{Name: "provider", Value: id})

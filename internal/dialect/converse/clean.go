@@ -21,7 +21,8 @@ func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.E
 	m := modelOf(to.KnownModel())
 	edits, changes := disableThinking(body, m)
 	ids := dialect.NewCallIDFitter(m.callIDs(), body.Bytes(), "toolUseId")
-	if b := body.Bytes(); ids == nil && !dialect.MayContainMarkedSignature(b) && !jsonedit.StringBegins(b, markBegins) && !bytes.Contains(b, sourcesBegin) {
+	if b := body.Bytes(); ids == nil && !dialect.MayContainMarkedSignature(b) && !jsonedit.StringBegins(b, markBegins) &&
+		!bytes.Contains(b, sourcesBegin) {
 		return edits, changes
 	}
 	edits = append(edits, dialect.EditElements(body, "messages", "content", func(block jsonedit.Value) []byte {

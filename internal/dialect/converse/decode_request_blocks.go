@@ -65,7 +65,8 @@ func (d *requestDecoder) describe(kind, path string, v jsonedit.Value) []llm.Par
 			return []llm.Part{d.media(path+".image", llm.Image, image)}
 		}
 	case "searchResult":
-		m := llm.Media{Kind: llm.Document, Type: "text/plain", Name: word(v, "title"), Context: word(v, "source"), Text: texts(v, "content"), At: path}
+		m := llm.Media{Kind: llm.Document, Type: "text/plain", Name: word(v, "title"), Context: word(v, "source"), Text: texts(v, "content"),
+			At: path}
 		citations, _ := v.Get("citations")
 		on, _ := citations.Get("enabled")
 		m.Cite, _ = on.Bool()

@@ -10,7 +10,9 @@ import (
 // EncodeRequest appends the body of a request.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	changes := dialect.NewParamChanges(r)
-	r, err := changes.Portable(to, dialect.Support{Dialect: name, Contexts: true, DistinctCalls: true, InAssistant: func(llm.Media) bool { return false }, Params: []string{"guardrailConfig", "guardrail_config"}})
+	r, err := changes.Portable(to,
+		dialect.Support{Dialect: name, Contexts: true, DistinctCalls: true, InAssistant: func(llm.Media) bool { return false },
+			Params: []string{"guardrailConfig", "guardrail_config"}})
 	if err != nil {
 		return dst, nil, err
 	}

@@ -84,7 +84,8 @@ func exceptionFor(f *llm.ProviderError) string {
 		{"throttl", "throttlingException"}, {"rate", "throttlingException"}, {"overload", "throttlingException"},
 		{"exhausted", "throttlingException"}, {"429", "throttlingException"},
 		{"validation", "validationException"}, {"invalid", "validationException"},
-		{"unavailable", "serviceUnavailableException"}, {"internal", "internalServerException"}, {"server_error", "internalServerException"}, {"api_error", "internalServerException"},
+		{"unavailable", "serviceUnavailableException"}, {"internal", "internalServerException"}, {"server_error", "internalServerException"},
+		{"api_error", "internalServerException"},
 	} {
 		if strings.Contains(said, known.part) {
 			return known.exception

@@ -106,7 +106,8 @@ func titanImageRequest(a *translationInput, b *jsonedit.Builder, nova bool) {
 // quality writes the quality, which has two levels here.
 func (a *translationInput) quality(b *jsonedit.Builder) {
 	asked := a.word("quality")
-	quality := map[string]string{"standard": "standard", "low": "standard", "medium": "standard", "premium": "premium", "hd": "premium", "high": "premium"}[asked]
+	quality := map[string]string{"standard": "standard", "low": "standard", "medium": "standard", "premium": "premium", "hd": "premium",
+		"high": "premium"}[asked]
 	switch {
 	case asked == "" || asked == "auto":
 		return

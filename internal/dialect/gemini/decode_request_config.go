@@ -155,7 +155,8 @@ func (d *requestDecoder) budget(n *int64) {
 // else is kept as received.
 func (d *requestDecoder) speech(v jsonedit.Value) {
 	voice := field(field(v, "voiceConfig"), "prebuiltVoiceConfig")
-	if name := field(voice, "voiceName"); name.Kind() == jsonedit.String && size(v) == 1 && size(field(v, "voiceConfig")) == 1 && size(voice) == 1 {
+	if name := field(voice, "voiceName"); name.Kind() == jsonedit.String && size(v) == 1 && size(field(v, "voiceConfig")) == 1 &&
+		size(voice) == 1 {
 		b := jsonedit.Append(nil)
 		b.Open('{')
 		b.Name("voice")

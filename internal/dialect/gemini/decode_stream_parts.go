@@ -47,7 +47,8 @@ func pieceOf(v jsonedit.Value) (p piece) {
 }
 
 // partFields are the members that a part may have in addition to its data.
-var partFields = map[string]bool{"videoMetadata": true, "mediaResolution": true, "partMetadata": true, "speechMetadata": true, "mediaProcessing": true}
+var partFields = map[string]bool{"videoMetadata": true, "mediaResolution": true, "partMetadata": true, "speechMetadata": true,
+	"mediaProcessing": true}
 
 // dataFields are the members of which a part has one.
 var dataFields = map[string]bool{

@@ -57,7 +57,8 @@ func (w *requestEncoder) callOf(r llm.ToolResult) (sentCall, bool) {
 		call.name, ok = r.Name, true
 	}
 	if !ok && w.err == nil {
-		w.err = dialect.Invalid(r.At, dialect.CodeValue, "belongs to no tool call before it: send the call %.100q with the turn of the assistant", r.ID)
+		w.err = dialect.Invalid(r.At, dialect.CodeValue, "belongs to no tool call before it: send the call %.100q with the turn of the assistant",
+			r.ID)
 	}
 	return call, ok
 }

@@ -131,7 +131,8 @@ func (k *keywords) take(v jsonedit.Value) {
 }
 
 // keptKeywords are the keywords whose values are written unchanged.
-var keptKeywords = []string{"title", "description", "pattern", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
+var keptKeywords = []string{"title", "description", "pattern", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength",
+	"minProperties", "maxProperties"}
 
 var formats = []string{"date-time", "enum", "int32", "int64", "float", "double"}
 

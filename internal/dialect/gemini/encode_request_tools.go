@@ -37,7 +37,8 @@ func (w *requestEncoder) declared() []llm.Tool {
 	if w.forced {
 		f := w.r.Format
 		w.changes.Adapt(llm.FieldFormat, "forced tool")
-		list = append(list, llm.Tool{Name: formTool, Description: "Answer with this, and nothing else.", Schema: f.Schema, At: w.r.NameOf(llm.FieldFormat)})
+		list = append(list,
+			llm.Tool{Name: formTool, Description: "Answer with this, and nothing else.", Schema: f.Schema, At: w.r.NameOf(llm.FieldFormat)})
 	}
 	return list
 }

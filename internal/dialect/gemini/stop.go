@@ -9,9 +9,11 @@ import (
 // https://ai.google.dev/api/generate-content#FinishReason
 var stops = map[string]bool{
 	"STOP": true, "FINISH_REASON_UNSPECIFIED": true, "OTHER": true, "MAX_TOKENS": true,
-	"MALFORMED_FUNCTION_CALL": true, "UNEXPECTED_TOOL_CALL": true, "TOO_MANY_TOOL_CALLS": true, "MALFORMED_RESPONSE": true, "MISSING_THOUGHT_SIGNATURE": true,
-	"SAFETY": true, "RECITATION": true, "BLOCKLIST": true, "PROHIBITED_CONTENT": true, "SPII": true, "LANGUAGE": true, "MODEL_ARMOR": true,
-	"NO_IMAGE": true, "IMAGE_OTHER": true, "IMAGE_SAFETY": true, "IMAGE_PROHIBITED_CONTENT": true, "IMAGE_RECITATION": true,
+	"MALFORMED_FUNCTION_CALL": true, "UNEXPECTED_TOOL_CALL": true, "TOO_MANY_TOOL_CALLS": true, "MALFORMED_RESPONSE": true,
+	"MISSING_THOUGHT_SIGNATURE": true,
+	"SAFETY":                    true, "RECITATION": true, "BLOCKLIST": true, "PROHIBITED_CONTENT": true, "SPII": true, "LANGUAGE": true,
+	"MODEL_ARMOR": true,
+	"NO_IMAGE":    true, "IMAGE_OTHER": true, "IMAGE_SAFETY": true, "IMAGE_PROHIBITED_CONTENT": true, "IMAGE_RECITATION": true,
 }
 
 // stopOf returns the neutral reason. The protocol has no reason for waiting for

@@ -27,7 +27,8 @@ type tap struct {
 // stream is complete if each candidate has a finish reason.
 func (t *tap) Info() *dialect.ResponseInfo {
 	t.seen.Usage = t.counts.usage()
-	if (t.op == api.GenerateEmbed || t.op == api.GenerateEmbedBatch) && t.seen.Usage.Total() == 0 { // no input has no tokens: the count is unknown
+	// no input has no tokens: the count is unknown
+	if (t.op == api.GenerateEmbed || t.op == api.GenerateEmbedBatch) && t.seen.Usage.Total() == 0 {
 		t.seen.Usage.Known = false
 	}
 	return &t.seen

@@ -26,9 +26,11 @@ func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.T
 		case !to.Vertex:
 			return dialect.Translator{Request: batchRequest, Response: vectorsOf(batchVectors)}, true
 		case model.Method != "":
-			return dialect.Translator{Request: contentRequest, Response: vectorsOf(contentVector), Split: splitInputs, Join: dialect.JoinEmbeddings}, true
+			return dialect.Translator{Request: contentRequest, Response: vectorsOf(contentVector), Split: splitInputs, Join: dialect.JoinEmbeddings},
+				true
 		case model.OneInput:
-			return dialect.Translator{Request: predictRequest, Response: vectorsOf(predictVectors), Split: splitInputs, Join: dialect.JoinEmbeddings}, true
+			return dialect.Translator{Request: predictRequest, Response: vectorsOf(predictVectors), Split: splitInputs,
+				Join: dialect.JoinEmbeddings}, true
 		}
 		return dialect.Translator{Request: predictRequest, Response: vectorsOf(predictVectors)}, true
 	case api.Images:

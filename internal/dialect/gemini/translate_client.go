@@ -124,7 +124,8 @@ func embedBatchRequest(dst, body []byte, model string) ([]byte, error) {
 		case n == 0:
 			all = want
 		case !want.equal(&all):
-			return nil, dialect.Invalid(path, dialect.CodeUnsupported, "must ask for the same taskType, title and outputDimensionality as requests[0]: the target takes them once for all")
+			return nil, dialect.Invalid(path, dialect.CodeUnsupported,
+				"must ask for the same taskType, title and outputDimensionality as requests[0]: the target takes them once for all")
 		}
 		b.String(words)
 		n++

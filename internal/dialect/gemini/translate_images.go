@@ -32,7 +32,8 @@ var imageParams = []string{"prompt", "n", "size", "aspect_ratio", "aspectRatio",
 
 // imagenParams are parameters of imagen models only, under the provider's
 // names.
-var imagenParams = []string{"seed", "negativePrompt", "personGeneration", "safetySetting", "addWatermark", "sampleImageSize", "imageSize", "enhancePrompt", "language"}
+var imagenParams = []string{"seed", "negativePrompt", "personGeneration", "safetySetting", "addWatermark", "sampleImageSize", "imageSize",
+	"enhancePrompt", "language"}
 
 // imagenRequest writes a request for :predict.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/imagen-api

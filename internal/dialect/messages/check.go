@@ -34,7 +34,8 @@ var (
 func bodyWith(required ...string) *grammar.Body {
 	members := []grammar.Member{
 		{Name: "model", Rule: grammar.Func(checkModel), Send: "the name of a model"},
-		{Name: "messages", Rule: grammar.List{Each: grammar.Func(checkMessage), Empty: "must have at least one message"}, Send: "an array of messages"},
+		{Name: "messages", Rule: grammar.List{Each: grammar.Func(checkMessage), Empty: "must have at least one message"},
+			Send: "an array of messages"},
 		{Name: "max_tokens", Rule: count, Send: "maximum number of tokens of the response"},
 		{Name: "system", Rule: grammar.ByKind{Text: grammar.Text{}, Array: grammar.List{}, What: contentForms}},
 		{Name: "temperature", Rule: share},

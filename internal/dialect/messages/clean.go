@@ -43,7 +43,8 @@ func disableThinking(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.E
 }
 
 // blockKinds are the kinds of blocks that matter for thinking.
-var blockKinds = dialect.Blocks{Type: "type", Result: "tool_result", Thinking: []string{"thinking", "redacted_thinking"}, IsForeign: isForeignThinking}
+var blockKinds = dialect.Blocks{Type: "type", Result: "tool_result", Thinking: []string{"thinking", "redacted_thinking"},
+	IsForeign: isForeignThinking}
 
 func textOf(v jsonedit.Value, name string) string {
 	text, _ := inside(v, name).Text()

@@ -72,7 +72,8 @@ func (d *requestDecoder) parameter(name string, v jsonedit.Value) {
 // that the client leaves out would be lost. Official clients know the code and
 // then send complete conversations.
 func (d *requestDecoder) thread(name string, _ jsonedit.Value) {
-	d.Refuse(name, codeThread, "is kept by the provider that speaks this protocol and can't be translated for another: send the whole conversation")
+	d.Refuse(name, codeThread,
+		"is kept by the provider that speaks this protocol and can't be translated for another: send the whole conversation")
 }
 
 func (d *requestDecoder) extra(name string, v jsonedit.Value) {

@@ -17,7 +17,8 @@ import (
 // request without it gets the model's maximum.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	changes := dialect.NewParamChanges(r)
-	r, err := changes.Portable(to, dialect.Support{Dialect: own, Contexts: true, DistinctCalls: true, InAssistant: func(llm.Media) bool { return false }})
+	r, err := changes.Portable(to,
+		dialect.Support{Dialect: own, Contexts: true, DistinctCalls: true, InAssistant: func(llm.Media) bool { return false }})
 	if err != nil {
 		return dst, nil, err
 	}
@@ -142,7 +143,8 @@ func (e *requestEncoder) stops() {
 // effect are not recorded.
 func (e *requestEncoder) reportDropped() {
 	r := e.r
-	e.changes.DropIfSet(llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldVerbosity)
+	e.changes.DropIfSet(llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldLogitBias, llm.FieldLogprobs,
+		llm.FieldTopLogprobs, llm.FieldVerbosity)
 	if len(r.Modalities) > 1 {
 		e.changes.Drop(llm.FieldModalities)
 	}
@@ -214,7 +216,8 @@ var carried = []string{
 
 // handledExtras are the additional parameters that are not written unchanged.
 var handledExtras = map[string]bool{
-	"anthropic_beta": true, "anthropic_version": true, "output_config": true, "safety_identifier": true, "web_search_options": true, "metadata": true,
+	"anthropic_beta": true, "anthropic_version": true, "output_config": true, "safety_identifier": true, "web_search_options": true,
+	"metadata": true,
 }
 
 // extras writes the parameters that only this dialect has, and the beta

@@ -160,9 +160,11 @@ func faultWord(f *llm.ProviderError) string {
 }
 
 var faultWords = map[string]string{
-	"invalid_request_error": "invalid_request_error", "INVALID_ARGUMENT": "invalid_request_error", "validationException": "invalid_request_error",
+	"invalid_request_error": "invalid_request_error", "INVALID_ARGUMENT": "invalid_request_error",
+	"validationException": "invalid_request_error",
 	"ValidationException": "invalid_request_error", "context_length_exceeded": "invalid_request_error", "400": "invalid_request_error",
-	"authentication_error": "authentication_error", "invalid_api_key": "authentication_error", "UNAUTHENTICATED": "authentication_error", "401": "authentication_error",
+	"authentication_error": "authentication_error", "invalid_api_key": "authentication_error", "UNAUTHENTICATED": "authentication_error",
+	"401":              "authentication_error",
 	"permission_error": "permission_error", "PERMISSION_DENIED": "permission_error", "403": "permission_error",
 	"billing_error": "billing_error", "insufficient_quota": "billing_error",
 	"not_found_error": "not_found_error", "NOT_FOUND": "not_found_error", "404": "not_found_error",

@@ -39,7 +39,8 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	l := lineOf(v)
 	if l.failed {
 		d.ended = true
-		return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Message: dialect.ErrorMessage(v.Raw()), Raw: bytes.Clone(v.Raw())}})
+		return append(dst,
+			llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Message: dialect.ErrorMessage(v.Raw()), Raw: bytes.Clone(v.Raw())}})
 	}
 	if !l.done && l.message.Kind() != jsonedit.Object {
 		return dst

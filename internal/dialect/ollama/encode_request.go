@@ -204,7 +204,8 @@ func (e *requestEncoder) extras() {
 // dropUnsupported records the parameters that Ollama does not have as dropped.
 func (e *requestEncoder) dropUnsupported() {
 	r := e.r
-	e.changes.DropIfSet(llm.FieldParallelTools, llm.FieldLogitBias, llm.FieldSummary, llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldMetadata)
+	e.changes.DropIfSet(llm.FieldParallelTools, llm.FieldLogitBias, llm.FieldSummary, llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech,
+		llm.FieldUser, llm.FieldMetadata)
 	if r.ServiceTier != "" {
 		e.changes.Drop(llm.FieldServiceTier)
 	}

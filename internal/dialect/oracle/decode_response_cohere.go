@@ -85,7 +85,8 @@ func (d *cohereDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	if message := text(v, "message"); message != "" || said == "ERROR" {
 		d.ended = true
 		words := or(message, or(text(v, "errorMessage"), "the model failed"))
-		return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Code: text(v, "code"), Message: words, Raw: bytes.Clone(v.Raw())}})
+		return append(dst,
+			llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Code: text(v, "code"), Message: words, Raw: bytes.Clone(v.Raw())}})
 	}
 	if !d.begun {
 		d.begun = true

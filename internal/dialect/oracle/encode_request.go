@@ -24,7 +24,8 @@ type requestEncoder struct {
 // https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/ChatResult/Chat
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	changes := dialect.NewParamChanges(r)
-	r, refused := changes.Portable(to, dialect.Support{Dialect: name, Choices: !isCohere(r, to), InAssistant: func(llm.Media) bool { return false }})
+	r, refused := changes.Portable(to,
+		dialect.Support{Dialect: name, Choices: !isCohere(r, to), InAssistant: func(llm.Media) bool { return false }})
 	if refused != nil {
 		return dst, nil, refused
 	}

@@ -63,7 +63,8 @@ func (e *requestEncoder) writeTurns() error {
 		}
 	}
 	if t.message == "" && t.results == nil {
-		return dialect.Unsupported(e.r.NameOf(llm.FieldParts), e.to, "a conversation that does not end with words of the user or results of tools")
+		return dialect.Unsupported(e.r.NameOf(llm.FieldParts), e.to,
+			"a conversation that does not end with words of the user or results of tools")
 	}
 	t.history.Close(']')
 	e.word("message", t.message)

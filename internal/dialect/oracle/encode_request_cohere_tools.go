@@ -106,6 +106,7 @@ func (e *requestEncoder) cohereFormat() {
 // dropForCohere records the parameters that the format does not have as
 // dropped.
 func (e *requestEncoder) dropForCohere() {
-	e.changes.DropIfSet(llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldParallelTools, llm.FieldThinking, llm.FieldEffort,
+	e.changes.DropIfSet(llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldParallelTools, llm.FieldThinking,
+		llm.FieldEffort,
 		llm.FieldVerbosity, llm.FieldServiceTier, llm.FieldMetadata)
 }

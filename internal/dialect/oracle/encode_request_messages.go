@@ -170,7 +170,8 @@ func (e *requestEncoder) text(text string) {
 
 // kinds maps media to the type of content and the name of its member.
 var kinds = map[llm.MediaKind][2]string{
-	llm.Image: {"IMAGE", "imageUrl"}, llm.Audio: {"AUDIO", "audioUrl"}, llm.Video: {"VIDEO", "videoUrl"}, llm.Document: {"DOCUMENT", "documentUrl"},
+	llm.Image: {"IMAGE", "imageUrl"}, llm.Audio: {"AUDIO", "audioUrl"}, llm.Video: {"VIDEO", "videoUrl"},
+	llm.Document: {"DOCUMENT", "documentUrl"},
 }
 
 // medium writes media by URL, or as a data: URL.

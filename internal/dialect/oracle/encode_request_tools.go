@@ -95,7 +95,8 @@ func (e *requestEncoder) tool(t *llm.Tool) {
 }
 
 func (e *requestEncoder) choice(c *llm.ToolChoice) {
-	kind := map[llm.ChoiceMode]string{llm.ChoiceAuto: "AUTO", llm.ChoiceNone: "NONE", llm.ChoiceRequired: "REQUIRED", llm.ChoiceTool: "FUNCTION"}[c.Mode]
+	kind := map[llm.ChoiceMode]string{llm.ChoiceAuto: "AUTO", llm.ChoiceNone: "NONE", llm.ChoiceRequired: "REQUIRED",
+		llm.ChoiceTool: "FUNCTION"}[c.Mode]
 	if kind == "" {
 		if c.Raw != nil {
 			e.changes.Drop(llm.FieldToolChoice)

@@ -36,7 +36,8 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 		if reason := text(v, "reason"); reason != "" {
 			return d.fail(dst, reason)
 		}
-		dst = append(d.begin(dst), llm.Event{Kind: llm.EventPartEnd}, llm.Event{Kind: llm.EventFinish, Stop: llm.StopEnd, NativeFinishReason: "succeeded"})
+		dst = append(d.begin(dst), llm.Event{Kind: llm.EventPartEnd},
+			llm.Event{Kind: llm.EventFinish, Stop: llm.StopEnd, NativeFinishReason: "succeeded"})
 		if u := usageOf(v); u.Known || u.Invalid {
 			dst = append(dst, llm.Event{Kind: llm.EventUsage, Usage: u})
 		}

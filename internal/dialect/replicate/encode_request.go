@@ -166,7 +166,8 @@ func (e *requestEncoder) dropUnsupported() {
 	if e.r.ParallelTools != nil {
 		e.changes.Drop(llm.FieldParallelTools)
 	}
-	e.changes.DropIfSet(llm.FieldFormat, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldThinking, llm.FieldEffort, llm.FieldSummary,
+	e.changes.DropIfSet(llm.FieldFormat, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldThinking, llm.FieldEffort,
+		llm.FieldSummary,
 		llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldServiceTier, llm.FieldMetadata, llm.FieldUser, llm.FieldCache)
 	e.changes.DropThinking()
 	e.changes.DropExtra()

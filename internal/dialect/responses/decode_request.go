@@ -115,7 +115,8 @@ var parameters = map[string]func(q *requestDecoder, v jsonedit.Value){
 
 // stateful rejects a parameter that refers to something stored at the provider.
 func (q *requestDecoder) stateful(name, instead string) {
-	q.Refuse(name, dialect.CodeUnsupported, "is kept by the provider that speaks this protocol and can't be translated for another: %s", instead)
+	q.Refuse(name, dialect.CodeUnsupported, "is kept by the provider that speaks this protocol and can't be translated for another: %s",
+		instead)
 }
 
 // member returns the string value of an object's member; absent is the empty

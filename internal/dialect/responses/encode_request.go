@@ -32,7 +32,8 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	if err != nil {
 		return dst, nil, err
 	}
-	s := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, model: modeldata.OpenAI.Of(to.KnownModel()), changes: changes, same: r.Dialect == own}
+	s := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, model: modeldata.OpenAI.Of(to.KnownModel()), changes: changes,
+		same: r.Dialect == own}
 	s.b.Open('{')
 	s.b.Name("model")
 	s.b.String(to.Model)

@@ -131,7 +131,8 @@ var (
 
 // brings reports whether an event of this type has content of the response.
 func brings(typ string) bool {
-	return strings.HasSuffix(typ, ".delta") || strings.HasPrefix(typ, "response.output_item.") || strings.HasPrefix(typ, "response.content_part.")
+	return strings.HasSuffix(typ, ".delta") || strings.HasPrefix(typ, "response.output_item.") ||
+		strings.HasPrefix(typ, "response.content_part.")
 }
 
 func (t *tap) failEvent(data []byte) {

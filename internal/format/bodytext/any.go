@@ -56,7 +56,8 @@ func (w *walker) addName(key []byte) {
 // in them that could be words is text nevertheless.
 var notText = map[string]bool{
 	"id": true, "object": true, "type": true, "model": true, "role": true, "signature": true, "encrypted_content": true, "b64_json": true,
-	"file_data": true, "bytes": true, "finish_reason": true, "stop_reason": true, "status": true, "system_fingerprint": true, "created_at": true,
+	"file_data": true, "bytes": true, "finish_reason": true, "stop_reason": true, "status": true, "system_fingerprint": true,
+	"created_at":   true,
 	"tool_call_id": true, "call_id": true, "tool_use_id": true, "toolUseId": true, "thoughtSignature": true, "previous_response_id": true,
 }
 
@@ -197,9 +198,12 @@ func (w *walker) any(r rule) {
 // schemaWords are the names of members in definitions of tools and in schemas, which
 // every such definition has.
 var schemaWords = map[string]bool{
-	"type": true, "name": true, "description": true, "parameters": true, "properties": true, "required": true, "items": true, "enum": true, "format": true,
-	"function": true, "strict": true, "additionalProperties": true, "input_schema": true, "inputSchema": true, "json": true, "json_schema": true, "schema": true,
-	"toolSpec": true, "tools": true, "functionDeclarations": true, "function_declarations": true, "default": true, "title": true, "anyOf": true, "$ref": true,
+	"type": true, "name": true, "description": true, "parameters": true, "properties": true, "required": true, "items": true, "enum": true,
+	"format":   true,
+	"function": true, "strict": true, "additionalProperties": true, "input_schema": true, "inputSchema": true, "json": true,
+	"json_schema": true, "schema": true,
+	"toolSpec": true, "tools": true, "functionDeclarations": true, "function_declarations": true, "default": true, "title": true,
+	"anyOf": true, "$ref": true,
 	"minimum": true, "maximum": true, "cache_control": true,
 }
 

@@ -55,8 +55,9 @@ var fields = named(map[string]rule{
 	"functionCall": structure, "function_call_args": {kind: Arguments}, "args": {kind: Arguments, all: true}, "functionResponse": structure,
 	"requests": structure, "executableCode": structure, "codeExecutionResult": structure, "code": content,
 	// converse
-	"toolUse": structure, "toolResult": structure, "json": {kind: Arguments, all: true}, "reasoningContent": structure, "reasoningText": thinking,
-	"start": structure, "guardContent": structure,
+	"toolUse": structure, "toolResult": structure, "json": {kind: Arguments, all: true}, "reasoningContent": structure,
+	"reasoningText": thinking,
+	"start":         structure, "guardContent": structure,
 })
 
 func named(rules map[string]rule) map[string]field {
@@ -69,7 +70,8 @@ func named(rules map[string]rule) map[string]field {
 
 // opaque are fields whose content is not read, with the name for it.
 var opaque = map[string]string{
-	"image_url": "image", "image": "image", "input_image": "image", "input_audio": "audio", "file": "file", "file_data": "file", "file_id": "file",
+	"image_url": "image", "image": "image", "input_image": "image", "input_audio": "audio", "file": "file", "file_data": "file",
+	"file_id":    "file",
 	"inlineData": "media", "inline_data": "media", "fileData": "media", "file_data_uri": "media", "video": "video",
 	"encrypted_content": "encrypted", "redactedContent": "encrypted",
 }

@@ -14,14 +14,16 @@ func heuristicChecks() []guardrail.Definition {
 	gibberish := guardrail.Definition{
 		On: both, Kinds: guardrail.Prose, Compile: compileGibberish,
 		Summary: "At most a share of the words in Latin letters looks like random typing. A heuristic: no vowels, long runs of consonants, repeated letters, pairs of letters that no language has.",
-		Params:  []guardrail.Param{{Name: "threshold", Type: guardrail.Number, Default: "0.5", Min: 0, Max: 1, Doc: "Share of words from which the check fails."}, not},
+		Params: []guardrail.Param{{Name: "threshold", Type: guardrail.Number, Default: "0.5", Min: 0, Max: 1,
+			Doc: "Share of words from which the check fails."}, not},
 	}
 	hosted := gibberish
 	gibberish.ID, hosted.ID = "default.gibberish", "gateway.gibberish"
 	return []guardrail.Definition{gibberish, hosted, {
 		ID: "default.promptInjection", On: both, Kinds: guardrail.Prose, Compile: compilePromptInjection,
 		Summary: "The text does not look like an attempt to replace the instructions of the model. A heuristic: known phrases in several languages, role markers of prompt formats, and invisible characters add up to a score.",
-		Params:  []guardrail.Param{{Name: "threshold", Type: guardrail.Number, Default: "0.5", Min: 0, Max: 1, Doc: "Score from which the check fails."}, not},
+		Params: []guardrail.Param{{Name: "threshold", Type: guardrail.Number, Default: "0.5", Min: 0, Max: 1,
+			Doc: "Score from which the check fails."}, not},
 	}}
 }
 
@@ -128,16 +130,26 @@ func (s sign) in(text string, spent *int) bool {
 // signs are searched in text without invisible characters and with single
 // spaces.
 var signs = []sign{
-	newSign("ignore_instructions", 0.6, "ignore,disregard,forget,override,bypass,skip", `\b(?:ignore|disregard|forget|override|bypass|skip)\b.{0,30}\b(?:previous|prior|above|earlier|preceding|all|any|your|the|system|initial)\b.{0,30}\b(?:instructions?|prompts?|rules?|directions?|guidelines?|context|constraints?|polic(?:y|ies))\b`),
-	newSign("ignore_instructions", 0.6, "ignoriere,vergiss,missachte,ignore,oublie,ignora,olvida", `\b(?:ignoriere|vergiss|missachte)\b.{0,40}\b(?:anweisung(?:en)?|vorgaben|regeln)\b|\b(?:ignore[rz]?|oubliez?)\b.{0,40}\b(?:instructions|consignes|règles)\b|\b(?:ignora|olvida)\b.{0,40}\b(?:instrucciones|reglas|indicaciones)\b`),
-	newSign("reveal_prompt", 0.6, "reveal,show,print,repeat,output,display,tell me,leak,dump,what ", `\b(?:reveal|show|print|repeat|output|display|tell me|leak|dump|what (?:is|are|was|were))\b.{0,30}\b(?:your|the|this)\b.{0,20}\b(?:system|initial|hidden|original|secret|developer)\b.{0,15}\b(?:prompt|instructions?|message|rules)\b`),
+	newSign("ignore_instructions", 0.6, "ignore,disregard,forget,override,bypass,skip",
+		`\b(?:ignore|disregard|forget|override|bypass|skip)\b.{0,30}\b(?:previous|prior|above|earlier|preceding|all|any|your|the|system|initial)\b.{0,30}\b(?:instructions?|prompts?|rules?|directions?|guidelines?|context|constraints?|polic(?:y|ies))\b`),
+	newSign("ignore_instructions", 0.6, "ignoriere,vergiss,missachte,ignore,oublie,ignora,olvida",
+		`\b(?:ignoriere|vergiss|missachte)\b.{0,40}\b(?:anweisung(?:en)?|vorgaben|regeln)\b|\b(?:ignore[rz]?|oubliez?)\b.{0,40}\b(?:instructions|consignes|règles)\b|\b(?:ignora|olvida)\b.{0,40}\b(?:instrucciones|reglas|indicaciones)\b`),
+	newSign("reveal_prompt", 0.6, "reveal,show,print,repeat,output,display,tell me,leak,dump,what ",
+		`\b(?:reveal|show|print|repeat|output|display|tell me|leak|dump|what (?:is|are|was|were))\b.{0,30}\b(?:your|the|this)\b.{0,20}\b(?:system|initial|hidden|original|secret|developer)\b.{0,15}\b(?:prompt|instructions?|message|rules)\b`),
 	newSign("repeat_above", 0.4, "repeat", `\brepeat\b.{0,30}\b(?:everything|all|the words|the text)\b.{0,20}\b(?:above|before)\b`),
-	newSign("new_role", 0.3, "you are now,from now on,act as if,pretend ,simulate being", `\b(?:you are now|from now on,? you(?: are|'re| will)|act as if you|pretend (?:that )?(?:you are|to be)|simulate being)\b`),
-	newSign("no_limits", 0.4, "without,no ,any ,free ,not have,ignore", `\b(?:without|no|any|free (?:of|from)|do(?:es)? not have|ignore)\b.{0,20}\b(?:restrictions?|limitations?|filters?|censorship|ethical|safety (?:guidelines|rules)|content polic(?:y|ies))\b`),
-	newSign("jailbreak", 0.6, "do anything now,dan mode,developer mode,jailbr,god mode,unfiltered mode", `\bdo anything now\b|\bDAN mode\b|\bdeveloper mode (?:is )?(?:on|enabled|activated)\b|\bjailbr(?:eak|oken)\b|\bgod mode\b|\bunfiltered mode\b`),
-	newSign("new_instructions", 0.4, "new ,updated ,real ,actual ,end of ", `\b(?:new|updated|real|actual) (?:system )?(?:instructions?|prompt|task) ?:|\bend of (?:the )?(?:system )?(?:prompt|instructions)\b`),
-	newSign("role_markers", 0.6, "<|im_,<|system,<|endoftext,<|start_header,<|eot_id,[inst],[/inst],<<sys>>,<</sys>>,# system,# instruction,#system,#instruction", `<\|(?:im_start|im_end|system|endoftext|start_header_id|eot_id)\|>|\[/?INST\]|<</?SYS>>|(?m:^ ?#{2,3} ?(?:system|instruction)s? ?:)`),
-	newSign("decode_and_follow", 0.5, "decode,base64,rot13,hex", `\b(?:decode|base64|rot13|hex)\b.{0,40}\b(?:and )?(?:follow|execute|obey|do what)\b`),
+	newSign("new_role", 0.3, "you are now,from now on,act as if,pretend ,simulate being",
+		`\b(?:you are now|from now on,? you(?: are|'re| will)|act as if you|pretend (?:that )?(?:you are|to be)|simulate being)\b`),
+	newSign("no_limits", 0.4, "without,no ,any ,free ,not have,ignore",
+		`\b(?:without|no|any|free (?:of|from)|do(?:es)? not have|ignore)\b.{0,20}\b(?:restrictions?|limitations?|filters?|censorship|ethical|safety (?:guidelines|rules)|content polic(?:y|ies))\b`),
+	newSign("jailbreak", 0.6, "do anything now,dan mode,developer mode,jailbr,god mode,unfiltered mode",
+		`\bdo anything now\b|\bDAN mode\b|\bdeveloper mode (?:is )?(?:on|enabled|activated)\b|\bjailbr(?:eak|oken)\b|\bgod mode\b|\bunfiltered mode\b`),
+	newSign("new_instructions", 0.4, "new ,updated ,real ,actual ,end of ",
+		`\b(?:new|updated|real|actual) (?:system )?(?:instructions?|prompt|task) ?:|\bend of (?:the )?(?:system )?(?:prompt|instructions)\b`),
+	newSign("role_markers", 0.6,
+		"<|im_,<|system,<|endoftext,<|start_header,<|eot_id,[inst],[/inst],<<sys>>,<</sys>>,# system,# instruction,#system,#instruction",
+		`<\|(?:im_start|im_end|system|endoftext|start_header_id|eot_id)\|>|\[/?INST\]|<</?SYS>>|(?m:^ ?#{2,3} ?(?:system|instruction)s? ?:)`),
+	newSign("decode_and_follow", 0.5, "decode,base64,rot13,hex",
+		`\b(?:decode|base64|rot13|hex)\b.{0,40}\b(?:and )?(?:follow|execute|obey|do what)\b`),
 }
 
 func compilePromptInjection(p *guardrail.Params) (guardrail.Compiled, error) {
@@ -169,7 +181,8 @@ func compilePromptInjection(p *guardrail.Params) (guardrail.Compiled, error) {
 			score, found = score+0.5, append(found, "repetition")
 		}
 		score = math.Min(1, math.Round(score*100)/100)
-		return verdict(score < threshold || len(found) == 0, inverted, text, "signs of prompt injection were counted", map[string]any{"score": score, "signs": found}), nil
+		return verdict(score < threshold || len(found) == 0, inverted, text, "signs of prompt injection were counted",
+			map[string]any{"score": score, "signs": found}), nil
 	}
 	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}}, nil
 }

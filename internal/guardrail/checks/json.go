@@ -29,7 +29,8 @@ func jsonChecks() []guardrail.Definition {
 			ID: "default.jsonKeys", On: both, Kinds: guardrail.Prose | guardrail.ToolArguments, Compile: compileJSONKeys,
 			Summary: "The top level of the JSON object in the text has any, all or none of the keys. If there are several objects, the one with most of the keys is checked.",
 			Params: []guardrail.Param{required("keys", guardrail.StringList, "Names of members."),
-				{Name: "operator", Type: guardrail.String, Required: true, Enum: []string{"any", "all", "none"}, Doc: "How many of the keys must occur."}, not},
+				{Name: "operator", Type: guardrail.String, Required: true, Enum: []string{"any", "all", "none"},
+					Doc: "How many of the keys must occur."}, not},
 		},
 	}
 }
@@ -272,7 +273,8 @@ func compileJSONSchema(p *guardrail.Params) (guardrail.Compiled, error) {
 				continue
 			}
 			if !hasPlainNumbers(value) {
-				return guardrail.Verdict{}, guardrail.NewIncomplete("the JSON has a number of more than %d digits, or with an exponent above that", maxDigits)
+				return guardrail.Verdict{},
+					guardrail.NewIncomplete("the JSON has a number of more than %d digits, or with an exponent above that", maxDigits)
 			}
 			if err := checkCost(schema, value); err != nil {
 				return guardrail.Verdict{}, err
@@ -338,7 +340,8 @@ func compileJSONKeys(p *guardrail.Params) (guardrail.Compiled, error) {
 		case "all":
 			passed = len(present) == len(keys)
 		}
-		return verdict(passed, inverted, text, operator+" of the keys must be present", map[string]any{"presentKeys": present, "operator": operator}), nil
+		return verdict(passed, inverted, text, operator+" of the keys must be present",
+			map[string]any{"presentKeys": present, "operator": operator}), nil
 	}
 	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}}, nil
 }

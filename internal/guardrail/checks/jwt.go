@@ -27,16 +27,19 @@ func tokenChecks(s Services) []guardrail.Definition {
 			param("jwks", guardrail.Object, "", "The issuer's keys themselves."),
 			param("introspectEndpoint", guardrail.String, "", "Address that reports whether a token is active (RFC 7662)."),
 			one("introspectContentType", "Format of requests to it.", "application/x-www-form-urlencoded", "application/json"),
-			{Name: "introspectCacheMaxAge", Type: guardrail.Integer, Default: "60", Min: 0, Max: 86400, Doc: "Seconds for which its response is used again."},
+			{Name: "introspectCacheMaxAge", Type: guardrail.Integer, Default: "60", Min: 0, Max: 86400,
+				Doc: "Seconds for which its response is used again."},
 			param("headerKey", guardrail.String, `"Authorization"`, "Header with the token; a leading `Bearer` is removed."),
 			{Name: "cacheMaxAge", Type: guardrail.Integer, Default: "86400", Min: 1, Max: 604800, Doc: "Seconds for which fetched keys are used."},
 			{Name: "clockTolerance", Type: guardrail.Integer, Default: "5", Min: 0, Max: 600, Doc: "Seconds by which clocks may differ."},
 			param("maxTokenAge", guardrail.String, `"1d"`, "Greatest age of a token by its claim `iat`: a number with `s`, `m`, `h`, `d` or `w`."),
 			{Name: "algorithms", Type: guardrail.StringList, Enum: jwtAlgorithms, Default: `["RS256"]`, Doc: "Allowed algorithms."},
 			param("requiredClaims", guardrail.StringList, "", "Claims that must be there."),
-			param("claimValues", guardrail.Object, "", "By claim an object with `values` and `matchType`: `exact` (default), `contains`, `containsAll` or `regex`."),
+			param("claimValues", guardrail.Object, "",
+				"By claim an object with `values` and `matchType`: `exact` (default), `contains`, `containsAll` or `regex`."),
 			param("headerPayloadMatch", guardrail.StringMap, "", "Claims by header: each header must occur once, with the value of its claim."),
-			param("extractClaims", guardrail.StringList, "", "Claims that are sent to the provider as headers. What the client sends in these headers, in any spelling, or in parameters of the query with their names, is removed, also if the token lacks a claim or the check fails without a denial."),
+			param("extractClaims", guardrail.StringList, "",
+				"Claims that are sent to the provider as headers. What the client sends in these headers, in any spelling, or in parameters of the query with their names, is removed, also if the token lacks a claim or the check fails without a denial."),
 			param("claimPrefix", guardrail.String, `"x-jwt-"`, "Beginning of the names of these headers."),
 		},
 		Compile: s.compileJWT,
@@ -102,7 +105,8 @@ func (s Services) compileJWT(p *guardrail.Params) (guardrail.Compiled, error) {
 			return none, &guardrail.ParamError{Path: fmt.Sprintf("extractClaims[%d]", i), Message: "must make a valid header with claimPrefix"}
 		}
 	}
-	return guardrail.Compiled{Run: c.run, Reach: guardrail.Reach{Facts: true}, Remote: true, Transforms: len(c.extract) > 0, Fields: fields}, nil
+	return guardrail.Compiled{Run: c.run, Reach: guardrail.Reach{Facts: true}, Remote: true, Transforms: len(c.extract) > 0, Fields: fields},
+		nil
 }
 
 func seconds(p *guardrail.Params, name string) time.Duration {
@@ -131,7 +135,8 @@ func (c *tokenCheck) compileClaims(object map[string]json.RawMessage) error {
 			Values    []any  `json:"values"`
 			MatchType string `json:"matchType"`
 		}
-		wrong := &guardrail.ParamError{Path: "claimValues." + excerpt(name), Message: "must be an object with values, an array, and matchType: exact, contains, containsAll or regex"}
+		wrong := &guardrail.ParamError{Path: "claimValues." + excerpt(name),
+			Message: "must be an object with values, an array, and matchType: exact, contains, containsAll or regex"}
 		if json.Unmarshal(raw, &rule) != nil || len(rule.Values) == 0 {
 			return wrong
 		}
@@ -268,7 +273,8 @@ func (i *introspection) ask(ctx context.Context, s Services, in *guardrail.Input
 		if i.contentType == "application/json" {
 			body, _ = json.Marshal(map[string]string{"token": token}) // strings always marshal
 		}
-		raw, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: i.url, header: http.Header{"Content-Type": {i.contentType}}, body: body, chosen: true})
+		raw, err := s.send(ctx, in,
+			outgoing{method: http.MethodPost, url: i.url, header: http.Header{"Content-Type": {i.contentType}}, body: body, chosen: true})
 		if err != nil {
 			return nil, err
 		}

@@ -77,7 +77,8 @@ func readValues(p *guardrail.Params) (map[string]valueLists, error) {
 		d := json.NewDecoder(bytes.NewReader(object[key]))
 		d.DisallowUnknownFields()
 		if d.Decode(&v) != nil {
-			return nil, &guardrail.ParamError{Path: "params.values." + excerpt(key), Message: "must be an object with the arrays allowedValues and blockedValues"}
+			return nil, &guardrail.ParamError{Path: "params.values." + excerpt(key),
+				Message: "must be an object with the arrays allowedValues and blockedValues"}
 		}
 		for _, a := range v.Allowed {
 			if equalsAny(v.Blocked, a) {

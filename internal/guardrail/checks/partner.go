@@ -87,7 +87,8 @@ const maxTexts = 50
 
 // partnerChecks returns the checks of all partners.
 func partnerChecks(s Services) (list []guardrail.Definition) {
-	for _, row := range slices.Concat(textScanners(), policyServices(), responseJudges(), webSearches(), azure(), bedrock(), []partner{alibaba()}) {
+	for _, row := range slices.Concat(textScanners(), policyServices(), responseJudges(), webSearches(), azure(), bedrock(),
+		[]partner{alibaba()}) {
 		list = append(list, row.definition(s))
 	}
 	return list
@@ -191,7 +192,8 @@ func (row *partner) run(ctx context.Context, s Services, p *guardrail.Params, in
 // one of what was sent.
 func (row *partner) askOf(ctx context.Context, s Services, c *call, n int) (reading, error) {
 	if n > maxTexts {
-		return reading{}, guardrail.NewIncomplete("there are more than %d texts, which the check sends one by one; send fewer messages or parts", maxTexts)
+		return reading{},
+			guardrail.NewIncomplete("there are more than %d texts, which the check sends one by one; send fewer messages or parts", maxTexts)
 	}
 	var got reading
 	err := c.in.CountRequest()
@@ -235,7 +237,8 @@ func (row *partner) ask(ctx context.Context, s Services, c *call) (reading, erro
 	if err != nil {
 		return reading{}, err
 	}
-	o := outgoing{method: http.MethodPost, url: address, chosen: chosen, header: headerFor(c.in, c.p.Strings("forwardHeaders"), nil), counted: true, decides: true}
+	o := outgoing{method: http.MethodPost, url: address, chosen: chosen, header: headerFor(c.in, c.p.Strings("forwardHeaders"), nil),
+		counted: true, decides: true}
 	for name, template := range row.headers {
 		value, _, err := row.expand(c, template, false)
 		if err != nil || !validHeader(name, value) {
@@ -354,7 +357,8 @@ func missing(path, kind string, ok bool) error {
 	return fmt.Errorf("has no %s %s", kind, path)
 }
 
-var redactParam = param("redact", guardrail.Boolean, "false", "`true` replaces what is found, if nothing else is found, and the check passes.")
+var redactParam = param("redact", guardrail.Boolean, "false",
+	"`true` replaces what is found, if nothing else is found, and the check passes.")
 
 var bearer = map[string]string{"Authorization": "Bearer {apiKey}"}
 

@@ -21,13 +21,19 @@ func acuvity() []partner {
 	var params []guardrail.Param
 	for _, g := range acuvityGuards {
 		params = append(params, param(g.name, guardrail.Boolean, "false", "Looks for it."),
-			guardrail.Param{Name: g.name + "_threshold", Type: guardrail.Number, Default: "0.5", Min: 0, Max: 1, Doc: "Score from which it is found."})
+			guardrail.Param{Name: g.name + "_threshold", Type: guardrail.Number, Default: "0.5", Min: 0, Max: 1,
+				Doc: "Score from which it is found."})
 	}
-	params = append(params, param("language", guardrail.Boolean, "false", "Checks the language."), param("language_values", guardrail.StringOrList, "", "Languages that pass."),
-		param("pii", guardrail.Boolean, "false", "Looks for personal data."), param("pii_redact", guardrail.Boolean, "false", "Redacts it."), param("pii_categories", guardrail.StringList, "", "Categories of personal data."),
-		param("secrets", guardrail.Boolean, "false", "Looks for credentials."), param("secrets_redact", guardrail.Boolean, "false", "Redacts them."), param("secrets_categories", guardrail.StringList, "", "Categories of credentials."))
+	params = append(params, param("language", guardrail.Boolean, "false", "Checks the language."),
+		param("language_values", guardrail.StringOrList, "", "Languages that pass."),
+		param("pii", guardrail.Boolean, "false", "Looks for personal data."), param("pii_redact", guardrail.Boolean, "false", "Redacts it."),
+		param("pii_categories", guardrail.StringList, "", "Categories of personal data."),
+		param("secrets", guardrail.Boolean, "false", "Looks for credentials."),
+		param("secrets_redact", guardrail.Boolean, "false", "Redacts them."),
+		param("secrets_categories", guardrail.StringList, "", "Categories of credentials."))
 	return []partner{{
-		id: "acuvity.scan", summary: "None of the enabled guards finds anything, or it was redacted.", needs: []string{"apiKey"}, params: params, changes: true, each: true,
+		id: "acuvity.scan", summary: "None of the enabled guards finds anything, or it was redacted.", needs: []string{"apiKey"}, params: params,
+		changes: true, each: true,
 		url: "https://acuvity/_acuvity/scan", headers: bearer, places: map[string]place{"apiKey": token}, // the host comes from the key
 		prepare: func(_ context.Context, _ Services, c *call, o *outgoing) error {
 			host, err := acuvityHost(c.credential("apiKey"))

@@ -20,10 +20,12 @@ import (
 // https://www.alibabacloud.com/help/en/content-moderation/
 func alibaba() partner {
 	return partner{
-		id: "alibaba.guard", summary: "Alibaba Cloud suggests to let the text pass.", needs: []string{"accessKeyId", "accessKeySecret"}, optional: []string{"region"},
-		url: "https://green-cip.{region}.aliyuncs.com/", fallbacks: map[string]string{"region": "cn-shanghai"}, each: true, changes: true,
-		params: []guardrail.Param{param("service", guardrail.String, "", "Service of the API; by default that of the standard edition for requests or responses."), redactParam},
-		body:   func(c *call) any { return object{"content": c.text} },
+		id: "alibaba.guard", summary: "Alibaba Cloud suggests to let the text pass.", needs: []string{"accessKeyId", "accessKeySecret"},
+		optional: []string{"region"},
+		url:      "https://green-cip.{region}.aliyuncs.com/", fallbacks: map[string]string{"region": "cn-shanghai"}, each: true, changes: true,
+		params: []guardrail.Param{param("service", guardrail.String, "",
+			"Service of the API; by default that of the standard edition for requests or responses."), redactParam},
+		body: func(c *call) any { return object{"content": c.text} },
 		prepare: func(_ context.Context, _ Services, c *call, o *outgoing) error {
 			service := c.p.String("service")
 			if service == "" {
@@ -31,8 +33,9 @@ func alibaba() partner {
 			}
 			form := url.Values{
 				"Action": {"MultiModalGuard"}, "Version": {"2022-03-02"}, "Format": {"JSON"}, "AccessKeyId": {c.credential("accessKeyId")},
-				"SignatureMethod": {"HMAC-SHA1"}, "SignatureVersion": {"1.0"}, "SignatureNonce": {rand.Text()}, "Timestamp": {time.Now().UTC().Format(time.RFC3339)},
-				"Service": {service}, "ServiceParameters": {string(o.body)},
+				"SignatureMethod": {"HMAC-SHA1"}, "SignatureVersion": {"1.0"}, "SignatureNonce": {rand.Text()},
+				"Timestamp": {time.Now().UTC().Format(time.RFC3339)},
+				"Service":   {service}, "ServiceParameters": {string(o.body)},
 			}
 			form.Set("Signature", signForm("POST", form, c.credential("accessKeySecret")))
 			o.body = []byte(form.Encode())

@@ -34,7 +34,8 @@ func azure() []partner {
 		return param("apiVersion", guardrail.String, `"`+v+`"`, "Version of the API.")
 	}
 	safety := row("contentSafety", "No category reaches the severity, and no entry of a blocklist is found.", "contentsafety/text:analyze", 0,
-		guardrail.Param{Name: "categories", Type: guardrail.StringList, Enum: []string{"Hate", "SelfHarm", "Sexual", "Violence"}, Default: `["Hate","SelfHarm","Sexual","Violence"]`, Doc: "Categories to look for."},
+		guardrail.Param{Name: "categories", Type: guardrail.StringList, Enum: []string{"Hate", "SelfHarm", "Sexual", "Violence"},
+			Default: `["Hate","SelfHarm","Sexual","Violence"]`, Doc: "Categories to look for."},
 		guardrail.Param{Name: "severity", Type: guardrail.Integer, Default: "2", Min: 0, Max: 7, Doc: "Severity from which the check fails."},
 		param("blocklistNames", guardrail.StringList, "[]", "Blocklists of the resource."), version("2024-11-01"))
 	safety.body = func(c *call) any {
@@ -42,8 +43,11 @@ func azure() []partner {
 	}
 	safety.read = readContentSafety
 
-	pii := row("pii", "The text has no personal data, or it was redacted.", "language/:analyze-text", 0, param("domain", guardrail.String, `"none"`, "Domain of the data."), param("modelVersion", guardrail.String, `"latest"`, "Version of the model."),
-		param("piiCategories", guardrail.StringList, "", "Categories to look for; all by default."), param("language", guardrail.String, `"en"`, "Language of the text."), redactParam, version("2024-11-01"))
+	pii := row("pii", "The text has no personal data, or it was redacted.", "language/:analyze-text", 0,
+		param("domain", guardrail.String, `"none"`, "Domain of the data."),
+		param("modelVersion", guardrail.String, `"latest"`, "Version of the model."),
+		param("piiCategories", guardrail.StringList, "", "Categories to look for; all by default."),
+		param("language", guardrail.String, `"en"`, "Language of the text."), redactParam, version("2024-11-01"))
 	pii.changes = true
 	pii.body = func(c *call) any {
 		parameters := object{"domain": c.p.String("domain"), "modelVersion": c.p.String("modelVersion")}
@@ -65,14 +69,16 @@ func azure() []partner {
 		return redacted(c, text, "personal data was found"), err
 	}
 
-	shield := row("shieldPrompt", "No attack on the instructions is detected.", "contentsafety/text:shieldPrompt", before, version("2024-09-01"))
+	shield := row("shieldPrompt", "No attack on the instructions is detected.", "contentsafety/text:shieldPrompt", before,
+		version("2024-09-01"))
 	shield.body = func(c *call) any { return object{"userPrompt": c.text, "documents": []string{}} }
 	shield.read = func(_ *call, response document) (reading, error) {
 		attack, err := response.boolean("userPromptAnalysis.attackDetected")
 		return reading{flagged: attack, note: "prompt analysed"}, err
 	}
 
-	material := row("protectedMaterial", "No protected material is detected.", "contentsafety/text:detectProtectedMaterial", after, version("2024-09-01"))
+	material := row("protectedMaterial", "No protected material is detected.", "contentsafety/text:detectProtectedMaterial", after,
+		version("2024-09-01"))
 	material.body = func(c *call) any { return object{"text": c.text} }
 	material.read = func(_ *call, response document) (reading, error) {
 		found, err := response.boolean("protectedMaterialAnalysis.detected")
@@ -207,8 +213,9 @@ func bedrock() []partner {
 	return []partner{{
 		id: id, summary: "The guardrail does not intervene, or only masked personal data.", each: true, changes: true,
 		needs: []string{"awsAccessKeyId", "awsSecretAccessKey", "awsRegion"}, optional: []string{"awsSessionToken"},
-		params: []guardrail.Param{required("guardrailId", guardrail.String, "Id of the guardrail."), required("guardrailVersion", guardrail.String, "Version, such as `1` or `DRAFT`."), redactParam},
-		url:    "https://bedrock-runtime.{awsRegion}.amazonaws.com/guardrail/{guardrailId}/version/{guardrailVersion}/apply",
+		params: []guardrail.Param{required("guardrailId", guardrail.String, "Id of the guardrail."),
+			required("guardrailVersion", guardrail.String, "Version, such as `1` or `DRAFT`."), redactParam},
+		url: "https://bedrock-runtime.{awsRegion}.amazonaws.com/guardrail/{guardrailId}/version/{guardrailVersion}/apply",
 		body: func(c *call) any {
 			return object{"source": c.side("INPUT", "OUTPUT"), "content": []any{object{"text": object{"text": c.text}}}}
 		},

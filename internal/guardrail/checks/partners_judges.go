@@ -27,7 +27,8 @@ func patronus() (list []partner) {
 		{"custom", "judge", "", "The response satisfies a criterion of the account."},
 	} {
 		p := partner{
-			id: "patronus." + row.name, on: after, summary: row.summary, needs: []string{"apiKey"}, headers: map[string]string{"X-Api-Key": "{apiKey}"}, url: "https://api.patronus.ai/v1/evaluate", timeout: 15 * time.Second,
+			id: "patronus." + row.name, on: after, summary: row.summary, needs: []string{"apiKey"},
+			headers: map[string]string{"X-Api-Key": "{apiKey}"}, url: "https://api.patronus.ai/v1/evaluate", timeout: 15 * time.Second,
 			body: func(c *call) any {
 				evaluator := object{"evaluator": row.evaluator}
 				if row.criteria != "" {
@@ -109,8 +110,9 @@ func qualifire() (list []partner) {
 		{"policy", "assertions", "The text satisfies the policies.", 0, true},
 	} {
 		p := partner{
-			id: "qualifire." + row.name, on: row.on, summary: row.summary, needs: []string{"apiKey"}, headers: map[string]string{"X-Qualifire-Api-Key": "{apiKey}"},
-			url: "https://proxy.qualifire.ai/api/evaluation/evaluate", timeout: 60 * time.Second,
+			id: "qualifire." + row.name, on: row.on, summary: row.summary, needs: []string{"apiKey"},
+			headers: map[string]string{"X-Qualifire-Api-Key": "{apiKey}"},
+			url:     "https://proxy.qualifire.ai/api/evaluation/evaluate", timeout: 60 * time.Second,
 			body: func(c *call) any {
 				o := object{"input": c.text}
 				if c.in.Event == after {
@@ -134,7 +136,8 @@ func qualifire() (list []partner) {
 			p.params = append(p.params, mode)
 		}
 		if row.name == "policy" {
-			p.params = append(p.params, required("policies", guardrail.StringList, "Policies in plain language."), one("policy_target", "Side to check.", "both", "input", "output"))
+			p.params = append(p.params, required("policies", guardrail.StringList, "Policies in plain language."),
+				one("policy_target", "Side to check.", "both", "input", "output"))
 		}
 		list = append(list, p)
 	}

@@ -63,23 +63,29 @@ func policyServices() []partner {
 		},
 		{
 			id: "javelin.guardrails", summary: "No assessment of the application rejects the text.",
-			needs: []string{"apiKey", "application"}, optional: []string{"domain"}, fallbacks: map[string]string{"domain": "https://api-dev.javelin.live"},
-			url: "{domain}/v1/guardrails/apply", headers: map[string]string{"X-Javelin-Apikey": "{apiKey}", "X-Javelin-Application": "{application}"},
+			needs: []string{"apiKey", "application"}, optional: []string{"domain"},
+			fallbacks: map[string]string{"domain": "https://api-dev.javelin.live"},
+			url:       "{domain}/v1/guardrails/apply",
+			headers:   map[string]string{"X-Javelin-Apikey": "{apiKey}", "X-Javelin-Application": "{application}"},
 			body: func(c *call) any {
 				return object{"input": object{"text": c.text}, "config": object{}, "metadata": object{}}
 			},
 			read: readJavelin,
 		},
 		{
-			id: "panw-prisma-airs.intercept", summary: "The profile does not block the text.", closed: true, needs: []string{"AIRS_API_KEY"}, headers: map[string]string{"X-Pan-Token": "{AIRS_API_KEY}"},
-			url: "https://service.api.aisecurity.paloaltonetworks.com/v1/scan/sync/request",
-			params: []guardrail.Param{param("profile_name", guardrail.String, "", "Name of the profile."), param("profile_id", guardrail.String, "", "Id of the profile."),
-				param("ai_model", guardrail.String, "", "Model for reports; the requested one by default."), param("app_user", guardrail.String, "", "User for reports."), param("app_name", guardrail.String, "", "Application for reports.")},
+			id: "panw-prisma-airs.intercept", summary: "The profile does not block the text.", closed: true, needs: []string{"AIRS_API_KEY"},
+			headers: map[string]string{"X-Pan-Token": "{AIRS_API_KEY}"},
+			url:     "https://service.api.aisecurity.paloaltonetworks.com/v1/scan/sync/request",
+			params: []guardrail.Param{param("profile_name", guardrail.String, "", "Name of the profile."),
+				param("profile_id", guardrail.String, "", "Id of the profile."),
+				param("ai_model", guardrail.String, "", "Model for reports; the requested one by default."),
+				param("app_user", guardrail.String, "", "User for reports."), param("app_name", guardrail.String, "", "Application for reports.")},
 			body: func(c *call) any {
 				metadata, profile := object{"ai_model": c.in.Request.Model}, object{}
 				setTexts(metadata, c, map[string]string{"ai_model": "ai_model", "app_user": "app_user", "app_name": "app_name"})
 				setTexts(profile, c, map[string]string{"profile_name": "profile_name", "profile_id": "profile_id"})
-				return object{"tr_id": c.in.Request.TraceID, "ai_profile": profile, "metadata": metadata, "contents": []any{object{c.side("prompt", "response"): c.text}}}
+				return object{"tr_id": c.in.Request.TraceID, "ai_profile": profile, "metadata": metadata,
+					"contents": []any{object{c.side("prompt", "response"): c.text}}}
 			},
 			read: func(_ *call, response document) (reading, error) {
 				action, err := response.text("action")
@@ -129,8 +135,9 @@ func readJavelin(_ *call, response document) (reading, error) {
 
 func promptSecurity(name, side string, on guardrail.Event) partner {
 	return partner{
-		id: "promptsecurity." + name, on: on, summary: "The policy lets the text pass.", needs: []string{"apiDomain", "apiKey"}, headers: map[string]string{"App-Id": "{apiKey}"},
-		url: "https://{apiDomain}/api/protect", timeout: 5 * time.Second,
+		id: "promptsecurity." + name, on: on, summary: "The policy lets the text pass.", needs: []string{"apiDomain", "apiKey"},
+		headers: map[string]string{"App-Id": "{apiKey}"},
+		url:     "https://{apiDomain}/api/protect", timeout: 5 * time.Second,
 		body: func(c *call) any { return object{side: c.text} },
 		read: func(_ *call, response document) (reading, error) {
 			passed, err := response.boolean("result." + side + ".passed")
@@ -150,7 +157,8 @@ func akto() partner {
 		return string(b)
 	}
 	return partner{
-		id: "akto.scan", summary: "The policies of Akto allow the text as it is.", needs: []string{"apiToken", "apiUrl"}, url: "{apiUrl}/api/http-proxy",
+		id: "akto.scan", summary: "The policies of Akto allow the text as it is.", needs: []string{"apiToken", "apiUrl"},
+		url:     "{apiUrl}/api/http-proxy",
 		headers: map[string]string{"Authorization": "{apiToken}"},
 		params:  []guardrail.Param{param("path", guardrail.String, `"/v1/chat/completions"`, "Path by which Akto finds its policies.")},
 		prepare: func(_ context.Context, _ Services, c *call, o *outgoing) error {
@@ -159,9 +167,11 @@ func akto() partner {
 		},
 		body: func(c *call) any {
 			o := object{
-				"path": c.p.String("path"), "method": "POST", "requestHeaders": "{}", "responseHeaders": "{}", "requestPayload": wrapped(""), "responsePayload": wrapped(""),
-				"ip": "127.0.0.1", "time": fmt.Sprint(time.Now().UnixMilli()), "statusCode": "200", "status": "200", "akto_vxlan_id": "0", "is_pending": "false",
-				"source": "MIRRORING", "tag": `{"gen-ai":"Gen AI"}`, "contextSource": "AGENTIC",
+				"path": c.p.String("path"), "method": "POST", "requestHeaders": "{}", "responseHeaders": "{}", "requestPayload": wrapped(""),
+				"responsePayload": wrapped(""),
+				"ip":              "127.0.0.1", "time": fmt.Sprint(time.Now().UnixMilli()), "statusCode": "200", "status": "200", "akto_vxlan_id": "0",
+				"is_pending": "false",
+				"source":     "MIRRORING", "tag": `{"gen-ai":"Gen AI"}`, "contextSource": "AGENTIC",
 			}
 			o[c.side("requestPayload", "responsePayload")] = wrapped(c.text)
 			return o
@@ -180,8 +190,9 @@ func akto() partner {
 // https://docs.litellm.ai/docs/proxy/guardrails/aim_security
 func cato() partner {
 	return partner{
-		id: "cato.analyze", summary: "The firewall of Cato requires neither to block nor to anonymise the text.", needs: []string{"apiKey"}, optional: []string{"apiUrl"},
-		url: "{apiUrl}/fw/v1/analyze", fallbacks: map[string]string{"apiUrl": "https://api.aisec.catonetworks.com"}, headers: bearer,
+		id: "cato.analyze", summary: "The firewall of Cato requires neither to block nor to anonymise the text.", needs: []string{"apiKey"},
+		optional: []string{"apiUrl"},
+		url:      "{apiUrl}/fw/v1/analyze", fallbacks: map[string]string{"apiUrl": "https://api.aisec.catonetworks.com"}, headers: bearer,
 		body: func(c *call) any { return object{"messages": c.messages()} },
 		read: func(_ *call, response document) (reading, error) {
 			if _, err := response.object("analysis_result"); err != nil {
@@ -205,9 +216,12 @@ func cato() partner {
 // https://help.zscaler.com/ai-guard
 func zscaler() partner {
 	return partner{
-		id: "zscaler.guard", summary: "The policy of Zscaler AI Guard does not block the text.", needs: []string{"apiKey"}, optional: []string{"apiUrl"},
-		url: "{apiUrl}/v1/detection/", fallbacks: map[string]string{"apiUrl": "https://api.zseclipse.net"}, headers: bearer, timeout: 10 * time.Second,
-		params: []guardrail.Param{{Name: "policyId", Type: guardrail.Integer, Min: 1, Max: 1 << 53, Doc: "Policy to apply; by default that of the key."}},
+		id: "zscaler.guard", summary: "The policy of Zscaler AI Guard does not block the text.", needs: []string{"apiKey"},
+		optional: []string{"apiUrl"},
+		url:      "{apiUrl}/v1/detection/", fallbacks: map[string]string{"apiUrl": "https://api.zseclipse.net"}, headers: bearer,
+		timeout: 10 * time.Second,
+		params: []guardrail.Param{{Name: "policyId", Type: guardrail.Integer, Min: 1, Max: 1 << 53,
+			Doc: "Policy to apply; by default that of the key."}},
 		prepare: func(_ context.Context, _ Services, c *call, o *outgoing) error {
 			if o.url += "resolve-and-execute-policy"; c.p.Has("policyId") {
 				o.url = strings.Replace(o.url, "resolve-and-execute-policy", "execute-policy", 1)

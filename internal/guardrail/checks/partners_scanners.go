@@ -11,13 +11,15 @@ import (
 
 // textScanners returns the partners that look for kinds of content in a text.
 func textScanners() []partner {
-	moderation := []string{"sexual", "hate_and_discrimination", "violence_and_threats", "dangerous_and_criminal_content", "selfharm", "health", "financial", "law", "pii"}
+	moderation := []string{"sexual", "hate_and_discrimination", "violence_and_threats", "dangerous_and_criminal_content", "selfharm", "health",
+		"financial", "law", "pii"}
 	threshold := func(name string) guardrail.Param {
 		return guardrail.Param{Name: name, Type: guardrail.Number, Default: "0.5", Min: 0, Max: 1, Doc: "Score above which the check fails."}
 	}
 	return slices.Concat(acuvity(), []partner{
 		{
-			id: "lakera.guard", summary: "The policy of the project flags nothing.", needs: []string{"apiKey"}, headers: bearer, url: "https://api.lakera.ai/v2/guard",
+			id: "lakera.guard", summary: "The policy of the project flags nothing.", needs: []string{"apiKey"}, headers: bearer,
+			url:    "https://api.lakera.ai/v2/guard",
 			params: []guardrail.Param{param("projectId", guardrail.String, "", "Id of the project; the default policy by default.")},
 			body: func(c *call) any {
 				o := object{"messages": c.messages()}
@@ -29,9 +31,11 @@ func textScanners() []partner {
 			read: flaggedAt("flagged"),
 		},
 		{
-			id: "lasso.classify", summary: "No violation is detected.", closed: true, needs: []string{"apiKey"}, url: "https://server.lasso.security/gateway/v2/classify",
+			id: "lasso.classify", summary: "No violation is detected.", closed: true, needs: []string{"apiKey"},
+			url:     "https://server.lasso.security/gateway/v2/classify",
 			headers: map[string]string{"Lasso-Api-Key": "{apiKey}"},
-			params:  []guardrail.Param{param("conversationId", guardrail.String, "", "Id of the conversation."), param("userId", guardrail.String, "", "Id of the user.")},
+			params: []guardrail.Param{param("conversationId", guardrail.String, "", "Id of the conversation."),
+				param("userId", guardrail.String, "", "Id of the user.")},
 			body: func(c *call) any {
 				o := object{"messages": c.messages(), "messageType": c.side("PROMPT", "COMPLETION")}
 				setTexts(o, c, map[string]string{"sessionId": "conversationId", "userId": "userId"})
@@ -40,7 +44,8 @@ func textScanners() []partner {
 			read: flaggedAt("violations_detected"),
 		},
 		{
-			id: "mistral.moderateContent", summary: "None of the categories is found.", needs: []string{"apiKey"}, headers: bearer, url: "https://api.mistral.ai/v1/chat/moderations",
+			id: "mistral.moderateContent", summary: "None of the categories is found.", needs: []string{"apiKey"}, headers: bearer,
+			url: "https://api.mistral.ai/v1/chat/moderations",
 			params: []guardrail.Param{param("model", guardrail.String, `"mistral-moderation-latest"`, "Moderation model."),
 				{Name: "categories", Type: guardrail.StringList, Enum: moderation, Doc: "Categories to look for; all by default."}},
 			body: func(c *call) any { return object{"model": c.p.String("model"), "input": []any{c.messages()}} },
@@ -61,8 +66,10 @@ func textScanners() []partner {
 			},
 		},
 		{
-			id: "pangea.textGuard", summary: "No detector of the recipe detects anything.", needs: []string{"apiKey", "domain"}, headers: bearer, url: "https://ai-guard.{domain}/v1/text/guard",
-			params: []guardrail.Param{param("recipe", guardrail.String, "", "Recipe."), param("debug", guardrail.Boolean, "false", "Returns details."), param("overrides", guardrail.JSON, "", "Overrides of the recipe.")},
+			id: "pangea.textGuard", summary: "No detector of the recipe detects anything.", needs: []string{"apiKey", "domain"}, headers: bearer,
+			url: "https://ai-guard.{domain}/v1/text/guard",
+			params: []guardrail.Param{param("recipe", guardrail.String, "", "Recipe."),
+				param("debug", guardrail.Boolean, "false", "Returns details."), param("overrides", guardrail.JSON, "", "Overrides of the recipe.")},
 			body: func(c *call) any {
 				o := object{"text": c.text, "debug": c.p.Bool("debug")}
 				setTexts(o, c, map[string]string{"recipe": "recipe"})
@@ -77,7 +84,8 @@ func textScanners() []partner {
 			},
 		},
 		{
-			id: "pangea.pii", summary: "The text has no personal data, or it was redacted.", needs: []string{"apiKey", "domain"}, headers: bearer, url: "https://redact.{domain}/v1/redact_structured",
+			id: "pangea.pii", summary: "The text has no personal data, or it was redacted.", needs: []string{"apiKey", "domain"}, headers: bearer,
+			url:  "https://redact.{domain}/v1/redact_structured",
 			each: true, changes: true, params: []guardrail.Param{redactParam},
 			body: func(c *call) any { return object{"data": []string{c.text}} },
 			read: func(c *call, response document) (reading, error) {
@@ -89,13 +97,15 @@ func textScanners() []partner {
 			},
 		},
 		{
-			id: "sydelabs.sydeguard", summary: "No score is above its threshold.", needs: []string{"apiKey"}, headers: map[string]string{"X-Api-Key": "{apiKey}"},
-			url:    "https://guard.sydelabs.ai/api/v1/guard/generate-score",
-			params: []guardrail.Param{threshold("prompt_injection_threshold"), threshold("toxicity_threshold"), threshold("evasion_threshold")},
-			body:   func(c *call) any { return object{"prompt": c.text} },
+			id: "sydelabs.sydeguard", summary: "No score is above its threshold.", needs: []string{"apiKey"},
+			headers: map[string]string{"X-Api-Key": "{apiKey}"},
+			url:     "https://guard.sydelabs.ai/api/v1/guard/generate-score",
+			params:  []guardrail.Param{threshold("prompt_injection_threshold"), threshold("toxicity_threshold"), threshold("evasion_threshold")},
+			body:    func(c *call) any { return object{"prompt": c.text} },
 			read: func(c *call, response document) (reading, error) {
 				list, err := response.list("category_scores")
-				limits := map[string]string{"PROMPT_INJECT": "prompt_injection_threshold", "TOXIC": "toxicity_threshold", "EVASION": "evasion_threshold"}
+				limits := map[string]string{"PROMPT_INJECT": "prompt_injection_threshold", "TOXIC": "toxicity_threshold",
+					"EVASION": "evasion_threshold"}
 				r := reading{}
 				for _, item := range list {
 					name, _ := document{item}.text("category")
@@ -114,9 +124,12 @@ func textScanners() []partner {
 			},
 		},
 		{
-			id: "walledai.walledprotect", summary: "The text is safe.", needs: []string{"apiKey"}, headers: map[string]string{"X-Api-Key": "{apiKey}"}, url: "https://services.walled.ai/v1/walled-protect",
-			params: []guardrail.Param{param("generic_safety_check", guardrail.Boolean, "true", "Looks for unsafe content."), param("greetings_list", guardrail.StringList, `["Casual & Friendly"]`, "Greetings to look for."),
-				param("pii_list", guardrail.StringList, `["Person's Name","Address","Email Id","Contact No","Date Of Birth","Unique Id","Financial Data"]`, "Personal data to look for."),
+			id: "walledai.walledprotect", summary: "The text is safe.", needs: []string{"apiKey"},
+			headers: map[string]string{"X-Api-Key": "{apiKey}"}, url: "https://services.walled.ai/v1/walled-protect",
+			params: []guardrail.Param{param("generic_safety_check", guardrail.Boolean, "true", "Looks for unsafe content."),
+				param("greetings_list", guardrail.StringList, `["Casual & Friendly"]`, "Greetings to look for."),
+				param("pii_list", guardrail.StringList,
+					`["Person's Name","Address","Email Id","Contact No","Date Of Birth","Unique Id","Financial Data"]`, "Personal data to look for."),
 				param("compliance_list", guardrail.StringList, "[]", "Topics to look for.")},
 			body: func(c *call) any {
 				o := object{"text": c.text, "generic_safety_check": c.p.Bool("generic_safety_check")}
@@ -135,7 +148,8 @@ func textScanners() []partner {
 			},
 		},
 		pillar("scanPrompt", "prompt", before), pillar("scanResponse", "response", after),
-		promptfoo("guard", "jailbreak", "No attempt to break out of the instructions is found."), promptfoo("harm", "", "No harmful content is found."), promptfooPII(),
+		promptfoo("guard", "jailbreak", "No attempt to break out of the instructions is found."),
+		promptfoo("harm", "", "No harmful content is found."), promptfooPII(),
 	})
 }
 
@@ -165,8 +179,10 @@ func anyDetected(detectors map[string]any, err error) (reading, error) {
 func pillar(name, path string, on guardrail.Event) partner {
 	scanners := []string{"prompt_injection", "pii", "secrets", "toxic_language", "invisible_characters"}
 	return partner{
-		id: "pillar." + name, on: on, summary: "None of the scanners finds anything.", needs: []string{"apiKey"}, headers: bearer, url: "https://api.pillarseclabs.com/api/v1/scan/" + path,
-		params: []guardrail.Param{{Name: "scanners", Type: guardrail.StringList, Enum: scanners, Default: `["prompt_injection","pii","secrets","toxic_language","invisible_characters"]`, Doc: "Scanners to run."}},
+		id: "pillar." + name, on: on, summary: "None of the scanners finds anything.", needs: []string{"apiKey"}, headers: bearer,
+		url: "https://api.pillarseclabs.com/api/v1/scan/" + path,
+		params: []guardrail.Param{{Name: "scanners", Type: guardrail.StringList, Enum: scanners,
+			Default: `["prompt_injection","pii","secrets","toxic_language","invisible_characters"]`, Doc: "Scanners to run."}},
 		body: func(c *call) any {
 			wanted := object{}
 			for _, s := range c.p.Strings("scanners") {

@@ -13,11 +13,14 @@ func webSearches() []partner {
 	return []partner{
 		{
 			id: "exa.online", on: before, summary: "Always passes. Results of a web search for the text are added to the system message.",
-			needs: []string{"apiKey"}, url: "https://api.exa.ai/search", headers: map[string]string{"X-Api-Key": "{apiKey}"}, all: true, changes: true, timeout: 10 * time.Second,
+			needs: []string{"apiKey"}, url: "https://api.exa.ai/search", headers: map[string]string{"X-Api-Key": "{apiKey}"}, all: true,
+			changes: true, timeout: 10 * time.Second,
 			params: []guardrail.Param{
 				{Name: "numResults", Type: guardrail.Integer, Default: "10", Min: 1, Max: 50, Doc: "Number of results."},
-				param("includeDomains", guardrail.StringList, "", "Only these domains."), param("excludeDomains", guardrail.StringList, "", "Not these domains."),
-				param("prefix", guardrail.String, `"\n<web_search_context>"`, "Text before the results."), param("suffix", guardrail.String, `"\n</web_search_context>"`, "Text after the results."),
+				param("includeDomains", guardrail.StringList, "", "Only these domains."),
+				param("excludeDomains", guardrail.StringList, "", "Not these domains."),
+				param("prefix", guardrail.String, `"\n<web_search_context>"`, "Text before the results."),
+				param("suffix", guardrail.String, `"\n</web_search_context>"`, "Text after the results."),
 			},
 			body: func(c *call) any {
 				o := object{"query": firstRunes(c.text, 2000), "numResults": c.p.Number("numResults"), "text": object{"includeHtmlTags": false}}
@@ -31,10 +34,12 @@ func webSearches() []partner {
 			read: func(c *call, response document) (reading, error) { return readSearch(c, response, "text") },
 		},
 		{
-			id: "tavily.online", on: before, summary: "Always passes. Results of a web search for the text are added to the system message.", needs: []string{"apiKey"}, headers: bearer,
+			id: "tavily.online", on: before, summary: "Always passes. Results of a web search for the text are added to the system message.",
+			needs: []string{"apiKey"}, headers: bearer,
 			url: "https://api.tavily.com/search", all: true, changes: true, timeout: 10 * time.Second,
 			params: []guardrail.Param{{Name: "numResults", Type: guardrail.Integer, Default: "5", Min: 1, Max: 20, Doc: "Number of results."},
-				param("prefix", guardrail.String, `"\n<web_search_context>"`, "Text before the results."), param("suffix", guardrail.String, `"\n</web_search_context>"`, "Text after the results.")},
+				param("prefix", guardrail.String, `"\n<web_search_context>"`, "Text before the results."),
+				param("suffix", guardrail.String, `"\n</web_search_context>"`, "Text after the results.")},
 			body: func(c *call) any {
 				return object{"query": firstRunes(c.text, 400), "max_results": c.p.Number("numResults")}
 			},

@@ -53,8 +53,10 @@ func outside(f finder, others ...string) finder {
 var personal = []finder{
 	builtIn("EMAIL_ADDRESS", "email"),
 	outside(builtIn("PHONE_NUMBER", "phone"), "iban", "credit_card"),
-	nearKeywords("LOCATION_ADDRESS", `\b(\d{1,5}[A-Za-z]? (?:[NSEW]\.? )?(?:[A-Z][A-Za-z'.-]{1,30} ){1,4}(?:Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Square|Sq|Place|Pl|Terrace|Parkway|Highway|Way)\b\.?|\p{Lu}[\p{L}-]{1,40}(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4} ?[a-z]?\b|\d{1,4}(?: bis| ter)?,? (?:rue|avenue|boulevard|place|chemin|impasse) (?:d[eu]s? |de la |l['’])?\p{Lu}[\p{L}'’-]{1,40})`, 240, addressWords),
-	nearKeywords("NAME", `(?:\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Sir|Madam|Herr|Frau|Mme|Monsieur|Madame|Señora?)\b\.? |\b(?i:my name is|i am called|i'm called|ich heiße|mein name ist|je m'appelle|me llamo|mi chiamo) )(\p{Lu}[\p{L}'’-]{1,30}(?: (?:van |von |de |der |di |da )?\p{Lu}[\p{L}'’.-]{0,30}){0,3})`, 560, nameWords),
+	nearKeywords("LOCATION_ADDRESS",
+		`\b(\d{1,5}[A-Za-z]? (?:[NSEW]\.? )?(?:[A-Z][A-Za-z'.-]{1,30} ){1,4}(?:Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Square|Sq|Place|Pl|Terrace|Parkway|Highway|Way)\b\.?|\p{Lu}[\p{L}-]{1,40}(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4} ?[a-z]?\b|\d{1,4}(?: bis| ter)?,? (?:rue|avenue|boulevard|place|chemin|impasse) (?:d[eu]s? |de la |l['’])?\p{Lu}[\p{L}'’-]{1,40})`, 240, addressWords),
+	nearKeywords("NAME",
+		`(?:\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Sir|Madam|Herr|Frau|Mme|Monsieur|Madame|Señora?)\b\.? |\b(?i:my name is|i am called|i'm called|ich heiße|mein name ist|je m'appelle|me llamo|mi chiamo) )(\p{Lu}[\p{L}'’-]{1,30}(?: (?:van |von |de |der |di |da )?\p{Lu}[\p{L}'’.-]{0,30}){0,3})`, 560, nameWords),
 	builtIn("IP_ADDRESS", "ipv4", "ipv6"),
 	outside(builtIn("CREDIT_CARD", "credit_card"), "iban"),
 	builtIn("SSN", "ssn"),
@@ -64,8 +66,11 @@ var personal = []finder{
 // secrets are the categories of credentials.
 var secrets = []finder{
 	builtIn("SECRET", "secret"),
-	nearKeywords("PASSWORD", `(?i)(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key)["']? {0,4}(?::=|[:=]) {0,4}["']?([^\s"',;{}<>]{8,200})`, 840, keywords{exact: []string{":", "="}}),
-	nearKeywords("CONNECTION_STRING", `\b[a-z][a-z0-9+]{1,20}://[^\s:/@]{1,64}:([^\s/@]{3,200})@[^\s/]`, 1120, keywords{exact: []string{"://"}}),
+	nearKeywords("PASSWORD",
+		`(?i)(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key)["']? {0,4}(?::=|[:=]) {0,4}["']?([^\s"',;{}<>]{8,200})`,
+		840, keywords{exact: []string{":", "="}}),
+	nearKeywords("CONNECTION_STRING", `\b[a-z][a-z0-9+]{1,20}://[^\s:/@]{1,64}:([^\s/@]{3,200})@[^\s/]`, 1120,
+		keywords{exact: []string{"://"}}),
 }
 
 // addressWords and nameWords are in every match of the patterns of these categories.
@@ -91,10 +96,12 @@ func categoriesOf(finders []finder) (names []string) {
 
 func dataChecks() []guardrail.Definition {
 	redaction := []guardrail.Param{
-		param("redact", guardrail.Boolean, "false", "`true` replaces what is found by placeholders such as `{{EMAIL_ADDRESS_1}}`, and the check passes."), not,
+		param("redact", guardrail.Boolean, "false",
+			"`true` replaces what is found by placeholders such as `{{EMAIL_ADDRESS_1}}`, and the check passes."), not,
 	}
 	categories := func(finders []finder) guardrail.Param {
-		return guardrail.Param{Name: "categories", Type: guardrail.StringList, Enum: categoriesOf(finders), Doc: "Categories to look for; all by default."}
+		return guardrail.Param{Name: "categories", Type: guardrail.StringList, Enum: categoriesOf(finders),
+			Doc: "Categories to look for; all by default."}
 	}
 	pii := guardrail.Definition{
 		On: both, Transforms: true, Params: append([]guardrail.Param{categories(personal)}, redaction...),

@@ -44,14 +44,16 @@ func compilePattern(name, rule string) (*pattern, error) {
 	if err != nil {
 		var detail *syntax.Error
 		if errors.As(err, &detail) {
-			return nil, &guardrail.ParamError{Path: name, Message: fmt.Sprintf("must be a regular expression in RE2 syntax: %s: %.60q", detail.Code, detail.Expr)}
+			return nil, &guardrail.ParamError{Path: name,
+				Message: fmt.Sprintf("must be a regular expression in RE2 syntax: %s: %.60q", detail.Code, detail.Expr)}
 		}
 		return nil, &guardrail.ParamError{Path: name, Message: "must be a regular expression in RE2 syntax"}
 	}
 	longest := longestMatch(parsed)
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil || len(program.Inst) > maxProgram {
-		return nil, &guardrail.ParamError{Path: name, Message: fmt.Sprintf("must compile to at most %d instructions; use smaller repetitions", maxProgram)}
+		return nil, &guardrail.ParamError{Path: name,
+			Message: fmt.Sprintf("must compile to at most %d instructions; use smaller repetitions", maxProgram)}
 	}
 	re, err := regexp.Compile(rule)
 	if err != nil {

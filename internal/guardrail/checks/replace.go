@@ -16,7 +16,8 @@ func transformChecks() []guardrail.Definition {
 			ID: "default.regexReplace", On: both, Transforms: true, Compile: compileRegexReplace,
 			Summary: "Always passes, unless `failOnDetection` is set and the pattern is found. Matches are replaced in each text.",
 			Params: []guardrail.Param{
-				required("rule", guardrail.String, "Regular expression in RE2 syntax, or `/pattern/flags` with the flags `g`, `i`, `m` and `s`; with flags but without `g` only the first match of each text is replaced."),
+				required("rule", guardrail.String,
+					"Regular expression in RE2 syntax, or `/pattern/flags` with the flags `g`, `i`, `m` and `s`; with flags but without `g` only the first match of each text is replaced."),
 				param("redactText", guardrail.String, `"[REDACTED]"`, "Replacement."),
 				param("failOnDetection", guardrail.Boolean, "false", "`true` fails the check if the pattern is found."),
 			},
@@ -28,7 +29,8 @@ func transformChecks() []guardrail.Definition {
 				required("prefix", guardrail.String, "Text to add."),
 				one("applyToRole", "Role of the message.", "user", "system", "assistant"),
 				param("addToExisting", guardrail.Boolean, "true", "`false` adds a separate message."),
-				param("onlyIfEmpty", guardrail.Boolean, "false", "`true` adds the prefix only if there is no message of the role, or if its text is empty."),
+				param("onlyIfEmpty", guardrail.Boolean, "false",
+					"`true` adds the prefix only if there is no message of the role, or if its text is empty."),
 			},
 		},
 	}
@@ -103,7 +105,8 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 		return v, nil
 	}
 	// With first, what was replaced in an earlier window matters.
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: first, Bytes: re.bytes}, Hold: re.hold, Transforms: true, History: !failing}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: first, Bytes: re.bytes}, Hold: re.hold, Transforms: true,
+		History: !failing}, nil
 }
 
 // Limits of the replacements of a check.
@@ -127,7 +130,8 @@ func holdReplaced(ctx context.Context, in *guardrail.Input, spans []guardrail.Sp
 	}
 	switch {
 	case len(spans) > maxMatches, size > maxReplaced:
-		return guardrail.NewIncomplete("the text has more than %d matches, or more than %d bytes after they are replaced; send less text", maxMatches, maxReplaced)
+		return guardrail.NewIncomplete("the text has more than %d matches, or more than %d bytes after they are replaced; send less text",
+			maxMatches, maxReplaced)
 	case len(spans) == 0, size <= countedText:
 		return nil
 	}
@@ -185,7 +189,8 @@ func compileAddPrefix(p *guardrail.Params) (guardrail.Compiled, error) {
 		v := verdict(true, false, "", "the prefix was added", map[string]any{"role": role})
 		switch {
 		case in.Again && existing && at >= 0 && strings.HasPrefix(in.Parts[at].Text, prefix):
-		case in.Again && !existing && slices.ContainsFunc(in.Parts, func(p guardrail.Part) bool { return hasRole(p.Role, role) && strings.HasPrefix(p.Text, prefix) }):
+		case in.Again && !existing &&
+			slices.ContainsFunc(in.Parts, func(p guardrail.Part) bool { return hasRole(p.Role, role) && strings.HasPrefix(p.Text, prefix) }):
 		case at >= 0 && ifEmpty && strings.TrimSpace(in.Parts[at].Text) != "":
 			v.Data.Explanation = "the message is not empty"
 		case at >= 0 && existing:

@@ -12,16 +12,20 @@ import (
 )
 
 func requestChecks() []guardrail.Definition {
-	facts := func(id string, aliases []string, summary string, compile func(*guardrail.Params) (guardrail.Compiled, error), params ...guardrail.Param) guardrail.Definition {
+	facts := func(id string, aliases []string, summary string, compile func(*guardrail.Params) (guardrail.Compiled, error),
+		params ...guardrail.Param) guardrail.Definition {
 		return guardrail.Definition{ID: id, Aliases: aliases, On: before, Facts: true, Summary: summary, Params: params, Compile: compile}
 	}
 	howMany := one("operator", "How many must be present.", "all", "any", "none")
 	return []guardrail.Definition{
 		facts("default.modelWhitelist", nil, "The requested model is in the list. A `*` matches any characters.", compileModelWhitelist,
 			required("models", guardrail.StringList, "Models, such as `gpt-*`."), not),
-		facts("default.modelRules", nil, "The requested model is in the lists of the metadata of the request, or in `defaults` if none applies.", compileModelRules,
+		facts("default.modelRules", nil, "The requested model is in the lists of the metadata of the request, or in `defaults` if none applies.",
+			compileModelRules,
 			required("rules", guardrail.Object, "`defaults`: models; `metadata`: an object of lists of models by key and value."), not),
-		facts("default.allowedRequestTypes", nil, "The operation is allowed and not blocked. Without either list, the metadata `supported_endpoints` and `blocked_endpoints` apply.", compileRequestTypes,
+		facts("default.allowedRequestTypes", nil,
+			"The operation is allowed and not blocked. Without either list, the metadata `supported_endpoints` and `blocked_endpoints` apply.",
+			compileRequestTypes,
 			param("allowedTypes", guardrail.StringOrList, "", "Operations such as `chatComplete`; empty allows all."),
 			param("blockedTypes", guardrail.StringOrList, "", "Operations that are blocked, even if they are allowed."), not),
 		facts("default.requiredMetadataKeys", nil, "The metadata of the request has the keys.", compileMetadataKeys,
@@ -29,17 +33,21 @@ func requestChecks() []guardrail.Definition {
 		facts("default.requiredMetadataKeyValuePairs", nil, "The metadata of the request has the pairs.", compileMetadataPairs,
 			required("metadataPairs", guardrail.StringMap, "Values by key."), howMany,
 			one("matchType", "How values are compared.", "exact", "contains", "regex"), not),
-		facts("default.requestParametersCheck", []string{"requestParams", "request-params"}, "The request uses only allowed tools and parameters, and no blocked ones.", compileRequestParams,
-			param("tools", guardrail.Object, "", "`allowedTypes`, `blockedTypes`, `allowedFunctionNames`, `blockedFunctionNames`: arrays of strings; empty allows all."),
-			param("params", guardrail.Object, "", "`allowedKeys`, `blockedKeys`: arrays of strings; `values`: by key an object with `allowedValues` or `blockedValues`.")),
+		facts("default.requestParametersCheck", []string{"requestParams", "request-params"},
+			"The request uses only allowed tools and parameters, and no blocked ones.", compileRequestParams,
+			param("tools", guardrail.Object, "",
+				"`allowedTypes`, `blockedTypes`, `allowedFunctionNames`, `blockedFunctionNames`: arrays of strings; empty allows all."),
+			param("params", guardrail.Object, "",
+				"`allowedKeys`, `blockedKeys`: arrays of strings; `values`: by key an object with `allowedValues` or `blockedValues`.")),
 	}
 }
 
 // factual returns a check that reads only the facts of a request.
 func factual(run func(r *guardrail.Request) (guardrail.Verdict, error)) guardrail.Compiled {
-	return guardrail.Compiled{Reach: guardrail.Reach{Facts: true}, Run: func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		return run(in.Request)
-	}}
+	return guardrail.Compiled{Reach: guardrail.Reach{Facts: true},
+		Run: func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+			return run(in.Request)
+		}}
 }
 
 // glob is a pattern for names in which a star matches any characters: the strings between
@@ -103,7 +111,8 @@ func compileModelWhitelist(p *guardrail.Params) (guardrail.Compiled, error) {
 		if err := checkModelName(r.Model); err != nil {
 			return guardrail.Verdict{}, err
 		}
-		return verdict(matches(models, r.Model), inverted, "", "the model was compared with the list", map[string]any{"model": excerpt(r.Model)}), nil
+		return verdict(matches(models, r.Model), inverted, "", "the model was compared with the list", map[string]any{"model": excerpt(r.Model)}),
+			nil
 	}), nil
 }
 
@@ -152,7 +161,8 @@ func compileModelRules(p *guardrail.Params) (guardrail.Compiled, error) {
 			return guardrail.Verdict{}, guardrail.NewIncomplete("no rule applies to the metadata of the request, and there are no defaults")
 		}
 		slices.Sort(applied)
-		return verdict(matches(allowed, r.Model), inverted, "", "the model was compared with the rules", map[string]any{"model": excerpt(r.Model), "matchedKeys": slices.Compact(applied)}), nil
+		return verdict(matches(allowed, r.Model), inverted, "", "the model was compared with the rules",
+			map[string]any{"model": excerpt(r.Model), "matchedKeys": slices.Compact(applied)}), nil
 	}), nil
 }
 
@@ -181,7 +191,8 @@ func compileRequestTypes(p *guardrail.Params) (guardrail.Compiled, error) {
 			}
 		}
 		passed := !slices.Contains(blocked, r.Operation) && (len(allowed) == 0 || slices.Contains(allowed, r.Operation))
-		return verdict(passed, inverted, "", "the type of the request was compared with the lists", map[string]any{"requestType": r.Operation}), nil
+		return verdict(passed, inverted, "", "the type of the request was compared with the lists", map[string]any{"requestType": r.Operation}),
+			nil
 	}), nil
 }
 
@@ -246,7 +257,8 @@ func compileMetadataPairs(p *guardrail.Params) (guardrail.Compiled, error) {
 	for k, want := range pairs {
 		test, err := comparison(p.String("matchType"), want)
 		if err != nil {
-			return guardrail.Compiled{}, &guardrail.ParamError{Path: "metadataPairs." + excerpt(k), Message: "must be a regular expression in RE2 syntax"}
+			return guardrail.Compiled{},
+				&guardrail.ParamError{Path: "metadataPairs." + excerpt(k), Message: "must be a regular expression in RE2 syntax"}
 		}
 		tests[k] = test
 	}

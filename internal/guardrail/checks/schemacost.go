@@ -121,7 +121,8 @@ func ownCost(s *jsonschema.Schema, n *node) int {
 	if s.Format != nil {
 		total = add(total, n.text/10)
 	}
-	if _, ok := n.value.(json.Number); ok && (s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil || s.MultipleOf != nil) {
+	if _, ok := n.value.(json.Number); ok &&
+		(s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil || s.MultipleOf != nil) {
 		total = add(total, n.size)
 	}
 	if s.UniqueItems {

@@ -81,7 +81,8 @@ func (s Services) send(ctx context.Context, in *guardrail.Input, o outgoing) ([]
 	defer res.Body.Close()
 	if o.accept != nil && !o.accept(res.StatusCode) || o.accept == nil && (res.StatusCode < 200 || res.StatusCode > 299) {
 		if o.decides && guardrail.RefusesText(res.StatusCode) {
-			return nil, guardrail.NewIncomplete("%s returned the status %d, so it has not read the text; send less text, or other text", u.Hostname(), res.StatusCode)
+			return nil, guardrail.NewIncomplete("%s returned the status %d, so it has not read the text; send less text, or other text",
+				u.Hostname(), res.StatusCode)
 		}
 		return nil, fmt.Errorf("%s returned the status %d", u.Hostname(), res.StatusCode)
 	}
@@ -148,14 +149,15 @@ func urlParam(p *guardrail.Params, name string) (string, error) {
 	return text, nil
 }
 
-var forwardHeaders = param("forwardHeaders", guardrail.StringList, "", "Names of request headers to copy to the request of the check. Headers with credentials, connection headers and headers of the gateway are not copied.")
+var forwardHeaders = param("forwardHeaders", guardrail.StringList, "",
+	"Names of request headers to copy to the request of the check. Headers with credentials, connection headers and headers of the gateway are not copied.")
 
 // private are headers that are never forwarded.
 var private = []string{
-	"authorization", "x-api-key", "api-key", "x-goog-api-key", "ocp-apim-subscription-key", "proxy-authorization", "cookie", "set-cookie",
-	"metadata", "metadata-flavor", "x-aws-ec2-metadata-token", "x-aws-ec2-metadata-token-ttl-seconds", "x-google-metadata-request",
-	"connection", "keep-alive", "proxy-authenticate", "te", "trailer", "transfer-encoding", "upgrade", "host", "content-length", "content-type",
-	"accept-encoding", "expect", "forwarded", "proxy-connection",
+	"authorization", "x-api-key", "api-key", "x-goog-api-key", "ocp-apim-subscription-key", "proxy-authorization", "cookie",
+	"set-cookie", "metadata", "metadata-flavor", "x-aws-ec2-metadata-token", "x-aws-ec2-metadata-token-ttl-seconds",
+	"x-google-metadata-request", "connection", "keep-alive", "proxy-authenticate", "te", "trailer", "transfer-encoding",
+	"upgrade", "host", "content-length", "content-type", "accept-encoding", "expect", "forwarded", "proxy-connection",
 }
 
 func mayForward(name string) bool {

@@ -11,11 +11,14 @@ import (
 
 func shapeChecks() []guardrail.Definition {
 	return []guardrail.Definition{
-		countCheck("default.sentenceCount", "Sentences", 99_999, "The number of sentences is within the limits. Each `.`, `!` and `?` ends a sentence.", countSentences),
+		countCheck("default.sentenceCount", "Sentences", 99_999,
+			"The number of sentences is within the limits. Each `.`, `!` and `?` ends a sentence.", countSentences),
 		countCheck("default.wordCount", "Words", 99_999, "The number of words, separated by white space, is within the limits.", countWords),
 		countCheck("default.characterCount", "Characters", 9_999_999, "The length in UTF-16 code units is within the limits.", countCharacters),
-		caseCheck("default.alluppercase", []string{"allUppercase"}, "All letters from a to z are in upper case.", func(c byte) bool { return c >= 'a' && c <= 'z' }),
-		caseCheck("default.alllowercase", []string{"allLowercase"}, "All letters from a to z are in lower case.", func(c byte) bool { return c >= 'A' && c <= 'Z' }),
+		caseCheck("default.alluppercase", []string{"allUppercase"}, "All letters from a to z are in upper case.",
+			func(c byte) bool { return c >= 'a' && c <= 'z' }),
+		caseCheck("default.alllowercase", []string{"allLowercase"}, "All letters from a to z are in lower case.",
+			func(c byte) bool { return c >= 'A' && c <= 'Z' }),
 		{
 			ID: "default.endsWith", On: both, Kinds: guardrail.Prose, Compile: compileEndsWith,
 			Summary: "The text ends with the suffix, or with the suffix and a full stop.",
@@ -169,9 +172,11 @@ var languages = []string{"SQL", "Python", "TypeScript", "JavaScript", "Java", "C
 
 // labels are the languages of further labels of code blocks.
 var labels = map[string]string{
-	"py": "python", "python3": "python", "ts": "typescript", "tsx": "typescript", "js": "javascript", "jsx": "javascript", "node": "javascript", "mjs": "javascript",
+	"py": "python", "python3": "python", "ts": "typescript", "tsx": "typescript", "js": "javascript", "jsx": "javascript",
+	"node": "javascript", "mjs": "javascript",
 	"cs": "c#", "csharp": "c#", "cpp": "c++", "cc": "c++", "cxx": "c++", "h": "c", "rb": "ruby", "kt": "kotlin", "golang": "go", "rs": "rust",
-	"pl": "perl", "sh": "shell", "bash": "shell", "zsh": "shell", "console": "shell", "htm": "html", "yml": "yaml", "md": "markdown", "docker": "dockerfile",
+	"pl": "perl", "sh": "shell", "bash": "shell", "zsh": "shell", "console": "shell", "htm": "html", "yml": "yaml", "md": "markdown",
+	"docker":     "dockerfile",
 	"postgresql": "sql", "mysql": "sql", "sqlite": "sql", "jsonc": "json", "json5": "json",
 }
 

@@ -81,7 +81,9 @@ func compileContains(p *guardrail.Params) (guardrail.Compiled, error) {
 		}
 		text := in.Text()
 		if len(text) > maxSearched/len(words) {
-			return guardrail.Verdict{}, guardrail.NewIncomplete("the text has %d bytes, and %d words can be looked for in %d; send less text", len(text), len(words), maxSearched/len(words))
+			return guardrail.Verdict{},
+				guardrail.NewIncomplete("the text has %d bytes, and %d words can be looked for in %d; send less text", len(text), len(words),
+					maxSearched/len(words))
 		}
 		found, missing := []string{}, []string{}
 		for _, w := range words {
@@ -103,7 +105,8 @@ func compileContains(p *guardrail.Params) (guardrail.Compiled, error) {
 		default:
 			passed = len(found) == 0
 		}
-		v := verdict(passed, inverted, text, "operator "+operator+" of the words", map[string]any{"foundWords": found, "missingWords": missing, "operator": operator})
+		v := verdict(passed, inverted, text, "operator "+operator+
+			" of the words", map[string]any{"foundWords": found, "missingWords": missing, "operator": operator})
 		for _, w := range found {
 			v.Spans = appendSpans(v.Spans, in.Parts, w)
 		}

@@ -113,7 +113,9 @@ func (s Services) validURL(ctx context.Context, in *guardrail.Input, text string
 	if onlyDNS {
 		return publicHost(ctx, u)
 	}
-	_, err = s.send(ctx, in, outgoing{method: http.MethodHead, url: u.String(), header: http.Header{"User-Agent": {"URLValidator/1.0"}, "Accept": {"*/*"}}, chosen: true, counted: true})
+	_, err = s.send(ctx, in,
+		outgoing{method: http.MethodHead, url: u.String(), header: http.Header{"User-Agent": {"URLValidator/1.0"}, "Accept": {"*/*"}},
+			chosen: true, counted: true})
 	return err == nil
 }
 

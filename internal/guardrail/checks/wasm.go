@@ -147,7 +147,8 @@ func (w *Modules) open(p *guardrail.Params) (*module, error) {
 	}
 	by := p.Compilation()
 	if by.NoCode {
-		return nil, &guardrail.ParamError{Path: "code", Message: "can be used only in a saved guardrail or a saved config, or with a key that may create guardrails; save this config"}
+		return nil, &guardrail.ParamError{Path: "code",
+			Message: "can be used only in a saved guardrail or a saved config, or with a key that may create guardrails; save this config"}
 	}
 	code, err := base64.StdEncoding.DecodeString(p.String("code"))
 	if err != nil {

@@ -55,7 +55,8 @@ func (r *moduleReader) checkFunctions(parameters uint64) {
 		}
 		depth := body.depth()
 		if have := max(locals+parameters, leastLocals) * depth; have > maxComplexity && body.err == nil {
-			body.fail(fmt.Errorf("must have functions of at most %d local variables times depth of nested blocks; one has %d; split the function", maxComplexity, have))
+			body.fail(fmt.Errorf("must have functions of at most %d local variables times depth of nested blocks; one has %d; split the function",
+				maxComplexity, have))
 		}
 		if body.err != nil {
 			r.fail(body.err)

@@ -15,8 +15,10 @@ import (
 
 func webhookChecks(s Services) []guardrail.Definition {
 	const wait = 3 * time.Second
-	headers := param("headers", guardrail.StringMap, "", "Headers of the request, also as JSON text. Saved guardrails cannot contain credentials in them: store the credentials and set `storedCredentials`.")
-	stored := param("storedCredentials", guardrail.Boolean, "false", "Whether the stored credential `authorization` is sent as the header Authorization. The address must begin with the `url` that it was stored with.")
+	headers := param("headers", guardrail.StringMap, "",
+		"Headers of the request, also as JSON text. Saved guardrails cannot contain credentials in them: store the credentials and set `storedCredentials`.")
+	stored := param("storedCredentials", guardrail.Boolean, "false",
+		"Whether the stored credential `authorization` is sent as the header Authorization. The address must begin with the `url` that it was stored with.")
 	return []guardrail.Definition{
 		{
 			ID: "default.webhook", On: both, All: true, Transforms: true, Timeout: wait, Compile: s.compileWebhook,
@@ -212,13 +214,15 @@ func compileTarget(p *guardrail.Params, name string, of *partner) (*webhookTarge
 	if err != nil {
 		return nil, err
 	}
-	w := &webhookTarget{of: of, p: p, headers: p.Map("headers"), forward: p.Strings("forwardHeaders"), withAuth: p.Bool("storedCredentials") || p.Credentials() != nil}
+	w := &webhookTarget{of: of, p: p, headers: p.Map("headers"), forward: p.Strings("forwardHeaders"), withAuth: p.Bool("storedCredentials") ||
+		p.Credentials() != nil}
 	if w.address, err = parseURL(text); err != nil {
 		return nil, err
 	}
 	for key, value := range w.headers {
 		if !validHeader(key, value) {
-			return nil, &guardrail.ParamError{Path: "headers", Message: "must be an object of valid headers; hop-by-hop headers and Host cannot be set"}
+			return nil, &guardrail.ParamError{Path: "headers",
+				Message: "must be an object of valid headers; hop-by-hop headers and Host cannot be set"}
 		}
 		if w.withAuth && strings.EqualFold(key, "authorization") {
 			return nil, &guardrail.ParamError{Path: "headers", Message: "must not have Authorization next to credentials"}
@@ -234,7 +238,8 @@ func validHeader(name, value string) bool {
 		return false
 	}
 	switch strings.ToLower(name) {
-	case "host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "keep-alive", "proxy-connection", "expect", "accept-encoding",
+	case "host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "keep-alive", "proxy-connection", "expect",
+		"accept-encoding",
 		"metadata", "metadata-flavor", "x-aws-ec2-metadata-token", "x-aws-ec2-metadata-token-ttl-seconds", "x-google-metadata-request":
 		return false
 	}
@@ -255,7 +260,8 @@ func (s Services) compileWebhook(p *guardrail.Params) (guardrail.Compiled, error
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
-		response, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: target.address.String(), header: header, body: body, limit: maxBody, chosen: true, decides: true})
+		response, err := s.send(ctx, in,
+			outgoing{method: http.MethodPost, url: target.address.String(), header: header, body: body, limit: maxBody, chosen: true, decides: true})
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
@@ -278,7 +284,8 @@ func (s Services) compileLog(p *guardrail.Params) (guardrail.Compiled, error) {
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
-		if _, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: target.address.String(), header: header, body: body, chosen: true}); err != nil {
+		if _, err := s.send(ctx, in,
+			outgoing{method: http.MethodPost, url: target.address.String(), header: header, body: body, chosen: true}); err != nil {
 			return guardrail.Verdict{}, err
 		}
 		return verdict(true, false, "", "the request was logged", nil), nil

@@ -20,7 +20,8 @@ const (
 )
 
 // rankNames are the names of ranks in messages and responses.
-var rankNames = [...]string{RankNone: "nobody", RankMember: "member", RankManager: "manager", RankAdmin: "workspace admin", RankOrganisation: "organisation"}
+var rankNames = [...]string{RankNone: "nobody", RankMember: "member", RankManager: "manager", RankAdmin: "workspace admin",
+	RankOrganisation: "organisation"}
 
 // String returns the name of the rank.
 func (r Rank) String() string { return rankNames[min(max(r, RankNone), RankOrganisation)] }

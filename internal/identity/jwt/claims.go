@@ -87,7 +87,8 @@ func (c *claims) readRates(m members) error {
 	seen := make(map[[2]string]bool)
 	for _, r := range c.rates {
 		of := [2]string{r.Type, r.Unit}
-		good = good && (r.Type == quota.Requests.String() || r.Type == quota.Tokens.String()) && quota.Window(r.Unit) != 0 && r.Value >= 1 && r.Value <= quota.MaxLimit && !seen[of]
+		good = good && (r.Type == quota.Requests.String() || r.Type == quota.Tokens.String()) && quota.Window(r.Unit) != 0 && r.Value >= 1 &&
+			r.Value <= quota.MaxLimit && !seen[of]
 		seen[of] = true
 	}
 	if !good {
@@ -138,7 +139,8 @@ func (c *claims) readDefaults(raw json.RawMessage) error {
 	d := &c.defaults
 	good := json.Unmarshal(raw, d) == nil && plain(d.Config) && len(d.Metadata) <= maxMetadata
 	for name, value := range d.Metadata {
-		good = good && name != "" && plain(name) && plain(value) && len([]rune(name)) <= maxMetadataChars && len([]rune(value)) <= maxMetadataChars
+		good = good && name != "" && plain(name) && plain(value) && len([]rune(name)) <= maxMetadataChars &&
+			len([]rune(value)) <= maxMetadataChars
 	}
 	if !good {
 		return rejected("has defaults that are not {config_id, metadata, response_model} with strings of at most 128 characters")

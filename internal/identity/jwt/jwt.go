@@ -125,7 +125,8 @@ func (by *issuer) verify(p *parsed, hash access.Hash, now time.Time) (*verifiedT
 	}
 	w := by.workspaces[c.workspace]
 	if w == nil {
-		return nil, apierr.New(apierr.Forbidden, "the token names no active workspace of its organisation, in gateway_workspace or workspace_slug").
+		return nil, apierr.New(apierr.Forbidden,
+			"the token names no active workspace of its organisation, in gateway_workspace or workspace_slug").
 			WithParam("x-gateway-api-key").WithCode("token_workspace")
 	}
 	return &verifiedToken{by.identity(c, w, hash), c.expires.Add(leeway), by.source, set}, nil

@@ -70,7 +70,8 @@ func Limit(w http.ResponseWriter, r *http.Request, l BodyLimits, t Total) (*http
 	limited := &struct {
 		http.Request
 		Body
-	}{*r, Body{ReadCloser: r.Body, rc: *http.NewResponseController(w), http1: r.ProtoMajor == 1, limits: l, total: t, begun: time.Now(), left: l.Grace}}
+	}{*r, Body{ReadCloser: r.Body, rc: *http.NewResponseController(w), http1: r.ProtoMajor == 1, limits: l, total: t, begun: time.Now(),
+		left: l.Grace}}
 	b := &limited.Body
 	limited.Request.Body = b
 	b.extend(b.begun)
@@ -253,7 +254,9 @@ func (b *Body) timeout() *apierr.Error {
 		return apierr.New(apierr.Timeout, "the request body did not arrive within %s; send it faster or in parts (%s)", of.Time, of.Setting).
 			WithCode("request_body_timeout")
 	}
-	return apierr.New(apierr.Timeout, "the request body arrives too slowly: after %s it needs %d bytes per second; send it faster (timeouts.body_grace, limits.body_rate)", b.limits.Grace, b.limits.Rate).
+	return apierr.New(apierr.Timeout,
+		"the request body arrives too slowly: after %s it needs %d bytes per second; send it faster (timeouts.body_grace, limits.body_rate)",
+		b.limits.Grace, b.limits.Rate).
 		WithCode("request_body_timeout")
 }
 
@@ -263,5 +266,6 @@ func TooManyHeaders(r *http.Request, limit int) *apierr.Error {
 	if limit <= 0 || len(r.Header) <= limit {
 		return nil
 	}
-	return apierr.New(apierr.HeadersTooLarge, "the request has %d headers, more than the limit of %d; send fewer (limits.header_count)", len(r.Header), limit)
+	return apierr.New(apierr.HeadersTooLarge, "the request has %d headers, more than the limit of %d; send fewer (limits.header_count)",
+		len(r.Header), limit)
 }

@@ -158,11 +158,14 @@ func (l *Listener) refuse(c net.Conn) {
 	if !l.o.Plain {
 		return
 	}
-	e := apierr.New(apierr.RateLimited, "too many connections from your address have sent no valid gateway key; close some or send a key on them (limits.keyless_connections is %d)", l.o.Keyless).
+	e := apierr.New(apierr.RateLimited,
+		"too many connections from your address have sent no valid gateway key; close some or send a key on them (limits.keyless_connections is %d)", l.o.Keyless).
 		WithCode("keyless_connections")
 	body := e.Body()
 	c.SetWriteDeadline(time.Now().Add(time.Second))
-	fmt.Fprintf(c, "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: %s\r\nRetry-After: 2\r\nConnection: close\r\n\r\n%s", strconv.Itoa(len(body)), body)
+	fmt.Fprintf(c,
+		"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: %s\r\nRetry-After: 2\r\nConnection: close\r\n\r\n%s",
+		strconv.Itoa(len(body)), body)
 	closeWrite(c)
 }
 

@@ -93,14 +93,13 @@ type key struct {
 type waiter struct {
 	size  int64         // of its body; zero if unknown
 	place *list.Element // in the waiters of its key, nil if it does not wait; guarded by Gate.mu
-	// done receives nil when the request is admitted, or the reason of a refusal. It
-	// has room for one value.
-	done chan error
+	done  chan error    // receives nil once admitted, or why it is refused; has room for one value
 }
 
 // New returns a gate.
 func New(o Options) *Gate {
-	g := &Gate{seed: maphash.MakeSeed(), most: limitOf(o.Requests, DefaultRequests), queue: int64(max(cmp.Or(o.Queue, DefaultQueue), 0)), wait: max(cmp.Or(o.Wait, DefaultWait), 0), bodies: cmp.Or(o.Bodies, bytepool.New(0))}
+	g := &Gate{seed: maphash.MakeSeed(), most: limitOf(o.Requests, DefaultRequests), queue: int64(max(cmp.Or(o.Queue, DefaultQueue), 0)),
+		wait: max(cmp.Or(o.Wait, DefaultWait), 0), bodies: cmp.Or(o.Bodies, bytepool.New(0))}
 	g.key = limitOf(o.Key, int(min(g.most, math.MaxInt32)-g.most/4))
 	if o.Key == 0 && g.most == math.MaxInt64 {
 		g.key = math.MaxInt64

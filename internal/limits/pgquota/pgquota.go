@@ -80,7 +80,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("database %s, for counters of limits: %w", s.server.Name, at.Explain(err)), s.db.Close())
 	}
 	if err != nil {
-		o.Logger.Warn("database of limit counters unavailable; each limit's on_store_down applies", "database", s.server.Name, "err", at.Reason(err))
+		o.Logger.Warn("database of limit counters unavailable; each limit's on_store_down applies", "database", s.server.Name,
+			"err", at.Reason(err))
 	}
 	running, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -281,7 +282,8 @@ func (s *Store) sendCorrections(ctx context.Context, batch int64, list []quota.C
 		names[i], totals[i], settled[i], earlier[i] = rowName(k.Counter), k.Total, k.Settled, k.Earlier
 	}
 	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.correct_3($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		s.process.String(), s.process.Prefix(), names, totals, settled, earlier, quota.BudgetLifetime.Milliseconds(), batch, quota.BatchLifetime.Milliseconds())
+		s.process.String(), s.process.Prefix(), names, totals, settled, earlier, quota.BudgetLifetime.Milliseconds(), batch,
+		quota.BatchLifetime.Milliseconds())
 	if err != nil {
 		s.note(err)
 	}

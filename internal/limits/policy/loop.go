@@ -126,7 +126,8 @@ func (h *history) function(raw []byte) {
 
 // part reads a part of a message's content.
 func (h *history) part(raw []byte) {
-	f := fields(raw, "type", "name", "input", "content", "functionCall", "functionResponse", "toolUse", "toolResult", "function_call", "function_response")
+	f := fields(raw, "type", "name", "input", "content", "functionCall", "functionResponse", "toolUse", "toolResult", "function_call",
+		"function_response")
 	if f[4] == nil { // gemini accepts both spellings
 		f[4] = f[8]
 	}

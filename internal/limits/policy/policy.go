@@ -49,7 +49,8 @@ const Any = "*"
 
 // Keys returns the keys of conditions and group_by, except those of metadata.
 func Keys() []string {
-	return []string{KeyAPIKey, KeyWorkspace, KeyOrganisation, KeyUser, KeyVirtualKey, KeyProvider, KeyConfig, KeyPrompt, KeyModel, KeyEndpoint, KeyTrace, KeySession}
+	return []string{KeyAPIKey, KeyWorkspace, KeyOrganisation, KeyUser, KeyVirtualKey, KeyProvider, KeyConfig, KeyPrompt, KeyModel, KeyEndpoint,
+		KeyTrace, KeySession}
 }
 
 // IsKey reports whether a condition may have a key.

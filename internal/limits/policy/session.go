@@ -95,7 +95,8 @@ func (c *compiled) checkTime(ctx context.Context, counters quota.Store, f *Facts
 // one that has not begun.
 func (c *compiled) timeError(now, began int64) error {
 	if elapsed := now - began; began > 0 && elapsed >= c.policy.Max {
-		return apierr.New(apierr.RateLimited, "session limit reached: this session began %d seconds ago and policy %q allows %d; finish the task without further model requests, or start a new session",
+		return apierr.New(apierr.RateLimited,
+			"session limit reached: this session began %d seconds ago and policy %q allows %d; finish the task without further model requests, or start a new session",
 			elapsed, name(c.policy), c.policy.Max).WithCode(CodeSession).WithParam(c.sessionParam())
 	}
 	return nil
@@ -111,7 +112,8 @@ func (s *Set) SessionError(l *quota.Limit, state quota.State, now time.Time) err
 	if s != nil && s.byID[l.Holder.ID] != nil {
 		param = s.byID[l.Holder.ID].sessionParam()
 	}
-	e := apierr.New(apierr.RateLimited, "session limit reached: this session has used %s of %s %s that policy %q allows; finish the task without further model requests, or start a new session",
+	e := apierr.New(apierr.RateLimited,
+		"session limit reached: this session has used %s of %s %s that policy %q allows; finish the task without further model requests, or start a new session",
 		amount(state.Used+state.Held, l.Measure), amount(l.Max, l.Measure), unit, holderName(l.Holder)).WithCode(CodeSession).WithParam(param)
 	if state.Reset.After(now) && l.Window > 0 {
 		e.RetryAfter = state.Reset.Sub(now)

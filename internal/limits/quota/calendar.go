@@ -30,7 +30,8 @@ func Midnight(year int, month time.Month, day int, at *time.Location) time.Time 
 		return changed
 	}
 	hour, minute, second := last.Clock()
-	return last.Add(-time.Duration(hour)*time.Hour - time.Duration(minute)*time.Minute - time.Duration(second)*time.Second - time.Duration(last.Nanosecond()))
+	return last.Add(-time.Duration(hour)*time.Hour - time.Duration(minute)*time.Minute -
+		time.Duration(second)*time.Second - time.Duration(last.Nanosecond()))
 }
 
 // AddDays returns the time n days after t in the time zone of t, at the same time of day.

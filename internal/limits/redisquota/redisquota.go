@@ -61,7 +61,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{logger: o.Logger, process: o.Process}
 	s.Remote = quota.NewRemote(quota.Calls{Reserve: s.reserve, Settle: s.send, Correct: s.sendCorrections}, o.Logger)
 	var err error
-	s.conn, err = kv.New(kv.Options{URL: o.URL, Setting: "limits.counters.url", Logger: o.Logger, Effect: "each limit's on_store_down applies", Check: s.check, Permanent: isOldRedis})
+	s.conn, err = kv.New(kv.Options{URL: o.URL, Setting: "limits.counters.url", Logger: o.Logger, Effect: "each limit's on_store_down applies",
+		Check: s.check, Permanent: isOldRedis})
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +179,8 @@ func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
 			budget = "1"
 		}
 		keys[i] = prefix + k.Counter
-		args = append(args, budget, number(k.Window), number(k.Lease), number(k.Generation), number(k.Held), number(k.Used), number(k.Counted), number(k.Lifetime.Milliseconds()))
+		args = append(args, budget, number(k.Window), number(k.Lease), number(k.Generation), number(k.Held), number(k.Used), number(k.Counted),
+			number(k.Lifetime.Milliseconds()))
 	}
 	return s.exec(ctx, settle, keys, args).Error()
 }

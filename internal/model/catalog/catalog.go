@@ -58,7 +58,8 @@ const (
 )
 
 // fallbackKind maps a kind to the kind whose rate applies if it has none.
-var fallbackKind = [Kinds]Kind{CachedInput: Input, CacheWrite5m: Input, CacheWrite1h: CacheWrite5m, InputAudio: Input, InputImage: Input, Output: Output, Reasoning: Output, OutputAudio: Output, OutputImage: Output}
+var fallbackKind = [Kinds]Kind{CachedInput: Input, CacheWrite5m: Input, CacheWrite1h: CacheWrite5m, InputAudio: Input, InputImage: Input,
+	Output: Output, Reasoning: Output, OutputAudio: Output, OutputImage: Output}
 
 // Rates holds the price of a token of each kind.
 type Rates [Kinds]Rate
@@ -169,7 +170,8 @@ func (p *Price) CacheSaving(u llm.Usage, t Tier) NanoDollars {
 func counts(u llm.Usage) [Kinds]int64 {
 	imagesIn, imagesOut := min(max(u.InputImage, 0), max(u.Input, 0)), min(max(u.OutputImage, 0), max(u.Output, 0))
 	return [Kinds]int64{
-		Input: u.Input - imagesIn, CachedInput: u.CachedInput, CacheWrite5m: u.CacheWrite5m, CacheWrite1h: u.CacheWrite1h, InputAudio: u.InputAudio, InputImage: imagesIn,
+		Input: u.Input - imagesIn, CachedInput: u.CachedInput, CacheWrite5m: u.CacheWrite5m, CacheWrite1h: u.CacheWrite1h,
+		InputAudio: u.InputAudio, InputImage: imagesIn,
 		Output: u.Output - imagesOut, Reasoning: u.Reasoning, OutputAudio: u.OutputAudio, OutputImage: imagesOut,
 	}
 }

@@ -45,10 +45,13 @@ var Bedrock = NewTable(
 	Model{Pattern: "^anthropic-*opus-4-1", Thinking: BudgetThinking, NamedTool: true, Source: bedrockClaude, Read: "2026-11-23"},
 	Model{Pattern: "^anthropic-*-4-20250514", Thinking: BudgetThinking, NamedTool: true, Source: bedrockClaude, Read: "2026-11-23"},
 	Model{Pattern: "^anthropic-*-4-0", Thinking: BudgetThinking, NamedTool: true, Source: bedrockClaude, Read: "2026-11-23"},
-	Model{Pattern: "^anthropic-*opus-4-5", Thinking: BudgetThinking, Efforts: lowToHigh, Structured: true, NamedTool: true, Source: bedrockClaude, Read: "2026-11-23"},
+	Model{Pattern: "^anthropic-*opus-4-5", Thinking: BudgetThinking, Efforts: lowToHigh, Structured: true, NamedTool: true,
+		Source: bedrockClaude, Read: "2026-11-23"},
 	Model{Pattern: "^anthropic-*-4-5", Thinking: BudgetThinking, Structured: true, NamedTool: true, Source: bedrockClaude, Read: "2026-11-23"},
-	Model{Pattern: "^anthropic-*-4-6", Thinking: AnyThinking, Efforts: claudeEfforts, Structured: true, NamedTool: true, Source: bedrockClaude, Read: "2026-11-23"},
-	Model{Pattern: "^anthropic-", Thinking: AdaptiveThinking, Efforts: claudeXHigh, NoSampling: true, NamedTool: true, Source: bedrockClaude, Read: "2026-11-23"},
+	Model{Pattern: "^anthropic-*-4-6", Thinking: AnyThinking, Efforts: claudeEfforts, Structured: true, NamedTool: true, Source: bedrockClaude,
+		Read: "2026-11-23"},
+	Model{Pattern: "^anthropic-", Thinking: AdaptiveThinking, Efforts: claudeXHigh, NoSampling: true, NamedTool: true, Source: bedrockClaude,
+		Read: "2026-11-23"},
 
 	// Models of Amazon.
 	Model{Pattern: "^amazon-nova*omni", Efforts: lowToHigh, NamedTool: true, Audio: true, Source: bedrockNova, Read: "2026-11-23"},

@@ -196,7 +196,8 @@ func normalUnicode(name string) string {
 // in a document: model, models, fallbacks, model_id, embedding_model and
 // others.
 func isModel(key string) bool {
-	for _, end := range [...]string{"model", "models", "modelid", "modelids", "modelname", "modelnames", "modelarn", "modeluri", "modelidentifier", "fallbacks", "modelversion"} {
+	for _, end := range [...]string{"model", "models", "modelid", "modelids", "modelname", "modelnames", "modelarn", "modeluri",
+		"modelidentifier", "fallbacks", "modelversion"} {
 		if strings.HasSuffix(key, end) {
 			return true
 		}
@@ -216,13 +217,15 @@ const inFile = "its models are in a file that was uploaded before"
 // name a model, and agents.
 // https://docs.mistral.ai/studio-api/batch-processing
 // https://learn.microsoft.com/azure/ai-services/openai/how-to/batch-blob-storage
-var elsewhere = map[string]string{"inputfileid": inFile, "inputfiles": inFile, "inputblob": inFile, "agentid": "its model is that of an agent"}
+var elsewhere = map[string]string{"inputfileid": inFile, "inputfiles": inFile, "inputblob": inFile,
+	"agentid": "its model is that of an agent"}
 
 // data are members in which no provider looks for a model.
 var data = map[string]bool{
 	"messages": true, "content": true, "contents": true, "system": true, "systeminstruction": true, "instructions": true,
 	"metadata": true, "labels": true, "arguments": true, "variables": true, "documents": true, "texts": true, "examples": true,
-	"schema": true, "jsonschema": true, "inputschema": true, "responseschema": true, "responsejsonschema": true, "parametersjsonschema": true, "properties": true,
+	"schema": true, "jsonschema": true, "inputschema": true, "responseschema": true, "responsejsonschema": true, "parametersjsonschema": true,
+	"properties": true,
 }
 
 // Form returns the models that a body of the type
@@ -277,7 +280,8 @@ func Header(h http.Header) []string {
 }
 
 // markers are path segments that precede a model.
-var markers = map[string]bool{"models": true, "model": true, "engines": true, "deployments": true, "endpoints": true, "inference": true, "run": true, "tunedmodels": true}
+var markers = map[string]bool{"models": true, "model": true, "engines": true, "deployments": true, "endpoints": true, "inference": true,
+	"run": true, "tunedmodels": true}
 
 // Path returns the models that a path may name, the longest last: models of
 // some providers contain slashes, and some paths end in a colon and a verb. It

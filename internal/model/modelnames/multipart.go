@@ -214,7 +214,8 @@ func Disposition(value string) (name string, filename *string, err error) {
 	kind, params, err := mime.ParseMediaType(value)
 	name, named := params["name"]
 	other := strings.NewReplacer("filename=", "", "filename*=", "").Replace(strings.ToLower(value))
-	if err != nil || kind != "form-data" || !named || strings.Count(other, "name=") != 1 || strings.Contains(other, "name*") || strings.Contains(name, `\`) {
+	if err != nil || kind != "form-data" || !named || strings.Count(other, "name=") != 1 || strings.Contains(other, "name*") ||
+		strings.Contains(name, `\`) {
 		return "", nil, readError("a part of the form has a name that parsers read differently")
 	}
 	if text, ok := params["filename"]; ok {

@@ -215,11 +215,14 @@ func sameRows(a, b *File) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return slices.EqualFunc(a.Rows, b.Rows, func(p, q catalog.Price) bool { return p.Model == q.Model && p.Batch == q.Batch && p.SameFigures(&q) })
+	return slices.EqualFunc(a.Rows, b.Rows, func(p, q catalog.Price) bool {
+		return p.Model == q.Model && p.Batch == q.Batch && p.SameFigures(&q)
+	})
 }
 
 // read returns the file of the first source that has a good one.
-func (k *Keeper) read(ctx context.Context, kind string, sources []Source, id string, parse func([]byte) (any, map[string]int, error)) (value any, r reading) {
+func (k *Keeper) read(ctx context.Context, kind string, sources []Source, id string,
+	parse func([]byte) (any, map[string]int, error)) (value any, r reading) {
 	for _, s := range sources {
 		data, err := readFile(ctx, s, id)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -272,7 +275,8 @@ func (k *Keeper) note(kind, source, id string, err error) {
 	switch {
 	case k.Logger == nil || before == now:
 	case now != "":
-		k.Logger.Warn("price source broken; using the next source or the last good file", "kind", kind, "source", source, "provider", id, "err", now)
+		k.Logger.Warn("price source broken; using the next source or the last good file", "kind", kind, "source", source, "provider", id,
+			"err", now)
 	default:
 		k.Logger.Info("price source recovered", "kind", kind, "source", source, "provider", id)
 	}
@@ -332,10 +336,13 @@ func (k *Keeper) Status() []Status {
 			if p.prices.value != nil {
 				n = len(p.prices.value.Rows)
 			}
-			list = append(list, Status{id, "pricing", cmp.Or(p.prices.source, "built in"), p.prices.read, n, k.broken("pricing", k.Prices, id), p.prices.ignored})
+			list = append(list,
+				Status{id, "pricing", cmp.Or(p.prices.source, "built in"), p.prices.read, n, k.broken("pricing", k.Prices, id), p.prices.ignored})
 		}
 		if len(k.Capabilities) > 0 {
-			list = append(list, Status{id, "capabilities", cmp.Or(p.models.source, "built in"), p.models.read, len(p.models.value), k.broken("capabilities", k.Capabilities, id), p.models.ignored})
+			list = append(list,
+				Status{id, "capabilities", cmp.Or(p.models.source, "built in"), p.models.read, len(p.models.value),
+					k.broken("capabilities", k.Capabilities, id), p.models.ignored})
 		}
 	}
 	return list

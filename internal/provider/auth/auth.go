@@ -130,7 +130,8 @@ func checkMachineIdentity(t *provider.Target) error {
 	default:
 		return nil
 	}
-	return apierr.New(apierr.Forbidden, "provider %q: the identity of the gateway's machine %s", t.ID, why).WithCode("machine_identity_refused")
+	return apierr.New(apierr.Forbidden, "provider %q: the identity of the gateway's machine %s", t.ID,
+		why).WithCode("machine_identity_refused")
 }
 
 // checkTokenAddress returns an error if the machine's token would be sent to an

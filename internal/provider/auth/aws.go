@@ -183,6 +183,7 @@ func (s *Signer) sessionKeys(q tokenRequest, found stsKeys) (sigv4.Keys, time.Ti
 }
 
 func noIdentity(t *provider.Target) error {
-	return apierr.New(apierr.Unauthenticated, "the gateway's machine has no identity for the provider %q; set credentials for the provider", t.ID).
+	return apierr.New(apierr.Unauthenticated, "the gateway's machine has no identity for the provider %q; set credentials for the provider",
+		t.ID).
 		WithCode("credential_refused")
 }

@@ -15,7 +15,9 @@ func contents(req *http.Request, body []byte) (hash [sha256.Size]byte, length in
 		return sha256.Sum256(body), int64(len(body)), nil
 	}
 	if req.GetBody == nil {
-		return hash, 0, apierr.New(apierr.Unsupported, "this provider's requests are signed over the complete body, and this one is streamed through; send it on a unified route or in a smaller body")
+		return hash, 0,
+			apierr.New(apierr.Unsupported,
+				"this provider's requests are signed over the complete body, and this one is streamed through; send it on a unified route or in a smaller body")
 	}
 	r, err := req.GetBody()
 	if err != nil {

@@ -103,7 +103,8 @@ func checkEntraScope(t *provider.Target) error {
 		return err
 	}
 	if t.Lending != provider.MachineIdentityAll && t.Option("entra_scope") != "" {
-		return invalid(t, "entra_scope", "cannot be combined with the identity of the gateway's machine; leave it out, or define the provider in modelgate.yaml")
+		return invalid(t, "entra_scope",
+			"cannot be combined with the identity of the gateway's machine; leave it out, or define the provider in modelgate.yaml")
 	}
 	return nil
 }
@@ -151,17 +152,18 @@ func (s *Signer) entraWorkload(ctx context.Context, t *provider.Target) (secret.
 		return secret.String{}, noIdentity(t)
 	}
 	scope := entraScope(t)
-	return s.tokens.get(ctx, keyOf("entra-workload", authority, tenant, client, file, scope), func(ctx context.Context) (secret.String, time.Time, error) {
-		assertion, err := s.ReadFile(file)
-		if err != nil {
-			return secret.String{}, time.Time{}, noIdentity(t)
-		}
-		return s.token(ctx, form(entraAddress(authority, tenant), url.Values{
-			"grant_type":            {"client_credentials"},
-			"client_id":             {client},
-			"scope":                 {scope},
-			"client_assertion":      {strings.TrimSpace(string(assertion))},
-			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
-		}))
-	})
+	return s.tokens.get(ctx, keyOf("entra-workload", authority, tenant, client, file, scope),
+		func(ctx context.Context) (secret.String, time.Time, error) {
+			assertion, err := s.ReadFile(file)
+			if err != nil {
+				return secret.String{}, time.Time{}, noIdentity(t)
+			}
+			return s.token(ctx, form(entraAddress(authority, tenant), url.Values{
+				"grant_type":            {"client_credentials"},
+				"client_id":             {client},
+				"scope":                 {scope},
+				"client_assertion":      {strings.TrimSpace(string(assertion))},
+				"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+			}))
+		})
 }

@@ -40,7 +40,8 @@ var (
 )
 
 func fileNotListed(t *provider.Target) error {
-	return credentialError(t, "has a credential_source whose file cannot be read: list its folder in secrets.files of modelgate.yaml, or define the provider there")
+	return credentialError(t,
+		"has a credential_source whose file cannot be read: list its folder in secrets.files of modelgate.yaml, or define the provider there")
 }
 
 // federated exchanges the machine's external token for one of Google Cloud, and
@@ -121,7 +122,8 @@ func (s *Signer) subject(ctx context.Context, t *provider.Target, f *federation)
 
 // impersonate exchanges a token for one of a service account.
 // https://cloud.google.com/iam/docs/reference/credentials/rest/v1/projects.serviceAccounts/generateAccessToken
-func (s *Signer) impersonate(ctx context.Context, t *provider.Target, address string, token secret.String) (secret.String, time.Time, error) {
+func (s *Signer) impersonate(ctx context.Context, t *provider.Target, address string,
+	token secret.String) (secret.String, time.Time, error) {
 	guarded, err := reachable(t, "service_account_impersonation_url", address)
 	if err == nil {
 		err = checkTokenAddress(t, address, "service_account_impersonation_url", googleImpersonation)

@@ -95,7 +95,8 @@ func responseError(req *http.Request, status int, body []byte) error {
 		return apierr.New(apierr.UpstreamFailed, "the token endpoint %s returned status %d", req.URL.Host, status).
 			WithCode("token_endpoint_failed")
 	}
-	return apierr.New(apierr.Unauthenticated, "the token endpoint %s rejected the credential of this provider with status %d%s; check the credential and its permissions",
+	return apierr.New(apierr.Unauthenticated,
+		"the token endpoint %s rejected the credential of this provider with status %d%s; check the credential and its permissions",
 		req.URL.Host, status, reason(body)).WithCode("credential_refused")
 }
 

@@ -49,7 +49,8 @@ func (s *Signer) signOCI(t *provider.Target, req *http.Request, body []byte) err
 	sum := sha256.Sum256([]byte(text))
 	seal, err := rsa.SignPKCS1v15(nil, signer, crypto.SHA256, sum[:])
 	if err != nil {
-		return apierr.New(apierr.Invalid, "provider %q: the signing key cannot sign", t.ID).WithParam("private_key").WithCode("credential_malformed")
+		return apierr.New(apierr.Invalid, "provider %q: the signing key cannot sign",
+			t.ID).WithParam("private_key").WithCode("credential_malformed")
 	}
 	drop(req.Header, "Authorization")
 	req.Header["Authorization"] = []string{`Signature version="1",keyId="` + strings.Join(id, "/") + `",algorithm="rsa-sha256",headers="` +

@@ -54,7 +54,8 @@ type liteLLM struct {
 }
 
 // liteLLMModes are the kinds of models whose prices the book can hold.
-var liteLLMModes = []string{"chat", "completion", "embedding", "responses", "rerank", "image_generation", "image_edit", "audio_transcription", "audio_speech", "realtime", "moderation"}
+var liteLLMModes = []string{"chat", "completion", "embedding", "responses", "rerank", "image_generation", "image_edit",
+	"audio_transcription", "audio_speech", "realtime", "moderation"}
 
 func (t *Table) readLiteLLM(data []byte) error {
 	var entries map[string]json.RawMessage

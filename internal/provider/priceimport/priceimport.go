@@ -148,7 +148,8 @@ func (p *tokenPrices) dropWrites() {
 func (p tokenPrices) rates(further map[catalog.Kind]*float64) (rates catalog.Rates, noInput, noOutput bool, err error) {
 	given := make(map[catalog.Kind]catalog.Rate)
 	all := map[catalog.Kind]*float64{
-		catalog.Input: p.input, catalog.Output: p.output, catalog.CachedInput: p.cached, catalog.CacheWrite5m: p.write5m, catalog.CacheWrite1h: p.write1h,
+		catalog.Input: p.input, catalog.Output: p.output, catalog.CachedInput: p.cached, catalog.CacheWrite5m: p.write5m,
+		catalog.CacheWrite1h: p.write1h,
 	}
 	for kind, price := range further {
 		all[kind] = price
@@ -232,11 +233,13 @@ func (t *Table) readModelsDev(data []byte) error {
 			}
 			c := m.Cost
 			p := catalog.Price{Provider: id, Model: model}
-			prices := tokenPrices{perToken(c.Input), perToken(c.Output), positive(perToken(c.CacheRead)), perToken(c.CacheWrite), perToken(c.CacheWrite1h)}
+			prices := tokenPrices{perToken(c.Input), perToken(c.Output), positive(perToken(c.CacheRead)), perToken(c.CacheWrite),
+				perToken(c.CacheWrite1h)}
 			prices.dropWrites()
 			var err error
 			p.Rates, p.NoInput, p.NoOutput, err = prices.rates(
-				map[catalog.Kind]*float64{catalog.Reasoning: perToken(c.Reasoning), catalog.InputAudio: perToken(c.InputAudio), catalog.OutputAudio: perToken(c.OutputAudio)})
+				map[catalog.Kind]*float64{catalog.Reasoning: perToken(c.Reasoning), catalog.InputAudio: perToken(c.InputAudio),
+					catalog.OutputAudio: perToken(c.OutputAudio)})
 			if err != nil {
 				t.skip(entry, err.Error())
 				continue

@@ -101,7 +101,8 @@ func awsRows() []*provider.Spec {
 			ErrorStatus: containerStatus,
 			Options:     append(awsOptions(), sagemakerOptions()...),
 			Docs:        "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html",
-			Notes:       []string{"Requests are signed with an access key; behind a custom host without one, that host must sign.", "The model is the name of an endpoint whose container supports the chat protocol, like vLLM, TGI and LMI. Use pass-through for other containers."},
+			Notes: []string{"Requests are signed with an access key; behind a custom host without one, that host must sign.",
+				"The model is the name of an endpoint whose container supports the chat protocol, like vLLM, TGI and LMI. Use pass-through for other containers."},
 		},
 	}
 }
@@ -122,7 +123,8 @@ func awsOptions() []provider.Option {
 		{Name: "session_token", Doc: "token of a temporary access key"},
 		{Name: "role_arn", Doc: "role to assume first"},
 		{Name: "external_id", Doc: "external id for assuming the role"},
-		{Name: "auth_type", Values: []string{"accessKey", "assumedRole", "serviceRole", "apiKey"}, Doc: "accessKey, assumedRole, apiKey, or serviceRole: the role of the gateway's machine, only for managed providers; by default it follows from the other options"},
+		{Name: "auth_type", Values: []string{"accessKey", "assumedRole", "serviceRole", "apiKey"},
+			Doc: "accessKey, assumedRole, apiKey, or serviceRole: the role of the gateway's machine, only for managed providers; by default it follows from the other options"},
 	}
 }
 
@@ -133,7 +135,8 @@ func sagemakerOptions() []provider.Option {
 		{"target_container_hostname", "Target-Container-Hostname"}, {"inference_id", "Inference-Id"},
 		{"enable_explanations", "Enable-Explanations"}, {"inference_component", "Inference-Component"}, {"session_id", "Session-Id"},
 	} {
-		list = append(list, provider.Option{Name: "amzn_sagemaker_" + o[0], Header: "X-Amzn-Sagemaker-" + o[1], Doc: "as the header of that name"})
+		list = append(list,
+			provider.Option{Name: "amzn_sagemaker_" + o[0], Header: "X-Amzn-Sagemaker-" + o[1], Doc: "as the header of that name"})
 	}
 	return list
 }

@@ -29,7 +29,8 @@ func azureRows() []*provider.Spec {
 			Aliases:      []string{"azure-foundry", "azure-inference"},
 			BaseURL:      "https://{resource_name}.services.ai.azure.com/models",
 			Dialect:      api.DialectChat, Env: "AZURE_AI_API_KEY",
-			Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Sign: azureAIKey, Method: provider.MethodEntra, KeyAlternatives: entraInstead},
+			Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Sign: azureAIKey, Method: provider.MethodEntra,
+				KeyAlternatives: entraInstead},
 			Paths: join(paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits,
 				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations),
 				nativePaths{api.Messages: "https://{resource_name}.services.ai.azure.com/anthropic/v1/messages"}),
@@ -38,8 +39,10 @@ func azureRows() []*provider.Spec {
 			Options: slices.Concat([]provider.Option{
 				{Name: "resource_name", Host: provider.HostAccount, Doc: "name of the Foundry resource"},
 				{Name: "api_version", Doc: "api-version of the query; by default 2024-05-01-preview if the address ends in /models"},
-				{Name: "extra_parameters", Header: "Extra-Parameters", Doc: "how to handle fields that the model does not know: error, drop or pass-through"},
-				{Name: "deployment_name", Header: "Azureml-Model-Deployment", Host: provider.HostAccount, Doc: "deployment behind a managed endpoint that has several, or the name of a serverless one"},
+				{Name: "extra_parameters", Header: "Extra-Parameters",
+					Doc: "how to handle fields that the model does not know: error, drop or pass-through"},
+				{Name: "deployment_name", Header: "Azureml-Model-Deployment", Host: provider.HostAccount,
+					Doc: "deployment behind a managed endpoint that has several, or the name of a serverless one"},
 				{Name: "deployment_type", Doc: "kind of deployment: serverless or managed"},
 				{Name: "endpoint_name", Host: provider.HostAccount, Doc: "name of a managed endpoint"},
 				{Name: "region", Host: provider.HostRegion, Doc: "region of a serverless deployment or a managed endpoint"},
@@ -60,13 +63,15 @@ func azureRows() []*provider.Spec {
 			OptionPrefix: "cloud_c_", Deployments: true,
 			Name:    "Azure OpenAI",
 			Aliases: []string{"azure", "cloud_c"},
-			Sibling: provider.Sibling{Alias: "cloud_c", ID: "azure-ai", Options: []string{"deployment_name", "deployment_type", "endpoint_name", "foundry_url"}},
+			Sibling: provider.Sibling{Alias: "cloud_c", ID: "azure-ai",
+				Options: []string{"deployment_name", "deployment_type", "endpoint_name", "foundry_url"}},
 			BaseURL: "https://{resource_name}.openai.azure.com/openai",
 			Dialect: api.DialectChat, Auth: azureAuth(), Env: "AZURE_OPENAI_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.ImageEdits,
 				api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations,
 				api.Batches, api.Files, api.FineTuning, api.Responses, api.Models),
-			Surplus: []string{"/deployments/{deployment_id}", "/deployments/{deployment_id}/chat/completions", "/deployments/{deployment_id}/embeddings", "/v1", "/v1/chat/completions", "/v1/responses"},
+			Surplus: []string{"/deployments/{deployment_id}", "/deployments/{deployment_id}/chat/completions",
+				"/deployments/{deployment_id}/embeddings", "/v1", "/v1/chat/completions", "/v1/responses"},
 			Options: slices.Concat([]provider.Option{
 				{Name: "resource_name", Host: provider.HostAccount, Doc: "name of the Azure OpenAI resource"},
 				{Name: "deployment_id", Alias: "deployment_name", Doc: "deployment to call; by default the model of the request"},
@@ -258,7 +263,8 @@ func azureAIAddress(d *provider.TargetDraft) error {
 	case "managed":
 		d.Base = "https://{endpoint_name}.{region}.inference.ml.azure.com/score"
 	default:
-		return apierr.New(apierr.Invalid, "the option %q of provider %q must be serverless or managed", d.Spec.OptionPrefix+"deployment_type", d.Spec.ID).
+		return apierr.New(apierr.Invalid, "the option %q of provider %q must be serverless or managed", d.Spec.OptionPrefix+
+			"deployment_type", d.Spec.ID).
 			WithParam("deployment_type")
 	}
 	d.Spec.Dialects, d.Spec.Paths = nil, maps.Clone(d.Spec.Paths)

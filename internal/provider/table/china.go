@@ -137,7 +137,8 @@ func chinaRows() []*provider.Spec {
 		{
 			ID: "z-ai", Name: "Z.ai", BaseURL: "https://api.z.ai/api/paas/v4", Env: "ZAI_API_KEY",
 			UsageUnasked: true,
-			Paths:        join(paths(api.Chat, api.Embeddings, api.Images, api.Models), nativePaths{api.Messages: "https://api.z.ai/api/anthropic/v1/messages"}),
+			Paths: join(paths(api.Chat, api.Embeddings, api.Images, api.Models),
+				nativePaths{api.Messages: "https://api.z.ai/api/anthropic/v1/messages"}),
 			// https://docs.z.ai/api-reference/llm/chat-completion
 			Drop:    []string{"frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed", "top_logprobs"},
 			Rename:  rename{"max_completion_tokens": "max_tokens", "user": "user_id"},

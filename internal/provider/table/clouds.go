@@ -144,7 +144,8 @@ func databricksDialects(model string) []api.Dialect {
 
 // oracleCompartment sets the compartment in bodies.
 func oracleCompartment(d *provider.TargetDraft) error {
-	d.Spec.BodyRules = map[api.Operation]provider.BodyRule{api.OracleChat: {Set: bodyFields(d, map[string]string{"compartment_id": "compartmentId"})}}
+	d.Spec.BodyRules = map[api.Operation]provider.BodyRule{api.OracleChat: {Set: bodyFields(d,
+		map[string]string{"compartment_id": "compartmentId"})}}
 	return nil
 }
 

@@ -164,7 +164,8 @@ func turnQuirks(rules dialect.TurnRules) (words []string) {
 		{rules.SystemOnly, "sends the role developer as system"},
 		{rules.ReplyAfterTool, "adds a reply of the assistant between the message of a tool and one of the user"},
 		{rules.MarkPrefix, "adds prefix: true to a last message of the assistant"},
-		{rules.Alternate, "merges messages of one role after each other, sends later system messages as the user's, and begins with one of the user"},
+		{rules.Alternate,
+			"merges messages of one role after each other, sends later system messages as the user's, and begins with one of the user"},
 	} {
 		if rule.applies {
 			words = append(words, rule.words)

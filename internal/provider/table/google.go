@@ -75,14 +75,17 @@ func googleRows() []*provider.Spec {
 			Aliases: []string{"google-vertex-ai", "vertex", "cloud_b"},
 			BaseURL: "https://{region}-aiplatform.googleapis.com",
 			Dialect: api.DialectGemini, Auth: googleToken(),
-			Paths: vertexPaths(), PathOf: vertexPath, Dialects: vertexDialects, RuleOf: vertexRule, UpstreamModel: vertexUpstreamModel, Complete: vertexProject, BodyRules: vertexShapes(),
+			Paths: vertexPaths(), PathOf: vertexPath, Dialects: vertexDialects, RuleOf: vertexRule, UpstreamModel: vertexUpstreamModel,
+			Complete: vertexProject, BodyRules: vertexShapes(),
 			Options: slices.Concat([]provider.Option{
 				{Name: "region", Host: provider.HostRegion, Doc: "location, such as europe-west4; global, us and eu choose the hosts of those names"},
 				{Name: "project_id", Doc: "project; by default the project of the service account"},
-				{Name: "llm_request_type", Header: "X-Vertex-Ai-Llm-Request-Type", ClientHeaders: []string{"X-Vertex-Ai-Llm-Request-Type", "X-Cloud-B-Llm-Request-Type"},
-					Doc: "capacity that is used: shared or dedicated"},
-				{Name: "llm_shared_request_type", Header: "X-Vertex-Ai-Llm-Shared-Request-Type", ClientHeaders: []string{"X-Vertex-Ai-Llm-Shared-Request-Type"},
-					Doc: "tier of shared capacity: priority, flex or standard"},
+				{Name: "llm_request_type", Header: "X-Vertex-Ai-Llm-Request-Type",
+					ClientHeaders: []string{"X-Vertex-Ai-Llm-Request-Type", "X-Cloud-B-Llm-Request-Type"},
+					Doc:           "capacity that is used: shared or dedicated"},
+				{Name: "llm_shared_request_type", Header: "X-Vertex-Ai-Llm-Shared-Request-Type",
+					ClientHeaders: []string{"X-Vertex-Ai-Llm-Shared-Request-Type"},
+					Doc:           "tier of shared capacity: priority, flex or standard"},
 			}, googleOptions()),
 			URL:           vertexHost,
 			Profile:       dialect.Profile{Vertex: true, Messages: vertexMessages, Chat: &dialect.ChatProfile{GoogleSigned: true}},
@@ -108,8 +111,9 @@ func googleToken() provider.Auth {
 func googleOptions() []provider.Option {
 	return []provider.Option{
 		{Name: "service_account_json", Doc: "service account or federated identity as a JSON object, instead of the key"},
-		{Name: "auth_type", Values: []string{"basic", "accessToken", "serviceAccount", "workloadIdentityFederation", "workload"}, Meanings: rename{"basic": "accessToken"},
-			Doc: "serviceAccount, workloadIdentityFederation, accessToken, or workload: the identity of the gateway's machine, only for managed providers; by default it follows from the other options"},
+		{Name: "auth_type", Values: []string{"basic", "accessToken", "serviceAccount", "workloadIdentityFederation", "workload"},
+			Meanings: rename{"basic": "accessToken"},
+			Doc:      "serviceAccount, workloadIdentityFederation, accessToken, or workload: the identity of the gateway's machine, only for managed providers; by default it follows from the other options"},
 	}
 }
 

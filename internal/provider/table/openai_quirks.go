@@ -62,9 +62,10 @@ func openAIQuirkRows() []*provider.Spec {
 			Paths:        paths(api.Chat, api.Completions, api.Embeddings, api.Rerank, api.Responses, api.Models),
 			Rename:       maxTokens,
 			// https://docs.fireworks.ai/api-reference/post-chatcompletions
-			Profile: dialect.Profile{Chat: &dialect.ChatProfile{History: dialect.ThinkingText, Effort: dialect.EffortThinking, Budget: true, Tier: true}},
-			Docs:    "https://docs.fireworks.ai/api-reference",
-			Notes:   []string{"Image generation and fine-tuning have their own formats."},
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{History: dialect.ThinkingText, Effort: dialect.EffortThinking, Budget: true,
+				Tier: true}},
+			Docs:  "https://docs.fireworks.ai/api-reference",
+			Notes: []string{"Image generation and fine-tuning have their own formats."},
 		},
 		{
 			ID: "groq", Name: "Groq", BaseURL: "https://api.groq.com/openai/v1", Env: "GROQ_API_KEY",
@@ -101,8 +102,9 @@ func openAIQuirkRows() []*provider.Spec {
 			Limits: limits{"temperature": {Min: 0, Max: 1.5}},
 			// https://docs.mistral.ai/api
 			Profile: dialect.Profile{Turns: mistralTurns, Chat: &dialect.ChatProfile{
-				NoTopK: true, History: dialect.ThinkingParts, ShortIDs: true, NoNames: true, StrictMessages: true, Required: "any", AskForJSON: true, ContentParts: true,
-				Models: modeldata.Mistral,
+				NoTopK: true, History: dialect.ThinkingParts, ShortIDs: true, NoNames: true, StrictMessages: true, Required: "any", AskForJSON: true,
+				ContentParts: true,
+				Models:       modeldata.Mistral,
 				Efforts: rename{
 					"minimal": "high", "low": "high", "medium": "high", "high": "high", "xhigh": "high", "max": "high", "none": "none",
 				},
@@ -164,7 +166,8 @@ func openAIQuirkRows() []*provider.Spec {
 			Profile: dialect.Profile{
 				Responses: openaiResponses,
 				Chat: &dialect.ChatProfile{
-					History: dialect.ThinkingDetails, Effort: dialect.EffortObject, Cache: true, Tier: true, Verbosity: true, DataAsURL: true, ContentParts: true,
+					History: dialect.ThinkingDetails, Effort: dialect.EffortObject, Cache: true, Tier: true, Verbosity: true, DataAsURL: true,
+					ContentParts: true,
 				},
 			},
 			// Reported for models that OpenRouter itself serves, at the usual cost.

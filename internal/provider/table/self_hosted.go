@@ -57,11 +57,13 @@ func selfHostedRows() []*provider.Spec {
 			Notes: []string{"For any host that supports the chat protocol; nothing is dropped or renamed."},
 		},
 		{
-			ID:      "passthrough",
-			Vendors: []provider.Vendor{provider.VendorOpenAI, provider.VendorAnthropic, provider.VendorGoogle, provider.VendorAmazon, provider.VendorMicrosoft},
-			Name:    "Passthrough (no transformation)",
-			Paths:   paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.Rerank, api.Responses, api.Messages, api.CountTokens, api.Models),
-			Notes:   []string{"For a host of any protocol behind a custom host; bodies are never changed."},
+			ID: "passthrough",
+			Vendors: []provider.Vendor{provider.VendorOpenAI, provider.VendorAnthropic, provider.VendorGoogle, provider.VendorAmazon,
+				provider.VendorMicrosoft},
+			Name: "Passthrough (no transformation)",
+			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.Rerank, api.Responses, api.Messages, api.CountTokens,
+				api.Models),
+			Notes: []string{"For a host of any protocol behind a custom host; bodies are never changed."},
 		},
 		{
 			ID: "sglang", Name: "SGLang", Env: "SGLANG_API_KEY",

@@ -35,8 +35,10 @@ func (m *recovery) entry(tries []*reqlog.Intent) *reqlog.Entry {
 	e := &reqlog.Entry{
 		ID: first.ID, Time: first.ID.Time(), Trace: reqlog.Trace{TraceID: first.ID.String()},
 		Sender: reqlog.Sender{Organisation: first.Organisation, Workspace: first.Workspace, KeyID: first.KeyID},
-		Origin: reqlog.Origin{Provider: last.Provider, Slug: last.Slug, UpstreamModel: last.Model, CacheStatus: "DISABLED"}, Input: reqlog.Input{Model: last.Model, RequestBytes: max(first.RequestBytes, 0)},
-		Result: reqlog.Result{ErrorSource: "gateway", ErrorCode: CodeInterrupted, ErrorMessage: "the gateway ended before the request was recorded"},
+		Origin: reqlog.Origin{Provider: last.Provider, Slug: last.Slug, UpstreamModel: last.Model, CacheStatus: "DISABLED"},
+		Input:  reqlog.Input{Model: last.Model, RequestBytes: max(first.RequestBytes, 0)},
+		Result: reqlog.Result{ErrorSource: "gateway", ErrorCode: CodeInterrupted,
+			ErrorMessage: "the gateway ended before the request was recorded"},
 	}
 	var bill reqlog.ExchangeCost
 	for _, i := range tries {

@@ -17,7 +17,10 @@ import (
 //	8   4  position of the record in its segment
 //	12  1  kind
 //	13  1  version of the kind's format
-//	14  2  number of the attempt; zero for rows ¶ A record at another position, or in another segment, is invalid. Remains of a deleted file on the disk are therefore not mistaken for records.
+//	14  2  number of the attempt; zero for rows
+//
+// A record at another position, or in another segment, is invalid. Remains of a deleted
+// file on the disk are therefore not mistaken for records.
 const headSize = 16
 
 // Kinds of records.

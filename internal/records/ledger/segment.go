@@ -26,7 +26,9 @@ import (
 //	32  8  mark: end of the last applied record
 //	40  4  CRC-32C of the mark, started with the seed
 //	44  16 globally unique id
-//	60  4  CRC-32C of the id, started with the seed ¶ The mark is rewritten from time to time; everything else is written once.
+//	60  4  CRC-32C of the id, started with the seed
+//
+// The mark is rewritten from time to time; everything else is written once.
 const (
 	segmentHead    = 64
 	segmentMagic   = "mgledger"

@@ -17,7 +17,9 @@ import (
 //	twice     for request and response:
 //	          uvarint flags, type as uvarint length and bytes,
 //	          varint size, uvarint length of the data
-//	the rest  the data of both, concatenated ¶ The size of the uncompressed data is therefore known before it is decompressed.
+//	the rest  the data of both, concatenated
+//
+// The size of the uncompressed data is therefore known before it is decompressed.
 const (
 	bodiesRaw  = 1
 	bodiesZstd = 2

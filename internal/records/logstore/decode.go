@@ -237,7 +237,8 @@ func readUsage(r *reader, flags uint64) llm.Usage {
 	if flags&flagUsage == 0 {
 		return u
 	}
-	for _, n := range [...]*int64{&u.Input, &u.CachedInput, &u.CacheWrite5m, &u.CacheWrite1h, &u.Output, &u.Reasoning, &u.InputAudio, &u.OutputAudio} {
+	for _, n := range [...]*int64{&u.Input, &u.CachedInput, &u.CacheWrite5m, &u.CacheWrite1h, &u.Output, &u.Reasoning, &u.InputAudio,
+		&u.OutputAudio} {
 		*n = r.varint()
 	}
 	return u

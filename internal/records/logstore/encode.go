@@ -11,7 +11,11 @@ import (
 //
 //	1 byte    format of the block
 //	uvarint   number of strings, then each: uvarint length, bytes
-//	uvarint   number of entries, then each: uvarint length, body ¶ Strings that entries share (names, paths, models) are stored once and referred to by number, from 1; 0 is the empty string. A body begins with the fields that filters check, in the order of add, so that an entry that does not match is skipped early. Entries are sorted by descending id.
+//	uvarint   number of entries, then each: uvarint length, body
+//
+// Strings that entries share (names, paths, models) are stored once and referred to by number, from 1; 0 is the empty
+// string. A body begins with the fields that filters check, in the order of add, so that an
+// entry that does not match is skipped early. Entries are sorted by descending id.
 const blockFormat = 1
 
 // Flags of an entry.

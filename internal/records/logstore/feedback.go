@@ -199,7 +199,8 @@ func (s *Store) ratings(ctx context.Context, scope Scope, from time.Time, r Floa
 		return nil, s.reading(fmt.Errorf("reading feedback: %w", err))
 	}
 	if len(all) > maxRatings {
-		return nil, apierr.New(apierr.Invalid, "more than %d traces in this time range have feedback; choose a shorter range with %s", maxRatings, field).WithParam(field)
+		return nil, apierr.New(apierr.Invalid, "more than %d traces in this time range have feedback; choose a shorter range with %s", maxRatings,
+			field).WithParam(field)
 	}
 	return all, nil
 }

@@ -126,7 +126,8 @@ func (t *tables) feedback(ctx context.Context, q *FeedbackQuery, skip, limit int
 		return nil, 0, t.noteFailure(err)
 	}
 	text := `
-		SELECT id, organisation, workspace, key_id, trace_id, about_key, service, model, ` + givenValue + `, ` + givenWeight + `, metadata, COALESCE(structures, 'null'), created_at, updated_at
+		SELECT id, organisation, workspace, key_id, trace_id, about_key, service, model,
+			` + givenValue + `, ` + givenWeight + `, metadata, COALESCE(structures, 'null'), created_at, updated_at
 		FROM feedback` + where + `
 		ORDER BY created_at DESC, id DESC
 		LIMIT ` + c.arg(limit) + ` OFFSET ` + c.arg(skip)
@@ -154,7 +155,8 @@ func scanFeedback(rows *sql.Rows) (f Feedback, err error) {
 	if err != nil {
 		return f, err
 	}
-	if len(id) != len(f.ID) || json.Unmarshal([]byte(metadata), &f.Metadata) != nil || json.Unmarshal([]byte(structures), &f.Structures) != nil {
+	if len(id) != len(f.ID) || json.Unmarshal([]byte(metadata), &f.Metadata) != nil ||
+		json.Unmarshal([]byte(structures), &f.Structures) != nil {
 		return f, errDamaged
 	}
 	f.ID, f.Created, f.Updated = reqlog.ID(id), time.UnixMilli(created).UTC(), time.UnixMilli(updated).UTC()
@@ -179,7 +181,8 @@ func (t *tables) sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) 
 	for rows.Next() {
 		var s FeedbackGroup
 		var at int64
-		if err := rows.Scan(&s.Workspace, &s.KeyID, &s.About.KeyID, &s.About.Service, &s.About.Model, &s.Value, &at, &s.Count, &s.Weighted); err != nil {
+		if err := rows.Scan(&s.Workspace, &s.KeyID, &s.About.KeyID, &s.About.Service, &s.About.Model, &s.Value, &at, &s.Count,
+			&s.Weighted); err != nil {
 			return nil, err
 		}
 		s.Step = time.UnixMilli(at).UTC()

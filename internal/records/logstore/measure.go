@@ -15,7 +15,8 @@ type bound struct {
 
 // bounds returns the ranges that are set, in a fixed order.
 func (q *Query) bounds() (list []bound) {
-	for _, b := range [...]bound{{"cost", q.Cost}, {"tokens", q.Tokens}, {"prompt_tokens", q.PromptTokens}, {"completion_tokens", q.CompletionTokens}} {
+	for _, b := range [...]bound{{"cost", q.Cost}, {"tokens", q.Tokens}, {"prompt_tokens", q.PromptTokens},
+		{"completion_tokens", q.CompletionTokens}} {
 		if b.Min != nil || b.Max != nil {
 			list = append(list, b)
 		}

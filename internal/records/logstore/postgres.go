@@ -245,7 +245,8 @@ func attachTable(ctx context.Context, tx *sql.Tx, p newPartition) error {
 	if p.to > maxMillis {
 		end = endOfIDs
 	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('\x%x') TO ('\x%x')`, p.table, p.name, first[:], end[:]))
+	_, err := tx.ExecContext(ctx,
+		fmt.Sprintf(`ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('\x%x') TO ('\x%x')`, p.table, p.name, first[:], end[:]))
 	return err
 }
 

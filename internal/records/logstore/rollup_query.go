@@ -75,7 +75,8 @@ type Group struct {
 // requested.
 func (q *GroupQuery) entries() bool {
 	return q.TraceID != "" || q.SpanID != "" || len(q.Metadata) > 0 || q.ByMetadata != "" ||
-		q.Tokens != IntRange{} || q.Prompt != IntRange{} || q.Completion != IntRange{} || q.Cost != IntRange{} || q.Weighted != FloatRange{} || q.Feedback
+		q.Tokens != IntRange{} || q.Prompt != IntRange{} || q.Completion != IntRange{} || q.Cost != IntRange{} || q.Weighted != FloatRange{} ||
+		q.Feedback
 }
 
 // Groups returns the groups of q, in no particular order. Values without entries are
@@ -233,7 +234,8 @@ func (s *Store) sumEntries(ctx context.Context, t *totals, from, before int64) e
 			cost += pageCost - 1
 		}
 	}
-	return apierr.New(apierr.Invalid, "too many entries: filters by metadata, trace, span, tokens or cost read each entry of the time; narrow it by time_of_generation_min and time_of_generation_max").
+	return apierr.New(apierr.Invalid,
+		"too many entries: filters by metadata, trace, span, tokens or cost read each entry of the time; narrow it by time_of_generation_min and time_of_generation_max").
 		WithParam("time_of_generation_min")
 }
 

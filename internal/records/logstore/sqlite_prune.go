@@ -112,7 +112,8 @@ func (k *sqliteBackend) prunable(ctx context.Context, r Retention, now time.Time
 
 // oldest adds up to n blocks, as long as goes returns true for the next block and the
 // sum before it, and returns the newest of them. Sizes include bodies if bodies is set.
-func (k *sqliteBackend) oldest(ctx context.Context, n int64, bodies bool, goes func(last reqlog.ID, p Pruned, held int64) bool) (p Pruned, upTo block, err error) {
+func (k *sqliteBackend) oldest(ctx context.Context, n int64, bodies bool,
+	goes func(last reqlog.ID, p Pruned, held int64) bool) (p Pruned, upTo block, err error) {
 	const q = `
 		SELECT last_id, serial, entries, LENGTH(data), CASE WHEN $1 THEN
 			(SELECT COALESCE(SUM(LENGTH(data)), 0) FROM bodies WHERE id >= first_id AND id <= last_id) ELSE 0 END

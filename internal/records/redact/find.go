@@ -107,7 +107,8 @@ func findSSNs(s string, found func(from, to int)) {
 				return 0
 			}
 		}
-		if !ends(s, i+11) || i+11 < len(s) && s[i+11] == '-' || n[:3] == "000" || n[:3] == "666" || n[0] == '9' || n[4:6] == "00" || n[7:] == "0000" {
+		if !ends(s, i+11) || i+11 < len(s) && s[i+11] == '-' || n[:3] == "000" || n[:3] == "666" || n[0] == '9' || n[4:6] == "00" ||
+			n[7:] == "0000" {
 			return 0
 		}
 		found(i, i+11)

@@ -95,7 +95,8 @@ func New(r Rules) (*Redactor, error) {
 	}
 	for i, c := range r.Custom {
 		if i == maxCustom || !nameForm.MatchString(c.Name) {
-			return nil, fault(fmt.Errorf("at most %d patterns have names of 1 to 40 letters, digits, dashes and underscores", maxCustom), "custom[%d].name", i)
+			return nil, fault(fmt.Errorf("at most %d patterns have names of 1 to 40 letters, digits, dashes and underscores", maxCustom),
+				"custom[%d].name", i)
 		}
 		d, err := c.detector()
 		if err != nil {
@@ -105,7 +106,8 @@ func New(r Rules) (*Redactor, error) {
 	}
 	for i, f := range r.Fields {
 		if i == maxFields || !out.deny(f) {
-			return nil, fault(fmt.Errorf("at most %d fields are names, or up to %d names with dots between them and %d bytes", maxFields, maxDepth, maxField), "fields[%d]", i)
+			return nil, fault(fmt.Errorf("at most %d fields are names, or up to %d names with dots between them and %d bytes", maxFields, maxDepth,
+				maxField), "fields[%d]", i)
 		}
 	}
 	if len(out.find)+len(out.fields)+len(out.paths) == 0 {

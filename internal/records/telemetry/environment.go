@@ -68,7 +68,8 @@ func checkExporter(env func(string) string, prefix string) error {
 	}
 	for header := range strings.SplitSeq(env(prefix+"HEADERS"), ",") {
 		name, value, found := strings.Cut(header, "=")
-		if _, err := url.PathUnescape(value); strings.TrimSpace(header) != "" && (!found || !isHeaderName(strings.TrimSpace(name)) || err != nil) {
+		if _, err := url.PathUnescape(value); strings.TrimSpace(header) != "" &&
+			(!found || !isHeaderName(strings.TrimSpace(name)) || err != nil) {
 			return fmt.Errorf("%sHEADERS: must be names and percent-encoded values, such as api-key=abc,x-team=blue", prefix)
 		}
 	}

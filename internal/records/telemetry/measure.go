@@ -34,11 +34,13 @@ type histogram func(value float64, set attribute.Set)
 
 func newMeasures(r *resource.Resource, exporter sdkmetric.Exporter) (*instruments, error) {
 	m := &instruments{exporter: exporter, models: map[string]bool{}}
-	m.reader = sdkmetric.NewManualReader(sdkmetric.WithTemporalitySelector(exporter.Temporality), sdkmetric.WithAggregationSelector(exporter.Aggregation))
+	m.reader = sdkmetric.NewManualReader(sdkmetric.WithTemporalitySelector(exporter.Temporality),
+		sdkmetric.WithAggregationSelector(exporter.Aggregation))
 	meter := sdkmetric.NewMeterProvider(sdkmetric.WithReader(m.reader), sdkmetric.WithResource(r)).Meter(scopeName)
 	var errs []error
 	of := func(name, about, unit string, bounds ...float64) histogram {
-		h, err := meter.Float64Histogram(name, metric.WithDescription(about), metric.WithUnit(unit), metric.WithExplicitBucketBoundaries(bounds...))
+		h, err := meter.Float64Histogram(name, metric.WithDescription(about), metric.WithUnit(unit),
+			metric.WithExplicitBucketBoundaries(bounds...))
 		errs = append(errs, err)
 		return func(v float64, set attribute.Set) {
 			h.Record(context.Background(), v, metric.WithAttributeSet(set))
@@ -51,7 +53,8 @@ func newMeasures(r *resource.Resource, exporter sdkmetric.Exporter) (*instrument
 		.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10)
 	m.overhead = of("modelgate.overhead.duration", "Gateway overhead until the response headers are sent, in seconds.", "s",
 		.00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .05, .1)
-	tokens, err := meter.Int64Histogram("gen_ai.client.token.usage", metric.WithDescription("Tokens reported by providers."), metric.WithUnit("{token}"),
+	tokens, err := meter.Int64Histogram("gen_ai.client.token.usage", metric.WithDescription("Tokens reported by providers."),
+		metric.WithUnit("{token}"),
 		metric.WithExplicitBucketBoundaries(1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864))
 	m.tokens = func(v float64, set attribute.Set) {
 		tokens.Record(context.Background(), int64(v), metric.WithAttributeSet(set))

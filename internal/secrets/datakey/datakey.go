@@ -197,6 +197,7 @@ func noMasterKey(what string) error {
 }
 
 func foreign(err error) error {
-	return apierr.New(apierr.Unavailable, "secrets cannot be read: they were sealed with a different master key; start the gateway with that key").
+	return apierr.New(apierr.Unavailable,
+		"secrets cannot be read: they were sealed with a different master key; start the gateway with that key").
 		WithCode("wrong_master_key").WithCause(err)
 }

@@ -20,7 +20,8 @@ func (r *Resolver) checkMachineIdentity(ref *Reference) error {
 	if r.OwnIdentity {
 		return nil
 	}
-	return invalid("auth_config.type", "%s uses the identity of the gateway's host, which the operator must allow with secrets.own_identity in modelgate.yaml; set credentials of your own", ref.Auth["type"]).
+	return invalid("auth_config.type",
+		"%s uses the identity of the gateway's host, which the operator must allow with secrets.own_identity in modelgate.yaml; set credentials of your own", ref.Auth["type"]).
 		WithCode("secret_not_allowed")
 }
 
@@ -73,8 +74,9 @@ func (r *Resolver) checkAWS(ref *Reference) error {
 // aws reads a secret from AWS Secrets Manager.
 // https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html
 func (r *Resolver) aws(ctx context.Context, ref *Reference) (secretPayload, error) {
-	q := managerRequest{client: r.Client, method: http.MethodPost, url: awsAddress(ref), guarded: ref.Auth["endpoint"] != "", header: map[string]string{
-		"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "secretsmanager.GetSecretValue"}}
+	q := managerRequest{client: r.Client, method: http.MethodPost, url: awsAddress(ref),
+		guarded: ref.Auth["endpoint"] != "", header: map[string]string{
+			"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "secretsmanager.GetSecretValue"}}
 	options := map[string]string{"auth_type": ref.Auth["type"], "region": ref.Auth["region"]}
 	for _, name := range []string{"access_key_id", "role_arn", "external_id"} {
 		options[name] = ref.Auth[name]
@@ -193,7 +195,8 @@ func (r *Resolver) checkAzure(ref *Reference) error {
 	case "managed", "default":
 		_, ofCloud := azureScope(u.Hostname())
 		if err = r.checkMachineIdentity(ref); err == nil && (!ofCloud || u.Scheme != "https") {
-			err = invalid("auth_config.vault_url", "must be a vault of the cloud, for example https://name.vault.azure.net; the identity of the gateway's host is not sent anywhere else")
+			err = invalid("auth_config.vault_url",
+				"must be a vault of the cloud, for example https://name.vault.azure.net; the identity of the gateway's host is not sent anywhere else")
 		}
 	default:
 		err = invalid("auth_config.type", "must be entra, managed or default")
@@ -223,12 +226,14 @@ func (r *Resolver) azure(ctx context.Context, ref *Reference) (secretPayload, er
 	case "managed":
 		options["managed_client_id"] = ref.Auth["client_id"]
 	case "default":
-		options["auth_mode"], options["managed_client_id"], options["workload_client_id"] = "managed", ref.Auth["client_id"], ref.Auth["client_id"]
+		options["auth_mode"], options["managed_client_id"], options["workload_client_id"] = "managed", ref.Auth["client_id"],
+			ref.Auth["client_id"]
 		if file, ok := r.LookupEnv("AZURE_FEDERATED_TOKEN_FILE"); ok && file != "" {
 			options["auth_mode"] = "workload"
 		}
 	}
-	spec := &provider.Spec{ID: Azure, BaseURL: base, Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Method: provider.MethodEntra}}
+	spec := &provider.Spec{ID: Azure, BaseURL: base,
+		Auth: provider.Auth{Header: "Authorization", Scheme: "Bearer", Method: provider.MethodEntra}}
 	status, body, err := r.ask(ctx, managerRequest{
 		client: r.Client, method: http.MethodGet, url: base + "/secrets/" + ref.Path + "?api-version=7.4", guarded: true,
 		header: map[string]string{"Accept": "application/json"},

@@ -48,7 +48,8 @@ func CheckFolder(entry string) error {
 func (r *Resolver) checkVariable(ref *Reference) error {
 	for _, entry := range r.Environment {
 		prefix, many := strings.CutSuffix(entry, "*")
-		if (ref.Path == entry || many && strings.HasPrefix(ref.Path, prefix)) && variableForm.MatchString(ref.Path) && !isGatewayVariable(ref.Path) {
+		if (ref.Path == entry || many && strings.HasPrefix(ref.Path, prefix)) && variableForm.MatchString(ref.Path) &&
+			!isGatewayVariable(ref.Path) {
 			return nil
 		}
 	}
@@ -85,7 +86,8 @@ func (r *Resolver) findFolder(path string) (folder, name string, err error) {
 			}
 		}
 	}
-	return "", "", notAllowed("secret_path is not the absolute path of a file in a folder that the operator allows; list the folder in secrets.files of modelgate.yaml")
+	return "", "",
+		notAllowed("secret_path is not the absolute path of a file in a folder that the operator allows; list the folder in secrets.files of modelgate.yaml")
 }
 
 // file reads a file. Links out of the folder are not followed; links within it are,

@@ -30,7 +30,8 @@ func (f secretPayload) pick(key, format string) (secret.String, error) {
 	case format == "json" && !json.Valid([]byte(text)):
 		return secret.String{}, payloadError("the value is not JSON, as value_format asks for")
 	case format != "json" && !plain:
-		return secret.String{}, payloadError("the value is an object or a list; name one of its values with secret_key, or take it as it is with value_format json")
+		return secret.String{},
+			payloadError("the value is an object or a list; name one of its values with secret_key, or take it as it is with value_format json")
 	case strings.TrimSpace(text) == "":
 		return secret.String{}, payloadError("the value is empty")
 	case len(text) > maxValue:
@@ -65,7 +66,8 @@ func (f secretPayload) value(key string) (text string, plain bool, err error) {
 		}
 	}
 	if raw = bytes.TrimSpace(raw); !ok || len(raw) == 0 {
-		return "", false, apierr.New(apierr.Invalid, "the secret has no value with the name in secret_key").WithParam("secret_key").WithCode("secret_not_found")
+		return "", false,
+			apierr.New(apierr.Invalid, "the secret has no value with the name in secret_key").WithParam("secret_key").WithCode("secret_not_found")
 	}
 	if raw[0] == '"' {
 		if json.Unmarshal(raw, &text) != nil {

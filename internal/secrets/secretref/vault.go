@@ -28,7 +28,8 @@ func (r *Resolver) checkVault(ref *Reference) error {
 		err = ref.requireFields("address", "role_id", "secret_id")
 	case "kubernetes":
 		if err = ref.requireFields("address", "role"); err == nil && !r.lendsTo(ref.Auth["address"]) {
-			err = invalid("auth_config.address", "is not allowed to receive the identity of the gateway's cluster; the operator must list the address in secrets.vaults of modelgate.yaml").
+			err = invalid("auth_config.address",
+				"is not allowed to receive the identity of the gateway's cluster; the operator must list the address in secrets.vaults of modelgate.yaml").
 				WithCode("secret_not_allowed")
 		}
 	default:
@@ -40,7 +41,8 @@ func (r *Resolver) checkVault(ref *Reference) error {
 	if v := ref.Auth["kv_version"]; v != "" && v != "1" && v != "2" {
 		return invalid("auth_config.kv_version", "must be 1 or 2")
 	}
-	for field, path := range map[string]string{"secret_path": ref.Path, "auth_config.mount": ref.Auth["mount"], "auth_config.auth_mount": ref.Auth["auth_mount"]} {
+	for field, path := range map[string]string{"secret_path": ref.Path, "auth_config.mount": ref.Auth["mount"],
+		"auth_config.auth_mount": ref.Auth["auth_mount"]} {
 		if path != "" && !plainPath(path) {
 			return invalid(field, "must not contain empty segments, dot segments or control characters")
 		}
@@ -160,7 +162,8 @@ func vaultError(status int, body []byte) error {
 	case bytes.Contains(body, []byte("Vault is sealed")):
 		return failed("the Vault is sealed")
 	case status == http.StatusNotFound:
-		return apierr.New(apierr.UpstreamFailed, "the Vault has no secret at this path; use the path of `vault kv get`, without data/").WithCode("secret_not_found")
+		return apierr.New(apierr.UpstreamFailed,
+			"the Vault has no secret at this path; use the path of `vault kv get`, without data/").WithCode("secret_not_found")
 	}
 	return statusError(status)
 }
@@ -239,7 +242,8 @@ type login struct {
 // get returns the token of id, or fetches one if there is none, if less than a fifth of
 // its lifetime is left, or if it is the refused one. Concurrent callers share one
 // fetch.
-func (l *logins) get(ctx context.Context, id identity, refused secret.String, fetch func(context.Context) (secret.String, time.Duration, error)) (secret.String, error) {
+func (l *logins) get(ctx context.Context, id identity, refused secret.String,
+	fetch func(context.Context) (secret.String, time.Duration, error)) (secret.String, error) {
 	held := l.entry(id)
 	select {
 	case held.turn <- struct{}{}:

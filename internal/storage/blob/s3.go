@@ -234,7 +234,8 @@ func (b *Bucket) send(ctx context.Context, method, key string, query url.Values,
 }
 
 // sendOnce sends a request once, and reports whether a retry may help.
-func (b *Bucket) sendOnce(ctx context.Context, method, key string, query url.Values, body []byte) (resp *http.Response, again bool, err error) {
+func (b *Bucket) sendOnce(ctx context.Context, method, key string, query url.Values,
+	body []byte) (resp *http.Response, again bool, err error) {
 	at := b.address(key, query)
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {

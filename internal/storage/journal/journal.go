@@ -55,7 +55,8 @@ const Unpublished Rows = ""
 func Published() []Rows {
 	return []Rows{
 		Organisations, Workspaces, Keys, Integrations, IntegrationModels, IntegrationWorkspaces, Providers,
-		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, GuardrailModules, GuardrailCredentials, Members, WorkspaceMembers, CacheInvalidations,
+		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, GuardrailModules,
+		GuardrailCredentials, Members, WorkspaceMembers, CacheInvalidations,
 	}
 }
 

@@ -56,7 +56,8 @@ func ParseServer(dsn string, o Options) (*Server, error) {
 	setting := cmp.Or(o.Setting, "DATABASE_URL")
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("database: the address in %s cannot be read; it must have the form postgres://user:password@host:5432/name", setting)
+		return nil, fmt.Errorf("database: the address in %s cannot be read; it must have the form postgres://user:password@host:5432/name",
+			setting)
 	}
 	s := &Server{Name: fmt.Sprintf("%s at %s", cfg.Database, cfg.Host), config: cfg, setting: setting}
 	if o.SSL != "" || !strings.Contains(dsn, "sslmode=") {

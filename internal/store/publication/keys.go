@@ -63,7 +63,8 @@ func (l *loader) addIdentities(ctx context.Context, where string, args ...any) e
 		LEFT JOIN organisation_members o ON o.organisation_id = k.organisation_id AND o.user_id = k.user_id
 		LEFT JOIN workspace_members m ON m.workspace_id = k.workspace_id AND m.user_id = k.user_id
 		WHERE k.status IN ('active', 'exhausted', 'expired') AND (w.status IS NULL OR w.status <> 'archived') AND (u.status IS NULL OR u.status = 'active')`
-	same := interner{denied: map[string][]access.Permission{}, scopes: map[string][]access.Scope{}, words: map[string][]string{}, texts: map[string]string{}, origins: map[string]store.KeyOrigin{}, above: map[string]store.KeyDefaults{}}
+	same := interner{denied: map[string][]access.Permission{}, scopes: map[string][]access.Scope{}, words: map[string][]string{},
+		texts: map[string]string{}, origins: map[string]store.KeyOrigin{}, above: map[string]store.KeyDefaults{}}
 	_, err := sqlrow.List(ctx, l.q.Reader, "API keys", text+where, func(r sqlrow.Scanner) (none struct{}, err error) {
 		var holder keyHolder
 		k, limits, err := same.key(r, &holder)

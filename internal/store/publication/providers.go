@@ -30,9 +30,12 @@ func (l *loader) readProviders(ctx context.Context) error {
 	l.state.Providers, err = sqlrow.List(ctx, l.q.Reader, "providers", text, func(r sqlrow.Scanner) (v Provider, err error) {
 		var status, grant string
 		var enabled bool
-		own, granted := storedLimits{Holder: quota.Holder{Kind: store.ProviderBudget}}, storedLimits{Holder: quota.Holder{Kind: store.GrantBudget}}
-		err = r.Scan(&own.ID, &own.Name, &granted.Name, &v.Organisation, &v.Workspace, &v.Slug, &v.Status, sqlrow.Time(&v.ExpiresAt), &v.Integration,
-			&v.Owner, &v.Provider, &v.Sealed, sqlrow.JSON(&v.Configuration), sqlrow.JSON(&v.Mappings), sqlrow.JSON(&v.Pricing), &v.AllModels, &status, &enabled, &grant,
+		own, granted := storedLimits{Holder: quota.Holder{Kind: store.ProviderBudget}},
+			storedLimits{Holder: quota.Holder{Kind: store.GrantBudget}}
+		err = r.Scan(&own.ID, &own.Name, &granted.Name, &v.Organisation, &v.Workspace, &v.Slug, &v.Status, sqlrow.Time(&v.ExpiresAt),
+			&v.Integration,
+			&v.Owner, &v.Provider, &v.Sealed, sqlrow.JSON(&v.Configuration), sqlrow.JSON(&v.Mappings), sqlrow.JSON(&v.Pricing), &v.AllModels,
+			&status, &enabled, &grant,
 			&own.rates, &own.budgets, &own.cost, &own.tokens, &granted.rates, &granted.budgets, &granted.cost, &granted.tokens)
 		if err != nil {
 			return v, err

@@ -224,9 +224,10 @@ var parts = [...]part{
 	},
 	{read: (*loader).readIdentities}, // decides by itself which of them
 	{
-		tables: []journal.Rows{journal.Providers, journal.Integrations, journal.IntegrationModels, journal.IntegrationWorkspaces, journal.Workspaces},
-		keep:   func(s, before *State) { s.Providers = before.Providers },
-		read:   (*loader).readProviders,
+		tables: []journal.Rows{journal.Providers, journal.Integrations, journal.IntegrationModels, journal.IntegrationWorkspaces,
+			journal.Workspaces},
+		keep: func(s, before *State) { s.Providers = before.Providers },
+		read: (*loader).readProviders,
 	},
 	{
 		tables: []journal.Rows{journal.SecretReferences},

@@ -57,8 +57,10 @@ func NewMailServer(t testing.TB, mode string, set ...func(*MailServer)) *MailSer
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mail"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "mail"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, priv.Public(), priv)
 	if err != nil {
@@ -68,7 +70,8 @@ func NewMailServer(t testing.TB, mode string, set ...func(*MailServer)) *MailSer
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &MailServer{Listener: l, TLS: mode, Pool: x509.NewCertPool(), Replies: map[string]string{}, config: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: priv}}}}
+	s := &MailServer{Listener: l, TLS: mode, Pool: x509.NewCertPool(), Replies: map[string]string{},
+		config: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: priv}}}}
 	s.Pool.AddCert(cert)
 	for _, change := range set {
 		change(s)
@@ -133,7 +136,8 @@ func (s *MailServer) serve(conn net.Conn) {
 		}
 		s.commands = append(s.commands, entry)
 		s.mu.Unlock()
-		answer := map[string]string{"EHLO": "250-mail\r\n250 8BITMIME", "MAIL": "250 ok", "RCPT": "250 ok", "DATA": "354 go on", "QUIT": "221 bye", "AUTH": "235 ok", "STARTTLS": "220 go on"}[verb]
+		answer := map[string]string{"EHLO": "250-mail\r\n250 8BITMIME", "MAIL": "250 ok", "RCPT": "250 ok", "DATA": "354 go on",
+			"QUIT": "221 bye", "AUTH": "235 ok", "STARTTLS": "220 go on"}[verb]
 		if verb == "EHLO" && s.TLS == alert.StartTLS && !encrypted {
 			answer = "250-mail\r\n250 STARTTLS"
 		}

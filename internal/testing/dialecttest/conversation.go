@@ -253,7 +253,8 @@ func (g *generator) toolCalls() (parts []llm.Part) {
 	for range g.upTo(most, "calls") {
 		tool := one(g, g.named, "called")
 		g.calls++
-		call := llm.ToolCall{ID: fmt.Sprintf("call%05d", g.calls), Name: tool.Name, Custom: tool.Custom, Arguments: one(g, arguments, "arguments")}
+		call := llm.ToolCall{ID: fmt.Sprintf("call%05d", g.calls), Name: tool.Name, Custom: tool.Custom,
+			Arguments: one(g, arguments, "arguments")}
 		if tool.Custom {
 			call.Arguments = g.word("input")
 		}

@@ -104,7 +104,8 @@ func ServerSentEvents(r io.Reader) ([]sse.Event, error) {
 			return list, err
 		}
 		if e.Data != nil {
-			list = append(list, sse.Event{Type: slices.Clone(e.Type), ID: slices.Clone(e.ID), Data: slices.Clone(e.Data), Unterminated: e.Unterminated})
+			list = append(list,
+				sse.Event{Type: slices.Clone(e.Type), ID: slices.Clone(e.ID), Data: slices.Clone(e.Data), Unterminated: e.Unterminated})
 		}
 	}
 }

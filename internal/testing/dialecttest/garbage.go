@@ -29,7 +29,8 @@ func malformedBytes(samples ...[]byte) *rapid.Generator[[]byte] {
 }
 
 var tokens = []string{
-	"null", "true", "[]", "{}", `""`, "-1", "1e999", "99999999999999999999", "0.5", `"\ud800"`, `[[[[]]]]`, `{"type":null}`, `"x"`, "[null]", `{"":{}}`, ",", `"`, "}", "]", "\x00", "\xff",
+	"null", "true", "[]", "{}", `""`, "-1", "1e999", "99999999999999999999", "0.5", `"\ud800"`, `[[[[]]]]`, `{"type":null}`, `"x"`, "[null]",
+	`{"":{}}`, ",", `"`, "}", "]", "\x00", "\xff",
 }
 
 // mutate replaces a value by a token, or cuts, or repeats.

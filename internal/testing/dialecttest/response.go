@@ -70,7 +70,8 @@ func (g *generator) option() llm.Choice {
 	}
 	if speaks && g.has(llm.FieldLogprobs) && g.maybe("logprobs") {
 		c.Logprobs = []llm.Logprob{
-			{Token: "Hel", Logprob: -0.5, Bytes: []int{72, 101, 108}, Top: []llm.Logprob{{Token: "Hel", Logprob: -0.5, Bytes: []int{72, 101, 108}}, {Token: "H", Logprob: -9.25}}},
+			{Token: "Hel", Logprob: -0.5, Bytes: []int{72, 101, 108},
+				Top: []llm.Logprob{{Token: "Hel", Logprob: -0.5, Bytes: []int{72, 101, 108}}, {Token: "H", Logprob: -9.25}}},
 			{Token: "lo", Logprob: -1e-7},
 		}
 	}

@@ -309,7 +309,8 @@ func (g *Gateway) KeylessEntry(res Response) map[string]any {
 			g.t.Fatal(err)
 		}
 		defer db.Close()
-		key, _, err := server.CreateKey(g.t.Context(), db, store.Key{Name: "reader", Scopes: []access.Scope{access.ScopeAll, access.ScopeInstallation}})
+		key, _, err := server.CreateKey(g.t.Context(), db,
+			store.Key{Name: "reader", Scopes: []access.Scope{access.ScopeAll, access.ScopeInstallation}})
 		if err != nil {
 			g.t.Fatal(err)
 		}

@@ -68,7 +68,8 @@ func checkAge(path string, built time.Time, files []string) error {
 			return err
 		}
 		if info.ModTime().After(built) {
-			return fmt.Errorf("%s names %s, which is older than %s: build it again, or set %s=on to test it as it is", Binary, path, name, AllowStale)
+			return fmt.Errorf("%s names %s, which is older than %s: build it again, or set %s=on to test it as it is", Binary, path, name,
+				AllowStale)
 		}
 	}
 	return nil

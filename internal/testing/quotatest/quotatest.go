@@ -335,7 +335,8 @@ func Hold(t *testing.T, s Subject, exact bool) {
 			random := rand.New(rand.NewPCG(uint64(n), uint64(w)))
 			wg.Go(func() {
 				for range rounds {
-					list := []quota.Claim{{Limit: requests, Amount: 1, Least: 1}, {Limit: tokens, Amount: 80, Least: 10}, {Limit: cost, Amount: 300, Least: 300}}
+					list := []quota.Claim{{Limit: requests, Amount: 1, Least: 1}, {Limit: tokens, Amount: 80, Least: 10},
+						{Limit: cost, Amount: 300, Least: 300}}
 					random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 					v, err := store.Reserve(context.Background(), now, list)
 					if err != nil {

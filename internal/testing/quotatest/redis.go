@@ -82,7 +82,8 @@ func (r *Redis) Start(t testing.TB) {
 // start starts the server and waits until it accepts connections. It believes only what
 // this server writes: another program may have taken the port, and answer there.
 func (r *Redis) start() error {
-	args := append([]string{"--port", strconv.Itoa(r.Port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", os.TempDir()}, r.args...)
+	args := append([]string{"--port", strconv.Itoa(r.Port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", os.TempDir()},
+		r.args...)
 	run := exec.Command(r.program, args...)
 	run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := run.StdoutPipe()

@@ -31,7 +31,8 @@ func FollowRequest(t *testing.T, s Subject) {
 		s.flush(store)
 	}
 	correct := func(total, settled int64) {
-		if err := store.Correct(context.Background(), []quota.Correction{{Counter: snapshot(0).Counter, Total: total, Settled: settled}}); err != nil {
+		if err := store.Correct(context.Background(),
+			[]quota.Correction{{Counter: snapshot(0).Counter, Total: total, Settled: settled}}); err != nil {
 			t.Fatal(err)
 		}
 	}
