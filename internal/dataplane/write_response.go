@@ -113,7 +113,7 @@ func (x *exchange) setGatewayHeaders(h http.Header) {
 	}
 	var provider, model, target string
 	if a := x.trail.Outcome; a != nil {
-		provider, model, target = a.Log.Provider, truncate(a.Model), a.Log.Target
+		provider, model, target = a.Record.Provider, truncate(a.Model), a.Record.Target
 		if a.NamesRequestedModel { // otherwise the response itself has the served name
 			model = cmp.Or(e.ResponseModel, model)
 		}

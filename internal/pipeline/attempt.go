@@ -77,9 +77,9 @@ func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*attempt, error) {
 		}
 	}
 	a.record.Target = a.record.Target.InRegionOf(a.namedModel())
-	a.record.Log = reqlog.Attempt{Target: h.Path, Provider: a.record.Target.ID, Slug: a.record.Target.Slug}
+	a.record.Record = reqlog.Attempt{Target: h.Path, Provider: a.record.Target.ID, Slug: a.record.Target.Slug}
 	if a.record.Target.Base != nil {
-		a.record.Log.Host = a.record.Target.Base.Host
+		a.record.Record.Host = a.record.Target.Base.Host
 	}
 	return a, nil
 }
@@ -108,18 +108,18 @@ func (a *attempt) applyPrompt(p *PromptEdits) (model string, err error) {
 // run makes the attempt and adds it to the trail.
 func (a *attempt) run(ctx context.Context) (*Response, error) {
 	if a.handler.Trace != nil {
-		a.record.Log.SpanID, a.parent = a.handler.Trace(a.request.ID, a.request.TraceID, a.request.TraceFlags)
+		a.record.Record.SpanID, a.parent = a.handler.Trace(a.request.ID, a.request.TraceID, a.request.TraceFlags)
 	}
 	began := time.Now()
 	res, err := a.send(ctx)
-	a.record.Log.Start, a.record.Log.Took = began.Sub(a.request.Time), time.Since(began)
+	a.record.Record.Start, a.record.Record.Took = began.Sub(a.request.Time), time.Since(began)
 	if res != nil {
-		a.record.Log.Status = res.Status
+		a.record.Record.Status = res.Status
 	}
 	if err != nil {
-		a.record.Log.Error = apierr.From(err).Message
+		a.record.Record.Error = apierr.From(err).Message
 	}
-	a.trail.UpstreamTime += a.record.Log.Took
+	a.trail.UpstreamTime += a.record.Record.Took
 	a.trail.add(&a.record)
 	return res, err
 }

@@ -208,7 +208,7 @@ func (h *cacheHandler) outcome(r *Request, t *Trail, model string, params []dial
 	}
 	a := &Attempt{
 		Target: leaf.Target, Prompt: r.Prompt, Model: model, Params: params, NamesRequestedModel: r.namesRequestedModel(""),
-		Log: reqlog.Attempt{Target: h.path, Provider: leaf.Target.ID, Slug: leaf.Target.Slug},
+		Record: reqlog.Attempt{Target: h.path, Provider: leaf.Target.ID, Slug: leaf.Target.Slug},
 	}
 	if leaf.Prompt != nil {
 		a.Prompt = leaf.Prompt.Prompt

@@ -39,7 +39,7 @@ func (a *attempt) setError(out *Response, name string, body []byte) {
 	body = a.hideCredentials(body)
 	out.Status = dialect.ErrorStatus(name, body)
 	out.Raw.StatusCode = out.Status // for the ledger
-	a.record.Log.Error = dialect.FailureMessage(a.record.Target.Label(), out.Status, body)
+	a.record.Record.Error = dialect.FailureMessage(a.record.Target.Label(), out.Status, body)
 	out.Events, out.Body = nil, nil
 	a.writeError(out, body)
 }

@@ -253,7 +253,7 @@ func TestALoserOfAHedgeIsTheLastAttemptAlone(t *testing.T) {
 		if got.path != "1" || got.targetList() != "1 0 0" {
 			t.Fatalf("answered by %q after %q, want 1, which won over both attempts of 0", got.path, got.targetList())
 		}
-		first, last := got.x.trail.Attempts[1].Log, got.x.trail.Attempts[2].Log
+		first, last := got.x.trail.Attempts[1].Record, got.x.trail.Attempts[2].Record
 		if first.Status != http.StatusServiceUnavailable || first.Error != "" {
 			t.Errorf("the attempt before the last is recorded as %+v, want its own 503", first)
 		}
@@ -272,7 +272,7 @@ func TestALoserThatWasWaitingKeepsItsResponse(t *testing.T) {
 		if got.targetList() != "1 0" {
 			t.Fatalf("tried %q, want the winner 1 and the loser 0", got.targetList())
 		}
-		if loser := got.x.trail.Attempts[1].Log; loser.Status != http.StatusServiceUnavailable || loser.Error != "" {
+		if loser := got.x.trail.Attempts[1].Record; loser.Status != http.StatusServiceUnavailable || loser.Error != "" {
 			t.Errorf("the attempt that had ended is recorded as %+v, want its own 503", loser)
 		}
 	})
@@ -288,7 +288,7 @@ func TestALoserThatFailedKeepsItsError(t *testing.T) {
 		if got.targetList() != "1 0" {
 			t.Fatalf("tried %q, want the winner 1 and the loser 0", got.targetList())
 		}
-		if loser := got.x.trail.Attempts[1].Log; loser.Error != failed.err.Error() {
+		if loser := got.x.trail.Attempts[1].Record; loser.Error != failed.err.Error() {
 			t.Errorf("the attempt that failed is recorded as %+v, want the error %q", loser, failed.err)
 		}
 	})

@@ -101,7 +101,7 @@ func (l *CheckLog) addAttempts(check string, t *Trail) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range t.Attempts {
-		record := a.Log
+		record := a.Record
 		record.Target = "check " + check + ": " + record.Target
 		l.attempts = append(l.attempts, record)
 	}

@@ -168,7 +168,7 @@ func (one *runner) lose() {
 	if n == 0 || one.err == nil || apierr.From(one.err).Kind != apierr.ClientGone {
 		return
 	}
-	if last := &one.trail.Attempts[n-1].Log; last.Status == 0 {
+	if last := &one.trail.Attempts[n-1].Record; last.Status == 0 {
 		last.Error = "cancelled: another target responded first"
 	}
 }

@@ -10,7 +10,7 @@ import (
 // Attempt is a record of what was sent to a target, or would have been sent for a
 // response that was stored or is shared.
 type Attempt struct {
-	Log    reqlog.Attempt // for the log entry
+	Record reqlog.Attempt // for the log entry
 	Target *provider.Target
 	Model  string                // as sent to the provider
 	Params []dialect.ParamChange // of the request's parameters

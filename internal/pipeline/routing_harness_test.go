@@ -154,7 +154,7 @@ func (h rtTarget) Handle(ctx context.Context, _ *pipeline.Request, t *pipeline.T
 	if a.err != nil {
 		attempt.Status, attempt.Error = 0, a.err.Error()
 	}
-	t.Outcome = &pipeline.Attempt{Log: attempt}
+	t.Outcome = &pipeline.Attempt{Record: attempt}
 	t.Attempts = append(t.Attempts, t.Outcome)
 	if a.err != nil {
 		return nil, a.err
@@ -221,7 +221,7 @@ func (x *rtRequest) target() string {
 	if x.trail.Outcome == nil {
 		return ""
 	}
-	return x.trail.Outcome.Log.Target
+	return x.trail.Outcome.Record.Target
 }
 
 // rtNewRequest returns a chat request.
@@ -266,7 +266,7 @@ func rtSend(ctx context.Context, h pipeline.Handler, change ...func(*rtRequest))
 		res.Close()
 	}
 	for _, a := range x.trail.Attempts {
-		out.targets = append(out.targets, rtShort(a.Log.Target))
+		out.targets = append(out.targets, rtShort(a.Record.Target))
 	}
 	return out
 }

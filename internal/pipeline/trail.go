@@ -261,11 +261,11 @@ func (t *Trail) Record(e *reqlog.Entry) {
 	if len(t.Attempts) > 0 {
 		e.Attempts = make([]reqlog.Attempt, len(t.Attempts))
 		for i, a := range t.Attempts {
-			e.Attempts[i] = a.Log
+			e.Attempts[i] = a.Record
 		}
 	}
 	if a := t.Outcome; a != nil {
-		e.Provider, e.Slug, e.OptionIndex, e.Prompt, e.UpstreamModel = a.Log.Provider, a.Log.Slug, a.Log.Target, a.Prompt, a.Model
+		e.Provider, e.Slug, e.OptionIndex, e.Prompt, e.UpstreamModel = a.Record.Provider, a.Record.Slug, a.Record.Target, a.Prompt, a.Model
 	}
 	b := t.bill()
 	e.Decisions = b.promptCache.decide(e.Decisions)
