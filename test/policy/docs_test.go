@@ -117,7 +117,7 @@ func TestDocumentsNameWhatTheCodeHas(t *testing.T) {
 		{"docs/operations.md", "cmd/modelgate/", regexp.MustCompile(`"(MODELGATE_[A-Z_]+)"`), 8},
 		{"docs/settings.md", "internal/settings/settings.go", regexp.MustCompile("json:\"(\\w+)"), 30},
 		{"docs/declarative.md", "internal/settings/state.go", regexp.MustCompile("json:\"(\\w+)"), 60},
-		{"docs/logs.md", "internal/records/reqlog/json.go", regexp.MustCompile(`w\.name\("(\w+)"\)`), 50},
+		{"docs/logs.md", "internal/records/reqlog/json.go", regexp.MustCompile(`(?:\(w, |w\.Name\()"(\w+)"`), 50},
 		{"docs/logs.md", "internal/controlplane/log_filter.go", regexp.MustCompile(`"(\w+)": +func\(q`), 12},
 		{"docs/headers.md", "api/header.go", regexp.MustCompile(`= "(X-Gateway-[\w-]+\w)"`), 20},
 	} {

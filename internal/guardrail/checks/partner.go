@@ -87,7 +87,7 @@ const maxTexts = 50
 
 // partnerChecks returns the checks of all partners.
 func partnerChecks(s Services) (list []guardrail.Definition) {
-	for _, row := range slices.Concat(textScanners(), policyServices(), responseJudges(), webSearches(), azure(), bedrock(),
+	for _, row := range slices.Concat(textScanners(), policyServices(), responseEvaluators(), webSearches(), azure(), bedrock(),
 		[]partner{alibaba()}) {
 		list = append(list, row.definition(s))
 	}

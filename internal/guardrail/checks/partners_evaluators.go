@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/guardrail"
 )
 
-// responseJudges returns the partners that judge how good a response is.
-func responseJudges() []partner { return slices.Concat(patronus(), qualifire()) }
+// responseEvaluators returns the partners that evaluate responses.
+func responseEvaluators() []partner { return slices.Concat(patronus(), qualifire()) }
 
 // patronus returns the checks of Patronus, each an evaluator with a criterion.
 func patronus() (list []partner) {
