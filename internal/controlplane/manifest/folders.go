@@ -124,17 +124,7 @@ func dropCollection(p *plan, row store.PromptCollection) step {
 	if row.IsDefault {
 		return nil
 	}
-	return func(ctx context.Context, tx *store.Tx) error {
-		now, err := tx.PromptCollection(ctx, row.Organisation, row.Workspace, row.ID)
-		if err != nil {
-			return err
-		}
-		if now.Children+now.Prompts > 0 {
-			return fmt.Errorf("it still contains %d prompts and %d collections", now.Prompts, now.Children)
-		}
-		now.Status, now.UpdatedAt = store.Archived, p.now
-		return tx.UpdatePromptCollection(ctx, now)
-	}
+	return p.call("", func(ctx context.Context, c *route.Caller) error { return prompts.ArchiveCollection(ctx, c, row) })
 }
 
 func (p *plan) collection(path string, want *settings.PromptCollection, old *store.PromptCollection, _ []string) (step, error) {

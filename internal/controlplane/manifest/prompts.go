@@ -58,8 +58,7 @@ func appendStored[T any](versions, have []T) []T {
 }
 
 func dropPrompt(p *plan, row store.Prompt) step {
-	row.Status, row.UpdatedBy, row.UpdatedAt = store.Archived, actor, p.now
-	return save(row, &row, nil, (*store.Tx).UpdatePrompt)
+	return p.call("", func(ctx context.Context, c *route.Caller) error { return prompts.Archive(ctx, c, row) })
 }
 
 // saved returns the step that stores a prompt or a partial. Stored versions never

@@ -181,7 +181,12 @@ func archiveCollection(ctx context.Context, c *route.Caller, in *NamedCollection
 	if k.IsDefault {
 		return nil, noCollection(in.Collection)
 	}
-	err = c.Change(ctx, func(tx *store.Tx) error {
+	return &route.Empty{}, ArchiveCollection(ctx, c, k)
+}
+
+// ArchiveCollection archives a collection, which must be empty.
+func ArchiveCollection(ctx context.Context, c *route.Caller, k store.PromptCollection) error {
+	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.PromptCollection(ctx, k.Organisation, k.Workspace, k.ID)
 		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
@@ -192,5 +197,4 @@ func archiveCollection(ctx context.Context, c *route.Caller, in *NamedCollection
 		now.Status, now.UpdatedAt = store.Archived, c.NextUpdateTime(now.UpdatedAt)
 		return tx.UpdatePromptCollection(ctx, now)
 	})
-	return &route.Empty{}, err
 }

@@ -180,7 +180,7 @@ func archivePartial(ctx context.Context, c *route.Caller, in *NamedPartial) (*ro
 	if err != nil {
 		return nil, err
 	}
-	return setStatus(ctx, c, row, store.Archived)
+	return &route.Empty{}, Archive(ctx, c, row)
 }
 
 // PartialVersion is a version of a partial in a list.

@@ -187,20 +187,19 @@ func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, err
 	if err != nil {
 		return nil, err
 	}
-	return setStatus(ctx, c, row, store.Archived)
+	return &route.Empty{}, Archive(ctx, c, row)
 }
 
-// setStatus changes the status of a prompt or partial.
-func setStatus(ctx context.Context, c *route.Caller, row store.Prompt, status string) (*route.Empty, error) {
-	err := c.Change(ctx, func(tx *store.Tx) error {
+// Archive archives a prompt or partial.
+func Archive(ctx context.Context, c *route.Caller, row store.Prompt) error {
+	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := fresh(ctx, c, tx, row)
 		if err != nil {
 			return err
 		}
-		now.Status = status
+		now.Status = store.Archived
 		return tx.UpdatePrompt(ctx, now)
 	})
-	return &route.Empty{}, err
 }
 
 // fresh reads a prompt or partial again in the transaction of its change and sets who
