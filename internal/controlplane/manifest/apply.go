@@ -208,6 +208,7 @@ type plan struct {
 	wanted   *settings.Settings // the file, with the integrations and providers it implies
 	paths    []string           // paths in the file of wanted's integrations
 	granter  *granter
+	after    map[string]store.SecretReference // what referencesAfter returned
 	changes  []Change
 	removals []Change
 }

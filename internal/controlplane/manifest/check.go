@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/deployments"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/organisations"
@@ -100,35 +101,30 @@ func organisationSettings(o settings.Object) (out store.OrganisationSettings, er
 	return out, checkSwitches(out.Security)
 }
 
-// checkOrganisation checks settings of the organisation like the route that changes
-// them.
+// checkOrganisation replaces settings of the organisation by what the route that changes
+// them would store. The lists of guardrails and exclusions are of other routes.
 func (p *plan) checkOrganisation(o settings.Object, said *store.OrganisationSettings) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(orEmpty(o, "{}"), &fields); err != nil {
 		return err
 	}
-	for _, name := range slices.Concat(guardrailFields, exclusionFields) { // other routes set them
+	for _, name := range slices.Concat(guardrailFields, exclusionFields) {
 		delete(fields, name)
 	}
 	if err := checkShape[organisations.SettingsInput](settings.Object(text(fields))); err != nil {
 		return err
 	}
-	for _, section := range said.Overridable {
-		if !slices.Contains(access.Sections(), section) {
-			return fmt.Errorf("overridable_sections must contain only %v", access.Sections())
-		}
+	var in organisations.SettingsInput
+	if err := json.Unmarshal(text(fields), &in); err != nil {
+		return err
 	}
-	if said.TTL != nil && said.MaxTTL != nil && *said.TTL > *said.MaxTTL {
-		return errors.New("user_api_key_ttl must be at most user_api_key_max_ttl")
+	stored, err := in.Stored(p.CheckHost)
+	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		return errors.New(strings.TrimPrefix(e.Message, "settings."))
 	}
-	if _, field, err := said.Egress.Parse(); err != nil {
-		return fmt.Errorf("egress_policy.%s %w", field, err)
-	}
-	if said.JWT == nil {
-		return nil
-	}
-	checked, err := said.JWT.Checked("jwt", p.CheckHost)
-	said.JWT = &checked
+	stored.InputGuardrails, stored.OutputGuardrails = said.InputGuardrails, said.OutputGuardrails
+	stored.InputExclusions, stored.OutputExclusions = said.InputExclusions, said.OutputExclusions
+	*said = stored
 	return err
 }
 

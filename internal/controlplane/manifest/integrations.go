@@ -15,7 +15,6 @@ import (
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -150,16 +149,9 @@ func (p *plan) checkMappings(path string, want *settings.Integration, row store.
 	if err != nil {
 		return p.fault(path, err)
 	}
-	will := make(map[string]store.SecretReference)
-	for _, s := range p.state.references {
-		will[s.Slug] = s
-	}
-	for i, r := range p.file.SecretReferences {
-		s := store.SecretReference{Slug: r.Slug}
-		if err := secrets.Limit(&s, r.Providers, r.Hosts); err != nil {
-			return p.fault(fmt.Sprintf("secret_references[%d]", i), err)
-		}
-		will[r.Slug] = s
+	will, err := p.referencesAfter()
+	if err != nil {
+		return err
 	}
 	for i, m := range want.SecretMappings {
 		if err := credentials.CheckDestination(will[m.Reference], t); err != nil {

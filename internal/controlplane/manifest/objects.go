@@ -124,6 +124,31 @@ func (p *plan) reference(path string, want *settings.SecretReference, old *store
 	return save(row, old, (*store.Tx).CreateSecretReference, (*store.Tx).UpdateSecretReference), nil
 }
 
+// referencesAfter returns the secret references by slug, as they are after the change.
+func (p *plan) referencesAfter() (map[string]store.SecretReference, error) {
+	if p.after != nil {
+		return p.after, nil
+	}
+	after := make(map[string]store.SecretReference)
+	for _, s := range p.state.references {
+		after[s.Slug] = s
+	}
+	for i, r := range p.file.SecretReferences {
+		path := fmt.Sprintf("secret_references[%d]", i)
+		s := store.SecretReference{Slug: r.Slug, Organisation: p.state.organisation.ID}
+		var err error
+		if s.Workspaces, s.AllWorkspaces, err = p.workspaceIDs(path+".allowed_workspaces", r.Workspaces); err != nil {
+			return nil, err
+		}
+		if err := secrets.Limit(&s, r.Providers, r.Hosts); err != nil {
+			return nil, p.fault(path, err)
+		}
+		after[r.Slug] = s
+	}
+	p.after = after
+	return after, nil
+}
+
 // authFields returns the changes from the fields of a stored reference to those of the
 // file.
 func (p *plan) authFields(path string, want *settings.SecretReference, before map[string]string) (map[string]*string, error) {

@@ -10,7 +10,6 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -79,21 +78,12 @@ func (p *plan) partner(path string, want *settings.GuardrailCredential, old *sto
 // checkPartnerMappings returns an error for a mapping of a secret reference that may not
 // be sent to the partner. It uses the references as they are after the change.
 func (p *plan) checkPartnerMappings(path string, want *settings.GuardrailCredential, row *store.GuardrailCredential, own map[string]secret.String) error {
-	will := make(map[string]store.SecretReference)
-	for _, s := range p.state.references {
-		will[s.Slug] = s
+	if len(want.SecretMappings) == 0 {
+		return nil
 	}
-	for i, r := range p.file.SecretReferences {
-		at := fmt.Sprintf("secret_references[%d]", i)
-		s := store.SecretReference{Slug: r.Slug, Organisation: row.Organisation}
-		var err error
-		if s.Workspaces, s.AllWorkspaces, err = p.workspaceIDs(at+".allowed_workspaces", r.Workspaces); err != nil {
-			return err
-		}
-		if err := secrets.Limit(&s, r.Providers, r.Hosts); err != nil {
-			return p.fault(at, err)
-		}
-		will[r.Slug] = s
+	will, err := p.referencesAfter()
+	if err != nil {
+		return err
 	}
 	for i, m := range want.SecretMappings {
 		s, at := will[m.Reference], fmt.Sprintf("%s.secret_mappings[%d]", path, i)

@@ -3,6 +3,7 @@ package organisations
 import (
 	"context"
 	"maps"
+	"net/url"
 	"slices"
 
 	"modelgate/internal/base/egress"
@@ -78,6 +79,18 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		}
 		return in.Body.Settings.apply(&o.Settings)
 	})
+}
+
+// Stored returns the settings that in describes completely, as a file does, in stored form.
+func (in *SettingsInput) Stored(checkHost func(raw string) (*url.URL, error)) (s store.OrganisationSettings, err error) {
+	if in.JWT.Set && !in.JWT.Null {
+		checked, err := in.JWT.Value.Checked("settings.jwt", checkHost)
+		if err != nil {
+			return s, err
+		}
+		s.JWT = &checked
+	}
+	return s, in.apply(&s)
 }
 
 // apply applies the requested changes.
