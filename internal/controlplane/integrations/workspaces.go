@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
@@ -277,7 +278,7 @@ func (p *plan) workspace(ctx context.Context, field, ref string) (string, error)
 // checkLimits returns an error if the caller may not make a change of a workspace's
 // limits, and otherwise records who made it.
 func (p *plan) checkLimits(ctx context.Context, before, after store.IntegrationWorkspace) error {
-	of, err := limits.Compare(store.GrantBudget, store.GrantID(p.before.ID, after.Workspace), &before, &after, GrantLimits)
+	of, err := compareLimits(&before, &after)
 	if err != nil {
 		return err
 	}
@@ -285,9 +286,30 @@ func (p *plan) checkLimits(ctx context.Context, before, after store.IntegrationW
 	return limits.Change(ctx, p.c, p.tx, of)
 }
 
-// GrantLimits returns the limits of a grant for [limits.Change]. It is exported for
-// callers that store grants without a route.
-func GrantLimits(w *store.IntegrationWorkspace) (limits.Fields, error) {
+// PutGrant stores the access of a workspace that a file describes, instead of before.
+func PutGrant(ctx context.Context, c *route.Caller, before, after store.IntegrationWorkspace) error {
+	return c.Change(ctx, func(tx *store.Tx) error {
+		if err := tx.PutIntegrationWorkspace(ctx, after); err != nil {
+			return err
+		}
+		of, err := compareLimits(&before, &after)
+		if err != nil {
+			return err
+		}
+		if err := limits.Change(ctx, c, tx, of); err != nil {
+			return err
+		}
+		return budgets.Refresh(ctx, tx, of.Kind, of.ID)
+	})
+}
+
+// compareLimits returns the change of a workspace's limits.
+func compareLimits(before, after *store.IntegrationWorkspace) (limits.Object, error) {
+	return limits.Compare(store.GrantBudget, store.GrantID(after.Integration, after.Workspace), before, after, limitFields)
+}
+
+// limitFields returns the limits of a workspace for [limits.Change].
+func limitFields(w *store.IntegrationWorkspace) (limits.Fields, error) {
 	u, err := limits.Field(w.UsageLimits)
 	return limits.Fields{"usage_limits": u, "rate_limits": limits.RateField(w.RateLimits)}, err
 }

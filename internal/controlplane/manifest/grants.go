@@ -10,7 +10,7 @@ import (
 
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/integrations"
-	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -233,11 +233,7 @@ func (p *plan) grants(path string, want *settings.Integration, row store.Integra
 		if g.RateLimits, err = limit(fmt.Sprintf("workspaces[%d].rate_limits", i), v.RateLimits); err != nil {
 			return nil, err
 		}
-		of, err := limits.Compare(store.GrantBudget, store.GrantID(g.Integration, g.Workspace), &old, &g, integrations.GrantLimits)
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, saveLimited(func(ctx context.Context, tx *store.Tx) error { return tx.PutIntegrationWorkspace(ctx, g) }, of))
+		steps = append(steps, p.call(path, func(ctx context.Context, c *route.Caller) error { return integrations.PutGrant(ctx, c, old, g) }))
 	}
 	for id := range before {
 		steps = append(steps, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteIntegrationWorkspace(ctx, row.ID, id) })

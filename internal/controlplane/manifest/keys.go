@@ -83,9 +83,6 @@ func rotationInput(want *settings.Rotation) *keys.RotationInput {
 	return &keys.RotationInput{Period: optional(want.Period), PeriodDays: optional(want.PeriodDays), NextAt: optional(want.NextAt), TransitionMS: &want.TransitionMS}
 }
 
-// operator is the setter of limits that come from a file.
-var operator = store.LimitSetter{Rank: access.RankOrganisation, By: actor}
-
 // keyPlace sets the owner of a key.
 func (p *plan) keyPlace(path string, want *settings.Key, row *store.Key) (err error) {
 	if string(row.Type) != want.Type {

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/controlplane/budgets"
-	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -162,20 +160,6 @@ func save[R any](row R, old *R, create, update func(*store.Tx, context.Context, 
 			return create(tx, ctx, row)
 		}
 		return update(tx, ctx, row)
-	}
-}
-
-// saveLimited returns the step do for an object with limits; it also records who set
-// them and updates its budgets.
-func saveLimited(do step, of limits.Object) step {
-	return func(ctx context.Context, tx *store.Tx) error {
-		if err := do(ctx, tx); err != nil {
-			return err
-		}
-		if err := limits.Note(ctx, tx, of, operator); err != nil {
-			return err
-		}
-		return budgets.Refresh(ctx, tx, of.Kind, of.ID)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/members"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -119,7 +120,6 @@ func (p *plan) workspace(path string, want *settings.Workspace, old *store.Works
 	if err := p.checkNames(path+".defaults", want.Defaults, guardrailFields, "guardrail", p.names.guardrails); err != nil {
 		return nil, err
 	}
-	before := row
 	row.Name, row.Icon, row.Description, row.Status, row.UpdatedAt = want.Name, want.Icon, want.Description, store.Active, p.now
 	defaults, err := renameFields(want.Defaults, guardrailFields, p.names.guardrails)
 	if err != nil {
@@ -133,11 +133,7 @@ func (p *plan) workspace(path string, want *settings.Workspace, old *store.Works
 	if row.RateLimits, err = limit("rate_limits", want.RateLimits); err != nil {
 		return nil, err
 	}
-	of, err := limits.Compare(store.WorkspaceBudget, row.ID, &before, &row, workspaces.Limits)
-	if err != nil {
-		return nil, err
-	}
-	return saveLimited(save(row, old, (*store.Tx).CreateWorkspace, (*store.Tx).UpdateWorkspace), of), nil
+	return p.call(path, func(ctx context.Context, c *route.Caller) error { return workspaces.Put(ctx, c, old, row) }), nil
 }
 
 // budgets returns the stored form of budgets that replace old. Field is for errors.
@@ -152,23 +148,6 @@ func (p *plan) budgets(field string, want []settings.Usage, old json.RawMessage)
 	}
 	out, err := limits.ApplyAll(field, list, before, p.now)
 	return out.JSON(), err
-}
-
-// budget replaces the stored budget of an object that has at most one. It reports
-// whether an exhausted object may be used again.
-func (p *plan) budget(want *settings.Usage, stored *json.RawMessage) (relieved bool, err error) {
-	before, err := limits.ReadUsage(*stored)
-	if err != nil {
-		return false, err
-	}
-	var after *limits.Budget
-	if *stored = nil; want != nil {
-		if after, err = input(want).Apply("usage_limits", before, p.now); err != nil {
-			return false, err
-		}
-		*stored = after.JSON()
-	}
-	return after.Relieves(before), nil
 }
 
 // input returns a budget in the form of a request, nil for none.
@@ -234,15 +213,11 @@ func (p *plan) member(path string, want *settings.Member, old *store.User, chang
 	if want.Disabled {
 		row.Status = "disabled"
 	}
-	of, err := p.memberLimits(want, &row, old)
-	if err != nil {
-		return nil, err
-	}
 	leaves := make(map[string]bool) // workspaces that the user leaves
 	for id := range had {
 		leaves[id] = p.prune && want.Workspaces != nil && places[id] == ""
 	}
-	return saveLimited(func(ctx context.Context, tx *store.Tx) error {
+	return func(ctx context.Context, tx *store.Tx) error {
 		if err := p.addPerson(ctx, tx, row, old != nil); err != nil {
 			return err
 		}
@@ -254,24 +229,13 @@ func (p *plan) member(path string, want *settings.Member, old *store.User, chang
 				return err
 			}
 		}
-		if err := tx.SetUserLimits(ctx, p.state.organisation.ID, row); err != nil {
+		if err := tx.UpdateUser(ctx, row); err != nil {
 			return err
 		}
-		return tx.UpdateUser(ctx, row)
-	}, of), nil
-}
-
-// memberLimits sets the limits of a user.
-func (p *plan) memberLimits(want *settings.Member, row, old *store.User) (of limits.Object, err error) {
-	if _, err := p.budget(want.UsageLimits, &row.UsageLimits); err != nil {
-		return of, err
-	}
-	list := limits.Rates(want.RateLimits)
-	if err := list.CheckKey("rate_limits"); err != nil {
-		return of, err
-	}
-	row.RateLimits = list.JSON()
-	return limits.Compare(store.UserBudget, store.UserID(p.state.organisation.ID, row.ID), old, row, members.Limits)
+		return p.call(path, func(ctx context.Context, c *route.Caller) error {
+			return members.PutLimits(ctx, c, row.ID, input(want.UsageLimits), want.RateLimits)
+		})(ctx, tx)
+	}, nil
 }
 
 // places returns a user's roles by workspace id.

@@ -31,7 +31,7 @@ func changeLimits(ctx context.Context, c *route.Caller, tx *store.Tx, u store.Us
 	}
 	after.UpdatedAt = c.NextUpdateTime(u.UpdatedAt)
 	id := store.UserID(c.Organisation, u.ID)
-	of, err := limits.Compare(store.UserBudget, id, &before, &after, Limits)
+	of, err := limits.Compare(store.UserBudget, id, &before, &after, limitFields)
 	if err != nil {
 		return err
 	}
@@ -43,6 +43,12 @@ func changeLimits(ctx context.Context, c *route.Caller, tx *store.Tx, u store.Us
 		return err
 	}
 	return budgets.Refresh(ctx, tx, store.UserBudget, id)
+}
+
+// PutLimits sets the limits of a user to those that a file describes.
+func PutLimits(ctx context.Context, c *route.Caller, user string, usage *limits.BudgetInput, rates limits.Rates) error {
+	b := &updateBody{UsageLimits: route.SetOrNull(usage), RateLimits: route.Set(rates)}
+	return c.Change(ctx, func(tx *store.Tx) error { return changeLimits(ctx, c, tx, store.User{ID: user}, b) })
 }
 
 // apply sets the limits of u to the requested ones.
@@ -71,9 +77,8 @@ func (b *updateBody) apply(u *store.User, now time.Time) error {
 	return nil
 }
 
-// Limits returns the limits of u for [limits.Change]. It is exported for callers that
-// store users without a route.
-func Limits(u *store.User) (limits.Fields, error) {
+// limitFields returns the limits of u for [limits.Change].
+func limitFields(u *store.User) (limits.Fields, error) {
 	budget, err := limits.Field(u.UsageLimits)
 	return limits.Fields{"usage_limits": budget, "rate_limits": limits.RateField(u.RateLimits)}, err
 }

@@ -4,15 +4,32 @@ import (
 	"context"
 	"encoding/json"
 
+	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 
-// Limits returns the limits of w for [limits.Change]. It is exported for callers that
-// store workspaces without a route.
-func Limits(w *store.Workspace) (limits.Fields, error) {
+// Put stores w, which a file describes, instead of before; nil is a new workspace.
+func Put(ctx context.Context, c *route.Caller, before *store.Workspace, w store.Workspace) error {
+	return c.Change(ctx, func(tx *store.Tx) error {
+		write := tx.UpdateWorkspace
+		if before == nil {
+			write, before = tx.CreateWorkspace, new(store.Workspace)
+		}
+		if err := write(ctx, w); err != nil {
+			return err
+		}
+		if err := checkLimits(ctx, c, tx, before, &w); err != nil {
+			return err
+		}
+		return budgets.Refresh(ctx, tx, store.WorkspaceBudget, w.ID)
+	})
+}
+
+// limitFields returns the limits of w for [limits.Change].
+func limitFields(w *store.Workspace) (limits.Fields, error) {
 	u, err := limits.Field(w.UsageLimits)
 	if err != nil {
 		return nil, err
@@ -37,7 +54,7 @@ func Limits(w *store.Workspace) (limits.Fields, error) {
 // checkLimits returns an error if the caller may not make a change of limits, and
 // otherwise records who made it.
 func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Workspace) error {
-	of, err := limits.Compare(store.WorkspaceBudget, after.ID, before, after, Limits)
+	of, err := limits.Compare(store.WorkspaceBudget, after.ID, before, after, limitFields)
 	if err != nil {
 		return err
 	}
