@@ -118,5 +118,5 @@ func (f *CallIDFitter) Changes(member string) []ParamChange {
 	if f == nil || !f.replaced {
 		return nil
 	}
-	return []ParamChange{{Name: member, Outcome: Adapted, Note: "ids of calls that the provider refuses are replaced"}}
+	return []ParamChange{{Name: member, Outcome: Adapted, Note: CallIDsReplaced}}
 }

@@ -42,7 +42,7 @@ func (f *ParamChanges) dropParts(parts []llm.Part, lost UnsupportedContent) {
 // target would reject it or does not read it. That changes nothing that the
 // client asked for, so on_unsupported does not apply.
 func (f *ParamChanges) LeaveOutThinking() {
-	f.add(f.r.NameOf(llm.FieldHistory), Ignored, "the target does not read it")
+	f.add(f.r.NameOf(llm.FieldHistory), Ignored, NotRead)
 }
 
 // Opener is the user's message before a conversation that begins with the assistant, for
@@ -55,6 +55,3 @@ func (f *ParamChanges) BeginWithUser() llm.Text {
 	f.Adapt(llm.FieldParts, BeginsWithUser)
 	return llm.Text{Text: Opener}
 }
-
-// BeginsWithUser is the note of a conversation that begins with [Opener].
-const BeginsWithUser = "the conversation begins with a message of the user"

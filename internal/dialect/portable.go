@@ -157,7 +157,7 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 		case llm.ToolCall:
 			part.ID = p.callID(&part)
 			if isMalformed(&part) {
-				p.changes.AdaptNamed(orElse(part.At, "arguments"), "malformed arguments as text in an object")
+				p.changes.AdaptNamed(orElse(part.At, "arguments"), MalformedAsText)
 				part.Arguments = wrapMalformed(part.Arguments)
 			}
 			out = append(out, part)
@@ -173,12 +173,12 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 			continue
 		case llm.Media:
 			if p.moves(role, part) {
-				p.changes.AdaptNamed(orElse(part.At, string(part.Kind)), "in the next turn of the user")
+				p.changes.AdaptNamed(orElse(part.At, string(part.Kind)), InNextUserMessage)
 				p.held = append(p.held, llm.Text{Text: "The assistant's " + string(part.Kind) + ":"}, part)
 				continue
 			}
 			if t := typeOf(&part); t != part.Type {
-				p.changes.AdaptNamed(orElse(part.At, string(part.Kind))+".type", "sent as "+t)
+				p.changes.AdaptNamed(orElse(part.At, string(part.Kind))+".type", SentAs(t))
 				part.Type, part.Kind = t, MediaKindOf(t)
 			}
 			if part.Context != "" && !p.contexts {
@@ -203,7 +203,7 @@ func (p *porter) callID(c *llm.ToolCall) string {
 		id = p.calls.call(id)
 	}
 	if id != c.ID || c.Numbered {
-		p.changes.AdaptNamed(orElse(c.At, "calls")+".id", "sent as "+id)
+		p.changes.AdaptNamed(orElse(c.At, "calls")+".id", SentAs(id))
 	}
 	return id
 }

@@ -32,7 +32,7 @@ func TranslateRerank(dst, body []byte, to RequestTarget, names map[string]string
 		switch {
 		case v.IsNull(), name == "model", name == "query", name == "documents", name == "return_documents":
 		case name == "rank_fields":
-			changes.AdaptNamed(name, "documents as lines of these fields")
+			changes.AdaptNamed(name, DocumentsAsLines)
 		case names[name] == "" || native && names[name] != name:
 			changes.DropNamed(name)
 		default:

@@ -38,7 +38,7 @@ func FitToolNames(r *llm.Request, rule NameRule) (*llm.Request, SentNames, []Par
 				f.tools = slices.Clone(r.Tools)
 			}
 			f.tools[i].Name = fitted
-			f.changes = append(f.changes, ParamChange{orElse(t.At, "tools") + ".name", Adapted, "sent as " + fitted})
+			f.changes = append(f.changes, ParamChange{orElse(t.At, "tools") + ".name", Adapted, SentAs(fitted)})
 		}
 	}
 	if f.tools != nil {

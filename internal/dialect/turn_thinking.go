@@ -8,11 +8,8 @@ import (
 	"modelgate/internal/model/llm"
 )
 
-// ThinkingDisabled is the note for a request that is sent without thinking since
-// [LacksThinking] is true of it.
-const ThinkingDisabled = "disabled: the turn that tool results continue does not begin with thinking of the provider's models"
-
-// ThinkingDisabledObject is the parameter thinking of such a request.
+// ThinkingDisabledObject is the parameter thinking of a request that is sent without
+// thinking, see [ThinkingDisabled].
 var ThinkingDisabledObject = []byte(`{"type":"disabled"}`)
 
 // turnReader finds the beginning of the turn that a conversation ends in. Results of tools

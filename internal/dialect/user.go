@@ -3,7 +3,6 @@ package dialect
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"strconv"
 
 	"modelgate/internal/model/llm"
 )
@@ -23,7 +22,7 @@ func (f *ParamChanges) User(most int) string {
 	if len(user) <= most {
 		return user
 	}
-	f.Adapt(llm.FieldUser, "its SHA-256 hash, since the provider takes at most "+strconv.Itoa(most)+" bytes")
+	f.Adapt(llm.FieldUser, HashedUser(most))
 	sum := sha256.Sum256([]byte(user))
 	return hex.EncodeToString(sum[:])
 }

@@ -95,7 +95,7 @@ the client used:
 | item | meaning |
 |---|---|
 | ` + "`seed;dropped`" + ` | the target does not support it |
-| ` + "`reasoning_effort;adapted=\"a budget of 1024 tokens for thinking\"`" + ` | sent in another form or with another value |
+| ` + "`reasoning_effort;adapted=\"a budget of 1024 tokens\"`" + ` | sent in another form or with another value |
 | ` + "`seed;refused`" + ` | the config forbids dropping it |
 | ` + "`input[3];dropped=\"mcp_list_tools\"`" + ` | content of this type, at this place, which the target does not support |
 | ` + "`messages.thinking;ignored=\"the target does not read it\"`" + ` | thinking of earlier turns is left out |

@@ -62,11 +62,11 @@ func (a *turnArranger) announce(note string) {
 func (a *turnArranger) add(m jsonedit.Value) {
 	raw, role := m.Raw(), roleOf(m)
 	if role == "developer" && a.rules.SystemOnly {
-		a.announce("the role developer is sent as system")
+		a.announce(dialect.DeveloperAsSystem)
 		raw, role = withMember(raw, "role", `"system"`), "system"
 	}
 	if a.rules.ReplyAfterTool && a.last == "tool" && role != "tool" && role != "assistant" {
-		a.announce("a reply of the assistant precedes the message after a tool's")
+		a.announce(dialect.ReplyInserted)
 		a.turns = append(a.turns, textMessage("assistant", reply))
 	}
 	if a.rules.Alternate {
@@ -85,7 +85,7 @@ func (a *turnArranger) alternate(raw []byte, role string) ([]byte, string) {
 		return raw, role
 	}
 	if role == "system" {
-		a.announce("later messages of the system are sent as the user's")
+		a.announce(dialect.LaterSystemAsUser)
 		raw, role = withMember(raw, "role", `"user"`), "user"
 	}
 	if !a.begun && role == "assistant" {
@@ -100,7 +100,7 @@ func (a *turnArranger) alternate(raw []byte, role string) ([]byte, string) {
 	if merged == nil {
 		return raw, role
 	}
-	a.announce("messages of one role after each other are merged")
+	a.announce(dialect.TurnsMerged)
 	a.turns[len(a.turns)-1] = merged
 	return nil, role
 }
@@ -115,7 +115,7 @@ func (a *turnArranger) end() {
 	if err != nil || isSet(v, "prefix") || isSet(v, "tool_calls") {
 		return
 	}
-	a.announce("prefix: true marks the message that the model continues")
+	a.announce(dialect.PrefixMarked)
 	*last = withMember(*last, "prefix", "true")
 }
 

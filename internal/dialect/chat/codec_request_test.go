@@ -311,7 +311,7 @@ func TestForeignParametersAreReported(t *testing.T) {
 		provider string
 		want     []dialect.ParamChange
 	}{
-		{"openai", []dialect.ParamChange{dropped("top_k"), {Name: "stop", Outcome: dialect.Adapted, Note: "the first four"}, dropped("truncation")}},
+		{"openai", []dialect.ParamChange{dropped("top_k"), {Name: "stop", Outcome: dialect.Adapted, Note: "the first 4"}, dropped("truncation")}},
 		{"openai-compatible", []dialect.ParamChange{dropped("verbosity"), dropped("metadata"), dropped("service_tier"), dropped("prompt_cache_key"), dropped("truncation")}},
 	} {
 		_, fates, err := chat.Dialect{}.EncodeRequest(nil, r, dialecttest.TargetOf(tt.provider, "m"))

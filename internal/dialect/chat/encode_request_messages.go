@@ -125,7 +125,7 @@ func (e *requestEncoder) result(r *llm.ToolResult) (media []llm.Part) {
 	if len(media) == 0 {
 		return nil
 	}
-	e.changes.Adapt(llm.FieldParts, "media of tool results are in a user message")
+	e.changes.Adapt(llm.FieldParts, dialect.MediaInUserMessage)
 	return append([]llm.Part{llm.Text{Text: "What the tool call " + e.callID(r.ID) + " gave:"}}, media...)
 }
 

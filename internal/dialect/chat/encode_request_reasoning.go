@@ -1,8 +1,6 @@
 package chat
 
 import (
-	"fmt"
-
 	"modelgate/internal/dialect"
 	"modelgate/internal/model/llm"
 )
@@ -94,13 +92,13 @@ func (e *requestEncoder) effortWord() {
 	}
 	switch {
 	case word == "" && effort == "": // thinking as the model sees fit is the default
-		e.changes.Adapt(llm.FieldThinking, "as the model decides")
+		e.changes.Adapt(llm.FieldThinking, dialect.ModelDecides)
 		return
 	case word == "":
 		e.changes.Drop(field)
 		return
 	case r.Mode != "":
-		e.changes.Adapt(field, "reasoning_effort "+word)
+		e.changes.Adapt(field, dialect.SentIn("reasoning_effort", word))
 	case word != effort:
 		e.changes.Adapt(field, word)
 	}
@@ -129,7 +127,7 @@ func (e *requestEncoder) thinkingObject() {
 	}
 	switch {
 	case r.Mode == "" && word != r.Effort:
-		e.changes.Adapt(llm.FieldEffort, "thinking "+mode)
+		e.changes.Adapt(llm.FieldEffort, dialect.SentIn("thinking", mode))
 	case r.Mode == llm.ThinkingAdaptive, r.Budget != nil && !e.profile.Budget:
 		e.changes.Adapt(llm.FieldThinking, mode)
 	}
@@ -147,7 +145,7 @@ func (e *requestEncoder) fitBudget() int64 {
 	}
 	n := dialect.FitBudget(*asked, e.r.MaxTokens)
 	if n != *asked {
-		e.changes.Adapt(llm.FieldThinking, fmt.Sprintf("a budget of %d tokens", n))
+		e.changes.Adapt(llm.FieldThinking, dialect.Budget(n))
 	}
 	return n
 }

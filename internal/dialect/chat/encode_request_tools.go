@@ -86,7 +86,7 @@ func (e *requestEncoder) offers(tool *llm.Tool) bool {
 		return false
 	}
 	if e.wraps(tool.Custom) {
-		e.changes.AdaptNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)), "a function of one text")
+		e.changes.AdaptNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)), dialect.CustomAsFunction)
 	}
 	return true
 }
@@ -173,7 +173,7 @@ func (e *requestEncoder) choice(narrowed bool) {
 	case mode == llm.ChoiceTool && !narrowed:
 		e.named(c.Names[0], c.Custom)
 	case mode == llm.ChoiceTool:
-		e.changes.Adapt(llm.FieldToolChoice, "the one tool, "+e.profile.Required)
+		e.changes.Adapt(llm.FieldToolChoice, dialect.OnlyTool(e.profile.Required))
 		e.String(e.profile.Required)
 	case len(c.Names) > 0 && !narrowed:
 		e.allowed(mode)
@@ -184,7 +184,7 @@ func (e *requestEncoder) choice(narrowed bool) {
 
 func (e *requestEncoder) choiceWord(mode llm.ChoiceMode, narrowed bool) {
 	if narrowed {
-		e.changes.Adapt(llm.FieldToolChoice, "only the allowed tools")
+		e.changes.Adapt(llm.FieldToolChoice, dialect.OnlyAllowedTools)
 	}
 	if mode == llm.ChoiceRequired && e.profile.Required != "" {
 		e.String(e.profile.Required)
@@ -246,7 +246,7 @@ func (e *requestEncoder) format() {
 			return
 		}
 		kind = llm.FormatJSON
-		e.changes.Adapt(llm.FieldFormat, "json_object, with the schema in a system message")
+		e.changes.Adapt(llm.FieldFormat, dialect.SchemaInSystem)
 	}
 	e.Name("response_format")
 	e.Open('{')

@@ -62,7 +62,7 @@ func (e *requestEncoder) format() {
 	f := &e.r.Format
 	switch {
 	case e.plan.emulated:
-		e.changes.Adapt(llm.FieldFormat, "forced tool")
+		e.changes.Adapt(llm.FieldFormat, dialect.ForcedTool)
 	case f.Kind == "" || f.Kind == llm.FormatText:
 	case e.plan.crowded:
 		e.changes.Drop(llm.FieldFormat)
@@ -110,7 +110,7 @@ func (e *requestEncoder) sampling() {
 		r.Seed = nil
 	}
 	if len(r.Stop) > maxStops {
-		e.changes.Adapt(llm.FieldStop, "the first 5")
+		e.changes.Adapt(llm.FieldStop, dialect.FirstOf(5))
 		r.Stop = r.Stop[:maxStops]
 	}
 	scalars.Append(&e.Builder, &r)
@@ -152,7 +152,7 @@ func (e *requestEncoder) thinking() {
 	case t.Effort != "":
 		if budget, ok := budgets[t.Effort]; ok {
 			e.think("enabled", &budget)
-			e.changes.Adapt(llm.FieldEffort, "token_budget "+strconv.FormatInt(budget, 10))
+			e.changes.Adapt(llm.FieldEffort, dialect.SentIn("token_budget", strconv.FormatInt(budget, 10)))
 		} else {
 			e.changes.Drop(llm.FieldEffort)
 		}
@@ -171,7 +171,7 @@ func (e *requestEncoder) think(kind string, budget *int64) {
 			if e.r.Reasoning.Mode != "" || e.r.Reasoning.Budget != nil {
 				field = llm.FieldThinking
 			}
-			e.changes.Adapt(field, "token_budget "+strconv.FormatInt(fits, 10))
+			e.changes.Adapt(field, dialect.SentIn("token_budget", strconv.FormatInt(fits, 10)))
 		}
 		e.number("token_budget", &fits)
 	}

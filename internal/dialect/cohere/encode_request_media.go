@@ -65,7 +65,7 @@ func (e *requestEncoder) document(p llm.Part) (bool, error) {
 	appendData(&b, &m, text)
 	b.Close('}')
 	e.documents = append(e.documents, b.Bytes())
-	e.changes.Adapt(llm.FieldParts, "documents next to the messages")
+	e.changes.Adapt(llm.FieldParts, dialect.DocumentsSeparate)
 	return true, nil
 }
 
@@ -135,7 +135,7 @@ func (e *requestEncoder) result(t *llm.ToolResult) error {
 	e.Name("content")
 	text, ok := onlyText(t.Parts)
 	if t.Failed {
-		e.changes.AdaptNamed("failed tool results", "described as text")
+		e.changes.AdaptNamed("failed tool results", dialect.DescribedAsText)
 	}
 	if ok || len(t.Parts) == 0 {
 		e.uncached(text.Cache)

@@ -59,7 +59,7 @@ func (e *requestEncoder) recordToolChanges() {
 			e.changes.DropNamed("strict") // it applies to all tools or none
 		}
 		if t.Custom {
-			e.changes.AdaptNamed("custom tools", "functions of one text")
+			e.changes.AdaptNamed("custom tools", dialect.CustomAsFunction)
 		}
 		e.uncached(t.Cache)
 	}
@@ -105,7 +105,7 @@ func (e *requestEncoder) formatPurpose() string {
 // named tool is sent as the only one.
 func (e *requestEncoder) choice(c *llm.ToolChoice) {
 	if len(c.Names) > 0 && c.Mode != llm.ChoiceNone {
-		e.changes.Adapt(llm.FieldToolChoice, "other tools are not offered")
+		e.changes.Adapt(llm.FieldToolChoice, dialect.OnlyAllowedTools)
 	} else if c.Mode == "" && c.Raw != nil {
 		e.changes.Drop(llm.FieldToolChoice)
 	}

@@ -77,7 +77,7 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 		{"the choice of none", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceNone}}, `"tools":[` + clockTool + `],"tool_choice":"NONE"`, nil},
 		{"auto is left out", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceAuto}}, `"tools":[` + clockTool + `]`, nil},
 		{"the choice of one tool offers only it", llm.Request{Tools: []llm.Tool{weather, clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"weather"}}},
-			`"tools":[` + weatherTool + `],"tool_choice":"REQUIRED"`, []dialect.ParamChange{adapted("tool_choice", "other tools are not offered")}},
+			`"tools":[` + weatherTool + `],"tool_choice":"REQUIRED"`, []dialect.ParamChange{adapted("tool_choice", "only the allowed tools are sent")}},
 		{"strict for all", llm.Request{Tools: []llm.Tool{{Name: "clock", Strict: ptr(true)}}}, `"tools":[` + clockTool + `],"strict_tools":true`, nil},
 		{"strict for some", llm.Request{Tools: []llm.Tool{clock, {Name: "weather", Description: "Tells it", Schema: weather.Schema, Strict: ptr(true), At: "tools[1]"}}}, `"tools":[` + clockTool + `,` + weatherTool + `]`, []dialect.ParamChange{dropped("strict")}},
 		{"a tool that runs at another provider", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch, At: "tools[0]"}}}, ``, []dialect.ParamChange{dropped("tools[0]")}},

@@ -95,7 +95,7 @@ func (e *requestEncoder) sort() {
 		return
 	}
 	for _, m := range e.system {
-		e.changes.AdaptNamed(at(m.At, "messages"), "sent as a message of the user")
+		e.changes.AdaptNamed(at(m.At, "messages"), dialect.AsUserMessage)
 	}
 	if e.plan.instruct && e.model.NoSystem {
 		text := llm.Text{Text: instruction(&e.r.Format)}

@@ -121,7 +121,7 @@ func (e *requestEncoder) cacheAll(last *turn) {
 	case !e.model.caches():
 		e.changes.Drop(llm.FieldCache)
 	default:
-		e.changes.Adapt(llm.FieldCache, "a cache point after the last message")
+		e.changes.Adapt(llm.FieldCache, dialect.CachePoint)
 		if cacheOf(last.parts[len(last.parts)-1]) == nil {
 			e.cachePoint(e.r.Cache)
 		}
@@ -211,7 +211,7 @@ func (e *requestEncoder) cachePoint(c *llm.Cache) {
 		e.b.Name("ttl")
 		e.b.String(c.TTL)
 	default:
-		e.changes.Adapt(llm.FieldCache, "for as long as the provider keeps it")
+		e.changes.Adapt(llm.FieldCache, dialect.ProvidersLifetime)
 	}
 	e.b.Close('}')
 	e.b.Close('}')

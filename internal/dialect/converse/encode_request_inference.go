@@ -23,8 +23,6 @@ func (e *requestEncoder) encodeInference() {
 	if e.thinks.noLimits && r.MaxTokens != nil {
 		e.changes.Drop(llm.FieldMaxTokens)
 		r.MaxTokens = nil
-	} else if e.thinks.maxNote != "" {
-		e.changes.Adapt(llm.FieldMaxTokens, e.thinks.maxNote)
 	}
 	r.Temperature, r.TopP = e.sampling()
 	r.Stop = e.stops()
@@ -52,7 +50,7 @@ func (e *requestEncoder) sampling() (temperature, topP *float64) {
 	if temperature != nil && *temperature > 1 {
 		one := 1.0
 		temperature = &one
-		e.changes.Adapt(llm.FieldTemperature, "1, the most there is")
+		e.changes.Adapt(llm.FieldTemperature, dialect.Maximum("1"))
 	}
 	if temperature != nil && topP != nil && e.model.claude() {
 		// Claude 4.5 and later reject both together.
@@ -74,7 +72,7 @@ func (e *requestEncoder) stops() []string {
 	}
 	list := slices.DeleteFunc(slices.Clone(e.r.Stop), func(s string) bool { return blank(s) })
 	if len(list) < len(e.r.Stop) {
-		e.changes.Adapt(llm.FieldStop, "without those of white space alone")
+		e.changes.Adapt(llm.FieldStop, dialect.WithoutBlankStops)
 	}
 	return list
 }

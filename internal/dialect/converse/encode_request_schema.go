@@ -3,6 +3,7 @@ package converse
 import (
 	"encoding/json"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
 )
@@ -20,7 +21,7 @@ func (e *requestEncoder) encodeFormat() {
 	if !e.own {
 		var changed bool
 		if schema, changed = strictSchema(schema); changed {
-			e.changes.Adapt(llm.FieldFormat, "without the constraints that the provider does not check")
+			e.changes.Adapt(llm.FieldFormat, dialect.ConstraintsUnchecked)
 		}
 	}
 	e.b.Name("outputConfig")

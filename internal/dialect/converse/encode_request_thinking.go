@@ -1,7 +1,6 @@
 package converse
 
 import (
-	"fmt"
 	"slices"
 
 	"modelgate/internal/dialect"
@@ -21,7 +20,6 @@ type thinking struct {
 	active    bool   // Claude thinks: no forced tools, no sampling
 	noLimits  bool   // Nova at high effort: no sampling, no token limit
 	maxTokens *int64 // the token limit to send
-	maxNote   string // how it was adapted; empty if unchanged
 
 	mode    llm.ThinkingMode // of Claude's thinking; empty if not sent
 	budget  int64            // 0 if not sent
@@ -99,7 +97,7 @@ func (t *thinking) explicit(r *llm.Request, m model) {
 		}
 	case mode == llm.ThinkingAdaptive && !m.Adapts():
 		t.spend(budgetFor(r.Reasoning.Effort), r, m)
-		t.note = fmt.Sprintf("a budget of %d tokens", t.budget)
+		t.note = dialect.Budget(t.budget)
 	case mode == llm.ThinkingAdaptive, mode == llm.ThinkingDisabled:
 		t.mode, t.active = mode, mode == llm.ThinkingAdaptive
 	case r.Reasoning.Budget == nil || *r.Reasoning.Budget < 0:
@@ -108,7 +106,7 @@ func (t *thinking) explicit(r *llm.Request, m model) {
 			return
 		}
 		t.spend(budgetFor(r.Reasoning.Effort), r, m)
-		t.note = fmt.Sprintf("a budget of %d tokens", t.budget)
+		t.note = dialect.Budget(t.budget)
 	default:
 		t.byBudget(*r.Reasoning.Budget, r, m)
 	}
@@ -155,7 +153,7 @@ func (t *thinking) spend(budget int64, r *llm.Request, m model) {
 		}
 	}
 	if n != budget {
-		t.note = fmt.Sprintf("a budget of %d tokens", n)
+		t.note = dialect.Budget(n)
 	}
 	if r.MaxTokens == nil && r.Dialect != name {
 		limit := n + defaultOutput
@@ -179,7 +177,7 @@ func (t *thinking) byEffort(r *llm.Request, m model) {
 			t.drop, t.effortFailed = "", true
 			return
 		}
-		t.note, t.effortNote = "", fmt.Sprintf("a budget of %d tokens", t.budget)
+		t.note, t.effortNote = "", dialect.Budget(t.budget)
 		if len(m.Efforts) > 0 {
 			t.setEffort(effort, m)
 		}
@@ -259,7 +257,7 @@ func (t *thinking) other(r *llm.Request, m model) {
 	case word == "" && effort != "none":
 		t.effortFailed = true
 	case said:
-		t.note = "effort " + effort
+		t.note = dialect.SentIn("effort", effort)
 	case word != r.Reasoning.Effort && word != "":
 		t.effortNote = word
 	}

@@ -110,7 +110,7 @@ func (e *requestEncoder) encodeTools() {
 		e.tool(&e.tools[i])
 	}
 	if e.plan.tool {
-		e.changes.Adapt(llm.FieldFormat, "forced tool")
+		e.changes.Adapt(llm.FieldFormat, dialect.ForcedTool)
 		e.spec(&llm.Tool{Name: jsonTool, Description: describe(&e.r.Format), Schema: e.r.Format.Schema})
 	}
 	if placeholder {
@@ -168,7 +168,7 @@ func (e *requestEncoder) spec(t *llm.Tool) {
 	e.b.Open('{')
 	e.b.Name("json")
 	if t.Custom {
-		e.changes.AdaptNamed(at(t.At, t.Name), "function with one text")
+		e.changes.AdaptNamed(at(t.At, t.Name), dialect.CustomAsFunction)
 		e.b.Raw(dialect.FreeText)
 	} else {
 		e.b.Raw(objectSchema(t.Schema))
@@ -230,11 +230,11 @@ func (e *requestEncoder) toolChoice() {
 		e.changes.Drop(llm.FieldToolChoice)
 	case choice.Mode == "":
 	case choice.Mode == llm.ChoiceNone:
-		e.changes.Adapt(llm.FieldToolChoice, "auto: the conversation contains calls, so the tools must be sent")
+		e.changes.Adapt(llm.FieldToolChoice, dialect.AutoForCalls)
 	case choice.Mode == llm.ChoiceTool && forced && e.model.NamedTool && len(choice.Names) > 0:
 		e.choose("tool", wireName(choice.Names[0]))
 	case choice.Mode == llm.ChoiceTool && forced && e.model.forces():
-		e.changes.Adapt(llm.FieldToolChoice, "any, with that tool alone")
+		e.changes.Adapt(llm.FieldToolChoice, dialect.AnyWithOnlyTool)
 		e.choose("any", "")
 	case choice.Mode == llm.ChoiceRequired && forced && e.model.forces():
 		e.choose("any", "")

@@ -39,7 +39,7 @@ func rerankRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialec
 		a.take(name)
 	}
 	if _, ok := a.take("rank_fields"); ok {
-		a.adapt("rank_fields", "documents as lines of these fields")
+		a.adapt("rank_fields", dialect.DocumentsAsLines)
 	}
 	a.copy(&b, "top_n", "top_n")
 	if modelOf(to.KnownModel()).vendor == "cohere" {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
 )
@@ -53,7 +54,7 @@ func (w *requestEncoder) conversation() {
 	system.flush()
 	if len(system.parts) > 0 && !w.own && (w.model.NoSystem || len(turns) == 0) {
 		turns = asUser(turns, system)
-		w.changes.AdaptNamed("system", "user text")
+		w.changes.AdaptNamed("system", dialect.AsUserText)
 		system = &turn{}
 	}
 	if len(system.parts) > 0 {

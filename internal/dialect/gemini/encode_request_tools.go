@@ -36,7 +36,7 @@ func (w *requestEncoder) declared() []llm.Tool {
 	}
 	if w.forced {
 		f := w.r.Format
-		w.changes.Adapt(llm.FieldFormat, "forced tool")
+		w.changes.Adapt(llm.FieldFormat, dialect.ForcedTool)
 		list = append(list,
 			llm.Tool{Name: formTool, Description: "Answer with this, and nothing else.", Schema: f.Schema, At: w.r.NameOf(llm.FieldFormat)})
 	}
@@ -55,7 +55,7 @@ func (w *requestEncoder) searches(list []llm.Tool) bool {
 	}
 	for _, t := range list {
 		if t.Server == llm.WebSearch || t.Native != nil && t.Native.Type == "googleSearch" {
-			w.changes.AdaptNamed(searchOptions, "the search among the tools")
+			w.changes.AdaptNamed(searchOptions, dialect.SearchTool)
 			return false
 		}
 	}
@@ -65,7 +65,7 @@ func (w *requestEncoder) searches(list []llm.Tool) bool {
 	v, _ := jsonedit.ParseValue(raw)
 	note := "googleSearch"
 	if place, _ := v.Get("user_location"); !place.IsNull() {
-		note += ", without user_location"
+		note = dialect.Without(note, "user_location")
 	}
 	w.changes.AdaptNamed(searchOptions, note)
 	w.changes.DropMembers(searchOptions, v, "user_location")

@@ -109,7 +109,7 @@ func (a *operationRequest) aspect(b *jsonedit.Builder) {
 	}
 	if ratio, ok := ratioOf(size); ok {
 		text(b, "aspectRatio", ratio)
-		a.record("size", dialect.Adapted, "aspectRatio "+ratio)
+		a.record("size", dialect.Adapted, dialect.SentIn("aspectRatio", ratio))
 		return
 	}
 	a.record("size", dialect.Dropped, "")
@@ -166,7 +166,7 @@ func (a *operationRequest) output(b *jsonedit.Builder) {
 	}
 	if isNumber {
 		number(b, "compressionQuality", n)
-		a.record("quality", dialect.Adapted, "compressionQuality "+strconv.FormatInt(n, 10))
+		a.record("quality", dialect.Adapted, dialect.SentIn("compressionQuality", strconv.FormatInt(n, 10)))
 	}
 	b.Close('}')
 }

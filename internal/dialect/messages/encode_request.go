@@ -104,7 +104,7 @@ func (e *requestEncoder) sampling() {
 		r.Temperature, r.TopP, r.TopK = nil, nil, nil
 	case r.Temperature != nil:
 		if *r.Temperature > most {
-			e.changes.Adapt(llm.FieldTemperature, "1, the most there is")
+			e.changes.Adapt(llm.FieldTemperature, dialect.Maximum("1"))
 			r.Temperature = &most
 		}
 		if !e.own { // newer models reject both together
@@ -128,7 +128,7 @@ func (e *requestEncoder) stops() {
 	var list []string
 	for _, s := range e.r.Stop {
 		if !e.own && strings.TrimSpace(s) == "" {
-			e.changes.Adapt(llm.FieldStop, "without sequences of white space alone")
+			e.changes.Adapt(llm.FieldStop, dialect.WithoutBlankStops)
 			continue
 		}
 		list = append(list, s)

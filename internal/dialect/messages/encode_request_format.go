@@ -65,7 +65,7 @@ func (e *requestEncoder) format() []byte {
 		}
 		fitted, lost := fitSchema(v)
 		if schema = fitted; lost {
-			e.changes.Adapt(llm.FieldFormat, "limits of values are in the descriptions")
+			e.changes.Adapt(llm.FieldFormat, dialect.ConstraintsInText)
 		}
 	}
 	var b jsonedit.Builder
@@ -88,14 +88,14 @@ func (e *requestEncoder) jsonHint() string {
 	if e.r.Format.Kind != llm.FormatJSON {
 		return ""
 	}
-	e.changes.Adapt(llm.FieldFormat, "requested in the instructions")
+	e.changes.Adapt(llm.FieldFormat, dialect.InInstructions)
 	return "Answer with one valid JSON object and nothing else: no words before or after it, no code fence."
 }
 
 // outputTool writes the forced tool whose arguments are the response.
 func (e *requestEncoder) outputTool() {
 	f := &e.r.Format
-	e.changes.Adapt(llm.FieldFormat, "forced tool")
+	e.changes.Adapt(llm.FieldFormat, dialect.ForcedTool)
 	description := f.Description
 	if description == "" {
 		description = "Give your answer with this tool."

@@ -50,12 +50,12 @@ func (e *requestEncoder) turns() (system []llm.Part, turns []turn) {
 			turns = append(turns, turn{role: llm.System, parts: e.sendable(m), extra: m.Extra})
 		default:
 			system = append(system, e.sendable(m)...)
-			e.changes.Adapt(llm.FieldParts, "system messages come before the conversation")
+			e.changes.Adapt(llm.FieldParts, dialect.SystemFirst)
 		}
 	}
 	if len(turns) == 0 && len(system) > 0 && !e.own {
 		// The conversation must have a turn that is not blank.
-		e.changes.Adapt(llm.FieldParts, "words of the system alone are sent as the user's")
+		e.changes.Adapt(llm.FieldParts, dialect.SystemAsUser)
 		return nil, []turn{{role: llm.User, parts: system}}
 	}
 	if len(turns) > 0 && turns[0].role == llm.Assistant && !e.own {

@@ -71,15 +71,15 @@ func TestThinkingIsFittedToTheModel(t *testing.T) {
 		{"claude-3-5-haiku-latest", llm.Reasoning{Effort: "high"}, `max_tokens 2000`, "reasoning_effort"},
 		{"claude-3-5-haiku-latest", llm.Reasoning{Effort: "none"}, `max_tokens 2000`, ""},
 		{"claude-3-5-haiku-latest", llm.Reasoning{Mode: llm.ThinkingEnabled}, `max_tokens 2000`, "thinking"},
-		{"claude-3-7-sonnet", llm.Reasoning{Effort: "low"}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1024}`, "reasoning_effort=a budget of 1024 tokens for thinking"},
+		{"claude-3-7-sonnet", llm.Reasoning{Effort: "low"}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1024}`, "reasoning_effort=a budget of 1024 tokens"},
 		{"claude-sonnet-4-5", llm.Reasoning{Effort: "medium"}, `max_tokens 10192 thinking {"type":"enabled","budget_tokens":8192}`,
-			"reasoning_effort=a budget of 8192 tokens for thinking; max_tokens=10192"},
+			"reasoning_effort=a budget of 8192 tokens; max_tokens=10192"},
 		{"claude-opus-4-20250514", llm.Reasoning{Effort: "max"}, `max_tokens 32000 thinking {"type":"enabled","budget_tokens":31999}`,
-			"reasoning_effort=a budget of 32768 tokens for thinking; max_tokens=32000"},
+			"reasoning_effort=a budget of 32768 tokens; max_tokens=32000"},
 		{"claude-sonnet-4.5", llm.Reasoning{Mode: llm.ThinkingAdaptive}, `max_tokens 10192 thinking {"type":"enabled","budget_tokens":8192}`,
 			"thinking=a budget of 8192 tokens; max_tokens=10192"},
 		{"claude-sonnet-4-5", llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(100))}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1024}`,
-			"thinking=a budget of 1024 tokens, the least there is"},
+			"thinking=a budget of 1024 tokens, the provider's minimum"},
 		{"claude-sonnet-4-5", llm.Reasoning{Mode: llm.ThinkingEnabled}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1024}`, ""},
 		{"claude-sonnet-4-5", llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(0))}, `max_tokens 2000 thinking {"type":"disabled"}`, ""},
 		{"claude-sonnet-4-5", llm.Reasoning{Effort: "none"}, `max_tokens 2000 thinking {"type":"disabled"}`, ""},
@@ -123,11 +123,11 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 		{"no limit is the longest answer", sonnet, func(r *llm.Request) { r.MaxTokens = nil }, "max_tokens", "max_tokens 64000", ""},
 		{"a limit is clamped", sonnet, func(r *llm.Request) { r.MaxTokens = ptr(int64(1 << 20)) }, "max_tokens", "max_tokens 64000", "max_tokens=64000"},
 		{"a limit of an unknown model is kept", dialecttest.TargetOf("minimax", "m2"), func(r *llm.Request) { r.MaxTokens = ptr(int64(1 << 20)) }, "max_tokens", "max_tokens 1048576", ""},
-		{"temperature is at most 1", sonnet, func(r *llm.Request) { r.Temperature = ptr(1.5) }, "temperature", "temperature 1", "temperature=1, the most there is"},
+		{"temperature is at most 1", sonnet, func(r *llm.Request) { r.Temperature = ptr(1.5) }, "temperature", "temperature 1", "temperature=1, the provider's maximum"},
 		{"top_p goes next to temperature", sonnet, func(r *llm.Request) { r.Temperature, r.TopP = ptr(0.5), ptr(0.5) }, "temperature top_p", "temperature 0.5", "top_p"},
 		{"new models choose themselves", newest, func(r *llm.Request) { r.Temperature, r.TopP, r.TopK = ptr(0.5), ptr(0.5), ptr(int64(3)) }, "temperature top_p top_k", "", "temperature; top_p; top_k"},
 		{"thinking models too", sonnet, func(r *llm.Request) { r.Reasoning.Mode, r.Temperature = llm.ThinkingEnabled, ptr(0.5) }, "temperature", "", "temperature"},
-		{"blank stops go", sonnet, func(r *llm.Request) { r.Stop = []string{"\n", "END"} }, "stop_sequences", `stop_sequences ["END"]`, "stop=without sequences of white space alone"},
+		{"blank stops go", sonnet, func(r *llm.Request) { r.Stop = []string{"\n", "END"} }, "stop_sequences", `stop_sequences ["END"]`, "stop=without sequences of only white space"},
 		{"an empty request is not a loss", sonnet, func(r *llm.Request) {
 			r.FrequencyPenalty, r.Logprobs, r.N, r.Modalities, r.IncludeUsage = ptr(0.0), ptr(false), ptr(int64(1)), []string{"text"}, ptr(true)
 		}, "n", "", ""},
@@ -157,7 +157,7 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 		{"a schema", sonnet, func(r *llm.Request) {
 			r.Format = llm.Format{Kind: llm.FormatSchema, Name: "x", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","minimum":1,"description":"d"},"o":{"oneOf":[{"type":"string","format":"email"},{"$ref":"#/$defs/a","title":"t"}]}},"$defs":{"a":{"enum":[null]}}}`)}
 		}, "output_config tool_choice", `output_config {"format":{"type":"json_schema","schema":{"type":"object","properties":{"n":{"type":"integer","description":"d\nminimum: 1"},"o":{"anyOf":[{"type":"string","format":"email"},{"$ref":"#/$defs/a"}]}},"$defs":{"a":{"enum":[null]}},"additionalProperties":false}}}`,
-			"response_format=limits of values are in the descriptions"},
+			"response_format=constraints of values are in the descriptions"},
 		{"a schema by a forced tool", dialecttest.TargetOf("vertex-ai", "claude-sonnet-4-5"), func(r *llm.Request) {
 			r.Format = llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
 			r.Reasoning.Effort = "high"
@@ -181,15 +181,15 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 		{"several at a time", sonnet, func(r *llm.Request) { r.Tools, r.ParallelTools = []llm.Tool{aTool}, ptr(true) }, "tool_choice", "", ""},
 		{"a forced tool while thinking", sonnet, func(r *llm.Request) {
 			r.Tools, r.ToolChoice.Mode, r.Reasoning.Mode = []llm.Tool{aTool}, llm.ChoiceRequired, llm.ThinkingEnabled
-		}, "tool_choice", `tool_choice {"type":"auto"}`, "tool_choice=auto, for the model thinks"},
+		}, "tool_choice", `tool_choice {"type":"auto"}`, "tool_choice=auto, because the model thinks"},
 		{"allowed tools", sonnet, func(r *llm.Request) {
 			r.Tools, r.ToolChoice = []llm.Tool{aTool, {Name: "g"}}, llm.ToolChoice{Mode: llm.ChoiceAuto, Names: []string{"g"}}
-		}, "tools", `tools [{"name":"g","input_schema":{"type":"object","properties":{}}}]`, "tool_choice=only the tools that may be called are sent"},
+		}, "tools", `tools [{"name":"g","input_schema":{"type":"object","properties":{}}}]`, "tool_choice=only the allowed tools are sent"},
 		{"strict within what models know", sonnet, func(r *llm.Request) {
 			r.Tools = []llm.Tool{{Name: "f", Strict: ptr(true), Schema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)}, {Name: "g", Strict: ptr(true), Schema: aTool.Schema, At: "tools[1]"}}
 		}, "tools", `tools [{"name":"f","input_schema":{"type":"object","properties":{},"additionalProperties":false},"strict":true},{"name":"g","input_schema":{"type":"object","properties":{}}}]`, "tools[1].strict"},
 		{"a tool of free text", sonnet, func(r *llm.Request) { r.Tools = []llm.Tool{{Name: "f", Custom: true, At: "tools[0]"}} }, "tools",
-			`tools [{"name":"f","input_schema":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]`, "tools[0]=a function of one text"},
+			`tools [{"name":"f","input_schema":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]`, "tools[0]=a function with one string parameter"},
 		{"a schema without type", sonnet, func(r *llm.Request) {
 			r.Tools = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{"required":["a"]}`)}}
 		}, "tools", `tools [{"name":"f","input_schema":{"type":"object","properties":{},"required":["a"]}}]`, ""},

@@ -51,7 +51,7 @@ func (e *requestEncoder) chosen(t *llm.Tool) bool {
 	if c.Mode == llm.ChoiceTool || len(c.Names) == 0 || contains(c.Names, t.Name) {
 		return true
 	}
-	e.changes.Adapt(llm.FieldToolChoice, "only the tools that may be called are sent")
+	e.changes.Adapt(llm.FieldToolChoice, dialect.OnlyAllowedTools)
 	return false
 }
 
@@ -227,9 +227,9 @@ func (e *requestEncoder) function(t *llm.Tool) {
 	case t.Custom:
 		e.Raw(dialect.FreeText)
 		if t.Grammar != nil {
-			e.changes.AdaptNamed(t.At, "a function of one text, without its grammar")
+			e.changes.AdaptNamed(t.At, dialect.CustomWithoutGrammar)
 		} else {
-			e.changes.AdaptNamed(t.At, "a function of one text")
+			e.changes.AdaptNamed(t.At, dialect.CustomAsFunction)
 		}
 	case t.Schema == nil:
 		e.Raw(emptySchema)
@@ -276,7 +276,7 @@ func (e *requestEncoder) schema(t *llm.Tool) {
 	}
 	if len(moved) > 0 {
 		e.text("description", strings.TrimSpace(f.word("description")+"\n"+strings.Join(moved, ", ")))
-		e.changes.AdaptNamed(t.At, "the alternatives of its schema are in the schema's description")
+		e.changes.AdaptNamed(t.At, dialect.AlternativesInText)
 	}
 	e.Close('}')
 }
@@ -375,7 +375,7 @@ func (e *requestEncoder) choice() (kind, name string) {
 	}
 	forced := c.Mode == llm.ChoiceRequired || c.Mode == llm.ChoiceTool
 	if forced && !e.own && e.thinking.active() {
-		e.changes.Adapt(llm.FieldToolChoice, "auto, for the model thinks")
+		e.changes.Adapt(llm.FieldToolChoice, dialect.AutoForThinking)
 		return "auto", ""
 	}
 	for word, mode := range choices {

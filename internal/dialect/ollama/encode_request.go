@@ -79,7 +79,7 @@ func (e *requestEncoder) think() {
 	case t.Mode != "" || t.Budget != nil:
 		e.thinking(true)
 		if t.Budget != nil {
-			e.changes.Adapt(llm.FieldThinking, "without a budget")
+			e.changes.Adapt(llm.FieldThinking, dialect.WithoutBudget)
 		}
 	default:
 		e.level(t.Effort)

@@ -111,7 +111,7 @@ func (e *requestEncoder) medium(t *turn, m *llm.Media) error {
 			text = m.Name + ":\n" + text
 		}
 		t.texts = append(t.texts, text)
-		e.changes.Adapt(llm.FieldParts, "documents as text")
+		e.changes.Adapt(llm.FieldParts, dialect.DocumentsAsText)
 		return nil
 	case m.Kind != llm.Image:
 		return dialect.Unsupported(path, e.to, "%s", m.Kind)
@@ -169,7 +169,7 @@ func (e *requestEncoder) result(r *llm.ToolResult) error {
 		}
 	}
 	if r.Failed {
-		e.changes.AdaptNamed("failed tool results", "described as text")
+		e.changes.AdaptNamed("failed tool results", dialect.DescribedAsText)
 		t.texts = append([]string{"Error:"}, t.texts...)
 	}
 	e.write(&t)

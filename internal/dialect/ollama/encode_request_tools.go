@@ -25,7 +25,7 @@ func (Dialect) ToolNames(*llm.Request, dialect.RequestTarget) dialect.NameRule {
 func (e *requestEncoder) writeTools() error {
 	choice := &e.r.ToolChoice
 	if choice.Mode == llm.ChoiceNone && len(e.r.Tools) > 0 {
-		e.changes.Adapt(llm.FieldToolChoice, "no tools are offered")
+		e.changes.Adapt(llm.FieldToolChoice, dialect.NoTools)
 		return nil
 	}
 	list := e.offered()
@@ -33,7 +33,7 @@ func (e *requestEncoder) writeTools() error {
 	case len(choice.Names) > 0 && len(list) == 0:
 		return dialect.Invalid(e.r.NameOf(llm.FieldToolChoice), dialect.CodeValue, "none of the tools that it names can be offered")
 	case len(choice.Names) > 0:
-		e.changes.Adapt(llm.FieldToolChoice, "other tools are not offered")
+		e.changes.Adapt(llm.FieldToolChoice, dialect.OnlyAllowedTools)
 	case choice.Mode == llm.ChoiceRequired, choice.Mode == "" && choice.Raw != nil:
 		e.changes.Drop(llm.FieldToolChoice)
 	}
@@ -69,7 +69,7 @@ func (e *requestEncoder) tool(t *llm.Tool) {
 	switch {
 	case t.Custom:
 		schema = freeText
-		e.changes.AdaptNamed("custom tools", "functions of one text")
+		e.changes.AdaptNamed("custom tools", dialect.CustomAsFunction)
 	case schema == nil:
 		schema = noArguments
 	}

@@ -175,10 +175,10 @@ func (e *requestEncoder) reasoning() {
 	}
 	if t.Mode != "" || t.Budget != nil {
 		if effort == "" { // the model decides by default
-			e.changes.Adapt(llm.FieldThinking, "as the model decides")
+			e.changes.Adapt(llm.FieldThinking, dialect.ModelDecides)
 			return
 		}
-		e.changes.Adapt(llm.FieldThinking, "reasoningEffort "+or(efforts[effort], "HIGH"))
+		e.changes.Adapt(llm.FieldThinking, dialect.SentIn("reasoningEffort", or(efforts[effort], "HIGH")))
 	}
 	if effort == "" {
 		return

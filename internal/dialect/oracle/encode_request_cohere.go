@@ -239,7 +239,7 @@ func (t *turns) result(b *jsonedit.Builder, r *llm.ToolResult) error {
 	} else {
 		b.Open('{')
 		if r.Failed {
-			t.e.changes.AdaptNamed("failed tool results", "described as text")
+			t.e.changes.AdaptNamed("failed tool results", dialect.DescribedAsText)
 			b.Name("error")
 		} else {
 			b.Name("output")

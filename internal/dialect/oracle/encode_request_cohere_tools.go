@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
 )
@@ -15,7 +16,7 @@ var pythonTypes = map[string]string{
 func (e *requestEncoder) cohereTools() {
 	choice := &e.r.ToolChoice
 	if choice.Mode == llm.ChoiceNone && len(e.r.Tools) > 0 {
-		e.changes.Adapt(llm.FieldToolChoice, "no tools are offered")
+		e.changes.Adapt(llm.FieldToolChoice, dialect.NoTools)
 		return
 	}
 	if choice.Mode == llm.ChoiceRequired || choice.Mode == llm.ChoiceTool || choice.Raw != nil {
@@ -38,7 +39,7 @@ func (e *requestEncoder) cohereTool(t *llm.Tool) {
 	schema := t.Schema
 	if t.Custom {
 		schema = freeText
-		e.changes.AdaptNamed("custom tools", "functions of one text")
+		e.changes.AdaptNamed("custom tools", dialect.CustomAsFunction)
 	}
 	if t.Strict != nil && *t.Strict {
 		e.changes.DropNamed("strict")
@@ -80,7 +81,7 @@ func (e *requestEncoder) parameter(p jsonedit.Value, needed bool) {
 	e.Close('}')
 	for key := range p.Fields() {
 		if !key.Is("type") && !key.Is("description") && !key.Is("title") {
-			e.changes.Adapt(llm.FieldTools, "parameters by their names, types and descriptions")
+			e.changes.Adapt(llm.FieldTools, dialect.ParametersOutlined)
 		}
 	}
 }

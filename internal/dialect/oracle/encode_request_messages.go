@@ -132,7 +132,7 @@ func (e *requestEncoder) result(t *llm.ToolResult) error {
 	e.Name("content")
 	e.Open('[')
 	if t.Failed {
-		e.changes.AdaptNamed("failed tool results", "described as text")
+		e.changes.AdaptNamed("failed tool results", dialect.DescribedAsText)
 		e.text("Error:")
 	}
 	for _, p := range t.Parts {
@@ -227,6 +227,6 @@ func (e *requestEncoder) documentText(m *llm.Media, path string) error {
 		lines = append([]string{m.Name + ":"}, lines...)
 	}
 	e.text(strings.Join(lines, "\n"))
-	e.changes.Adapt(llm.FieldParts, "documents as text")
+	e.changes.Adapt(llm.FieldParts, dialect.DocumentsAsText)
 	return nil
 }

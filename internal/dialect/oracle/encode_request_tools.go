@@ -57,7 +57,7 @@ func (e *requestEncoder) offered() (list []*llm.Tool) {
 	choice := &e.r.ToolChoice
 	narrowed := len(choice.Names) > 0 && choice.Mode != llm.ChoiceTool
 	if narrowed {
-		e.changes.Adapt(llm.FieldToolChoice, "other tools are not offered")
+		e.changes.Adapt(llm.FieldToolChoice, dialect.OnlyAllowedTools)
 	}
 	for i := range e.r.Tools {
 		switch t := &e.r.Tools[i]; {
@@ -75,7 +75,7 @@ func (e *requestEncoder) tool(t *llm.Tool) {
 	switch {
 	case t.Custom:
 		schema = freeText
-		e.changes.AdaptNamed("custom tools", "functions of one text")
+		e.changes.AdaptNamed("custom tools", dialect.CustomAsFunction)
 	case schema == nil:
 		schema = noArguments
 	}

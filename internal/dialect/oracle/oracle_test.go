@@ -59,10 +59,10 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 			`,"responseFormat":{"type":"JSON_SCHEMA","jsonSchema":{"name":"answer","description":"d","schema":{"type":"object"},"isStrict":true}}`, nil},
 		{"the choice of one tool", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"clock"}}}, `,"tools":[` + clockTool + `],"toolChoice":{"type":"FUNCTION","name":"clock"}`, nil},
 		{"the choice among few", llm.Request{Tools: []llm.Tool{{Name: "other"}, clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired, Names: []string{"clock"}}},
-			`,"tools":[` + clockTool + `],"toolChoice":{"type":"REQUIRED"}`, []dialect.ParamChange{adapted("tool_choice", "other tools are not offered")}},
+			`,"tools":[` + clockTool + `],"toolChoice":{"type":"REQUIRED"}`, []dialect.ParamChange{adapted("tool_choice", "only the allowed tools are sent")}},
 		{"tools of other kinds", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch}, {Name: "patch", Custom: true, Strict: ptr(true)}}},
 			`,"tools":[{"type":"FUNCTION","name":"patch","parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]`,
-			[]dialect.ParamChange{dropped("tools"), adapted("custom tools", "functions of one text"), dropped("strict")}},
+			[]dialect.ParamChange{dropped("tools"), adapted("custom tools", "a function with one string parameter"), dropped("strict")}},
 		{"Oracle's own", llm.Request{Extra: []llm.Member{{Name: "is_echo", Value: json.RawMessage(`true`)}, {Name: "store", Value: json.RawMessage(`true`)}}}, `,"isEcho":true`, []dialect.ParamChange{dropped("store")}},
 		{"what has no place", llm.Request{User: "u", Cache: &llm.Cache{}, Modalities: []string{"audio"}, Speech: schema}, ``, []dialect.ParamChange{dropped("modalities"), dropped("audio"), dropped("user"), dropped("cache_control")}},
 	} {

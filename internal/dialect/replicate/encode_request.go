@@ -74,7 +74,7 @@ func (e *requestEncoder) conversation() error {
 	if len(turns) == 1 {
 		prompt = strings.TrimPrefix(turns[0], "User: ")
 	} else {
-		e.changes.Adapt(llm.FieldParts, "the turns as one prompt")
+		e.changes.Adapt(llm.FieldParts, dialect.AsOnePrompt)
 	}
 	e.Name("prompt")
 	e.String(prompt)

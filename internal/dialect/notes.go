@@ -1,0 +1,91 @@
+package dialect
+
+import "strconv"
+
+// Notes of adapted parameters, as x-gateway-params shows them. Dialects have none
+// of their own, so that equal changes have equal notes; a note may also be the
+// name or the value that is sent.
+const (
+	// Conversations.
+	SystemFirst        = "system messages come before the conversation"
+	SystemAsUser       = "system messages without a conversation are sent as the user's"
+	LaterSystemAsUser  = "later system messages are sent as the user's"
+	DeveloperAsSystem  = "the role developer is sent as system"
+	AsUserText         = "user text"
+	AsUserMessage      = "sent as a user message"
+	BeginsWithUser     = "a user message is inserted before the conversation" // see Opener
+	ReplyInserted      = "a reply of the assistant is inserted after the tool's message"
+	TurnsMerged        = "consecutive messages of one role are merged"
+	PrefixMarked       = "prefix: true marks the message that the model continues"
+	AsOnePrompt        = "the turns as one prompt"
+	MediaInUserMessage = "media of tool results are in a user message"
+	InNextUserMessage  = "in the next user message"
+	DocumentsAsText    = "documents as text"
+	DocumentsSeparate  = "documents next to the messages"
+	DocumentsAsLines   = "documents as lines of these fields"
+	NotRead            = "the target does not read it"
+
+	// Tools and calls.
+	NoTools              = "no tools are offered"
+	OnlyAllowedTools     = "only the allowed tools are sent"
+	AnyWithOnlyTool      = "any, with only that tool"
+	AutoForCalls         = "auto: the conversation contains calls, so the tools must be sent"
+	AutoForThinking      = "auto, because the model thinks"
+	CustomAsFunction     = "a function with one string parameter"
+	CustomWithoutGrammar = CustomAsFunction + ", without its grammar"
+	ParametersOutlined   = "only names, types and descriptions of parameters"
+	AlternativesInText   = "the alternatives of its schema are in the schema's description"
+	SearchTool           = "the search among the tools"
+	DescribedAsText      = "described as text"
+	MalformedAsText      = "malformed arguments as text in an object"
+	CallIDsReplaced      = "call ids that the provider refuses are replaced"
+
+	// Formats of responses.
+	ForcedTool           = "forced tool"
+	InInstructions       = "requested in the instructions"
+	SchemaInSystem       = "json_object, with the schema in a system message"
+	ConstraintsInText    = "constraints of values are in the descriptions"
+	ConstraintsUnchecked = "without the constraints that the provider does not check"
+
+	// Thinking, sampling and caches.
+	ModelDecides      = "as the model decides"
+	WithoutBudget     = "without a budget"
+	ThinkingDisabled  = "disabled: the turn that tool results continue does not begin with thinking of the provider's models"
+	WithoutBlankStops = "without sequences of only white space"
+	CachePoint        = "a cache point after the last message"
+	ProvidersLifetime = "for as long as the provider keeps it"
+)
+
+// SentAs is the note of something that is sent under another name.
+func SentAs(name string) string { return "sent as " + name }
+
+// SentIn is the note of a parameter whose value is sent in a member of the provider.
+func SentIn(member, value string) string { return member + " " + value }
+
+// Without is the note of something that is sent without one of its members.
+func Without(note, member string) string { return note + ", without " + member }
+
+// OnlyTool is the note of a choice of the only tool that is sent, by a word.
+func OnlyTool(choice string) string { return "the only tool, " + choice }
+
+// Budget is the note of thinking that is limited to n tokens.
+func Budget(n int64) string { return "a budget of " + strconv.FormatInt(n, 10) + " tokens" }
+
+// FirstOf is the note of a list of which the first n are sent.
+func FirstOf(n int) string { return "the first " + strconv.Itoa(n) }
+
+// Minimum is the note of a value that is raised to the provider's minimum.
+func Minimum(value string) string { return value + ", the provider's minimum" }
+
+// Maximum is the note of a value that is reduced to the provider's maximum.
+func Maximum(value string) string { return value + ", the provider's maximum" }
+
+// HashedUser is the note of a user's id that is longer than most bytes.
+func HashedUser(most int) string {
+	return "its SHA-256 hash: the provider accepts at most " + strconv.Itoa(most) + " bytes"
+}
+
+// SeedOf32Bits is the note of a seed of which the provider reads 32 bits.
+func SeedOf32Bits(seed int64) string {
+	return strconv.FormatInt(seed, 10) + ": the provider accepts integers of 32 bits"
+}
