@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -182,3 +183,47 @@ func TestExamplesSayThatTheirBodyIsJSON(t *testing.T) {
 
 // data finds an option of curl with a body.
 var data = regexp.MustCompile(`\s(-d|--data|--data-binary|--data-raw)\s`)
+
+// variables of the gateway in calls of curl, by what precedes them; docs/README.md
+// defines them.
+var variables = []struct {
+	use  *regexp.Regexp
+	want []string
+}{
+	{regexp.MustCompile(`curl [^|]*?"?\$([A-Z_]+)/`), []string{"BASE"}},
+	{regexp.MustCompile(`(?i)x-gateway-api-key: \$([A-Z_]+)`), []string{"KEY", "MAKER"}}, // MAKER is made by its example
+	{regexp.MustCompile(`(?i)authorization: Bearer \$([A-Z]+)"`), []string{"KEY", "TOKEN"}},
+	{regexp.MustCompile(`--key "?\$([A-Z_]+)`), []string{"KEY"}},
+	{regexp.MustCompile(`(?m)^(?:export )?([A-Z]+)=(?:https?://[^ \n]*:8787\S*|mg-\.\.\.)`), []string{"BASE", "KEY"}},
+}
+
+func TestExamplesHaveOneVocabulary(t *testing.T) {
+	defined := string(mustRead(t, "docs/README.md"))
+	for _, name := range []string{"BASE", "KEY", "TOKEN"} {
+		if !strings.Contains(defined, "| `$"+name+"` |") {
+			t.Errorf("docs/README.md does not define $%s", name)
+		}
+	}
+	found := 0
+	for _, name := range mustFiles(t) {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for i, block := range strings.Split(string(mustRead(t, name)), "\n```") {
+			if i%2 == 0 || !strings.HasPrefix(block, "sh") {
+				continue
+			}
+			for _, v := range variables {
+				for _, m := range v.use.FindAllStringSubmatch(block, -1) {
+					found++
+					if !slices.Contains(v.want, m[1]) {
+						t.Errorf("%s: %q has the variable %s, want one of %q", name, m[0], m[1], v.want)
+					}
+				}
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("%d variables were found, want those of the documents", found)
+	}
+}
