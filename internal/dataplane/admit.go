@@ -11,84 +11,122 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/secret"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/limits/inbound"
 	"modelgate/internal/limits/policy"
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/model/modelnames"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/snapshot"
 )
 
+// admission is what is found out about a request of a client, step by step; see
+// Plane.prepare. Its request is complete and does not change once the pipeline
+// has it. What it finds for the record it writes into entry and trail.
+type admission struct {
+	plane *Plane
+	snap  *snapshot.Snapshot
+	id    string // the request id as text
+	entry *reqlog.Entry
+	trail *pipeline.Trail
+
+	request pipeline.Request
+	route   route
+	noRoute error  // why there is no route
+	remote  string // host:port of the client
+	opts    requestOptions
+	// ownKey is true if the gateway key came in its own header, so that other
+	// credential headers are for the provider.
+	ownKey     bool
+	skipBodies bool    // the request excludes its bodies from the log
+	bodies     *bodies // captured bodies; nil for none
+
+	doc       jsonedit.Doc
+	upload    *upload // nil unless the body streams through
+	jsonArray bool    // the client reads a stream as a JSON array
+	// noModel is the error for a body without a model, if nothing else sets
+	// one.
+	noModel *apierr.Error
+	models  *requestedModels // models outside of Doc; nil until a target asks
+	// oneModel is true if policies depend on the model of a body that streams through.
+	oneModel bool
+
+	variables      map[string]string // for saved prompts; nil until one needs them
+	promptProvider string            // provider of the prompt in the path; empty if none
+}
+
 // prepare admits a request: it makes every check that precedes the first stage,
-// in the order in which clients get their errors. Afterwards x.Request does not
+// in the order in which clients get their errors. Afterwards the request does not
 // change. Its Routing is nil if the gateway answers by itself. Dry runs use it
 // too.
 func (p *Plane) prepare(r *http.Request, x *exchange) error {
-	if err := x.authenticate(); err != nil {
+	if err := x.admission.authenticate(); err != nil {
 		return err
 	}
-	err := x.admit()
-	if !x.DryRun {
+	err := x.admission.admit()
+	if !x.admission.request.DryRun {
 		inbound.MarkAuthenticated(r.Context())
-		p.startCapture(r, x)
+		p.startCapture(r, &x.admission)
 	}
 	if err == nil {
-		err = x.checkRoute()
+		err = x.admission.checkRoute()
 	}
-	if err != nil || x.isGatewayRoute() {
+	if err != nil || x.admission.isGatewayRoute() {
 		return err
 	}
-	x.Limiting.Limits = x.limits()
-	if !x.route.renders && r.Method != http.MethodGet { // reading costs nothing
-		if err := x.checkBudget(); err != nil {
+	x.admission.request.Limiting.Limits = x.admission.limits()
+	if !x.admission.route.renders && r.Method != http.MethodGet { // reading costs nothing
+		if err := x.admission.checkBudget(); err != nil {
 			return err
 		}
 	}
-	if !x.DryRun {
-		if err := p.checkRates(x); err != nil {
+	if !x.admission.request.DryRun {
+		if err := p.checkRates(&x.admission); err != nil {
 			return err
 		}
-		if err := p.enterGate(r, x); err != nil {
-			return err
-		}
-	}
-	if err := p.readBody(r, x, x.route); err != nil {
-		return err
-	}
-	if err := p.authenticateAgain(x); err != nil || x.route.renders {
-		return err
-	}
-	if !x.opts.namesTarget() {
-		if err := x.chooseProvider(); err != nil {
+		if err := p.enterGate(r, &x.admission); err != nil {
 			return err
 		}
 	}
-	if err := x.findUploadModel(); err != nil {
+	if err := p.readBody(r, &x.admission, x.admission.route); err != nil {
 		return err
 	}
-	x.findUploadText()
-	x.Limiting.Policies, x.Limiting.Facts = x.snap.Policies, x.facts()
-	x.findFurtherModels()
-	if x.Routing, err = p.handler(x); err != nil {
+	if err := p.authenticateAgain(&x.admission); err != nil || x.admission.route.renders {
 		return err
 	}
-	x.reportIgnored()
+	if !x.admission.opts.namesTarget() {
+		if err := x.targets.chooseProvider(); err != nil {
+			return err
+		}
+	}
+	if err := x.admission.findUploadModel(); err != nil {
+		return err
+	}
+	x.admission.findUploadText()
+	x.admission.request.Limiting.Policies, x.admission.request.Limiting.Facts = x.admission.snap.Policies, x.admission.facts()
+	x.admission.findFurtherModels()
+	if x.admission.request.Routing, err = x.targets.handler(); err != nil {
+		return err
+	}
+	x.admission.reportIgnored()
 	return nil
 }
 
 // checkRates refuses a request whose rate limits are used up before its body is read. One
 // with a config may have a cached response, which limits do not refuse.
-func (p *Plane) checkRates(x *exchange) error {
-	if x.route.renders || x.opts.config != "" {
+func (p *Plane) checkRates(a *admission) error {
+	if a.route.renders || a.opts.config != "" {
 		return nil
 	}
-	return x.CheckRates(p.Engine.Quota, &x.trail)
+	return a.request.CheckRates(p.Engine.Quota, a.trail)
 }
 
 // limits returns the limits of the key, its users and its workspace.
-func (x *exchange) limits() []*quota.Limit {
-	own, workspace := x.Identity.Limits, x.snap.Limits(x.Identity.Workspace)
-	users, _ := x.snap.UserLimits(x.Identity)
+func (a *admission) limits() []*quota.Limit {
+	own, workspace := a.request.Identity.Limits, a.snap.Limits(a.request.Identity.Workspace)
+	users, _ := a.snap.UserLimits(a.request.Identity)
 	if len(users)+len(workspace) == 0 {
 		return own
 	}
@@ -96,23 +134,23 @@ func (x *exchange) limits() []*quota.Limit {
 }
 
 // facts returns what policies read of the request, nil if there are no policies.
-func (x *exchange) facts() *policy.Facts {
-	if x.snap.Policies.Empty() {
+func (a *admission) facts() *policy.Facts {
+	if a.snap.Policies.Empty() {
 		return nil
 	}
-	id := x.Identity
+	id := a.request.Identity
 	f := &policy.Facts{
-		Time: x.Time, Organisation: id.Organisation, Workspace: id.Workspace, KeyID: id.KeyID, User: id.UserID,
-		Metadata: x.Metadata, Model: cmp.Or(x.Received.RequestedModel, x.Model), Prompt: x.Prompt.Slug, EndpointType: string(x.Operation),
+		Time: a.request.Time, Organisation: id.Organisation, Workspace: id.Workspace, KeyID: id.KeyID, User: id.UserID,
+		Metadata: a.request.Metadata, Model: cmp.Or(a.request.Received.RequestedModel, a.request.Model), Prompt: a.request.Prompt.Slug, EndpointType: string(a.request.Operation),
 	}
-	if names := modelnames.Path(x.Received.Path); f.Model == "" && x.Operation == api.Proxy && len(names) > 0 {
+	if names := modelnames.Path(a.request.Received.Path); f.Model == "" && a.request.Operation == api.Proxy && len(names) > 0 {
 		f.Model, f.ModelInPath = names[len(names)-1], true
 	}
-	if saved, ok := x.snap.Config(id.Workspace, x.opts.config); ok {
+	if saved, ok := a.snap.Config(id.Workspace, a.opts.config); ok {
 		f.Config = saved.Slug
 	}
-	if x.TraceID != x.id { // the client sent it
-		f.TraceID = x.TraceID
+	if a.request.TraceID != a.id { // the client sent it
+		f.TraceID = a.request.TraceID
 	}
 	return f
 }
@@ -120,114 +158,114 @@ func (x *exchange) facts() *policy.Facts {
 // findFurtherModels adds the models that the request names in addition to its own to what policies
 // read. The pipeline adds those of the config, and rejects a request whose models cannot
 // be known.
-func (x *exchange) findFurtherModels() {
-	f := x.Limiting.Facts
-	if !x.Limiting.Policies.ReadsModels(f) || x.Received.Method == http.MethodGet || x.runsNoModel() {
+func (a *admission) findFurtherModels() {
+	f := a.request.Limiting.Facts
+	if !a.request.Limiting.Policies.ReadsModels(f) || a.request.Received.Method == http.MethodGet || a.runsNoModel() {
 		return
 	}
-	models := x.modelsOutsideDoc().models
-	if x.Received.Doc != nil {
-		named, _ := modelnames.JSON(x.Received.Doc.Bytes())
+	models := a.modelsOutsideDoc().models
+	if a.request.Received.Doc != nil {
+		named, _ := modelnames.JSON(a.request.Received.Doc.Bytes())
 		models = slices.Concat(models, named)
 	}
 	for _, m := range models {
-		if m != f.Model && m != x.Model && !slices.Contains(f.Also, m) && len(f.Also) < pipeline.MaxNamedModels {
+		if m != f.Model && m != a.request.Model && !slices.Contains(f.Also, m) && len(f.Also) < pipeline.MaxNamedModels {
 			f.Also = append(f.Also, m)
 		}
 	}
-	if names := modelnames.Path(x.Received.Path); x.Operation == api.Proxy && !f.ModelInPath && len(names) > 0 {
+	if names := modelnames.Path(a.request.Received.Path); a.request.Operation == api.Proxy && !f.ModelInPath && len(names) > 0 {
 		f.Also = append(f.Also, names...)
 	}
 }
 
 // authenticate finds the identity of the gateway key, unless it is known. No
 // other header is read before that.
-func (x *exchange) authenticate() error {
-	if x.Identity != nil {
-		x.setIdentity(x.Identity)
-		x.ownKey = true
+func (a *admission) authenticate() error {
+	if a.request.Identity != nil {
+		a.setIdentity(a.request.Identity)
+		a.ownKey = true
 		return nil
 	}
-	x.useUploadGrant()
-	id, own, err := x.snap.Authenticate(x.Received.Header, x.entry.Time)
+	a.useUploadGrant()
+	id, own, err := a.snap.Authenticate(a.request.Received.Header, a.entry.Time)
 	if err != nil {
-		if double := x.checkAmbiguity(); double != nil { // a key that was sent twice is not valid
+		if double := a.checkAmbiguity(); double != nil { // a key that was sent twice is not valid
 			return double
 		}
-		if session := x.sessionError(); session != nil {
+		if session := a.sessionError(); session != nil {
 			return session
 		}
 		return err
 	}
-	x.setIdentity(id)
-	key, _ := x.snap.Credential(x.Received.Header)
-	x.Received.Key, x.ownKey = secret.New(key), own
-	return id.CheckAddress(x.remote)
+	a.setIdentity(id)
+	key, _ := a.snap.Credential(a.request.Received.Header)
+	a.request.Received.Key, a.ownKey = secret.New(key), own
+	return id.CheckAddress(a.remote)
 }
 
 // authenticateAgain returns an error if the key of a request was revoked while the request
 // waited or its body arrived, which a client can draw out. A body that streams through
 // has not arrived by now.
-func (p *Plane) authenticateAgain(x *exchange) error {
+func (p *Plane) authenticateAgain(a *admission) error {
 	now := p.Snapshot.Load()
-	if x.Received.Key.Empty() || now == x.snap {
+	if a.request.Received.Key.Empty() || now == a.snap {
 		return nil
 	}
-	_, _, err := now.Authenticate(x.Received.Header, time.Now())
+	_, _, err := now.Authenticate(a.request.Received.Header, time.Now())
 	return err
 }
 
-func (x *exchange) setIdentity(id *access.Identity) {
-	x.Identity = id
-	e := &x.entry
+func (a *admission) setIdentity(id *access.Identity) {
+	a.request.Identity = id
+	e := a.entry
 	e.KeyID, e.KeyName = id.KeyID, id.Name
 	e.Organisation, e.Workspace = id.Organisation, id.Workspace
 }
 
 // admit reads the headers, and returns an error for what the identity may not
 // do.
-func (x *exchange) admit() error {
-	err := x.readOptionHeaders()
-	x.trace()
-	if x.opts.timeout > 0 {
-		x.Deadline = x.Time.Add(x.opts.timeout)
+func (a *admission) admit() error {
+	err := a.readOptionHeaders()
+	a.trace()
+	if a.opts.timeout > 0 {
+		a.request.Deadline = a.request.Time.Add(a.opts.timeout)
 	}
 	if err == nil {
-		err = x.checkAmbiguity()
+		err = a.checkAmbiguity()
 	}
 	if err != nil {
 		return err
 	}
-	asked := x.opts.config
-	x.identify()
-	if err := x.snap.CheckServed(x.Identity); err != nil {
+	asked := a.opts.config
+	a.identify()
+	if err := a.snap.CheckServed(a.request.Identity); err != nil {
 		return err
 	}
-	if err := x.checkConfigVersion(asked); err != nil {
+	if err := a.checkConfigVersion(asked); err != nil {
 		return err
 	}
-	return x.checkConfigFixed(asked)
+	return a.checkConfigFixed(asked)
 }
 
 // checkRoute returns an error for a path without a route, and for a caller
 // without its scope.
-func (x *exchange) checkRoute() error {
-	if x.noRoute != nil {
-		return x.noRoute
+func (a *admission) checkRoute() error {
+	if a.noRoute != nil {
+		return a.noRoute
 	}
-	x.passModelsThrough()
-	x.Operation, x.entry.Operation = x.route.op, x.route.op
-	if !x.Identity.Allows(x.route.scope) {
-		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", x.route.scope)
+	a.passModelsThrough()
+	a.request.Operation, a.entry.Operation = a.route.op, a.route.op
+	if !a.request.Identity.Allows(a.route.scope) {
+		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", a.route.scope)
 	}
-	return x.checkUpgrade()
+	return a.checkUpgrade()
 }
 
 // checkUpgrade returns an error for a request that begins a WebSocket connection: without
 // the upgrade, a provider would read another request in it. Clients such as Codex take its
 // status for "use HTTP", and other statuses for a failure that they repeat.
-func (x *exchange) checkUpgrade() error {
-	if !lists(x.Received.Header["Connection"], "upgrade") || !lists(x.Received.Header["Upgrade"], "websocket") {
+func (a *admission) checkUpgrade() error {
+	if !lists(a.request.Received.Header["Connection"], "upgrade") || !lists(a.request.Received.Header["Upgrade"], "websocket") {
 		return nil
 	}
 	return apierr.New(apierr.UpgradeRefused, "the gateway does not support WebSocket connections or realtime sessions; send requests over HTTP").WithParam("upgrade")
@@ -247,19 +285,19 @@ func lists(values []string, name string) bool {
 
 // isGatewayRoute reports whether the gateway answers by itself, whatever the
 // budget.
-func (x *exchange) isGatewayRoute() bool {
-	return x.listsModels() || x.route.op == api.Explain || x.route.op == api.ConfigSchema
+func (a *admission) isGatewayRoute() bool {
+	return a.listsModels() || a.route.op == api.Explain || a.route.op == api.ConfigSchema
 }
 
 // checkConfigFixed returns an error for a config in a request if the key has
 // its own config that may not be replaced.
-func (x *exchange) checkConfigFixed(asked string) error {
-	id := x.Identity
+func (a *admission) checkConfigFixed(asked string) error {
+	id := a.request.Identity
 	if !id.ConfigFixed || id.Config == "" || asked == "" || asked == id.Config {
 		return nil
 	}
-	own, ok := x.snap.Config(id.Workspace, id.Config)
-	if same, found := x.snap.Config(id.Workspace, asked); ok && found && same.Err == nil && same.Text == own.Text { // by its id or its version
+	own, ok := a.snap.Config(id.Workspace, id.Config)
+	if same, found := a.snap.Config(id.Workspace, asked); ok && found && same.Err == nil && same.Text == own.Text { // by its id or its version
 		return nil
 	}
 	return apierr.New(apierr.Invalid, "this gateway key always uses the config %s; remove the x-gateway-config header", id.Config).
@@ -268,11 +306,11 @@ func (x *exchange) checkConfigFixed(asked string) error {
 
 // checkConfigVersion returns an error if a request asks for a replaced version of a config,
 // and the organisation allows only what is saved: that is the current version.
-func (x *exchange) checkConfigVersion(asked string) error {
-	if asked == "" || asked == x.Identity.Config || !x.snap.RequiresSavedConfig(x.Identity.Organisation) {
+func (a *admission) checkConfigVersion(asked string) error {
+	if asked == "" || asked == a.request.Identity.Config || !a.snap.RequiresSavedConfig(a.request.Identity.Organisation) {
 		return nil
 	}
-	if c, ok := x.snap.Config(x.Identity.Workspace, strings.TrimSpace(asked)); !ok || !c.Replaced {
+	if c, ok := a.snap.Config(a.request.Identity.Workspace, strings.TrimSpace(asked)); !ok || !c.Replaced {
 		return nil
 	}
 	return apierr.New(apierr.Forbidden, "this organisation allows saved configs in their current version only; leave out the version").
@@ -281,18 +319,18 @@ func (x *exchange) checkConfigVersion(asked string) error {
 
 // identify adds the defaults of the key to what the request states about
 // itself.
-func (x *exchange) identify() {
-	id := x.Identity
-	if x.opts.config == "" {
-		x.opts.config = id.Config
+func (a *admission) identify() {
+	id := a.request.Identity
+	if a.opts.config == "" {
+		a.opts.config = id.Config
 	}
 	if len(id.Metadata) > 0 {
-		if x.Metadata == nil {
-			x.Metadata = make(map[string]string, len(id.Metadata))
+		if a.request.Metadata == nil {
+			a.request.Metadata = make(map[string]string, len(id.Metadata))
 		}
-		maps.Copy(x.Metadata, id.Metadata)
+		maps.Copy(a.request.Metadata, id.Metadata)
 	}
-	x.baggage()
+	a.baggage()
 }
 
 // singleValueHeaders are the headers, in addition to the gateway's own, that
@@ -305,17 +343,17 @@ var methodHeaders = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Me
 
 // checkAmbiguity returns an error if the request has one of these headers
 // twice, or two methods.
-func (x *exchange) checkAmbiguity() error {
+func (a *admission) checkAmbiguity() error {
 	for _, name := range methodHeaders {
-		for _, v := range x.Received.Header[name] {
-			if v != x.Received.Method {
+		for _, v := range a.request.Received.Header[name] {
+			if v != a.request.Received.Method {
 				return apierr.New(apierr.Invalid, "the header %s names another method than the request line; send the request with that method", strings.ToLower(name)).
 					WithParam(strings.ToLower(name)).WithCode("method_override")
 			}
 		}
 	}
 	for _, name := range singleValueHeaders {
-		if n := len(x.Received.Header[name]); n > 1 {
+		if n := len(a.request.Received.Header[name]); n > 1 {
 			return duplicate(name, n)
 		}
 	}

@@ -18,9 +18,9 @@ const (
 // baggage adds the members of the client's W3C baggage to the metadata.
 // Existing keys win. A malformed member, or one longer than metadata may be, is
 // ignored: baggage is not meant for the gateway in particular.
-func (x *exchange) baggage() {
+func (a *admission) baggage() {
 	bytes, members := 0, 0
-	for _, line := range x.Received.Header["Baggage"] {
+	for _, line := range a.request.Received.Header["Baggage"] {
 		if bytes += len(line); bytes > maxBaggage {
 			return
 		}
@@ -29,21 +29,21 @@ func (x *exchange) baggage() {
 				return
 			}
 			if key, value, ok := baggageMember(member); ok {
-				x.describe(key, value)
+				a.describe(key, value)
 			}
 		}
 	}
 }
 
 // describe adds a key to the metadata if it is not there.
-func (x *exchange) describe(key, value string) {
-	if _, ok := x.Metadata[key]; ok {
+func (a *admission) describe(key, value string) {
+	if _, ok := a.request.Metadata[key]; ok {
 		return
 	}
-	if x.Metadata == nil {
-		x.Metadata = make(map[string]string, 4)
+	if a.request.Metadata == nil {
+		a.request.Metadata = make(map[string]string, 4)
 	}
-	x.Metadata[key] = value
+	a.request.Metadata[key] = value
 }
 
 // baggageMember parses key=value;properties. The value is percent-encoded.

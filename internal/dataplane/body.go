@@ -24,17 +24,17 @@ import (
 const maxBufferedRaw = 1 << 20
 
 // readBody reads the request's body in the way of its route.
-func (p *Plane) readBody(r *http.Request, x *exchange, route route) error {
+func (p *Plane) readBody(r *http.Request, a *admission, route route) error {
 	switch route.body {
 	case bodyJSON:
-		return p.readJSON(r, x)
+		return p.readJSON(r, a)
 	case bodyForm:
 		if m := mediaType(r); m != "multipart/form-data" {
 			return apierr.New(apierr.Invalid, "unsupported content type %.60q; send multipart/form-data", m).WithParam("content-type")
 		}
-		return p.stream(r, x)
+		return p.stream(r, a)
 	case bodyRaw:
-		return p.readRaw(r, x)
+		return p.readRaw(r, a)
 	}
 	return nil
 }
@@ -52,26 +52,26 @@ func mediaType(r *http.Request) string {
 }
 
 // readJSON buffers, scans and validates the body of a unified route.
-func (p *Plane) readJSON(r *http.Request, x *exchange) error {
+func (p *Plane) readJSON(r *http.Request, a *admission) error {
 	if !jsonContent(r) {
 		return apierr.New(apierr.Invalid, "this route accepts application/json, not %.60q; send the header content-type: application/json", mediaType(r)).WithParam("content-type")
 	}
-	if err := p.bufferPlain(r, x); err != nil {
+	if err := p.bufferPlain(r, a); err != nil {
 		return err
 	}
-	if err := scan(x); err != nil {
+	if err := scan(a); err != nil {
 		return err
 	}
-	if err := p.fillBody(x); err != nil {
+	if err := p.fillBody(a); err != nil {
 		return err
 	}
-	x.readRoutingFields()
-	x.fromPath()
-	x.takeProvider()
-	if err := x.checkBody(); err != nil {
+	a.readRoutingFields()
+	a.fromPath()
+	a.takeProvider()
+	if err := a.checkBody(); err != nil {
 		return err
 	}
-	x.Edits = append(x.Edits, x.Client.Defaults(x.Operation, &x.doc)...)
+	a.request.Edits = append(a.request.Edits, a.request.Client.Defaults(a.request.Operation, &a.doc)...)
 	return nil
 }
 
@@ -87,10 +87,10 @@ func jsonContent(r *http.Request) bool {
 }
 
 // scan finds the members of the buffered body.
-func scan(x *exchange) error {
-	err := x.doc.Scan(x.Received.Body.Bytes())
+func scan(a *admission) error {
+	err := a.doc.Scan(a.request.Received.Body.Bytes())
 	if err == nil {
-		x.Received.Doc = &x.doc
+		a.request.Received.Doc = &a.doc
 		return nil
 	}
 	e := apierr.New(apierr.Invalid, "the request body is not a JSON object: %v", err).WithCode("invalid_json")
@@ -101,17 +101,17 @@ func scan(x *exchange) error {
 }
 
 // readRoutingFields reads the fields that routing and the record need.
-func (x *exchange) readRoutingFields() {
-	if v, ok := x.doc.Find("stream"); ok {
-		x.Stream, _ = v.Bool()
-		x.entry.Stream = x.Stream
+func (a *admission) readRoutingFields() {
+	if v, ok := a.doc.Find("stream"); ok {
+		a.request.Stream, _ = v.Bool()
+		a.entry.Stream = a.request.Stream
 	}
-	if v, ok := x.doc.Find("user"); ok {
-		if user, ok := v.Text(); ok {
-			x.setUser(user)
+	if v, ok := a.doc.Find("user"); ok {
+		if user, ok := v.Text(); ok && user != "" && len(user) <= api.MaxMetadataValue {
+			a.describe("_user", user)
 		}
 	}
-	v, ok := x.doc.Find("model")
+	v, ok := a.doc.Find("model")
 	if !ok {
 		return
 	}
@@ -119,89 +119,78 @@ func (x *exchange) readRoutingFields() {
 	if !ok {
 		return
 	}
-	x.Model, x.Received.RequestedModel, x.entry.Model = model, model, truncate(model)
-	if !x.opts.namesTarget() {
-		x.splitModel()
+	a.request.Model, a.request.Received.RequestedModel, a.entry.Model = model, model, truncate(model)
+	if !a.opts.namesTarget() {
+		a.splitModel()
 	}
 }
 
 // fromPath reads the values that some dialects have in the path rather than the
 // body. The query belongs to the client's protocol; the provider definition
 // sets what a provider needs of it.
-func (x *exchange) fromPath() {
-	if !x.Dialect.ModelInPath() {
+func (a *admission) fromPath() {
+	if !a.request.Dialect.ModelInPath() {
 		return
 	}
-	x.Stream, x.entry.Stream = x.route.stream, x.route.stream
-	x.Model, x.Received.RequestedModel, x.entry.Model = x.route.model, x.route.model, truncate(x.route.model)
-	if x.Dialect == api.DialectGemini && x.Stream && !wantsEvents(x.Received.Query) {
-		x.array = new(jsonArrayWriter)
+	a.request.Stream, a.entry.Stream = a.route.stream, a.route.stream
+	a.request.Model, a.request.Received.RequestedModel, a.entry.Model = a.route.model, a.route.model, truncate(a.route.model)
+	if a.request.Dialect == api.DialectGemini && a.request.Stream && !wantsEvents(a.request.Received.Query) {
+		a.jsonArray = true
 	}
-	x.Received.Query = ""
-	if !x.opts.namesTarget() {
-		x.splitModel()
+	a.request.Received.Query = ""
+	if !a.opts.namesTarget() {
+		a.splitModel()
 	}
-}
-
-// setUser copies the body's user to the metadata unless the header has one.
-func (x *exchange) setUser(user string) {
-	if _, ok := x.Metadata["_user"]; ok || user == "" || len(user) > api.MaxMetadataValue {
-		return
-	}
-	if x.Metadata == nil {
-		x.Metadata = make(map[string]string, 1)
-	}
-	x.Metadata["_user"] = user
 }
 
 // splitModel splits a model of the form @slug/model. If something else names
 // the provider, the model is not split.
-func (x *exchange) splitModel() {
-	if !strings.HasPrefix(x.Model, "@") {
+func (a *admission) splitModel() {
+	if !strings.HasPrefix(a.request.Model, "@") {
 		return
 	}
-	slug, rest, ok := strings.Cut(x.Model, "/")
+	slug, rest, ok := strings.Cut(a.request.Model, "/")
 	if !ok || rest == "" {
 		return
 	}
-	x.opts.provider = slug
-	x.Model, x.entry.Model = rest, truncate(rest)
-	if x.upload == nil {
-		x.Edits = append(x.Edits, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, rest)})
+	a.opts.provider = slug
+	a.request.Model, a.entry.Model = rest, truncate(rest)
+	if a.upload == nil {
+		a.request.Edits = append(a.request.Edits, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, rest)})
 	}
 }
 
 // readRaw buffers a short JSON body of a pass-through request and streams any
 // other.
-func (p *Plane) readRaw(r *http.Request, x *exchange) error {
+func (p *Plane) readRaw(r *http.Request, a *admission) error {
 	if r.ContentLength == 0 && len(r.TransferEncoding) == 0 {
 		return nil
 	}
 	limit := int64(maxBufferedRaw)
-	if v := x.route.api; v.op != "" && v.op != api.Files { // the body names the model
+	if v := a.route.api; v.op != "" && v.op != api.Files { // the body names the model
 		limit = p.MaxJSON
 	}
 	if r.ContentLength < 0 || r.ContentLength > limit || mediaType(r) != "application/json" || r.Header.Get("Content-Encoding") != "" {
-		return p.stream(r, x)
+		return p.stream(r, a)
 	}
-	if err := p.bufferBody(r, x, limit); err != nil {
+	if err := p.bufferBody(r, a, limit); err != nil {
 		return err
 	}
-	if x.doc.Scan(x.Received.Body.Bytes()) == nil { // pass-through does not validate
-		x.Received.Doc = &x.doc
-		x.readRoutingFields()
+	if a.doc.Scan(a.request.Received.Body.Bytes()) == nil { // pass-through does not validate
+		a.request.Received.Doc = &a.doc
+		a.readRoutingFields()
 	}
 	return nil
 }
 
 // bufferPlain buffers the body of a unified route without its content coding. The provider
 // gets it so.
-func (p *Plane) bufferPlain(r *http.Request, x *exchange) error {
+func (p *Plane) bufferPlain(r *http.Request, a *admission) error {
 	coding := r.Header.Get("Content-Encoding")
 	if contentcoding.IsIdentity(coding) {
-		return p.bufferBody(r, x, p.MaxJSON)
+		return p.bufferBody(r, a, p.MaxJSON)
 	}
-	release, err := x.Memory.Hold(contentcoding.Memory(coding))
+	release, err := a.request.Memory.Hold(contentcoding.Memory(coding))
 	if err != nil {
 		return bodyError(err, p.MaxJSON)
 	}
@@ -212,47 +201,47 @@ func (p *Plane) bufferPlain(r *http.Request, x *exchange) error {
 		return bodyError(err, p.MaxJSON)
 	}
 	defer plain.Close()
-	if err := p.buffer(x, plain, -1, p.MaxJSON); err != nil {
+	if err := p.buffer(a, plain, -1, p.MaxJSON); err != nil {
 		return err
 	}
 	for _, name := range [...]string{"Content-Encoding", "Content-Md5", "Content-Digest"} { // of the body as it was sent
-		x.Received.Header.Del(name)
+		a.request.Received.Header.Del(name)
 	}
 	return nil
 }
 
-func (p *Plane) bufferBody(r *http.Request, x *exchange, limit int64) error {
+func (p *Plane) bufferBody(r *http.Request, a *admission, limit int64) error {
 	inbound.BodyOf(r).Hold()
-	return p.buffer(x, r.Body, r.ContentLength, limit)
+	return p.buffer(a, r.Body, r.ContentLength, limit)
 }
 
-func (p *Plane) buffer(x *exchange, body io.Reader, length, limit int64) error {
-	buf, err := p.Engine.Pool.ReadShare(body, length, limit, x.Memory)
+func (p *Plane) buffer(a *admission, body io.Reader, length, limit int64) error {
+	buf, err := p.Engine.Pool.ReadShare(body, length, limit, a.request.Memory)
 	if err != nil {
 		return bodyError(err, limit)
 	}
-	x.Received.Body = buf
-	x.entry.RequestBytes = int64(buf.Len())
-	x.captureRequest(buf.Bytes())
+	a.request.Received.Body = buf
+	a.entry.RequestBytes = int64(buf.Len())
+	a.captureRequest(buf.Bytes())
 	return nil
 }
 
-func (p *Plane) stream(r *http.Request, x *exchange) error {
+func (p *Plane) stream(r *http.Request, a *admission) error {
 	if r.ContentLength > p.MaxUpload {
 		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes", p.MaxUpload)
 	}
-	x.upload = newUpload(r, p.MaxUpload)
-	if x.bodies != nil {
-		x.upload.kept = &x.bodies.request
+	a.upload = newUpload(r, p.MaxUpload)
+	if a.bodies != nil {
+		a.upload.kept = &a.bodies.request
 	}
-	sent := pipeline.Received{Key: x.Received.Key} // a copy: the transport may still read after x has been recorded
-	x.upload.drops = sent.HoldsKey
-	x.Received.Upload = &pipeline.Upload{Body: x.upload, Trailer: x.upload.trailer, Watch: x.upload.watch, Limit: p.MaxUpload, TokenBytes: x.tokenBytes(r), Time: x.upload.body}
-	if x.route.body == bodyForm {
-		x.upload.fields = newFormFields(x.upload.contentType)
-		x.Received.Upload.Fields = x.upload.fields.get
+	sent := pipeline.Received{Key: a.request.Received.Key} // a copy: the transport may still read after x has been recorded
+	a.upload.drops = sent.HoldsKey
+	a.request.Received.Upload = &pipeline.Upload{Body: a.upload, Trailer: a.upload.trailer, Watch: a.upload.watch, Limit: p.MaxUpload, TokenBytes: a.tokenBytes(r), Time: a.upload.body}
+	if a.route.body == bodyForm {
+		a.upload.fields = newFormFields(a.upload.contentType)
+		a.request.Received.Upload.Fields = a.upload.fields.get
 	}
-	upstream.DropFamilies(x.Received.Upload.Trailer, x.Received.HeaderPrefixes)
+	upstream.DropFamilies(a.request.Received.Upload.Trailer, a.request.Received.HeaderPrefixes)
 	return nil
 }
 
@@ -265,9 +254,9 @@ const (
 // tokenBytes returns the number of bytes of a body that streams through that are estimated
 // as a token, 0 for that of media. On pass-through it is text unless its type or its path
 // says that it holds media or files.
-func (x *exchange) tokenBytes(r *http.Request) int64 {
+func (a *admission) tokenBytes(r *http.Request) int64 {
 	switch {
-	case !x.mayPassText(), isBinary(mediaType(r)):
+	case !a.mayPassText(), isBinary(mediaType(r)):
 		return 0
 	case !contentcoding.IsIdentity(r.Header.Get("Content-Encoding")):
 		return codedTokenBytes
@@ -276,19 +265,19 @@ func (x *exchange) tokenBytes(r *http.Request) int64 {
 }
 
 // mayPassText reports whether a body that streams through may be text, not a form or a file.
-func (x *exchange) mayPassText() bool {
-	return x.route.op == api.Proxy && x.route.api.op != api.Files && !strings.HasPrefix(strings.ToLower(x.Received.Header.Get("Content-Type")), "multipart/")
+func (a *admission) mayPassText() bool {
+	return a.route.op == api.Proxy && a.route.api.op != api.Files && !strings.HasPrefix(strings.ToLower(a.request.Received.Header.Get("Content-Type")), "multipart/")
 }
 
 // findUploadText looks at the beginning of a body whose type says that it is media: many
 // providers read JSON whatever its type is.
-func (x *exchange) findUploadText() {
-	if x.upload == nil || x.Received.Upload == nil || x.Received.Upload.TokenBytes > 0 || !x.mayPassText() {
+func (a *admission) findUploadText() {
+	if a.upload == nil || a.request.Received.Upload == nil || a.request.Received.Upload.TokenBytes > 0 || !a.mayPassText() {
 		return
 	}
-	switch head := bytes.TrimSpace(x.upload.begin()); {
+	switch head := bytes.TrimSpace(a.upload.begin()); {
 	case len(head) == 0, head[0] == '{', head[0] == '[', head[0] == '"':
-		x.Received.Upload.TokenBytes = textTokenBytes
+		a.request.Received.Upload.TokenBytes = textTokenBytes
 	}
 }
 
@@ -302,6 +291,16 @@ func isBinary(media string) bool {
 		return rest == "octet-stream" || rest == "pdf" || rest == "zip" || rest == "gzip" || strings.HasPrefix(rest, "vnd.") && !strings.HasSuffix(rest, "json")
 	}
 	return false
+}
+
+// releaseBody releases the memory of the body.
+func (a *admission) releaseBody() {
+	a.upload.releaseHead()
+	if a.request.Received.Body != nil {
+		a.request.Received.Body.Release()
+		a.request.Received.Body, a.request.Received.Doc = nil, nil
+		a.doc.Reset()
+	}
 }
 
 // bodyError returns the error for a request body that could not be read.

@@ -13,30 +13,30 @@ import (
 // bodyModels returns the models named in the body, unless it is buffered JSON.
 // A body that may be JSON is buffered, whatever its content type, since
 // providers read it as JSON too.
-func (x *exchange) bodyModels(n *requestedModels) ([]string, error) {
+func (a *admission) bodyModels(n *requestedModels) ([]string, error) {
 	switch {
-	case x.upload == nil && x.Received.Body != nil && x.Received.Doc == nil:
+	case a.upload == nil && a.request.Received.Body != nil && a.request.Received.Doc == nil:
 		return nil, &modelnames.UnreadableError{Reason: "its body is not a JSON object that every reader reads alike"}
-	case x.upload == nil || x.Received.Upload == nil:
+	case a.upload == nil || a.request.Received.Upload == nil:
 		return nil, nil
 	}
-	if coding := x.Received.Header.Get("Content-Encoding"); !contentcoding.IsIdentity(coding) {
-		return x.codedModels(coding)
+	if coding := a.request.Received.Header.Get("Content-Encoding"); !contentcoding.IsIdentity(coding) {
+		return a.codedModels(coding)
 	}
-	head := x.upload.ahead()
-	media, _, err := mime.ParseMediaType(x.upload.contentType)
+	head := a.upload.ahead()
+	media, _, err := mime.ParseMediaType(a.upload.contentType)
 	switch {
 	case media == "multipart/form-data":
-		models, err := modelsIn(x.upload.contentType, head)
+		models, err := modelsIn(a.upload.contentType, head)
 		n.form = err == nil
 		return models, err
 	case err == nil && media == "application/x-www-form-urlencoded":
-		if err := x.holdUpload(maxBufferedRaw); err != nil {
+		if err := a.holdUpload(maxBufferedRaw); err != nil {
 			return nil, err
 		}
-		return modelnames.Form(string(x.Received.Body.Bytes()))
+		return modelnames.Form(string(a.request.Received.Body.Bytes()))
 	case bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("{")):
-		return x.holdJSON()
+		return a.holdJSON()
 	case len(head) == 0, isMedia(media):
 		return nil, nil
 	}
@@ -45,25 +45,25 @@ func (x *exchange) bodyModels(n *requestedModels) ([]string, error) {
 
 // codedModels returns the models in a JSON body with a content coding, which is buffered and
 // sent as it is.
-func (x *exchange) codedModels(coding string) ([]string, error) {
-	limit := x.plane.MaxJSON
-	if err := x.holdUpload(limit); err != nil {
+func (a *admission) codedModels(coding string) ([]string, error) {
+	limit := a.plane.MaxJSON
+	if err := a.holdUpload(limit); err != nil {
 		return nil, err
 	}
 	unreadable := func(err error) ([]string, error) {
 		return nil, &modelnames.UnreadableError{Reason: apierr.From(bodyError(err, limit)).Message}
 	}
-	release, err := x.Memory.Hold(contentcoding.Memory(coding))
+	release, err := a.request.Memory.Hold(contentcoding.Memory(coding))
 	if err != nil {
 		return unreadable(err)
 	}
 	defer release()
-	r, err := contentcoding.NewReader(coding, bytes.NewReader(x.Received.Body.Bytes()), limit)
+	r, err := contentcoding.NewReader(coding, bytes.NewReader(a.request.Received.Body.Bytes()), limit)
 	if err != nil {
 		return unreadable(err)
 	}
 	defer r.Close()
-	plain, err := x.plane.Engine.Pool.ReadShare(r, -1, limit, x.Memory)
+	plain, err := a.plane.Engine.Pool.ReadShare(r, -1, limit, a.request.Memory)
 	if err != nil {
 		return unreadable(err)
 	}
@@ -79,28 +79,28 @@ func isMedia(media string) bool {
 
 // holdJSON buffers a JSON body that would have streamed through, so that the
 // config's parameters and the pipeline's checks apply to it.
-func (x *exchange) holdJSON() ([]string, error) {
-	if err := x.holdUpload(x.plane.MaxJSON); err != nil {
+func (a *admission) holdJSON() ([]string, error) {
+	if err := a.holdUpload(a.plane.MaxJSON); err != nil {
 		return nil, err
 	}
-	if x.doc.Scan(x.Received.Body.Bytes()) != nil {
+	if a.doc.Scan(a.request.Received.Body.Bytes()) != nil {
 		return nil, &modelnames.UnreadableError{Reason: "its body is not a JSON object that every reader reads alike"}
 	}
-	x.Received.Doc = &x.doc
-	if v, ok := x.doc.Find("model"); ok && x.entry.Model == "" {
+	a.request.Received.Doc = &a.doc
+	if v, ok := a.doc.Find("model"); ok && a.entry.Model == "" {
 		model, _ := v.Text()
-		x.entry.Model = truncate(model)
+		a.entry.Model = truncate(model)
 	}
 	return nil, nil
 }
 
 // holdUpload buffers a body that would have streamed through.
-func (x *exchange) holdUpload(limit int64) error {
-	x.upload.body.Hold()
-	buf, err := x.plane.Engine.Pool.ReadShare(x.upload, x.Received.Length, limit, x.Memory)
+func (a *admission) holdUpload(limit int64) error {
+	a.upload.body.Hold()
+	buf, err := a.plane.Engine.Pool.ReadShare(a.upload, a.request.Received.Length, limit, a.request.Memory)
 	if err != nil {
 		return &modelnames.UnreadableError{Reason: apierr.From(bodyError(err, limit)).Message}
 	}
-	x.Received.Body, x.Received.Upload = buf, nil
+	a.request.Received.Body, a.request.Received.Upload = buf, nil
 	return nil
 }

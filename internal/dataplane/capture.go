@@ -97,31 +97,31 @@ type bodies struct{ request, response capture }
 
 // startCapture starts the capture for the exchange's logging level, once the
 // identity is known or known to be missing.
-func (p *Plane) startCapture(r *http.Request, x *exchange) {
-	x.entry.Level = x.level()
-	if x.entry.Level != reqlog.LevelFull {
+func (p *Plane) startCapture(r *http.Request, a *admission) {
+	a.entry.Level = a.level()
+	if a.entry.Level != reqlog.LevelFull {
 		return
 	}
 	share := p.capturePool.Keyless()
-	if x.Identity != nil {
-		share = p.capturePool.Organisation(x.Identity.Organisation)
+	if a.request.Identity != nil {
+		share = p.capturePool.Organisation(a.request.Identity.Organisation)
 	}
-	c := capture{pool: p.capturePool, share: share, most: x.snap.Logs.MaxBody()}
-	x.bodies = &bodies{c, c}
-	x.bodies.request.setMediaType(r.Header)
+	c := capture{pool: p.capturePool, share: share, most: a.snap.Logs.MaxBody()}
+	a.bodies = &bodies{c, c}
+	a.bodies.request.setMediaType(r.Header)
 }
 
 // level returns the logging level of the key, or metadata for a request that
 // excludes its bodies.
-func (x *exchange) level() reqlog.RecordLevel {
+func (a *admission) level() reqlog.RecordLevel {
 	var said access.Logging
-	if x.Identity != nil {
-		said = x.Identity.Logging
+	if a.request.Identity != nil {
+		said = a.request.Identity.Logging
 	}
-	switch level := said.Level(x.snap.Logs.Level); {
+	switch level := said.Level(a.snap.Logs.Level); {
 	case level == access.LogNone:
 		return reqlog.LevelNone
-	case level == access.LogFull && !x.skipBodies:
+	case level == access.LogFull && !a.skipBodies:
 		return reqlog.LevelFull
 	}
 	return reqlog.LevelMetadata
@@ -130,27 +130,27 @@ func (x *exchange) level() reqlog.RecordLevel {
 // captureRequest captures a buffered request body: JSON, whatever its content
 // type. The body of a dry run is not captured, since it may contain
 // credentials.
-func (x *exchange) captureRequest(b []byte) {
-	if x.bodies == nil {
+func (a *admission) captureRequest(b []byte) {
+	if a.bodies == nil {
 		return
 	}
-	x.bodies.request.sizeOnly = x.route.op == api.Explain
-	x.bodies.request.add(b)
+	a.bodies.request.sizeOnly = a.route.op == api.Explain
+	a.bodies.request.add(b)
 }
 
 // responseCapture returns the capture of the response, nil if there is none.
-func (x *exchange) responseCapture() *capture {
-	if x.bodies == nil {
+func (a *admission) responseCapture() *capture {
+	if a.bodies == nil {
 		return nil
 	}
-	return &x.bodies.response
+	return &a.bodies.response
 }
 
 // finishCapture moves the captured bodies into the log entry, or strips the
 // entry to its logging level. The response has been sent by then.
 func (p *Plane) finishCapture(w http.ResponseWriter, x *exchange) {
-	e, rules := &x.entry, x.snap.Logs.Redact
-	if x.bodies != nil && x.complete {
+	e, rules := &x.entry, x.admission.snap.Logs.Redact
+	if x.admission.bodies != nil && x.complete {
 		http.NewResponseController(w).Flush() // the rest takes time
 	}
 	if rules != nil {
@@ -160,15 +160,15 @@ func (p *Plane) finishCapture(w http.ResponseWriter, x *exchange) {
 		}
 	}
 	switch {
-	case x.bodies != nil:
-		e.Bodies = &reqlog.Bodies{Response: x.bodies.response.body(e.ResponseBytes, rules)}
-		if x.upload != nil {
-			x.upload.mu.Lock() // the transport may still read
-			defer x.upload.mu.Unlock()
+	case x.admission.bodies != nil:
+		e.Bodies = &reqlog.Bodies{Response: x.admission.bodies.response.body(e.ResponseBytes, rules)}
+		if x.admission.upload != nil {
+			x.admission.upload.mu.Lock() // the transport may still read
+			defer x.admission.upload.mu.Unlock()
 		}
-		e.Bodies.Request = x.bodies.request.body(e.RequestBytes, rules)
+		e.Bodies.Request = x.admission.bodies.request.body(e.RequestBytes, rules)
 	case e.Level == reqlog.LevelNone:
-		e.StripClientText(x.plainPath(), x.ownMetadata())
+		e.StripClientText(x.plainPath(), x.admission.ownMetadata())
 	}
 }
 
@@ -187,9 +187,9 @@ func (x *exchange) plainPath() string {
 }
 
 // ownMetadata returns the part of the metadata that belongs to the key.
-func (x *exchange) ownMetadata() map[string]string {
-	if x.Identity == nil {
+func (a *admission) ownMetadata() map[string]string {
+	if a.request.Identity == nil {
 		return nil
 	}
-	return x.Identity.Metadata
+	return a.request.Identity.Metadata
 }

@@ -33,7 +33,7 @@ func TestABodyThatFindsNoRoomIsCutWhereItIs(t *testing.T) {
 }
 
 func TestKeepingNothingTakesNothing(t *testing.T) {
-	x, part := new(exchange), []byte("part")
+	x, part := new(admission), []byte("part")
 	h := http.Header{"Content-Type": {"application/json"}}
 	if n := testing.AllocsPerRun(100, func() {
 		x.captureRequest(part)

@@ -22,86 +22,92 @@ const (
 )
 
 // admitChecks admits what hooks may send: requests to hosts that the egress policies
-// of x allow, and requests to the models of their checks. A model that cannot be asked
+// of the request allow, and requests to the models of their checks. A model that cannot be asked
 // is an error of its check.
-func (x *exchange) admitChecks(lists ...[]*guardrail.Hook) {
-	if x.DryRun {
+func (rs *resolver) admitChecks(lists ...[]*guardrail.Hook) {
+	if rs.admission.request.DryRun {
 		return
 	}
-	if x.Checking.Egress == nil {
-		x.Checking.Egress = x.snap.Egress(x.Identity)
+	if rs.admission.request.Checking.Egress == nil {
+		rs.admission.request.Checking.Egress = rs.admission.snap.Egress(rs.admission.request.Identity)
 	}
 	for _, hooks := range lists {
 		for _, h := range hooks {
 			for _, c := range h.Checks {
-				if m := c.Model(); m != nil && !c.Disabled && x.Checking.CheckCalls[m] == nil {
-					if x.Checking.CheckCalls == nil {
-						x.Checking.CheckCalls = make(map[*guardrail.Model]*pipeline.CheckCall)
+				if m := c.Model(); m != nil && !c.Disabled && rs.admission.request.Checking.CheckCalls[m] == nil {
+					if rs.admission.request.Checking.CheckCalls == nil {
+						rs.admission.request.Checking.CheckCalls = make(map[*guardrail.Model]*pipeline.CheckCall)
 					}
-					x.Checking.CheckCalls[m] = x.admitCheckCall(m)
+					rs.admission.request.Checking.CheckCalls[m] = rs.admitCheckCall(m)
 				}
 			}
 		}
 	}
 }
 
-// admitCheckCall admits the request of a check of x to its model. It has the tenant,
-// the limits and the egress policies of x, and neither its headers nor its guardrails.
+// admitCheckCall admits the request of a check to its model. It has the tenant, the
+// limits and the egress policies of the client's request, and neither its headers nor its
+// guardrails.
 // A check of a saved guardrail may use providers that the key may not: those who save
 // guardrails choose them, and a limited key must not escape a check. Any other check
 // may do no more than its request, so its text passes the guardrails that bind every
 // request, which ends the recursion: theirs are saved.
-func (x *exchange) admitCheckCall(m *guardrail.Model) *pipeline.CheckCall {
+func (rs *resolver) admitCheckCall(m *guardrail.Model) *pipeline.CheckCall {
 	path := "/chat/completions"
 	if m.Moderation {
 		path = "/moderations"
 	}
 	r := unifiedRoutes["POST "+api.BasePath+path]
-	id, guards := x.Identity, defaultGuards
+	id, guards := rs.admission.request.Identity, defaultGuards
 	if m.Saved {
 		own := *id
 		own.Providers, id, guards = nil, &own, noGuards
 	} else if !id.Allows(r.scope) {
 		return &pipeline.CheckCall{Err: apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", r.scope)}
 	}
-	y := &exchange{plane: x.plane, admission: admission{snap: x.snap, reach: x.reach, remote: x.remote, id: x.id, route: r, guards: guards}}
-	y.entry = reqlog.Entry{ID: x.entry.ID, Time: x.entry.Time}
-	y.Request = x.Derive(x.plane.Clients[api.DialectChat], r.op, path, m.Name)
-	y.Identity = id
-	err := y.routeCheckCall(m)
-	x.trees = append(x.trees, y.trees...)
+	a := rs.admission
+	of := &admission{
+		plane: a.plane, snap: a.snap, id: a.id, remote: a.remote, route: r,
+		entry: &reqlog.Entry{ID: a.entry.ID, Time: a.entry.Time}, trail: new(pipeline.Trail),
+		request: a.request.Derive(a.plane.Clients[api.DialectChat], r.op, path, m.Name),
+	}
+	of.request.Identity = id
+	targets := &resolver{admission: of, reach: rs.reach, guards: guards}
+	err := targets.routeCheckCall(m)
+	rs.trees = append(rs.trees, targets.trees...)
 	if err != nil {
 		return &pipeline.CheckCall{Err: err}
 	}
-	call := &pipeline.CheckCall{Request: y.Request, Pool: x.plane.Engine.Pool}
+	call := &pipeline.CheckCall{Request: of.request, Pool: a.plane.Engine.Pool}
 	call.Request.Received.Doc = nil
-	if !y.AttemptDeadline.IsZero() {
-		call.Timeout = y.AttemptDeadline.Sub(y.entry.Time)
+	if deadline := of.request.AttemptDeadline; !deadline.IsZero() {
+		call.Timeout = deadline.Sub(of.entry.Time)
 	}
 	return call
 }
 
 // routeCheckCall chooses the handler of the requests to the model of a check. Their
 // texts do not decide about it, so the body that is validated has others.
-func (x *exchange) routeCheckCall(m *guardrail.Model) error {
-	if err := x.doc.Scan(m.Body(guardrail.ModelCall{System: "s", Texts: []string{"t"}})); err != nil {
+func (rs *resolver) routeCheckCall(m *guardrail.Model) error {
+	a := rs.admission
+	if err := a.doc.Scan(m.Body(guardrail.ModelCall{System: "s", Texts: []string{"t"}})); err != nil {
 		return err
 	}
-	x.Received.Doc = &x.doc
-	if err := x.checkBody(); err != nil {
+	a.request.Received.Doc = &a.doc
+	if err := a.checkBody(); err != nil {
 		return err
 	}
 	if m.Config != "" {
-		x.opts.config = m.Config
+		a.opts.config = m.Config
 		var err error
-		x.Routing, err = x.plane.configHandler(x)
+		a.request.Routing, err = rs.configHandler()
 		return err
 	}
-	t, err := x.target(providerChoice{provider: "@" + m.Slug, model: m.Name, configured: true})
+	t, err := rs.target(providerChoice{provider: "@" + m.Slug, model: m.Name, configured: true})
 	if err != nil {
 		return err
 	}
-	x.Routing, err = x.callOnly(t, pipeline.TargetHandler{})
+	a.request.Routing, err = rs.callOnly(t, pipeline.TargetHandler{})
 	return err
 }
 
@@ -109,26 +115,28 @@ func (x *exchange) routeCheckCall(m *guardrail.Model) error {
 // recorded and paid as a request of the identity of t.
 func (p *Plane) TestGuardrail(ctx context.Context, t *pipeline.Trial) (*pipeline.TrialResult, error) {
 	now := time.Now()
-	x := &exchange{plane: p, admission: admission{snap: p.Snapshot.Load(), reach: p.Engine.Client}}
-	x.entry = reqlog.Entry{
+	x := p.newExchange(reqlog.Entry{
 		ID: reqlog.NewID(now), Time: now, Input: reqlog.Input{Method: http.MethodPost, Path: api.BasePath + "/guardrails/test"}, Origin: reqlog.Origin{CacheStatus: "DISABLED"},
+	})
+	a := &x.admission
+	x.entry.TraceID = a.id
+	a.setIdentity(t.Identity)
+	a.request = pipeline.Request{
+		ID: x.entry.ID, Time: now, TraceID: a.id, Identity: t.Identity, Metadata: t.Metadata, Memory: p.Engine.Pool.Organisation(t.Identity.Organisation),
+		Received: pipeline.Received{HeaderPrefixes: a.snap.HeaderPrefixes, RequestedModel: t.Model},
 	}
-	x.id = x.entry.ID.String()
-	x.entry.TraceID = x.id
-	x.setIdentity(t.Identity)
-	x.Request = pipeline.Request{ID: x.entry.ID, Time: now, TraceID: x.id, Identity: t.Identity, Metadata: t.Metadata, Memory: p.Engine.Pool.Organisation(t.Identity.Organisation)}
-	x.Received = pipeline.Received{HeaderPrefixes: x.snap.HeaderPrefixes, RequestedModel: t.Model}
-	x.Limiting = pipeline.Limiting{Limits: x.limits(), Policies: x.snap.Policies, Facts: x.facts(), Prices: x.snap.Prices}
-	x.admitChecks(t.Hooks)
-	defer p.releaseTrees(x)
-	t.Egress, t.CheckCalls, t.Trail, t.Memory, t.Engine = x.Checking.Egress, x.Checking.CheckCalls, &x.trail, x.Memory, p.Engine
+	a.request.Limiting = pipeline.Limiting{Limits: a.limits(), Policies: a.snap.Policies, Facts: a.facts(), Prices: a.snap.Prices}
+	x.targets.admitChecks(t.Hooks)
+	defer x.targets.releaseTrees()
+	t.Egress, t.CheckCalls = a.request.Checking.Egress, a.request.Checking.CheckCalls
+	t.Trail, t.Memory, t.Engine = &x.trail, a.request.Memory, p.Engine
 	res, err := t.Run(ctx)
 	x.trail.Checks().Await() // guardrails on the calls of checks may run in the background
 	if !x.trail.Checks().HasCalls() {
 		return res, err
 	}
 	e := &x.entry
-	if e.Level = x.level(); e.Level == reqlog.LevelFull {
+	if e.Level = a.level(); e.Level == reqlog.LevelFull {
 		e.Level = reqlog.LevelMetadata
 	}
 	e.Operation, e.Status, e.Metadata, e.Total = api.GuardrailTest, http.StatusOK, t.Metadata, time.Since(now)

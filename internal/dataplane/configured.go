@@ -20,19 +20,19 @@ import (
 	"modelgate/internal/provider"
 )
 
-// configHandler returns the handler of an exchange with a config.
-func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
-	text := strings.TrimSpace(x.opts.config)
+// configHandler returns the handler of a request with a config.
+func (rs *resolver) configHandler() (pipeline.Handler, error) {
+	text := strings.TrimSpace(rs.admission.opts.config)
 	if len(text) > api.MaxConfigHeader {
 		return nil, configError("the config is larger than %d bytes", api.MaxConfigHeader)
 	}
 	saved := !strings.HasPrefix(text, "{")
-	if !saved && x.snap.RequiresSavedConfig(x.Identity.Organisation) {
+	if !saved && rs.admission.snap.RequiresSavedConfig(rs.admission.request.Identity.Organisation) {
 		return nil, apierr.New(apierr.Forbidden, "this organisation does not allow inline configs; save the config and send its id").
 			WithParam("x-gateway-config").WithCode("inline_config_blocked")
 	}
 	if saved {
-		stored, ok := x.snap.Config(x.Identity.Workspace, text)
+		stored, ok := rs.admission.snap.Config(rs.admission.request.Identity.Workspace, text)
 		if !ok && !isConfigID(text) {
 			return nil, configError("must be a config object or the id of a saved config")
 		}
@@ -43,26 +43,26 @@ func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
 		if stored.Err != nil {
 			return nil, stored.Err
 		}
-		text, x.entry.Config = stored.Text.Reveal(), stored.Ref()
-		x.Cache.Config = x.entry.Config
+		text, rs.admission.entry.Config = stored.Text.Reveal(), stored.Ref()
+		rs.admission.request.Cache.Config = rs.admission.entry.Config
 	}
-	tree, err := p.tree(x, text)
+	tree, err := rs.tree(text)
 	if err != nil {
 		return nil, err
 	}
-	if err := x.fillLeaves(tree.Leaves); err != nil {
+	if err := rs.fillLeaves(tree.Leaves); err != nil {
 		return nil, err
 	}
-	if err := x.resolveLeaves(tree.Leaves, saved); err != nil {
+	if err := rs.resolveLeaves(tree.Leaves, saved); err != nil {
 		return nil, err
 	}
-	if err := x.resolveGuards(tree.Guards); err != nil {
+	if err := rs.resolveGuards(tree.Guards); err != nil {
 		return nil, err
 	}
-	x.resolveEmbedders(tree.Embedders)
-	x.trail.Explain = x.DryRun || len(tree.Leaves) > 1 || len(x.filled) > 0
-	if p.AttemptsTimeout > 0 {
-		x.AttemptDeadline = x.entry.Time.Add(p.AttemptsTimeout)
+	rs.resolveEmbedders(tree.Embedders)
+	rs.admission.trail.Explain = rs.admission.request.DryRun || len(tree.Leaves) > 1 || len(rs.filled) > 0
+	if limit := rs.admission.plane.AttemptsTimeout; limit > 0 {
+		rs.admission.request.AttemptDeadline = rs.admission.entry.Time.Add(limit)
 	}
 	return tree, nil
 }
@@ -79,27 +79,27 @@ func isConfigID(text string) bool {
 // resolveLeaves sets the target of each leaf of the config for the request. A
 // name that does not exist is an error before anything is sent. A leaf that
 // only this request may not use is an error only if no other leaf can serve it.
-func (x *exchange) resolveLeaves(leaves []*config.Config, saved bool) error {
+func (rs *resolver) resolveLeaves(leaves []*config.Config, saved bool) error {
 	var refusal error // why one of them cannot serve
 	left := len(leaves)
-	x.Leaves = make([]pipeline.Leaf, left)
+	rs.admission.request.Leaves = make([]pipeline.Leaf, left)
 	for i, leaf := range leaves {
-		out := &x.Leaves[i]
-		c := x.choiceFor(leaf)
-		if saved && c.configured && x.opts.customHost != "" && c.customHost == x.opts.customHost {
+		out := &rs.admission.request.Leaves[i]
+		c := rs.choiceFor(leaf)
+		if saved && c.configured && rs.admission.opts.customHost != "" && c.customHost == rs.admission.opts.customHost {
 			return errSavedConfigHost(leaf)
 		}
-		if f := x.filled[leaf.PromptID]; f != nil {
+		if f := rs.filled[leaf.PromptID]; f != nil {
 			out.Prompt = &f.PromptEdits
 		}
-		if out.Target, out.Err = x.target(c); out.Err == nil {
+		if out.Target, out.Err = rs.target(c); out.Err == nil {
 			if !c.configured {
-				x.opts.markTaken(out.Target)
+				rs.admission.opts.markTaken(out.Target)
 			}
-			x.noteUnusedOptions(leaf, out.Target, c.configured)
+			rs.noteUnusedOptions(leaf, out.Target, c.configured)
 			continue
 		}
-		if leaf.Passthrough && !c.configured && !x.opts.namesProvider() {
+		if leaf.Passthrough && !c.configured && !rs.admission.opts.namesProvider() {
 			continue // the others may serve
 		}
 		if e := apierr.From(out.Err); e.Code != pipeline.CodeModelRefused && e.Kind != apierr.BudgetExhausted {
@@ -112,8 +112,8 @@ func (x *exchange) resolveLeaves(leaves []*config.Config, saved bool) error {
 		return refusal
 	}
 	for i, leaf := range leaves { // once it is known how the body is read
-		if x.Leaves[i].Err == nil {
-			x.fit(&x.Leaves[i], leaf)
+		if rs.admission.request.Leaves[i].Err == nil {
+			rs.fit(&rs.admission.request.Leaves[i], leaf)
 		}
 	}
 	return nil
@@ -121,11 +121,11 @@ func (x *exchange) resolveLeaves(leaves []*config.Config, saved bool) error {
 
 // resolveEmbedders sets the targets that embed turns. If one cannot be used, the
 // request goes on, and nothing similar is found.
-func (x *exchange) resolveEmbedders(list []*config.Embedding) {
-	x.Embedders = make([]pipeline.Leaf, len(list))
+func (rs *resolver) resolveEmbedders(list []*config.Embedding) {
+	rs.admission.request.Embedders = make([]pipeline.Leaf, len(list))
 	for i, e := range list {
-		out := &x.Embedders[i]
-		out.Target, out.Err = x.target(providerChoice{provider: e.Provider, model: e.Model, configured: true})
+		out := &rs.admission.request.Embedders[i]
+		out.Target, out.Err = rs.target(providerChoice{provider: e.Provider, model: e.Model, configured: true})
 	}
 }
 
@@ -141,83 +141,85 @@ func errSavedConfigHost(leaf *config.Config) error {
 // tree returns the compiled config. The options of the headers that change its
 // root are part of its key. The state of its targets does not depend on them,
 // except for the provider that the request chooses.
-func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
+func (rs *resolver) tree(text string) (*pipeline.Tree, error) {
 	key := treeKey{
-		text: text, workspace: x.Identity.Workspace, timeout: x.opts.rootTimeout(), forward: strings.Join(x.opts.forward, ","),
-		customHost: x.opts.customHost, noCode: x.compilation().NoCode,
+		text: text, workspace: rs.admission.request.Identity.Workspace, timeout: rs.admission.opts.rootTimeout(), forward: strings.Join(rs.admission.opts.forward, ","),
+		customHost: rs.admission.opts.customHost, noCode: rs.compilation().NoCode,
 	}
-	if x.opts.strict != nil {
-		key.strict, key.isSet = *x.opts.strict, true
+	if rs.admission.opts.strict != nil {
+		key.strict, key.isSet = *rs.admission.opts.strict, true
 	}
-	t, err := p.compiled(x, key)
+	t, err := rs.compiled(key)
 	if err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(t.Leaves, providerFromRequest) {
-		if err := x.chooseProvider(); err != nil {
+		if err := rs.chooseProvider(); err != nil {
 			return nil, err
 		}
-		key.chosen = x.providerKey()
+		key.chosen = rs.providerKey()
 	}
-	if sent := x.Received.Header["Authorization"]; x.ownKey && len(sent) > 0 && slices.ContainsFunc(t.Leaves, needsClientKey) {
+	if sent := rs.admission.request.Received.Header["Authorization"]; rs.admission.ownKey && len(sent) > 0 && slices.ContainsFunc(t.Leaves, needsClientKey) {
 		sum := sha256.Sum256([]byte(sent[0]))
 		key.chosen += hex.EncodeToString(sum[:8])
 	}
 	if key.chosen == "" {
 		return t, nil
 	}
-	return p.compiled(x, key)
+	return rs.compiled(key)
 }
 
-func (p *Plane) compiled(x *exchange, key treeKey) (*pipeline.Tree, error) {
-	k := p.trees.get(key)
+func (rs *resolver) compiled(key treeKey) (*pipeline.Tree, error) {
+	cache := rs.admission.plane.trees
+	k := cache.get(key)
 	if k == nil {
 		var err error
-		if k, err = p.trees.make(key, func() (int, func() *pipeline.Tree, error) { return p.parse(x, key) }); err != nil {
+		if k, err = cache.make(key, func() (int, func() *pipeline.Tree, error) { return rs.parse(key) }); err != nil {
 			return nil, err
 		}
 	}
-	x.trees = append(x.trees, k)
+	rs.trees = append(rs.trees, k)
 	return k.tree, nil
 }
 
 // compilation says how the checks of a config are compiled. An inline config may be that
 // of anyone who may send requests, so code in it needs a key that may create guardrails.
-func (x *exchange) compilation() guardrail.Compilation {
-	saved := x.entry.Config != ""
-	return guardrail.Compilation{Organisation: x.Identity.Organisation, NoCode: !saved && !x.Identity.May(access.ScopeGuardrailsCreate), Admitted: saved}
+func (rs *resolver) compilation() guardrail.Compilation {
+	saved := rs.admission.entry.Config != ""
+	return guardrail.Compilation{Organisation: rs.admission.request.Identity.Organisation, NoCode: !saved && !rs.admission.request.Identity.May(access.ScopeGuardrailsCreate), Admitted: saved}
 }
 
 // parse parses the config of key. It returns its size and the function that
 // compiles it.
-func (p *Plane) parse(x *exchange, key treeKey) (int, func() *pipeline.Tree, error) {
+func (rs *resolver) parse(key treeKey) (int, func() *pipeline.Tree, error) {
+	p := rs.admission.plane
 	root, err := config.Parse([]byte(key.text))
 	if err != nil {
 		return 0, nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
 	}
 	if p.Guardrails != nil {
-		if err := pipeline.CheckGuards(root, p.Guardrails.For(x.compilation())); err != nil {
+		if err := pipeline.CheckGuards(root, p.Guardrails.For(rs.compilation())); err != nil {
 			return 0, nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
 		}
 	}
 	return root.Size(), func() *pipeline.Tree {
 		state := sha256.Sum256([]byte(pipeline.Key(root) + " " + key.workspace + " " + key.customHost + " " + key.chosen))
-		return p.compiler.Compile(x.opts.applyTo(root), hex.EncodeToString(state[:16]))
+		return p.compiler.Compile(rs.admission.opts.applyTo(root), hex.EncodeToString(state[:16]))
 	}, nil
 }
 
 // providerKey returns a hash of the provider, its options and the client's
 // credential. It keeps the breaker state of different clients apart.
-func (x *exchange) providerKey() string {
+func (rs *resolver) providerKey() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q", x.opts.provider, x.opts.virtualKey)
-	if len(x.opts.options) > 0 {
-		for _, name := range slices.Sorted(maps.Keys(x.opts.options)) {
-			fmt.Fprintf(h, " %s %q", name, x.opts.options[name])
+	fmt.Fprintf(h, "%q %q", rs.admission.opts.provider, rs.admission.opts.virtualKey)
+	if len(rs.admission.opts.options) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(rs.admission.opts.options)) {
+			fmt.Fprintf(h, " %s %q", name, rs.admission.opts.options[name])
 		}
 	}
-	if spec, ok := x.snap.Spec(x.opts.provider); ok {
-		fmt.Fprintf(h, " %x", sha256.Sum256([]byte(x.clientKey(&spec.Auth).Reveal())))
+	if spec, ok := rs.admission.snap.Spec(rs.admission.opts.provider); ok {
+		fmt.Fprintf(h, " %x", sha256.Sum256([]byte(rs.clientKey(&spec.Auth).Reveal())))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
@@ -258,23 +260,23 @@ func configError(format string, args ...any) error {
 // choiceFor returns the provider of a leaf. A root without a provider takes
 // provider and credential from the headers; a node with a provider takes
 // neither.
-func (x *exchange) choiceFor(leaf *config.Config) providerChoice {
+func (rs *resolver) choiceFor(leaf *config.Config) providerChoice {
 	c := providerChoice{
 		provider:   leaf.Provider,
 		virtualKey: leaf.VirtualKey,
 		key:        secret.New(leaf.APIKey.Reveal()),
 		customHost: leaf.CustomHost,
-		options:    x.options(leaf),
-		model:      x.modelOf(leaf),
+		options:    rs.options(leaf),
+		model:      rs.modelOf(leaf),
 		configured: true,
 	}
-	c.clientKey, c.harmless = x.takesClientKey(leaf), harmlessOnly(c.options)
-	if slug := x.filledProvider(leaf); slug != "" {
+	c.clientKey, c.harmless = rs.takesClientKey(leaf), harmlessOnly(c.options)
+	if slug := rs.filledProvider(leaf); slug != "" {
 		c.provider = "@" + slug
 	} else if providerFromRequest(leaf) {
 		// A credential in the config is for the provider in the config.
-		c.provider, c.virtualKey, c.configured = x.opts.provider, x.opts.virtualKey, false
-		c.key, c.options = secret.String{}, x.optionsOfRequest(c.options)
+		c.provider, c.virtualKey, c.configured = rs.admission.opts.provider, rs.admission.opts.virtualKey, false
+		c.key, c.options = secret.String{}, rs.optionsOfRequest(c.options)
 	}
 	return c
 }
@@ -282,14 +284,14 @@ func (x *exchange) choiceFor(leaf *config.Config) providerChoice {
 // optionsOfRequest returns the options of a provider that the request names: those of its
 // headers and those of the config, which win. A saved config sets only harmless ones: it
 // must not decide where the client's credential is sent.
-func (x *exchange) optionsOfRequest(configured map[string]string) map[string]string {
+func (rs *resolver) optionsOfRequest(configured map[string]string) map[string]string {
 	if len(configured) == 0 {
-		return x.opts.options
+		return rs.admission.opts.options
 	}
-	all := make(map[string]string, len(configured)+len(x.opts.options))
-	maps.Copy(all, x.opts.options)
+	all := make(map[string]string, len(configured)+len(rs.admission.opts.options))
+	maps.Copy(all, rs.admission.opts.options)
 	for name, value := range configured {
-		if x.entry.Config == "" || config.IsHarmless(name) {
+		if rs.admission.entry.Config == "" || config.IsHarmless(name) {
 			all[name] = value
 		}
 	}
@@ -298,15 +300,15 @@ func (x *exchange) optionsOfRequest(configured map[string]string) map[string]str
 
 // noteUnusedOptions announces the options of a leaf that have no effect on its target,
 // because the target is managed or the request names it.
-func (x *exchange) noteUnusedOptions(leaf *config.Config, t *provider.Target, configured bool) {
+func (rs *resolver) noteUnusedOptions(leaf *config.Config, t *provider.Target, configured bool) {
 	managed := t.Slug != ""
 	if configured && !managed {
 		return
 	}
-	list := x.options(leaf)
+	list := rs.options(leaf)
 	for _, name := range slices.Sorted(maps.Keys(list)) {
-		if !t.Spec.Takes(name) || !config.IsHarmless(name) && (managed || x.entry.Config != "") {
-			x.noteIgnored(name)
+		if !t.Spec.Takes(name) || !config.IsHarmless(name) && (managed || rs.admission.entry.Config != "") {
+			rs.admission.noteIgnored(name)
 		}
 	}
 }
@@ -328,8 +330,8 @@ func harmlessOnly(options map[string]string) map[string]string {
 // takesClientKey reports whether a provider that the config names without a credential
 // gets the client's. A host gets it only if the request itself names it: the authors of
 // saved configs must not learn the credentials of others.
-func (x *exchange) takesClientKey(leaf *config.Config) bool {
-	return needsClientKey(leaf) && (leaf.CustomHost == "" || x.entry.Config == "")
+func (rs *resolver) takesClientKey(leaf *config.Config) bool {
+	return needsClientKey(leaf) && (leaf.CustomHost == "" || rs.admission.entry.Config == "")
 }
 
 // needsClientKey reports whether a leaf names a provider without a credential.
@@ -344,9 +346,9 @@ func providerFromRequest(leaf *config.Config) bool {
 }
 
 // options returns the provider options in the leaf.
-func (x *exchange) options(leaf *config.Config) map[string]string {
+func (rs *resolver) options(leaf *config.Config) map[string]string {
 	o := maps.Clone(map[string]string(leaf.Options))
-	d := x.deployment(leaf)
+	d := rs.deployment(leaf)
 	for name, value := range map[string]string{
 		"cloud_b_service_account_json": leaf.ServiceAccount.Reveal(),
 
@@ -367,8 +369,8 @@ func (x *exchange) options(leaf *config.Config) map[string]string {
 
 // deployment returns the deployment for the request's model: the one with this
 // alias, otherwise the default one, otherwise the one in the leaf itself.
-func (x *exchange) deployment(leaf *config.Config) config.Deployment {
-	model := x.modelOf(leaf)
+func (rs *resolver) deployment(leaf *config.Config) config.Deployment {
+	model := rs.modelOf(leaf)
 	chosen := config.Deployment{DeploymentID: leaf.DeploymentID, APIVersion: leaf.APIVersion}
 	for _, d := range leaf.Deployments {
 		if d.Alias == model {
@@ -382,15 +384,15 @@ func (x *exchange) deployment(leaf *config.Config) config.Deployment {
 }
 
 // modelOf returns the model in a leaf.
-func (x *exchange) modelOf(leaf *config.Config) string {
+func (rs *resolver) modelOf(leaf *config.Config) string {
 	if m, ok := leaf.OverrideParams.Text("model"); ok && m != "" {
 		return m
 	}
-	if m := x.filledModel(leaf); m != "" {
+	if m := rs.filledModel(leaf); m != "" {
 		return m
 	}
-	if x.Model != "" {
-		return x.Model
+	if rs.admission.request.Model != "" {
+		return rs.admission.request.Model
 	}
 	m, _ := leaf.DefaultParams.Text("model")
 	return m

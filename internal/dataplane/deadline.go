@@ -30,10 +30,10 @@ func (e *deadlineError) clientError() *apierr.Error {
 // limitTime returns r with a context that ends at the deadline of the request, which
 // includes everything from its arrival to the last byte of its response. stop releases
 // the timer.
-func (x *exchange) limitTime(r *http.Request) (_ *http.Request, stop func()) {
-	if x.Deadline.IsZero() {
+func (a *admission) limitTime(r *http.Request) (_ *http.Request, stop func()) {
+	if a.request.Deadline.IsZero() {
 		return r, func() {}
 	}
-	ctx, cancel := context.WithDeadlineCause(r.Context(), x.Deadline, &deadlineError{x.opts.timeout})
+	ctx, cancel := context.WithDeadlineCause(r.Context(), a.request.Deadline, &deadlineError{a.opts.timeout})
 	return r.WithContext(ctx), cancel
 }

@@ -25,13 +25,13 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 	x.begin(w, res.Status)
 
 	silence := p.KeepAlive
-	if x.Client.ContentType() != "text/event-stream" || x.array != nil {
+	if x.admission.request.Client.ContentType() != "text/event-stream" || x.array != nil {
 		silence = -1 // other framings have no comments
 	}
-	out := newEventWriter(w, x.responseCapture(), silence, newStallTimer(w, r, p.ClientStall))
+	out := newEventWriter(w, x.admission.responseCapture(), silence, newStallTimer(w, r, p.ClientStall))
 	defer out.stop() // no comment may follow a panic
 	out.write(x.firstComments(res, silence), true)
-	x.upload.responseBegun()
+	x.admission.upload.responseBegun()
 	end := x.end(r, res, x.relay(out, res))
 	if x.array != nil {
 		end = x.array.close(end)
@@ -73,7 +73,7 @@ func (x *exchange) end(r *http.Request, res *pipeline.Response, err error) []byt
 	if e.Kind == apierr.ClientGone {
 		return nil
 	}
-	return res.Events.Fail(nil, x.Client, e)
+	return res.Events.Fail(nil, x.admission.request.Client, e)
 }
 
 // isDenied reports whether a guardrail ended a stream.
@@ -125,17 +125,17 @@ func (x *exchange) ending(res *pipeline.Response) []byte {
 	case complete:
 		return nil
 	case seen.Finished:
-		return x.Client.Terminator()
+		return x.admission.request.Client.Terminator()
 	}
 	e := apierr.New(apierr.UpstreamFailed, "%s closed the stream before a finish reason", res.Attempt.Target.Label()).WithCode("upstream_stream_incomplete")
 	x.entry.ErrorSource, x.entry.ErrorCode, x.entry.ErrorMessage = "provider", e.Code, e.Message
-	return res.Events.Fail(nil, x.Client, e)
+	return res.Events.Fail(nil, x.admission.request.Client, e)
 }
 
 // endsByReason reports whether a complete stream of the exchange's operation
 // has a finish reason.
 func endsByReason(x *exchange) bool {
-	return x.Operation == api.Completions || x.Operation == x.Dialect.ConversationOperation()
+	return x.admission.request.Operation == api.Completions || x.admission.request.Operation == x.admission.request.Dialect.ConversationOperation()
 }
 
 // eventWriter writes to the client and sends comments during silence. Writing

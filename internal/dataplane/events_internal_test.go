@@ -15,7 +15,7 @@ import (
 func TestNoCommentComesAfterAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
-		x := &exchange{admission: admission{Request: pipeline.Request{Client: chat.Dialect{}}}}
+		x := &exchange{admission: admission{request: pipeline.Request{Client: chat.Dialect{}}}}
 		func() {
 			defer func() {
 				if recover() == nil {

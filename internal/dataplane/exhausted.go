@@ -9,23 +9,23 @@ import (
 
 // checkBudget returns an error for a request with a cost if the budget of its
 // key, user or workspace is marked as exhausted.
-func (x *exchange) checkBudget() error {
-	_, userExhausted := x.snap.UserLimits(x.Identity)
+func (a *admission) checkBudget() error {
+	_, userExhausted := a.snap.UserLimits(a.request.Identity)
 	switch {
-	case x.Identity.Exhausted:
-		return x.budgetError("key", "this gateway key")
+	case a.request.Identity.Exhausted:
+		return budgetError(a.request.Limiting.Limits, "key", "this gateway key")
 	case userExhausted:
-		return x.budgetError("user", "this key's user")
-	case x.snap.Exhausted(x.Identity.Workspace):
-		return x.budgetError("workspace", "this key's workspace")
+		return budgetError(a.request.Limiting.Limits, "user", "this key's user")
+	case a.snap.Exhausted(a.request.Identity.Workspace):
+		return budgetError(a.request.Limiting.Limits, "workspace", "this key's workspace")
 	}
 	return nil
 }
 
 // budgetError names the budget of a holder, with its amount and reset.
-func (x *exchange) budgetError(kind, holder string) error {
+func budgetError(limits []*quota.Limit, kind, holder string) error {
 	terms := ""
-	if l := quota.FindBudget(x.Limiting.Limits, kind); l != nil {
+	if l := quota.FindBudget(limits, kind); l != nil {
 		terms = ": " + l.Terms()
 	}
 	return apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted%s; raise it or wait for the next reset", holder, terms).
@@ -34,6 +34,6 @@ func (x *exchange) budgetError(kind, holder string) error {
 
 // earlierLimit returns err, or the error of a limit that is checked before the exhausted
 // budget that err is about.
-func (p *Plane) earlierLimit(ctx context.Context, x *exchange, err error) error {
-	return x.EarlierLimit(ctx, p.Engine.Quota, &x.trail, err)
+func (p *Plane) earlierLimit(ctx context.Context, a *admission, err error) error {
+	return a.request.EarlierLimit(ctx, p.Engine.Quota, a.trail, err)
 }

@@ -123,11 +123,11 @@ func (x *exchange) promptCacheOf(ctx context.Context, plan *pipeline.PromptCache
 		return nil
 	}
 	out := &PromptCache{Target: plan.Path, Tokens: plan.Tokens, Read: dollars(plan.Read), Written: dollars(plan.Written)}
-	if saved := x.plane.PromptCacheSaved; saved != nil {
+	if saved := x.admission.plane.PromptCacheSaved; saved != nil {
 		if sum, err := saved(ctx, &x.entry); err == nil {
 			out.Recorded = dollars(&sum)
 		} else {
-			x.plane.Logger.Warn("reading the savings of prompt caches failed", "err", err)
+			x.admission.plane.Logger.Warn("reading the savings of prompt caches failed", "err", err)
 		}
 	}
 	return out
@@ -170,22 +170,22 @@ type Estimate struct {
 // explain writes what would happen to a request from the caller's address, with
 // the caller's key unless its headers have one.
 func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) error {
-	if err := p.bufferBody(r, x, p.MaxJSON); err != nil {
+	if err := p.bufferBody(r, &x.admission, p.MaxJSON); err != nil {
 		return err
 	}
-	if err := checkExplainRequest(x.Received.Body.Bytes()); err != nil {
+	if err := checkExplainRequest(x.admission.request.Received.Body.Bytes()); err != nil {
 		return err
 	}
 	var q ExplainRequest
-	d := json.NewDecoder(bytes.NewReader(x.Received.Body.Bytes()))
+	d := json.NewDecoder(bytes.NewReader(x.admission.request.Received.Body.Bytes()))
 	d.DisallowUnknownFields() // a typo would explain another request
 	if err := d.Decode(&q); err != nil {
 		return explainError(err)
 	}
 	inner := q.httpRequest(r.Context())
 	inner.RemoteAddr, inner.TLS = r.RemoteAddr, r.TLS
-	if _, own := x.snap.Credential(inner.Header); !own && x.snap.CheckOneKey(inner.Header) == nil {
-		key, _ := x.snap.Credential(r.Header)
+	if _, own := x.admission.snap.Credential(inner.Header); !own && x.admission.snap.CheckOneKey(inner.Header) == nil {
+		key, _ := x.admission.snap.Credential(r.Header)
 		inner.Header[api.HeaderKey] = []string{key}
 	}
 	out, err := p.dryRun(inner, nil)
@@ -260,30 +260,31 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 		}
 	}
 	x := p.open(r)
-	defer x.releaseBody()
-	defer p.releaseTrees(x)
-	x.Identity, x.trail.Explain, x.DryRun = id, true, true
+	a := &x.admission
+	defer a.releaseBody()
+	defer x.targets.releaseTrees()
+	a.request.Identity, x.trail.Explain, a.request.DryRun = id, true, true
 	if refusal != nil {
 		return p.explanation(r.Context(), x, nil, refusal), nil
 	}
 	err := p.prepare(r, x)
-	if err == nil && x.Routing != nil {
+	if err == nil && a.request.Routing != nil {
 		var res *pipeline.Response
-		if res, err = p.handle.Handle(r.Context(), &x.Request, &x.trail); res != nil {
+		if res, err = p.handle.Handle(r.Context(), &a.request, &x.trail); res != nil {
 			res.Close()
 		}
 	}
-	tree, _ := x.Routing.(*pipeline.Tree)
-	return p.explanation(r.Context(), x, tree, p.earlierLimit(r.Context(), x, err)), nil
+	tree, _ := a.request.Routing.(*pipeline.Tree)
+	return p.explanation(r.Context(), x, tree, p.earlierLimit(r.Context(), a, err)), nil
 }
 
 // explanation describes an exchange after its dry run. The tree is nil if the
 // request has no config or an invalid one.
 func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tree, err error) ExplainResponse {
-	out := ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit(), TimeoutMS: x.opts.timeout.Milliseconds()}
+	out := ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit(), TimeoutMS: x.admission.opts.timeout.Milliseconds()}
 	if err != nil {
 		e := apierr.From(err)
-		out.Status, out.Error = e.Status(), x.errorClient().Error(e)
+		out.Status, out.Error = e.Status(), x.admission.errorClient().Error(e)
 	}
 	if x.trail.Cache != "" {
 		out.Cache = string(x.trail.Cache)
@@ -291,12 +292,12 @@ func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tre
 	if tree != nil {
 		out.Tree = tree.String()
 	}
-	out.Operation = x.Operation
+	out.Operation = x.admission.request.Operation
 	if saved, ok := x.savedConfig(); ok {
 		out.Config = &ConfigRef{saved.ID, saved.Slug}
 	}
 	out.Decisions = append(out.Decisions, x.trail.Decisions...)
-	u := x.EstimateTokens()
+	u := x.admission.request.EstimateTokens()
 	out.Estimate.PromptTokens, out.Estimate.CompletionTokens = u.Prompt(), u.Completion()
 	if n := len(x.trail.Planned); n > 0 {
 		out.Attempt = planned(x.trail.Planned[n-1])
@@ -308,10 +309,10 @@ func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tre
 
 // price returns the estimated price of an attempt in dollars, nil if unknown.
 func (x *exchange) price(a pipeline.DryRunRequest) *float64 {
-	if a.Price == nil || !a.Price.Covers(x.EstimateTokens()) {
+	if a.Price == nil || !a.Price.Covers(x.admission.request.EstimateTokens()) {
 		return nil
 	}
-	cost := a.Price.Cost(x.EstimateTokens(), catalog.Standard)
+	cost := a.Price.Cost(x.admission.request.EstimateTokens(), catalog.Standard)
 	return dollars(&cost)
 }
 
@@ -355,10 +356,10 @@ func configText(raw json.RawMessage) string {
 
 // savedConfig returns the saved config of the request.
 func (x *exchange) savedConfig() (*snapshot.Config, bool) {
-	if x.entry.Config == "" || x.Identity == nil {
+	if x.entry.Config == "" || x.admission.request.Identity == nil {
 		return nil, false
 	}
-	return x.snap.Config(x.Identity.Workspace, x.entry.Config)
+	return x.admission.snap.Config(x.admission.request.Identity.Workspace, x.entry.Config)
 }
 
 func planned(a pipeline.DryRunRequest) *Attempt {

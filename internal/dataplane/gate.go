@@ -15,12 +15,12 @@ const codeOverloaded = "overloaded"
 
 // enterGate waits until the gateway has room for the request. Its body has not been
 // read yet.
-func (p *Plane) enterGate(r *http.Request, x *exchange) error {
-	id := x.Identity
+func (p *Plane) enterGate(r *http.Request, a *admission) error {
+	id := a.request.Identity
 	of := inflight.Caller{Organisation: id.Organisation, Key: cmp.Or(id.KeyID, id.UserID, id.Organisation)}
-	ticket, err := p.Gate.Enter(r.Context(), of, p.bufferedSize(r, x))
+	ticket, err := p.Gate.Enter(r.Context(), of, p.bufferedSize(r, a))
 	if err == nil {
-		x.Ticket, x.Memory = ticket, ticket.Bodies()
+		a.request.Ticket, a.request.Memory = ticket, ticket.Bodies()
 		return nil
 	}
 	e := apierr.New(apierr.Unavailable, "the gateway has reached its limit of requests in progress; try again shortly (limits.concurrency)").
@@ -34,9 +34,9 @@ func (p *Plane) enterGate(r *http.Request, x *exchange) error {
 
 // bufferedSize returns the size of a body that will be in memory, zero if it is
 // unknown or the body streams through.
-func (p *Plane) bufferedSize(r *http.Request, x *exchange) int64 {
+func (p *Plane) bufferedSize(r *http.Request, a *admission) int64 {
 	limit := p.MaxJSON
-	switch x.route.body {
+	switch a.route.body {
 	case bodyJSON:
 	case bodyRaw:
 		limit = maxBufferedRaw

@@ -14,11 +14,11 @@ import (
 
 // resolveGuards sets the hooks of the leaves: those of the organisation and the
 // workspace, then those of their configs, with saved guardrails as they are now.
-func (x *exchange) resolveGuards(lists []*pipeline.GuardList) error {
-	if x.plane.Engine.SkipGuardrails || x.guards == noGuards {
+func (rs *resolver) resolveGuards(lists []*pipeline.GuardList) error {
+	if rs.admission.plane.Engine.SkipGuardrails || rs.guards == noGuards {
 		return nil
 	}
-	defaults, err := x.snap.Guards(x.Identity)
+	defaults, err := rs.admission.snap.Guards(rs.admission.request.Identity)
 	if err != nil {
 		return err
 	}
@@ -27,13 +27,13 @@ func (x *exchange) resolveGuards(lists []*pipeline.GuardList) error {
 	for i, list := range lists {
 		g, ok := known[list]
 		switch {
-		case list == nil || x.guards == defaultGuards:
+		case list == nil || rs.guards == defaultGuards:
 			g = defaults
 		case ok:
 		case defaults == nil && list.Static != nil:
 			g = list.Static
 		default:
-			if g, err = x.resolveGuardList(defaults, list); err != nil {
+			if g, err = rs.resolveGuardList(defaults, list); err != nil {
 				return err
 			}
 			if known == nil {
@@ -41,11 +41,11 @@ func (x *exchange) resolveGuards(lists []*pipeline.GuardList) error {
 			}
 			known[list] = g
 		}
-		if x.Leaves[i].Guards = g; g != nil {
-			x.Leaves[i].Checks = versions(g)
+		if rs.admission.request.Leaves[i].Guards = g; g != nil {
+			rs.admission.request.Leaves[i].Checks = versions(g)
 			if g != admitted {
 				admitted = g
-				x.admitChecks(g.Before, g.After)
+				rs.admitChecks(g.Before, g.After)
 			}
 		}
 	}
@@ -71,26 +71,26 @@ func versions(g *pipeline.Guards) string {
 }
 
 // resolveGuardList returns the hooks in defaults and list.
-func (x *exchange) resolveGuardList(defaults *pipeline.Guards, list *pipeline.GuardList) (*pipeline.Guards, error) {
+func (rs *resolver) resolveGuardList(defaults *pipeline.Guards, list *pipeline.GuardList) (*pipeline.Guards, error) {
 	if defaults == nil {
 		defaults = new(pipeline.Guards)
 	}
-	before, err := x.resolveRefs(slices.Clip(defaults.Before), list.Before, guardrail.Before)
+	before, err := rs.resolveRefs(slices.Clip(defaults.Before), list.Before, guardrail.Before)
 	if err != nil {
 		return nil, err
 	}
-	after, err := x.resolveRefs(slices.Clip(defaults.After), list.After, guardrail.After)
+	after, err := rs.resolveRefs(slices.Clip(defaults.After), list.After, guardrail.After)
 	return &pipeline.Guards{Before: before, After: after}, err
 }
 
 // resolveRefs appends hooks. A saved guardrail that is in the list is not
 // repeated.
-func (x *exchange) resolveRefs(hooks []*guardrail.Hook, refs []pipeline.GuardRef, on guardrail.Event) ([]*guardrail.Hook, error) {
+func (rs *resolver) resolveRefs(hooks []*guardrail.Hook, refs []pipeline.GuardRef, on guardrail.Event) ([]*guardrail.Hook, error) {
 	for _, ref := range refs {
 		h := ref.Hook
 		if ref.Saved != "" {
 			var err error
-			if h, err = x.snap.Guardrail(x.Identity, ref.Saved, on); err != nil {
+			if h, err = rs.admission.snap.Guardrail(rs.admission.request.Identity, ref.Saved, on); err != nil {
 				return nil, err
 			}
 			if slices.ContainsFunc(hooks, func(of *guardrail.Hook) bool { return of.Is(h) }) {
@@ -112,18 +112,18 @@ func (x *exchange) addHookResults(res *pipeline.Response) {
 	if res.Hooks.Empty() {
 		return
 	}
-	if x.plane.HookStatus && res.Status == 200 && res.Hooks.Failed() {
+	if x.admission.plane.HookStatus && res.Status == 200 && res.Hooks.Failed() {
 		res.Status = statusHookFailed
 	}
 	switch {
-	case x.Operation == api.Proxy:
+	case x.admission.request.Operation == api.Proxy:
 	case res.Bytes != nil:
 		if body, ok := withHookResults(res.Bytes, res.Hooks.AppendJSON(nil)); ok {
 			res.Bytes, res.Length = body, -1
 		}
 	case res.Events != nil && res.Attempt != nil && res.Attempt.Lenient:
-		if end, ok := streamEnds[x.Dialect]; ok && x.array == nil {
-			res.Events = &hookEvents{Stream: res.Events, results: &res.Hooks, dialect: x.Dialect, end: end}
+		if end, ok := streamEnds[x.admission.request.Dialect]; ok && x.array == nil {
+			res.Events = &hookEvents{Stream: res.Events, results: &res.Hooks, dialect: x.admission.request.Dialect, end: end}
 		}
 	}
 }

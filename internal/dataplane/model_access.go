@@ -24,27 +24,27 @@ type requestedModels struct {
 // does not allow. model is the model used for routing, empty if none. Models in
 // a JSON document are checked again by the pipeline, after the config has been
 // applied.
-func (x *exchange) checkModels(t *provider.Target, model string) error {
+func (rs *resolver) checkModels(t *provider.Target, model string) error {
 	if t.Models == nil {
 		return nil
 	}
 	if model != "" && !t.Models.Allows(model) {
 		return notEnabled(t, model)
 	}
-	n := x.modelsOutsideDoc()
+	n := rs.admission.modelsOutsideDoc()
 	for _, m := range n.models {
 		if !t.Models.Allows(m) {
 			return notEnabled(t, m)
 		}
 	}
-	inPath, err := x.checkPath(t)
+	inPath, err := rs.checkPath(t)
 	if err != nil {
 		return err
 	}
-	if n.err != nil && !x.runsNoModel() {
+	if n.err != nil && !rs.admission.runsNoModel() {
 		return unknownModel(t, n.err.Error())
 	}
-	if !inPath && !x.namesModel(model, n) {
+	if !inPath && !rs.namesModel(model, n) {
 		return unknownModel(t, "it names none")
 	}
 	return nil
@@ -53,12 +53,12 @@ func (x *exchange) checkModels(t *provider.Target, model string) error {
 // allowModel returns the function that checks models in later parts of a form, nil if the
 // body is not a form, or if it passes through, t allows all models and no policy depends
 // on them. The forms of other routes have a price, so they name one model at most.
-func (x *exchange) allowModel(t *provider.Target) func(model string) error {
-	priced := x.route.body == bodyForm
-	if t.Models == nil && !x.oneModel && !priced || x.upload == nil || !x.modelsOutsideDoc().form {
+func (rs *resolver) allowModel(t *provider.Target) func(model string) error {
+	priced := rs.admission.route.body == bodyForm
+	if t.Models == nil && !rs.admission.oneModel && !priced || rs.admission.upload == nil || !rs.admission.modelsOutsideDoc().form {
 		return nil
 	}
-	first := x.Model
+	first := rs.admission.request.Model
 	return func(model string) error {
 		if first == "" && priced {
 			first = model
@@ -66,8 +66,8 @@ func (x *exchange) allowModel(t *provider.Target) func(model string) error {
 		switch {
 		case t.Models != nil && !t.Models.Allows(model):
 			return notEnabled(t, model)
-		case x.oneModel && model != x.Model:
-			return modelUnknown(fmt.Sprintf("its form names %.100q and %.100q", x.Model, model))
+		case rs.admission.oneModel && model != rs.admission.request.Model:
+			return modelUnknown(fmt.Sprintf("its form names %.100q and %.100q", rs.admission.request.Model, model))
 		case priced && model != first:
 			return pipeline.ModelRefused("the model of this request cannot be known: its form names %.100q and %.100q", first, model)
 		}
@@ -86,15 +86,15 @@ func unknownModel(t *provider.Target, why string) error {
 
 // modelsOutsideDoc returns the models in the query, the headers and the body. They
 // are determined once, for the first target that asks.
-func (x *exchange) modelsOutsideDoc() *requestedModels {
-	if x.models != nil {
-		return x.models
+func (a *admission) modelsOutsideDoc() *requestedModels {
+	if a.models != nil {
+		return a.models
 	}
 	n := new(requestedModels)
-	x.models = n
-	n.models, n.err = x.bodyModels(n)
-	query, err := modelnames.Query(x.Received.Query)
-	n.models = slices.Concat(n.models, query, modelnames.Header(x.otherHeaders()))
+	a.models = n
+	n.models, n.err = a.bodyModels(n)
+	query, err := modelnames.Query(a.request.Received.Query)
+	n.models = slices.Concat(n.models, query, modelnames.Header(a.otherHeaders()))
 	if err != nil {
 		n.err = err
 	}
@@ -103,10 +103,10 @@ func (x *exchange) modelsOutsideDoc() *requestedModels {
 
 // otherHeaders returns the headers that may be forwarded to the provider. The
 // gateway's own headers never are.
-func (x *exchange) otherHeaders() http.Header {
+func (a *admission) otherHeaders() http.Header {
 	h := make(http.Header)
-	for name, values := range x.Received.Header {
-		if _, foreign := x.cutHeaderPrefix(name); !foreign && !strings.HasPrefix(name, api.HeaderPrefix) {
+	for name, values := range a.request.Received.Header {
+		if _, foreign := a.cutHeaderPrefix(name); !foreign && !strings.HasPrefix(name, api.HeaderPrefix) {
 			h[name] = values
 		}
 	}
@@ -114,18 +114,18 @@ func (x *exchange) otherHeaders() http.Header {
 }
 
 // namesModel reports whether the request names a model, or needs none.
-func (x *exchange) namesModel(model string, n *requestedModels) bool {
+func (rs *resolver) namesModel(model string, n *requestedModels) bool {
 	switch {
-	case x.route.body == bodyNone, x.noModel != nil: // a missing model is checked elsewhere
+	case rs.admission.route.body == bodyNone, rs.admission.noModel != nil: // a missing model is checked elsewhere
 		return true
-	case x.Operation != api.Proxy && x.Received.Upload == nil:
+	case rs.admission.request.Operation != api.Proxy && rs.admission.request.Received.Upload == nil:
 		return model != ""
-	case len(n.models) > 0, (x.Received.Doc != nil || x.upload != nil) && model != "":
+	case len(n.models) > 0, (rs.admission.request.Received.Doc != nil || rs.admission.upload != nil) && model != "":
 		return true
-	case x.Received.Method == http.MethodGet || x.Received.Method == http.MethodDelete, x.runsNoModel():
+	case rs.admission.request.Received.Method == http.MethodGet || rs.admission.request.Received.Method == http.MethodDelete, rs.admission.runsNoModel():
 		return true
-	case x.Received.Doc != nil:
-		models, err := modelnames.JSON(x.Received.Doc.Bytes())
+	case rs.admission.request.Received.Doc != nil:
+		models, err := modelnames.JSON(rs.admission.request.Received.Doc.Bytes())
 		return err != nil || len(models) > 0 // the pipeline reports what cannot be read
 	}
 	return false
@@ -134,13 +134,13 @@ func (x *exchange) namesModel(model string, n *requestedModels) bool {
 // checkPath reports whether a pass-through path names a model that is allowed.
 // It returns an error if it names another model, or none although the provider
 // reads it there.
-func (x *exchange) checkPath(t *provider.Target) (named bool, err error) {
-	if x.Operation != api.Proxy || x.Received.Method == http.MethodGet {
+func (rs *resolver) checkPath(t *provider.Target) (named bool, err error) {
+	if rs.admission.request.Operation != api.Proxy || rs.admission.request.Received.Method == http.MethodGet {
 		return false, nil
 	}
-	names := modelnames.Path(x.Received.Path)
-	if names == nil && t.PathsNameModels() && !x.runsNoModel() && !readsBody(x.Received.Path) {
-		names = modelnames.WholePath(x.Received.Path)
+	names := modelnames.Path(rs.admission.request.Received.Path)
+	if names == nil && t.PathsNameModels() && !rs.admission.runsNoModel() && !readsBody(rs.admission.request.Received.Path) {
+		names = modelnames.WholePath(rs.admission.request.Received.Path)
 	}
 	if i := slices.IndexFunc(names, t.Models.Disables); i >= 0 {
 		return false, notEnabled(t, names[i])
@@ -168,13 +168,13 @@ var modelFree = map[string]bool{"files": true, "uploads": true, "vector_stores":
 
 // runsNoModel reports whether a pass-through request only stores or manages
 // objects that later requests, which name their model, refer to.
-func (x *exchange) runsNoModel() bool {
-	if x.Operation != api.Proxy {
+func (a *admission) runsNoModel() bool {
+	if a.request.Operation != api.Proxy {
 		return false
 	}
-	if x.route.api == geminiFiles {
+	if a.route.api == geminiFiles {
 		return true
 	}
-	first, rest, _ := strings.Cut(strings.TrimPrefix(x.Received.Path, "/"), "/")
-	return modelFree[first] && !slices.Contains(strings.Split(rest, "/"), "runs") || strings.HasSuffix(x.Received.Path, "/cancel")
+	first, rest, _ := strings.Cut(strings.TrimPrefix(a.request.Received.Path, "/"), "/")
+	return modelFree[first] && !slices.Contains(strings.Split(rest, "/"), "runs") || strings.HasSuffix(a.request.Received.Path, "/cancel")
 }

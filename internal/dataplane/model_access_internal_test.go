@@ -9,19 +9,19 @@ import (
 // BenchmarkCheckModelsOfAnyModel is the price of allow-lists for requests of
 // targets that have none.
 func BenchmarkCheckModelsOfAnyModel(b *testing.B) {
-	x, t := new(exchange), new(provider.Target)
+	rs, t := &resolver{admission: new(admission)}, new(provider.Target)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := x.checkModels(t, "gpt-4o"); err != nil {
+		if err := rs.checkModels(t, "gpt-4o"); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func TestRequestsWithoutAllowListAreNotSearched(t *testing.T) {
-	x, target := new(exchange), new(provider.Target)
-	if n := testing.AllocsPerRun(100, func() { x.checkModels(target, "gpt-4o") }); n > 0 || x.models != nil {
-		t.Errorf("%v allocations, searched: %t", n, x.models != nil)
+	rs, target := &resolver{admission: new(admission)}, new(provider.Target)
+	if n := testing.AllocsPerRun(100, func() { rs.checkModels(target, "gpt-4o") }); n > 0 || rs.admission.models != nil {
+		t.Errorf("%v allocations, searched: %t", n, rs.admission.models != nil)
 	}
 }
 

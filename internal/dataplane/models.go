@@ -83,14 +83,14 @@ type providerModel struct {
 // may use, in the format of the client's protocol: clients of the messages
 // dialect name its version in a header.
 func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) error {
-	list := p.gatherModels(r, x, x.allowedSlugs())
+	list := p.gatherModels(r, &x.targets, x.targets.allowedSlugs())
 	var page any = list
 	var err error
 	switch {
-	case x.Dialect == api.DialectGemini:
-		page, err = list.geminiPage(x.Received.Query)
-	case x.isMessagesClient():
-		page, err = list.page(x.Received.Query)
+	case x.admission.request.Dialect == api.DialectGemini:
+		page, err = list.geminiPage(x.admission.request.Received.Query)
+	case x.admission.isMessagesClient():
+		page, err = list.page(x.admission.request.Received.Query)
 	}
 	if err != nil {
 		return err
@@ -101,15 +101,15 @@ func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) 
 // showModel responds with one model of a managed provider, named as
 // @slug/model, in the format of the client's protocol.
 func (p *Plane) showModel(w http.ResponseWriter, r *http.Request, x *exchange) error {
-	id := x.route.model
+	id := x.admission.route.model
 	slug, name, named := strings.Cut(strings.TrimPrefix(id, "@"), "/")
 	if !strings.HasPrefix(id, "@") || !named || name == "" {
 		return modelNotFound(id, "name it as @slug/model")
 	}
-	if _, err := x.target(providerChoice{provider: "@" + slug, model: name}); err != nil {
+	if _, err := x.targets.target(providerChoice{provider: "@" + slug, model: name}); err != nil {
 		return err
 	}
-	list := p.gatherModels(r, x, []string{slug})
+	list := p.gatherModels(r, &x.targets, []string{slug})
 	i := list.index(id)
 	switch {
 	case i < 0 && list.noList:
@@ -122,9 +122,9 @@ func (p *Plane) showModel(w http.ResponseWriter, r *http.Request, x *exchange) e
 	}
 	var shown any = list.Data[i]
 	switch {
-	case x.Dialect == api.DialectGemini:
+	case x.admission.request.Dialect == api.DialectGemini:
 		shown = list.Data[i].geminiEntry()
-	case x.isMessagesClient():
+	case x.admission.isMessagesClient():
 		shown = list.Data[i].entry()
 	}
 	return p.writeJSON(w, r, x, shown)
@@ -139,7 +139,7 @@ func modelNotFound(id, why string) error {
 // many providers as one request may make attempts, a few at a time and within
 // one deadline. Failures are cached as well, so that requests cannot be used to
 // flood a broken provider.
-func (p *Plane) gatherModels(r *http.Request, x *exchange, slugs []string) modelList {
+func (p *Plane) gatherModels(r *http.Request, rs *resolver, slugs []string) modelList {
 	// A client that disconnects does not cancel the requests: their responses
 	// are cached, so that the next client does not cause them again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.ModelsTimeout)
@@ -149,7 +149,7 @@ func (p *Plane) gatherModels(r *http.Request, x *exchange, slugs []string) model
 	slots := make(chan struct{}, modelsInParallel)
 	var wg sync.WaitGroup
 	for i, slug := range slugs {
-		entry, _ := x.snap.Managed(x.Identity.Workspace, slug)
+		entry, _ := rs.admission.snap.Managed(rs.admission.request.Identity.Workspace, slug)
 		if ids, ok := entry.Models(); ok {
 			fetches[i] = knownModels(ids)
 			continue
@@ -171,7 +171,7 @@ func (p *Plane) gatherModels(r *http.Request, x *exchange, slugs []string) model
 			list.noList = list.noList || errors.Is(err, errNoModelList)
 			continue
 		}
-		entry, _ := x.snap.Managed(x.Identity.Workspace, slug)
+		entry, _ := rs.admission.snap.Managed(rs.admission.request.Identity.Workspace, slug)
 		for _, m := range models {
 			if !entry.Target.Models.Allows(m.id) {
 				continue
@@ -183,12 +183,12 @@ func (p *Plane) gatherModels(r *http.Request, x *exchange, slugs []string) model
 	return list
 }
 
-func (x *exchange) allowedSlugs() []string {
-	workspace := x.Identity.Workspace
-	return slices.DeleteFunc(slices.Clone(x.snap.Slugs(workspace)), func(slug string) bool {
-		entry, _ := x.snap.Managed(workspace, slug)
-		allowed := x.Identity.AllowsProvider(slug) || x.Identity.AllowsProvider(entry.Provider)
-		return !allowed || entry.CheckUsable(x.entry.Time) != nil || x.checkEgress(entry.Target) != nil
+func (rs *resolver) allowedSlugs() []string {
+	workspace := rs.admission.request.Identity.Workspace
+	return slices.DeleteFunc(slices.Clone(rs.admission.snap.Slugs(workspace)), func(slug string) bool {
+		entry, _ := rs.admission.snap.Managed(workspace, slug)
+		allowed := rs.admission.request.Identity.AllowsProvider(slug) || rs.admission.request.Identity.AllowsProvider(entry.Provider)
+		return !allowed || entry.CheckUsable(rs.admission.entry.Time) != nil || rs.checkEgress(entry.Target) != nil
 	})
 }
 

@@ -17,16 +17,16 @@ var providerHeaders = []string{api.HeaderProvider, api.HeaderConfig, api.HeaderV
 
 // missingProvider returns the error for a request that selects no provider. It names a
 // header that may be misspelt and a route that is near, if there is one.
-func (x *exchange) missingProvider() *apierr.Error {
+func (rs *resolver) missingProvider() *apierr.Error {
 	message := "no provider selected; put it before the model, as in @slug/model, set x-gateway-provider to a provider id or @slug, or send a config that names one"
-	for _, name := range slices.Sorted(maps.Keys(x.Received.Header)) {
+	for _, name := range slices.Sorted(maps.Keys(rs.admission.request.Received.Header)) {
 		if meant := config.Nearest(name, providerHeaders); meant != "" && name != meant {
 			message += fmt.Sprintf("; the header %.60s has no effect: did you mean %s?", strings.ToLower(name), strings.ToLower(meant))
 		}
 	}
-	if x.route.op == api.Proxy {
-		if near := x.plane.NearRoute(x.Received.Method, x.entry.Path); near != "" {
-			message += fmt.Sprintf("; %s is not a route of the gateway: did you mean %s?", shorten(x.Received.Method+" "+x.entry.Path), near)
+	if rs.admission.route.op == api.Proxy {
+		if near := rs.admission.plane.NearRoute(rs.admission.request.Received.Method, rs.admission.entry.Path); near != "" {
+			message += fmt.Sprintf("; %s is not a route of the gateway: did you mean %s?", shorten(rs.admission.request.Received.Method+" "+rs.admission.entry.Path), near)
 		}
 	}
 	return apierr.New(apierr.Invalid, "%s", message).WithParam("x-gateway-provider").WithCode("missing_provider")
@@ -93,13 +93,13 @@ func fillPattern(pattern, path string) (string, bool) {
 
 // sessionError returns the error for a request whose credential is a session: sessions
 // are for administration, and the gateway does not look them up for a model route.
-func (x *exchange) sessionError() error {
-	if key, _ := x.snap.Credential(x.Received.Header); !access.IsSessionToken(key) {
+func (a *admission) sessionError() error {
+	if key, _ := a.snap.Credential(a.request.Received.Header); !access.IsSessionToken(key) {
 		return nil
 	}
-	if x.route.op == api.Proxy {
+	if a.route.op == api.Proxy {
 		message := "no route of the administration at this method and path"
-		if near := x.plane.NearRoute(x.Received.Method, x.entry.Path); near != "" {
+		if near := a.plane.NearRoute(a.request.Received.Method, a.entry.Path); near != "" {
 			message += "; did you mean " + near + "?"
 		}
 		return apierr.New(apierr.NotFound, "%s", message).WithParam("path")

@@ -24,7 +24,7 @@ var addressHeaders = [...]string{"Location", "Operation-Location", "Azure-Asynco
 // address, since it is at another host or the gateway's administration. A redirect without
 // an address is an error.
 func (p *Plane) ownAddresses(r *http.Request, x *exchange, res *pipeline.Response) (map[string]string, error) {
-	if x.Operation != api.Proxy || res.Attempt == nil || res.Raw == nil {
+	if x.admission.request.Operation != api.Proxy || res.Attempt == nil || res.Raw == nil {
 		return nil, nil
 	}
 	var own map[string]string
@@ -99,7 +99,7 @@ func (p *Plane) ownAddressOf(r *http.Request, x *exchange, res *pipeline.Respons
 	if !below || own == "" {
 		return "", true
 	}
-	base, ok := strings.CutSuffix(x.entry.Path, x.Received.Path)
+	base, ok := strings.CutSuffix(x.entry.Path, x.admission.request.Received.Path)
 	if !ok {
 		base = api.BasePath
 	}

@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,14 +26,12 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/limits/inflight"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
-	"modelgate/internal/upstream"
 )
 
 // ErrShutdown is the cause with which server ends requests that exceed the
@@ -178,62 +175,6 @@ func New(o Options) *Plane {
 	}
 }
 
-// exchange is one request being served: the result of admission, and what
-// happens afterwards.
-type exchange struct {
-	admission
-	trail    pipeline.Trail
-	entry    reqlog.Entry
-	plane    *Plane
-	panicked bool
-
-	headerValues [8]string        // values of the gateway's own response headers
-	headWritten  bool             // the response headers have been sent
-	complete     bool             // the client received the complete response
-	array        *jsonArrayWriter // converts a stream to a JSON array; nil for events
-	bodies       *bodies          // captured bodies; nil for none
-}
-
-// admission holds what is found out about a request, step by step; see
-// Plane.prepare. Its Request is complete and does not change once a stage has
-// it.
-type admission struct {
-	pipeline.Request
-	oneLeaf pipeline.OneLeaf // Routing of a request without a config
-	leaf    [1]pipeline.Leaf // its Leaves
-	id      string           // the request id as text
-
-	snap    *snapshot.Snapshot
-	reach   *upstream.Client // checks custom hosts
-	route   route
-	noRoute error  // why there is no route
-	remote  string // host:port of the client
-
-	opts   requestOptions
-	guards guardScope
-	// ownKey is true if the gateway key came in its own header, so that other
-	// credential headers are for the provider.
-	ownKey     bool
-	skipBodies bool // the request excludes its bodies from the log
-
-	doc    jsonedit.Doc
-	upload *upload // nil unless the body streams through
-	// noModel is the error for a body without a model, if nothing else sets
-	// one.
-	noModel *apierr.Error
-	models  *requestedModels // models outside of Doc; nil until a target asks
-	// oneModel is true if policies depend on the model of a body that streams through.
-	oneModel bool
-
-	// variables are the request's variables for saved prompts, and filled the
-	// prompts of its config filled with them, by their references.
-	variables      map[string]string
-	filled         map[string]*promptResult
-	promptProvider string // provider of the prompt in the path; empty if none
-
-	trees []*cachedTree // compiled configs in use
-}
-
 // ServeHTTP serves one model request and records it.
 func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := p.open(r)
@@ -250,80 +191,30 @@ func (p *Plane) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	x := p.open(r)
 	defer p.end(w, r, x)
 	defer p.recoverPanic(w, r, x)
-	if x.authenticate() == nil { // so that the log contains the identity
-		x.admit()
-		p.startCapture(r, x)
+	if a := &x.admission; a.authenticate() == nil { // so that the log contains the identity
+		a.admit()
+		p.startCapture(r, a)
 	}
 	p.writeError(w, r, x, err)
 }
 
-// open begins an exchange. Its path is the path of the request line in
-// canonical form.
-func (p *Plane) open(r *http.Request) *exchange {
-	now := time.Now()
-	path, query, marked := requestPath(r)
-	x := &exchange{plane: p, admission: admission{snap: p.Snapshot.Load(), reach: p.Engine.Client, remote: r.RemoteAddr}}
-	x.route, x.noRoute = findRoute(r.Method, routePath(r.Header, path))
-	if p.Clients[x.route.clientDialect()] == nil {
-		x.route = passThrough
-	}
-	x.entry = reqlog.Entry{
-		ID:     reqlog.NewID(now),
-		Time:   now,
-		Input:  reqlog.Input{Method: r.Method, Path: path, RequestBytes: max(r.ContentLength, 0)},
-		Origin: reqlog.Origin{CacheStatus: "DISABLED"},
-		Sender: reqlog.Sender{UserAgent: r.UserAgent()},
-	}
-	x.id = x.entry.ID.String()
-	x.Request = pipeline.Request{
-		ID:      x.entry.ID,
-		Time:    now,
-		Client:  p.Clients[x.route.clientDialect()],
-		Dialect: x.route.clientDialect(),
-		Received: pipeline.Received{
-			Method:         r.Method,
-			Path:           path,
-			Query:          query,
-			EmptyQuery:     marked && query == "",
-			Header:         r.Header,
-			HeaderPrefixes: x.snap.HeaderPrefixes,
-			Length:         r.ContentLength,
-		},
-		Limiting: pipeline.Limiting{Prices: x.snap.Prices},
-	}
-	if x.route.api == (vendorAPI{}) {
-		x.Received.Path = strings.TrimPrefix(path, api.BasePath)
-	}
-	return x
-}
-
-// requestPath splits the target of the request line. marked is true if it has a
-// question mark, even with an empty query.
-func requestPath(r *http.Request) (path, query string, marked bool) {
-	target := r.RequestURI
-	if !strings.HasPrefix(target, "/") { // absolute form, and requests made in tests
-		target = r.URL.RequestURI()
-	}
-	return strings.Cut(target, "?")
-}
-
 // serve serves the exchange. An error means that nothing has been written.
 func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error {
-	defer x.releaseBody()
+	defer x.admission.releaseBody()
 	defer x.trail.ReleaseChecks()
 	if err := p.prepare(r, x); err != nil {
-		return p.earlierLimit(r.Context(), x, err)
+		return p.earlierLimit(r.Context(), &x.admission, err)
 	}
-	if x.Routing == nil {
+	if x.admission.request.Routing == nil {
 		return p.serveLocally(w, r, x)
 	}
-	r, stop := x.limitTime(r)
+	r, stop := x.admission.limitTime(r)
 	defer stop()
-	res, err := p.handle.Handle(r.Context(), &x.Request, &x.trail)
-	x.noteUnusedCache()
+	res, err := p.handle.Handle(r.Context(), &x.admission.request, &x.trail)
+	x.admission.noteUnusedCache()
 	if err != nil {
-		err = p.earlierLimit(r.Context(), x, err)
-		if res = x.SoftDenial(err); res == nil {
+		err = p.earlierLimit(r.Context(), &x.admission, err)
+		if res = x.admission.request.SoftDenial(err); res == nil {
 			return reason(r, err)
 		}
 	}
@@ -333,35 +224,19 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 
 // serveLocally serves the routes that need no provider.
 func (p *Plane) serveLocally(w http.ResponseWriter, r *http.Request, x *exchange) error {
-	x.reportIgnored()
+	x.admission.reportIgnored()
 	switch {
-	case x.route.op == api.Explain:
+	case x.admission.route.op == api.Explain:
 		return p.explain(w, r, x)
-	case x.route.op == api.ConfigSchema:
+	case x.admission.route.op == api.ConfigSchema:
 		return p.schema(w, r, x)
-	case x.route.renders:
+	case x.admission.route.renders:
 		return p.showRendered(w, r, x)
 	}
-	if x.route.model != "" {
+	if x.admission.route.model != "" {
 		return p.showModel(w, r, x)
 	}
 	return p.listModels(w, r, x)
-}
-
-func (p *Plane) releaseTrees(x *exchange) {
-	for _, k := range x.trees {
-		p.trees.release(k)
-	}
-	x.trees = nil
-}
-
-func (x *exchange) releaseBody() {
-	x.upload.releaseHead()
-	if x.Received.Body != nil {
-		x.Received.Body.Release()
-		x.Received.Body, x.Received.Doc = nil, nil
-		x.doc.Reset()
-	}
 }
 
 // recoverPanic turns a panic into a 500 and a log line. A deliberate abort of

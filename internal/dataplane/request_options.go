@@ -49,26 +49,26 @@ func (w *requestOptions) namesProvider() bool { return w.provider != "" || w.vir
 
 // readOptionHeaders reads the gateway's headers. A duplicate of a header that
 // may occur once is an error, since servers disagree on which value wins.
-func (x *exchange) readOptionHeaders() error {
-	for name, values := range x.Received.Header {
+func (a *admission) readOptionHeaders() error {
+	for name, values := range a.request.Received.Header {
 		if !strings.HasPrefix(name, api.HeaderPrefix) {
-			if option, ok := x.snap.OptionOf(name); ok && len(values) == 1 {
-				x.opts.set(option, values[0])
+			if option, ok := a.snap.OptionOf(name); ok && len(values) == 1 {
+				a.opts.set(option, values[0])
 				continue
 			}
-			suffix, ok := x.cutHeaderPrefix(name)
+			suffix, ok := a.cutHeaderPrefix(name)
 			if !ok {
 				continue
 			}
 			name = api.HeaderPrefix + suffix
-			if _, own := x.Received.Header[name]; own { // the gateway's own prefix wins
+			if _, own := a.request.Received.Header[name]; own { // the gateway's own prefix wins
 				continue
 			}
 		}
 		if len(values) > 1 {
 			return duplicate(name, len(values))
 		}
-		if err := x.readOptionHeader(name, values[0]); err != nil {
+		if err := a.readOptionHeader(name, values[0]); err != nil {
 			return err
 		}
 	}
@@ -77,10 +77,10 @@ func (x *exchange) readOptionHeaders() error {
 
 // cutHeaderPrefix removes a header prefix that the settings list in addition to
 // the gateway's own.
-func (x *exchange) cutHeaderPrefix(name string) (suffix string, ok bool) {
-	for _, prefix := range x.snap.HeaderPrefixes {
+func (a *admission) cutHeaderPrefix(name string) (suffix string, ok bool) {
+	for _, prefix := range a.snap.HeaderPrefixes {
 		if suffix, ok = strings.CutPrefix(name, prefix); ok {
-			x.opts.prefix = prefix
+			a.opts.prefix = prefix
 			return suffix, true
 		}
 	}
@@ -97,8 +97,8 @@ func (p *Plane) PassesThrough(h http.Header) bool {
 	return slices.ContainsFunc(p.Snapshot.Load().HeaderPrefixes, func(prefix string) bool { return strings.EqualFold(h.Get(prefix+suffix), "true") })
 }
 
-func (x *exchange) readOptionHeader(name, value string) (err error) {
-	w, e := &x.opts, &x.entry
+func (a *admission) readOptionHeader(name, value string) (err error) {
+	w, e := &a.opts, a.entry
 	switch name {
 	case api.HeaderProvider:
 		w.provider = value
@@ -117,7 +117,7 @@ func (x *exchange) readOptionHeader(name, value string) (err error) {
 	case api.HeaderSpanName:
 		e.SpanName, err = visibleASCII(name, value)
 	case api.HeaderMetadata:
-		x.Metadata, err = metadata(value)
+		a.request.Metadata, err = metadata(value)
 	case api.HeaderRequestTimeout:
 		w.timeout, err = milliseconds(name, value)
 	case api.HeaderAttemptTimeout:
@@ -128,18 +128,18 @@ func (x *exchange) readOptionHeader(name, value string) (err error) {
 		w.strict, err = boolHeader(name, value)
 	case api.HeaderDebug:
 		debug, err := boolHeader(name, value)
-		x.skipBodies = debug != nil && !*debug
+		a.skipBodies = debug != nil && !*debug
 		return err
 	case api.HeaderPassThrough:
 		through, err := boolHeader(name, value)
-		x.opts.passThrough = through != nil && *through
+		a.opts.passThrough = through != nil && *through
 		return err
 	case api.HeaderCacheRefresh:
 		refresh, err := boolHeader(name, value)
-		x.Cache.Refresh = refresh != nil && *refresh
+		a.request.Cache.Refresh = refresh != nil && *refresh
 		return err
 	case api.HeaderCacheNamespace:
-		x.Cache.Namespace, err = visibleASCII(name, value)
+		a.request.Cache.Namespace, err = visibleASCII(name, value)
 	case api.HeaderKey: // handled elsewhere
 	default:
 		w.option(name, value)
@@ -170,33 +170,33 @@ func (w *requestOptions) markTaken(t *provider.Target) {
 // reportIgnored announces the gateway headers that have no effect. They are not
 // rejected, since client libraries send headers that this gateway does not
 // know.
-func (x *exchange) reportIgnored() {
-	if x.opts.passThrough && x.Operation != api.Proxy {
-		x.noteIgnored(api.HeaderPassThrough)
+func (a *admission) reportIgnored() {
+	if a.opts.passThrough && a.request.Operation != api.Proxy {
+		a.noteIgnored(api.HeaderPassThrough)
 	}
-	if len(x.opts.headers) == 0 { // almost all requests: nothing to sort
+	if len(a.opts.headers) == 0 { // almost all requests: nothing to sort
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(x.opts.headers)) {
-		x.noteIgnored(name)
+	for _, name := range slices.Sorted(maps.Keys(a.opts.headers)) {
+		a.noteIgnored(name)
 	}
 }
 
 // noteIgnored announces that a header or setting has no effect.
-func (x *exchange) noteIgnored(name string) {
-	x.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Ignored})
+func (a *admission) noteIgnored(name string) {
+	a.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Ignored})
 }
 
 // noteUnusedCache announces the headers of the cache if nothing was looked up.
-func (x *exchange) noteUnusedCache() {
-	if x.trail.Cache != "" {
+func (a *admission) noteUnusedCache() {
+	if a.trail.Cache != "" {
 		return
 	}
-	if x.Cache.Refresh {
-		x.noteIgnored(api.HeaderCacheRefresh)
+	if a.request.Cache.Refresh {
+		a.noteIgnored(api.HeaderCacheRefresh)
 	}
-	if x.Cache.Namespace != "" {
-		x.noteIgnored(api.HeaderCacheNamespace)
+	if a.request.Cache.Namespace != "" {
+		a.noteIgnored(api.HeaderCacheNamespace)
 	}
 }
 
@@ -289,19 +289,19 @@ func metadataError(text string) error {
 
 // trace sets the trace: from the gateway's own headers, otherwise from W3C
 // traceparent, otherwise a new id, which is the request's own.
-func (x *exchange) trace() {
-	e := &x.entry
-	if trace, parent, flags, ok := traceParent(x.Received.Header); ok {
+func (a *admission) trace() {
+	e := a.entry
+	if trace, parent, flags, ok := traceParent(a.request.Received.Header); ok {
 		e.TraceID = cmp.Or(e.TraceID, trace)
 		e.ParentSpanID = cmp.Or(e.ParentSpanID, parent)
 		e.SpanID = cmp.Or(e.SpanID, e.ID.Span())
-		e.SpanName = cmp.Or(e.SpanName, truncate(e.Method+" "+x.Received.HideKeys(e.Path)))
+		e.SpanName = cmp.Or(e.SpanName, truncate(e.Method+" "+a.request.Received.HideKeys(e.Path)))
 		e.TraceFlags = flags
 	}
 	if e.TraceID == "" {
-		e.TraceID = x.id
+		e.TraceID = a.id
 	}
-	x.TraceID, x.TraceFlags = e.TraceID, e.TraceFlags
+	a.request.TraceID, a.request.TraceFlags = e.TraceID, e.TraceFlags
 }
 
 // traceParent parses a W3C traceparent header (Trace Context, section 3.2). A

@@ -13,14 +13,14 @@ import (
 
 func TestErrorsOfTheGatewaysResourcesSayWhenToTryAgain(t *testing.T) {
 	enter := func(o inflight.Options, size int64) error {
-		p, x := &Plane{Options: Options{Gate: inflight.New(o), MaxJSON: 1 << 20}}, new(exchange)
-		x.Identity, x.route.body = new(access.Identity), bodyJSON
+		p, a := &Plane{Options: Options{Gate: inflight.New(o), MaxJSON: 1 << 20}}, new(admission)
+		a.request.Identity, a.route.body = new(access.Identity), bodyJSON
 		if _, err := p.Gate.Enter(t.Context(), inflight.Caller{Key: "another"}, 0); err != nil {
 			t.Fatal(err)
 		}
 		r := httptest.NewRequest("POST", "/", nil)
 		r.ContentLength = size
-		return p.enterGate(r, x)
+		return p.enterGate(r, a)
 	}
 	cache, err := newTrees(), error(nil)
 	for i := 0; err == nil && i < 1000; i++ {

@@ -34,7 +34,7 @@ const maxBatches = 8 << 20
 // the gateway's. It reports whether the content of res has changed; it is then not encoded.
 func (p *Plane) ownResultsURLs(r *http.Request, x *exchange, res *pipeline.Response) (changed bool, err error) {
 	base, rest, ok := strings.Cut(x.entry.Path, batchesPath)
-	if !ok || x.Operation != api.Proxy || res.Status >= 300 || !batchPath.MatchString(rest) {
+	if !ok || x.admission.request.Operation != api.Proxy || res.Status >= 300 || !batchPath.MatchString(rest) {
 		return false, nil
 	}
 	if res.Bytes == nil && res.Body != nil {

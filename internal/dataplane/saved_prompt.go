@@ -39,9 +39,9 @@ func promptRoute(method, path string) (out route, ok bool) {
 
 // savedPrompt returns the version of a prompt that ref names. param is the
 // source of ref, for errors.
-func (x *exchange) savedPrompt(ref, param string) (*prompt.Version, reqlog.Prompt, error) {
+func (a *admission) savedPrompt(ref, param string) (*prompt.Version, reqlog.Prompt, error) {
 	name, which := prompt.Cut(ref)
-	saved, ok := x.snap.Prompt(x.Identity.Workspace, name)
+	saved, ok := a.snap.Prompt(a.request.Identity.Workspace, name)
 	if !ok {
 		return nil, reqlog.Prompt{}, apierr.New(apierr.NotFound, "saved prompt %.60q not found", name).WithParam(param).WithCode("unknown_prompt")
 	}
@@ -54,21 +54,21 @@ func (x *exchange) savedPrompt(ref, param string) (*prompt.Version, reqlog.Promp
 }
 
 // render fills in a version with the request's variables.
-func (x *exchange) render(v *prompt.Version, overrides []jsonedit.Edit) (*prompt.Rendered, error) {
+func (a *admission) render(v *prompt.Version, overrides []jsonedit.Edit) (*prompt.Rendered, error) {
 	return prompt.Render(v, prompt.Input{
-		Variables: x.variables,
+		Variables: a.variables,
 		Overrides: overrides,
-		Partial:   func(ref string) (string, bool) { return x.snap.Partial(x.Identity.Workspace, ref) },
+		Partial:   func(ref string) (string, bool) { return a.snap.Partial(a.request.Identity.Workspace, ref) },
 	})
 }
 
 // takeVariables reads the request's variables, once.
-func (x *exchange) takeVariables() error {
-	if x.variables != nil || x.Received.Doc == nil {
+func (a *admission) takeVariables() error {
+	if a.variables != nil || a.request.Received.Doc == nil {
 		return nil
 	}
-	x.variables = make(map[string]string)
-	v, ok := x.Received.Doc.Find("variables")
+	a.variables = make(map[string]string)
+	v, ok := a.request.Received.Doc.Find("variables")
 	if !ok || v.IsNull() {
 		return nil
 	}
@@ -80,7 +80,7 @@ func (x *exchange) takeVariables() error {
 		if !ok {
 			return badVariable("variables."+truncate(key.String()), "variables take strings; write a number, a list or an object as the string of its JSON")
 		}
-		x.variables[key.String()] = text
+		a.variables[key.String()] = text
 	}
 	return nil
 }
@@ -90,48 +90,48 @@ func badVariable(param, text string) error {
 }
 
 // fillBody replaces the request's body by the rendered prompt of the path.
-func (p *Plane) fillBody(x *exchange) error {
-	if x.route.prompt == "" {
+func (p *Plane) fillBody(a *admission) error {
+	if a.route.prompt == "" {
 		return nil
 	}
-	if x.route.renders {
-		x.entry.Operation = api.PromptRender
+	if a.route.renders {
+		a.entry.Operation = api.PromptRender
 	}
-	v, named, err := x.savedPrompt(x.route.prompt, "prompt")
+	v, named, err := a.savedPrompt(a.route.prompt, "prompt")
 	if err != nil {
 		return err
 	}
-	overrides, err := x.overrides()
+	overrides, err := a.overrides()
 	if err != nil {
 		return err
 	}
-	out, err := x.render(v, overrides)
+	out, err := a.render(v, overrides)
 	if err != nil {
 		return err
 	}
 	if out.Completes {
-		x.Operation = api.Completions
-		if !x.route.renders {
-			x.entry.Operation = api.Completions
+		a.request.Operation = api.Completions
+		if !a.route.renders {
+			a.entry.Operation = api.Completions
 		}
 	}
-	x.Prompt, x.entry.Prompt, x.promptProvider = named, named, out.Provider
-	x.nameInMetadata(named.Slug)
-	if x.trail.Explain {
-		x.trail.Decisions = append(x.trail.Decisions, reqlog.Decision{Path: "prompt", Text: fmt.Sprintf("the saved prompt %s makes the request, in its version %d", named.Slug, named.Version)})
+	a.request.Prompt, a.entry.Prompt, a.promptProvider = named, named, out.Provider
+	a.describe("_prompt", named.Slug) // for filters
+	if a.trail.Explain {
+		a.trail.Decisions = append(a.trail.Decisions, reqlog.Decision{Path: "prompt", Text: fmt.Sprintf("the saved prompt %s makes the request, in its version %d", named.Slug, named.Version)})
 	}
-	return p.replaceBody(x, out.Body)
+	return p.replaceBody(a, out.Body)
 }
 
 // overrides returns the members of the request's body that override the
 // prompt's, and reads its variables. Clients send null for members that are not
 // set.
-func (x *exchange) overrides() ([]jsonedit.Edit, error) {
-	if err := x.takeVariables(); err != nil {
+func (a *admission) overrides() ([]jsonedit.Edit, error) {
+	if err := a.takeVariables(); err != nil {
 		return nil, err
 	}
 	var list []jsonedit.Edit
-	for key, v := range x.doc.Members() {
+	for key, v := range a.doc.Members() {
 		switch name := key.String(); name {
 		case "variables", "prompt_id", "promptID": // the last two repeat the path
 		case "messages", "prompt":
@@ -148,34 +148,22 @@ func (x *exchange) overrides() ([]jsonedit.Edit, error) {
 }
 
 // replaceBody replaces the request's body with b.
-func (p *Plane) replaceBody(x *exchange, b []byte) error {
-	buf, err := p.Engine.Pool.GetShare(len(b), x.Memory)
+func (p *Plane) replaceBody(a *admission, b []byte) error {
+	buf, err := p.Engine.Pool.GetShare(len(b), a.request.Memory)
 	if err != nil {
 		return bodyError(err, p.MaxJSON)
 	}
 	buf.Fill(func(dst []byte) []byte { return append(dst, b...) })
-	x.Received.Body.Release()
-	x.Received.Body = buf
-	return scan(x)
-}
-
-// nameInMetadata adds the prompt to the metadata, for filters, unless the
-// request has that key.
-func (x *exchange) nameInMetadata(slug string) {
-	if _, ok := x.Metadata["_prompt"]; ok {
-		return
-	}
-	if x.Metadata == nil {
-		x.Metadata = make(map[string]string, 1)
-	}
-	x.Metadata["_prompt"] = slug
+	a.request.Received.Body.Release()
+	a.request.Received.Body = buf
+	return scan(a)
 }
 
 // takeProvider uses the provider of the path's prompt for a request that
 // chooses none.
-func (x *exchange) takeProvider() {
-	if x.promptProvider != "" && !x.opts.namesProvider() && !strings.HasPrefix(x.Model, "@") {
-		x.opts.provider = "@" + x.promptProvider
+func (a *admission) takeProvider() {
+	if a.promptProvider != "" && !a.opts.namesProvider() && !strings.HasPrefix(a.request.Model, "@") {
+		a.opts.provider = "@" + a.promptProvider
 	}
 }
 
@@ -186,7 +174,7 @@ func (p *Plane) showRendered(w http.ResponseWriter, r *http.Request, x *exchange
 	b.Name("success")
 	b.Bool(true)
 	b.Name("data")
-	b.Raw(x.Received.Body.Bytes())
+	b.Raw(x.admission.request.Received.Body.Bytes())
 	b.Close('}')
 	w.Header()["Content-Type"] = jsonType
 	x.setGatewayHeaders(w.Header())
@@ -198,7 +186,7 @@ func (p *Plane) showRendered(w http.ResponseWriter, r *http.Request, x *exchange
 // status, headers and body, and the members of the body next to them, so that
 // clients of either format can read it.
 func (p *Plane) envelop(h http.Header, x *exchange, res *pipeline.Response) {
-	if x.route.prompt == "" || x.Stream || res.Bytes == nil || res.Status >= 300 {
+	if x.admission.route.prompt == "" || x.admission.request.Stream || res.Bytes == nil || res.Status >= 300 {
 		return
 	}
 	var body jsonedit.Doc
@@ -252,33 +240,33 @@ type promptResult struct {
 // fillLeaves renders the prompts that leaves name. A prompt that does not exist
 // is an error before anything is sent; any other error is returned when its
 // leaf is used.
-func (x *exchange) fillLeaves(leaves []*config.Config) error {
+func (rs *resolver) fillLeaves(leaves []*config.Config) error {
 	for _, leaf := range leaves {
-		if leaf.PromptID == "" || x.filled[leaf.PromptID] != nil {
+		if leaf.PromptID == "" || rs.filled[leaf.PromptID] != nil {
 			continue
 		}
-		f, err := x.fillPrompt(leaf.PromptID)
+		f, err := rs.fillPrompt(leaf.PromptID)
 		if err != nil {
 			return err
 		}
-		if x.filled == nil {
-			x.filled = make(map[string]*promptResult)
+		if rs.filled == nil {
+			rs.filled = make(map[string]*promptResult)
 		}
-		x.filled[leaf.PromptID] = f
+		rs.filled[leaf.PromptID] = f
 	}
 	return nil
 }
 
-func (x *exchange) fillPrompt(ref string) (*promptResult, error) {
-	v, named, err := x.savedPrompt(ref, "x-gateway-config")
+func (rs *resolver) fillPrompt(ref string) (*promptResult, error) {
+	v, named, err := rs.admission.savedPrompt(ref, "x-gateway-config")
 	if err != nil {
 		return nil, err
 	}
 	f := &promptResult{PromptEdits: pipeline.PromptEdits{Prompt: named}}
 	switch {
-	case x.Received.Doc != nil && (x.Operation == api.Chat || x.Operation == api.Completions):
-		f.Err = x.makeEdits(f, v)
-	case x.Operation == x.Dialect.ConversationOperation():
+	case rs.admission.request.Received.Doc != nil && (rs.admission.request.Operation == api.Chat || rs.admission.request.Operation == api.Completions):
+		f.Err = rs.makeEdits(f, v)
+	case rs.admission.request.Operation == rs.admission.request.Dialect.ConversationOperation():
 		f.Err = apierr.New(apierr.Unsupported, "saved prompts work on /v1/chat/completions and /v1/completions, not on this route").
 			WithParam("x-gateway-config").WithCode("unsupported_operation")
 	}
@@ -291,15 +279,15 @@ func (x *exchange) fillPrompt(ref string) (*promptResult, error) {
 }
 
 // makeEdits finds the edits that a version makes to the request.
-func (x *exchange) makeEdits(f *promptResult, v *prompt.Version) error {
-	if err := x.takeVariables(); err != nil {
+func (rs *resolver) makeEdits(f *promptResult, v *prompt.Version) error {
+	if err := rs.admission.takeVariables(); err != nil {
 		return err
 	}
-	out, err := x.render(v, nil)
+	out, err := rs.admission.render(v, nil)
 	if err != nil {
 		return err
 	}
-	if out.Completes != (x.Operation == api.Completions) {
+	if out.Completes != (rs.admission.request.Operation == api.Completions) {
 		return apierr.New(apierr.Invalid, "the saved prompt %s has %s, which this route does not accept", f.Prompt.Slug, holding(out)).
 			WithParam("x-gateway-config").WithCode("wrong_prompt_kind")
 	}
@@ -317,7 +305,7 @@ func (x *exchange) makeEdits(f *promptResult, v *prompt.Version) error {
 		list = append(list, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, model)})
 	}
 	f.Edits = list
-	return x.checkEdited(list)
+	return rs.checkEdited(list)
 }
 
 func holding(out *prompt.Rendered) string {
@@ -328,12 +316,12 @@ func holding(out *prompt.Rendered) string {
 }
 
 // checkEdited validates the body after the edits of a prompt.
-func (x *exchange) checkEdited(list []jsonedit.Edit) error {
+func (rs *resolver) checkEdited(list []jsonedit.Edit) error {
 	var doc jsonedit.Doc
-	if err := doc.Scan(x.Received.Doc.Apply(nil, list...)); err != nil {
+	if err := doc.Scan(rs.admission.request.Received.Doc.Apply(nil, list...)); err != nil {
 		return apierr.New(apierr.Invalid, "the rendered prompt is not a valid request body: %v", err).WithParam("x-gateway-config")
 	}
-	err := x.Client.Check(x.Operation, &doc)
+	err := rs.admission.request.Client.Check(rs.admission.request.Operation, &doc)
 	if err != nil && err.Param != "model" { // a missing model is checked elsewhere
 		return err
 	}
@@ -341,8 +329,8 @@ func (x *exchange) checkEdited(list []jsonedit.Edit) error {
 }
 
 // filledModel returns the model set by the prompt of a leaf, empty if none.
-func (x *exchange) filledModel(leaf *config.Config) string {
-	if f := x.filled[leaf.PromptID]; f != nil {
+func (rs *resolver) filledModel(leaf *config.Config) string {
+	if f := rs.filled[leaf.PromptID]; f != nil {
 		return f.Model
 	}
 	return ""
@@ -351,9 +339,9 @@ func (x *exchange) filledModel(leaf *config.Config) string {
 // filledProvider returns the slug of the provider set by the prompt of a leaf.
 // It is empty if there is none, or if the leaf or the request chooses a
 // provider.
-func (x *exchange) filledProvider(leaf *config.Config) string {
-	f := x.filled[leaf.PromptID]
-	if f == nil || leaf.Provider != "" || leaf.VirtualKey != "" || providerFromRequest(leaf) && x.opts.namesProvider() {
+func (rs *resolver) filledProvider(leaf *config.Config) string {
+	f := rs.filled[leaf.PromptID]
+	if f == nil || leaf.Provider != "" || leaf.VirtualKey != "" || providerFromRequest(leaf) && rs.admission.opts.namesProvider() {
 		return ""
 	}
 	return f.provider

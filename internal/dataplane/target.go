@@ -10,7 +10,23 @@ import (
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/upstream"
 )
+
+// resolver finds the targets of an admission's request: the provider of each
+// leaf of its config, with the prompts, the guardrails and the checks that belong
+// to them.
+type resolver struct {
+	admission *admission
+	reach     *upstream.Client // checks custom hosts
+	guards    guardScope
+
+	oneLeaf pipeline.OneLeaf // Routing of a request without a config
+	leaf    [1]pipeline.Leaf // its Leaves
+
+	filled map[string]*promptResult // the prompts of the config, by their references
+	trees  []*cachedTree            // compiled configs in use
+}
 
 // providerChoice names a provider and the credentials for it, from headers or a
 // config.
@@ -28,92 +44,92 @@ type providerChoice struct {
 	configured, clientKey bool
 }
 
-// handler returns the handler of the exchange.
-func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
-	if x.opts.config != "" {
-		return p.configHandler(x)
+// handler returns the handler of the request.
+func (rs *resolver) handler() (pipeline.Handler, error) {
+	if rs.admission.opts.config != "" {
+		return rs.configHandler()
 	}
-	t, err := x.target(providerChoice{
-		provider:   x.opts.provider,
-		virtualKey: x.opts.virtualKey,
-		customHost: x.opts.customHost,
-		options:    x.opts.options,
-		model:      x.Model,
+	t, err := rs.target(providerChoice{
+		provider:   rs.admission.opts.provider,
+		virtualKey: rs.admission.opts.virtualKey,
+		customHost: rs.admission.opts.customHost,
+		options:    rs.admission.opts.options,
+		model:      rs.admission.request.Model,
 	})
 	if err != nil {
 		return nil, err
 	}
-	x.opts.markTaken(t)
-	if err := x.checkTarget(t, false, x.opts.strict != nil && *x.opts.strict); err != nil {
+	rs.admission.opts.markTaken(t)
+	if err := rs.checkTarget(t, false, rs.admission.opts.strict != nil && *rs.admission.opts.strict); err != nil {
 		return nil, err
 	}
-	return x.callOnly(t, pipeline.TargetHandler{
-		Timeout: x.opts.attempt,
-		Forward: x.opts.forward,
-		Lenient: x.opts.strict != nil && !*x.opts.strict,
+	return rs.callOnly(t, pipeline.TargetHandler{
+		Timeout: rs.admission.opts.attempt,
+		Forward: rs.admission.opts.forward,
+		Lenient: rs.admission.opts.strict != nil && !*rs.admission.opts.strict,
 	})
 }
 
 // callOnly returns the handler of a request without a config, which calls t as call says,
 // with the hooks of its organisation and workspace.
-func (x *exchange) callOnly(t *provider.Target, call pipeline.TargetHandler) (pipeline.Handler, error) {
-	x.leaf = [1]pipeline.Leaf{{Target: t, AllowModel: x.allowModel(t)}}
-	x.Leaves = x.leaf[:]
-	if err := x.resolveGuards([]*pipeline.GuardList{nil}); err != nil {
+func (rs *resolver) callOnly(t *provider.Target, call pipeline.TargetHandler) (pipeline.Handler, error) {
+	rs.leaf = [1]pipeline.Leaf{{Target: t, AllowModel: rs.allowModel(t)}}
+	rs.admission.request.Leaves = rs.leaf[:]
+	if err := rs.resolveGuards([]*pipeline.GuardList{nil}); err != nil {
 		return nil, err
 	}
-	call.Engine, call.Path = x.plane.Engine, "config"
-	x.oneLeaf.Init(call)
-	return &x.oneLeaf, nil
+	call.Engine, call.Path = rs.admission.plane.Engine, "config"
+	rs.oneLeaf.Init(call)
+	return &rs.oneLeaf, nil
 }
 
-// target returns the target of c for the identity of x, if the egress policies
+// target returns the target of c for the identity of the request, if the egress policies
 // allow it.
-func (x *exchange) target(c providerChoice) (*provider.Target, error) {
-	t, err := x.find(c)
+func (rs *resolver) target(c providerChoice) (*provider.Target, error) {
+	t, err := rs.find(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := x.checkAPI(t); err != nil {
+	if err := rs.checkAPI(t); err != nil {
 		return nil, err
 	}
-	if err := x.checkEgress(t); err != nil {
+	if err := rs.checkEgress(t); err != nil {
 		return nil, err
 	}
-	return t, x.checkIssuedCredentials()
+	return t, rs.checkIssuedCredentials()
 }
 
 // checkEgress returns an error for a target that an egress policy does not
 // allow. Requests and dry runs call it for every leaf.
-func (x *exchange) checkEgress(t *provider.Target) error {
+func (rs *resolver) checkEgress(t *provider.Target) error {
 	r := egress.Request{Managed: t.Slug != ""}
 	if t.Guarded {
 		r.Host = t.Base
 	}
-	if x.Operation == api.Proxy {
-		r.Method, r.Path = x.Received.Method, x.Received.Path
+	if rs.admission.request.Operation == api.Proxy {
+		r.Method, r.Path = rs.admission.request.Received.Method, rs.admission.request.Received.Path
 	}
-	if x.Checking.Egress == nil {
-		x.Checking.Egress = x.snap.Egress(x.Identity)
+	if rs.admission.request.Checking.Egress == nil {
+		rs.admission.request.Checking.Egress = rs.admission.snap.Egress(rs.admission.request.Identity)
 	}
-	return x.Checking.Egress.Check(r)
+	return rs.admission.request.Checking.Egress.Check(r)
 }
 
 // find returns the target of c.
-func (x *exchange) find(c providerChoice) (*provider.Target, error) {
+func (rs *resolver) find(c providerChoice) (*provider.Target, error) {
 	if slug, ok := strings.CutPrefix(c.provider, "@"); ok {
-		return x.managed(slug, c)
+		return rs.managed(slug, c)
 	}
 	if c.provider == "" && c.virtualKey != "" {
-		return x.managed(strings.TrimPrefix(c.virtualKey, "@"), c)
+		return rs.managed(strings.TrimPrefix(c.virtualKey, "@"), c)
 	}
 	if c.provider == "" {
-		return nil, x.missingProvider()
+		return nil, rs.missingProvider()
 	}
-	spec, ok := x.snap.Spec(c.provider)
+	spec, ok := rs.admission.snap.Spec(c.provider)
 	if ok {
 		if id := spec.SiblingFor(c.provider, func(option string) bool { return c.options[option] != "" }); id != "" {
-			spec, ok = x.snap.Spec(id)
+			spec, ok = rs.admission.snap.Spec(id)
 		}
 	}
 	if !ok {
@@ -121,10 +137,10 @@ func (x *exchange) find(c providerChoice) (*provider.Target, error) {
 			"unknown provider %.60q; run `modelgate providers` for the list, or use openai-compatible with a custom host", c.provider).
 			WithParam("x-gateway-provider").WithCode("unknown_provider")
 	}
-	if !x.Identity.AllowsProvider(spec.ID) {
+	if !rs.admission.request.Identity.AllowsProvider(spec.ID) {
 		return nil, forbidden(spec.ID)
 	}
-	return x.unmanaged(spec, c)
+	return rs.unmanaged(spec, c)
 }
 
 func forbidden(name string) error {
@@ -133,16 +149,16 @@ func forbidden(name string) error {
 
 // managed returns the managed provider with this slug. Its stored credential
 // belongs to its own address: a request cannot send it elsewhere.
-func (x *exchange) managed(slug string, c providerChoice) (*provider.Target, error) {
-	entry, ok := x.snap.Managed(x.Identity.Workspace, slug)
+func (rs *resolver) managed(slug string, c providerChoice) (*provider.Target, error) {
+	entry, ok := rs.admission.snap.Managed(rs.admission.request.Identity.Workspace, slug)
 	if !ok {
 		return nil, apierr.New(apierr.NotFound, "managed provider %.60q not found; GET /v1/models lists the providers of this key", slug).
 			WithParam("x-gateway-provider").WithCode("unknown_slug")
 	}
-	if !x.Identity.AllowsProvider(slug) && !x.Identity.AllowsProvider(entry.Provider) {
+	if !rs.admission.request.Identity.AllowsProvider(slug) && !rs.admission.request.Identity.AllowsProvider(entry.Provider) {
 		return nil, forbidden("@" + slug)
 	}
-	if err := entry.CheckUsable(x.entry.Time); err != nil {
+	if err := entry.CheckUsable(rs.admission.entry.Time); err != nil {
 		return nil, err
 	}
 	if c.customHost != "" {
@@ -157,13 +173,13 @@ func (x *exchange) managed(slug string, c providerChoice) (*provider.Target, err
 	if len(c.harmless) > 0 {
 		t = t.WithOptions(c.harmless)
 	}
-	return t, x.checkModels(t, c.model)
+	return t, rs.checkModels(t, c.model)
 }
 
 // unmanaged returns the target of a provider with the caller's own credential.
-func (x *exchange) unmanaged(spec *provider.Spec, c providerChoice) (*provider.Target, error) {
+func (rs *resolver) unmanaged(spec *provider.Spec, c providerChoice) (*provider.Target, error) {
 	if c.key.Empty() && (!c.configured || c.clientKey && (c.customHost != "" || spec.NeedsKey(c.options))) {
-		c.key = x.clientKey(&spec.Auth)
+		c.key = rs.clientKey(&spec.Auth)
 	}
 	if spec.NeedsKey(c.options) && c.key.Empty() && c.customHost == "" {
 		return nil, apierr.New(apierr.Invalid,
@@ -172,11 +188,11 @@ func (x *exchange) unmanaged(spec *provider.Spec, c providerChoice) (*provider.T
 	}
 	// The address of a provider without placeholders is the same for all
 	// callers.
-	if bare, ok := x.snap.TargetWithoutCredentials(spec); ok && c.customHost == "" && !strings.Contains(spec.BaseURL, "{") {
+	if bare, ok := rs.admission.snap.TargetWithoutCredentials(spec); ok && c.customHost == "" && !strings.Contains(spec.BaseURL, "{") {
 		return bare.With(c.key, c.options), nil
 	}
 	if c.customHost != "" {
-		base, err := x.reach.CheckHost(c.customHost)
+		base, err := rs.reach.CheckHost(c.customHost)
 		if err != nil {
 			return nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-custom-host").WithCode("custom_host_refused")
 		}
@@ -188,21 +204,21 @@ func (x *exchange) unmanaged(spec *provider.Spec, c providerChoice) (*provider.T
 // clientKey returns the credential that the client sent for the provider: the
 // bearer token, or the header of the provider's own authentication. A gateway
 // key is never used, in whichever header it is.
-func (x *exchange) clientKey(a *provider.Auth) secret.String {
-	if !x.ownKey {
+func (rs *resolver) clientKey(a *provider.Auth) secret.String {
+	if !rs.admission.ownKey {
 		return secret.String{}
 	}
-	key := x.sentKey(a)
-	if x.snap.IsCredential(key, x.entry.Time) {
+	key := rs.sentKey(a)
+	if rs.admission.snap.IsCredential(key, rs.admission.entry.Time) {
 		return secret.String{}
 	}
 	return secret.New(key)
 }
 
-func (x *exchange) sentKey(a *provider.Auth) string {
-	if v := x.Received.Header["Authorization"]; len(v) == 1 {
-		token := snapshot.Bearer(x.Received.Header)
-		if token != "" && (a.Header != "Authorization" || a.Scheme != "" || x.snap.IsCredential(token, x.entry.Time)) {
+func (rs *resolver) sentKey(a *provider.Auth) string {
+	if v := rs.admission.request.Received.Header["Authorization"]; len(v) == 1 {
+		token := snapshot.Bearer(rs.admission.request.Received.Header)
+		if token != "" && (a.Header != "Authorization" || a.Scheme != "" || rs.admission.snap.IsCredential(token, rs.admission.entry.Time)) {
 			return token
 		}
 		if strings.EqualFold(strings.TrimSpace(v[0]), "bearer") { // the token of an unset variable
@@ -210,7 +226,7 @@ func (x *exchange) sentKey(a *provider.Auth) string {
 		}
 		return v[0] // used unchanged
 	}
-	if v := x.Received.Header[a.Header]; len(v) == 1 {
+	if v := rs.admission.request.Received.Header[a.Header]; len(v) == 1 {
 		return v[0]
 	}
 	return ""

@@ -157,3 +157,11 @@ func (t *trees) release(k *cachedTree) {
 		t.live -= k.size
 	}
 }
+
+// releaseTrees ends the use of the compiled configs.
+func (rs *resolver) releaseTrees() {
+	for _, k := range rs.trees {
+		rs.admission.plane.trees.release(k)
+	}
+	rs.trees = nil
+}

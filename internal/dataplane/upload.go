@@ -151,34 +151,34 @@ func (u *upload) peek() *bufio.Reader {
 // splitFormModel reads a form up to its model, from which it takes the provider
 // if it has the form @slug/model. Everything else is sent as it came, the
 // bytes read first.
-func (x *exchange) splitFormModel() error {
-	head, end, err := x.readFormModel()
+func (a *admission) splitFormModel() error {
+	head, end, err := a.readFormModel()
 	if head == nil {
 		return err
 	}
-	model := x.Model
+	model := a.request.Model
 	if model == "" && head.Len() >= maxFormHead {
 		err = apierr.New(apierr.Invalid, "no provider selected: the form names no model in its first %d bytes; put the field model before the file, or set x-gateway-provider", maxFormHead).
 			WithParam("model").WithCode("missing_provider")
 	}
-	if x.splitModel(); x.opts.provider != "" {
-		cut := int64(len(model) - len(x.Model))
+	if a.splitModel(); a.opts.provider != "" {
+		cut := int64(len(model) - len(a.request.Model))
 		head.Fill(func(b []byte) []byte {
 			b = b[:head.Len()]
-			return append(b[:end-int64(len(model))], b[end-int64(len(x.Model)):]...)
+			return append(b[:end-int64(len(model))], b[end-int64(len(a.request.Model)):]...)
 		})
-		x.upload.read += cut
-		x.Received.Length = max(x.Received.Length-cut, -1)
+		a.upload.read += cut
+		a.request.Received.Length = max(a.request.Received.Length-cut, -1)
 	}
-	x.upload.unread(head)
+	a.upload.unread(head)
 	return err
 }
 
 // readFormModel reads a form up to its model, which it sets, and returns what it has read
 // and where the model ends in it. The caller returns that with [upload.unread]. A nil head
 // means that the body is not a form that all providers read alike.
-func (x *exchange) readFormModel() (head *bytepool.Buffer, end int64, err error) {
-	u := x.upload
+func (a *admission) readFormModel() (head *bytepool.Buffer, end int64, err error) {
+	u := a.upload
 	var model string
 	var form *modelnames.Multipart
 	form, err = modelnames.NewMultipart(u.contentType, func(name string) error {
@@ -188,14 +188,14 @@ func (x *exchange) readFormModel() (head *bytepool.Buffer, end int64, err error)
 	if err != nil {
 		return nil, 0, nil
 	}
-	head, err = u.readUntil(x.plane.Engine.Pool, x.Memory, form)
+	head, err = u.readUntil(a.plane.Engine.Pool, a.request.Memory, form)
 	if err != nil {
 		return nil, 0, bodyError(err, u.limit)
 	}
 	if !isModelAt(head.Bytes(), end, model) {
 		model = ""
 	}
-	x.Model, x.entry.Model = model, model
+	a.request.Model, a.entry.Model = model, model
 	return head, end, nil
 }
 
@@ -209,52 +209,52 @@ func (u *upload) unread(head *bytepool.Buffer) {
 // findUploadModel finds the model of a body that streams through: for its price, and for
 // policies if any needs it. Then a body whose model cannot be known is an error, unless it
 // runs none.
-func (x *exchange) findUploadModel() error {
-	if x.upload == nil || x.Received.Upload == nil || x.Model != "" || x.upload.front != nil {
+func (a *admission) findUploadModel() error {
+	if a.upload == nil || a.request.Received.Upload == nil || a.request.Model != "" || a.upload.front != nil {
 		return nil
 	}
-	x.oneModel = x.Received.Method != http.MethodGet && !x.runsNoModel() && x.snap.Policies.ReadsModels(x.facts())
-	if !x.oneModel && x.route.body != bodyForm {
+	a.oneModel = a.request.Received.Method != http.MethodGet && !a.runsNoModel() && a.snap.Policies.ReadsModels(a.facts())
+	if !a.oneModel && a.route.body != bodyForm {
 		return nil
 	}
-	models, err := modelsIn(x.upload.contentType, x.upload.ahead())
-	if err != nil && x.route.body == bodyForm {
+	models, err := modelsIn(a.upload.contentType, a.upload.ahead())
+	if err != nil && a.route.body == bodyForm {
 		return refuseForm(err)
 	}
 	if err == nil {
 		if len(models) > 0 && len(models[0]) <= maxWord && utf8.ValidString(models[0]) {
-			x.Model, x.entry.Model = models[0], models[0]
+			a.request.Model, a.entry.Model = models[0], models[0]
 			return nil
 		}
-		if x.oneModel {
-			return x.findLateModel()
+		if a.oneModel {
+			return a.findLateModel()
 		}
 	}
-	if !x.oneModel {
+	if !a.oneModel {
 		return nil
 	}
-	n := x.modelsOutsideDoc()
+	n := a.modelsOutsideDoc()
 	switch {
 	case n.err != nil:
 		return modelUnknown(n.err.Error())
-	case x.Received.Doc != nil:
-		x.readRoutingFields()
+	case a.request.Received.Doc != nil:
+		a.readRoutingFields()
 	case len(n.models) > 0:
-		x.Model = n.models[0]
+		a.request.Model = n.models[0]
 	}
 	return nil
 }
 
 // findLateModel finds the model of a form that names it after its file.
-func (x *exchange) findLateModel() error {
-	head, _, err := x.readFormModel()
+func (a *admission) findLateModel() error {
+	head, _, err := a.readFormModel()
 	if head == nil {
 		return err
 	}
-	if x.Model == "" && head.Len() >= maxFormHead {
+	if a.request.Model == "" && head.Len() >= maxFormHead {
 		err = modelUnknown(fmt.Sprintf("its form names none in its first %d bytes", maxFormHead))
 	}
-	x.upload.unread(head)
+	a.upload.unread(head)
 	return err
 }
 

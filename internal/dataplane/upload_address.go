@@ -40,7 +40,7 @@ type uploadGrant struct {
 // that the gateway cannot have is removed: the client would send its key to it.
 func (p *Plane) ownUploadURL(r *http.Request, x *exchange, h http.Header, res *pipeline.Response) {
 	address := h.Get(uploadURL)
-	if address == "" || x.route.api != geminiFiles || res.Attempt == nil {
+	if address == "" || x.admission.route.api != geminiFiles || res.Attempt == nil {
 		return
 	}
 	delete(h, uploadURL)
@@ -58,8 +58,8 @@ func (p *Plane) ownUploadURL(r *http.Request, x *exchange, h http.Header, res *p
 		return
 	}
 	query := u.RawQuery
-	if key := x.Received.Key.Reveal(); key != "" {
-		grant, _ := json.Marshal(uploadGrant{Key: key, Provider: t.Slug, Query: query, Until: x.Time.Add(grantLifetime)}) // strings and a time
+	if key := x.admission.request.Received.Key.Reveal(); key != "" {
+		grant, _ := json.Marshal(uploadGrant{Key: key, Provider: t.Slug, Query: query, Until: x.admission.request.Time.Add(grantLifetime)}) // strings and a time
 		query += "&" + grantParameter + "=" + url.QueryEscape(p.Box.Seal(secret.New(string(grant))))
 	}
 	h[uploadURL] = []string{strings.TrimSuffix(own, "/") + path + "?" + query}
@@ -103,34 +103,34 @@ func (p *Plane) ownAddress(r *http.Request) string {
 // useUploadGrant takes a grant from the query of an upload. If it is valid and
 // the request has no credential, it gives the request its key and provider. A grant in
 // another place or spelling, or of another request, is removed: it is not the provider's.
-func (x *exchange) useUploadGrant() {
-	defer func() { x.Received.Query = withoutGrants(x.Received.Query) }()
-	if x.route.api != geminiFiles || x.Received.Method != http.MethodPost || !strings.HasPrefix(x.entry.Path, "/upload/") {
+func (a *admission) useUploadGrant() {
+	defer func() { a.request.Received.Query = withoutGrants(a.request.Received.Query) }()
+	if a.route.api != geminiFiles || a.request.Received.Method != http.MethodPost || !strings.HasPrefix(a.entry.Path, "/upload/") {
 		return
 	}
-	query, sealed, ok := strings.Cut(x.Received.Query, "&"+grantParameter+"=")
+	query, sealed, ok := strings.Cut(a.request.Received.Query, "&"+grantParameter+"=")
 	if !ok {
 		return
 	}
 	sealed, rest, more := strings.Cut(sealed, "&")
-	if x.Received.Query = query; more {
-		x.Received.Query += "&" + rest
+	if a.request.Received.Query = query; more {
+		a.request.Received.Query += "&" + rest
 	}
-	if key, _ := x.snap.Credential(x.Received.Header); key != "" {
+	if key, _ := a.snap.Credential(a.request.Received.Header); key != "" {
 		return
 	}
 	text, err := url.QueryUnescape(sealed)
 	if err != nil {
 		return
 	}
-	opened, err := x.plane.Box.Open(text)
+	opened, err := a.plane.Box.Open(text)
 	var grant uploadGrant
-	if err != nil || json.Unmarshal([]byte(opened.Reveal()), &grant) != nil || grant.Query != query || !x.Time.Before(grant.Until) {
+	if err != nil || json.Unmarshal([]byte(opened.Reveal()), &grant) != nil || grant.Query != query || !a.request.Time.Before(grant.Until) {
 		return
 	}
-	x.Received.Header = maps.Clone(x.Received.Header)
-	x.Received.Header[api.HeaderKey] = []string{grant.Key}
+	a.request.Received.Header = maps.Clone(a.request.Received.Header)
+	a.request.Received.Header[api.HeaderKey] = []string{grant.Key}
 	if grant.Provider != "" {
-		x.Received.Header[api.HeaderProvider] = []string{"@" + grant.Provider}
+		a.request.Received.Header[api.HeaderProvider] = []string{"@" + grant.Provider}
 	}
 }

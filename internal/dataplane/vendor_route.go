@@ -176,11 +176,11 @@ func wordsOf(name string) (words []string) {
 
 // checkIssuedCredentials returns an error for a request that may have the provider issue
 // credentials or change who has access, unless the key may change providers.
-func (x *exchange) checkIssuedCredentials() error {
-	if x.Operation != api.Proxy || !issuesCredentials(x.Received.Method, x.Received.Path) && !administers(x.Received.Query, x.Received.Header) || x.Identity.May(access.ScopeProvidersUpdate) {
+func (rs *resolver) checkIssuedCredentials() error {
+	if rs.admission.request.Operation != api.Proxy || !issuesCredentials(rs.admission.request.Received.Method, rs.admission.request.Received.Path) && !administers(rs.admission.request.Received.Query, rs.admission.request.Received.Header) || rs.admission.request.Identity.May(access.ScopeProvidersUpdate) {
 		return nil
 	}
-	return apierr.New(apierr.Forbidden, "%.100s creates credentials, access or connections for use without the gateway and its limits; this gateway key lacks the scope %q, or the role of its user the permission for it", x.Received.Path, access.ScopeProvidersUpdate).
+	return apierr.New(apierr.Forbidden, "%.100s creates credentials, access or connections for use without the gateway and its limits; this gateway key lacks the scope %q, or the role of its user the permission for it", rs.admission.request.Received.Path, access.ScopeProvidersUpdate).
 		WithParam("path").WithCode(pipeline.CodeModelRefused)
 }
 
@@ -236,72 +236,72 @@ func findModelsRoute(method, path string) (out route, ok bool) {
 
 // listsModels reports whether the gateway responds to a request for models by
 // itself: unless headers name a provider and the path does not.
-func (x *exchange) listsModels() bool {
+func (a *admission) listsModels() bool {
 	switch {
-	case x.route.op != api.Models, isCohereClient(x.Received.Header):
+	case a.route.op != api.Models, isCohereClient(a.request.Received.Header):
 		return false
-	case strings.HasPrefix(x.route.model, "@"):
+	case strings.HasPrefix(a.route.model, "@"):
 		return true
-	case x.route.dialect == api.DialectGemini:
-		return !x.opts.namesProvider() && x.opts.customHost == ""
+	case a.route.dialect == api.DialectGemini:
+		return !a.opts.namesProvider() && a.opts.customHost == ""
 	}
-	return !x.opts.namesTarget()
+	return !a.opts.namesTarget()
 }
 
 // passModelsThrough changes the route of a request for models that a provider
 // must respond to, except for the list of the chat dialect. A list for a client of
 // the messages dialect is asked for with that dialect's headers.
-func (x *exchange) passModelsThrough() {
-	scope := x.route.scope
+func (a *admission) passModelsThrough() {
+	scope := a.route.scope
 	switch {
-	case x.route.op != api.Models || x.listsModels():
-	case isCohereClient(x.Received.Header):
-		if slug, name, ok := strings.Cut(x.route.model, "/"); ok && strings.HasPrefix(slug, "@") && name != "" {
-			x.opts.provider, x.Received.Path = slug, "/models/"+url.PathEscape(name)
+	case a.route.op != api.Models || a.listsModels():
+	case isCohereClient(a.request.Received.Header):
+		if slug, name, ok := strings.Cut(a.route.model, "/"); ok && strings.HasPrefix(slug, "@") && name != "" {
+			a.opts.provider, a.request.Received.Path = slug, "/models/"+url.PathEscape(name)
 		}
-		x.route = passThrough
-		x.route.scope = scope
-	case x.route.dialect == api.DialectGemini:
-		x.route = vendorRoute(geminiModels)
-		x.route.scope = scope
-		x.Received.Path = x.entry.Path
-	case x.route.model != "":
-		x.route = passThrough
-	case x.isMessagesClient():
-		x.Client = x.errorClient()
+		a.route = passThrough
+		a.route.scope = scope
+	case a.route.dialect == api.DialectGemini:
+		a.route = vendorRoute(geminiModels)
+		a.route.scope = scope
+		a.request.Received.Path = a.entry.Path
+	case a.route.model != "":
+		a.route = passThrough
+	case a.isMessagesClient():
+		a.request.Client = a.errorClient()
 	}
 }
 
 // isMessagesClient reports whether a request on a path that several protocols
 // share is from a client of the messages dialect, which names its version.
-func (x *exchange) isMessagesClient() bool {
-	return x.route.clientDialect() == api.DialectChat && (x.route.op == api.Models || x.route.op == api.Proxy) && len(x.Received.Header["Anthropic-Version"]) > 0
+func (a *admission) isMessagesClient() bool {
+	return a.route.clientDialect() == api.DialectChat && (a.route.op == api.Models || a.route.op == api.Proxy) && len(a.request.Received.Header["Anthropic-Version"]) > 0
 }
 
 // chooseProvider chooses the provider of a request whose headers name none: by
 // its model, or as the only one of the API that its path belongs to.
-func (x *exchange) chooseProvider() error {
-	if x.opts.namesProvider() {
+func (rs *resolver) chooseProvider() error {
+	if rs.admission.opts.namesProvider() {
 		return nil
 	}
-	v := x.route.api
+	v := rs.admission.route.api
 	switch {
-	case x.route.op != api.Proxy || v != (vendorAPI{}):
-	case x.isMessagesClient():
+	case rs.admission.route.op != api.Proxy || v != (vendorAPI{}):
+	case rs.admission.isMessagesClient():
 		v = anthropicFiles
-	case isCohereClient(x.Received.Header):
+	case isCohereClient(rs.admission.request.Received.Header):
 		v = cohereAPI
 	}
-	if x.splitModel(); x.opts.provider == "" && x.upload != nil && v.op != api.Files {
-		if err := x.splitFormModel(); err != nil {
+	if rs.admission.splitModel(); rs.admission.opts.provider == "" && rs.admission.upload != nil && v.op != api.Files {
+		if err := rs.admission.splitFormModel(); err != nil {
 			return err
 		}
 	}
-	if x.opts.provider != "" || v == (vendorAPI{}) {
+	if rs.admission.opts.provider != "" || v == (vendorAPI{}) {
 		return nil
 	}
-	slugs := slices.DeleteFunc(x.allowedSlugs(), func(slug string) bool {
-		entry, _ := x.snap.Managed(x.Identity.Workspace, slug)
+	slugs := slices.DeleteFunc(rs.allowedSlugs(), func(slug string) bool {
+		entry, _ := rs.admission.snap.Managed(rs.admission.request.Identity.Workspace, slug)
 		return !v.offeredBy(entry.Target.Spec)
 	})
 	if len(slugs) > 1 {
@@ -309,21 +309,21 @@ func (x *exchange) chooseProvider() error {
 			WithParam("x-gateway-provider").WithCode("missing_provider")
 	}
 	if len(slugs) == 1 {
-		x.opts.provider = "@" + slugs[0]
+		rs.admission.opts.provider = "@" + slugs[0]
 	}
 	return nil
 }
 
 // checkAPI returns an error for a target that does not have the path of the
 // request, and for a caller who may not change the target.
-func (x *exchange) checkAPI(t *provider.Target) error {
-	if x.Operation == api.Proxy && ollamaAPI.offeredBy(t.Spec) && changesOllama(x.Received.Path) && !x.Identity.May(access.ScopeProvidersUpdate) {
-		return apierr.New(apierr.Forbidden, "%s changes the models of an Ollama server for all of its users; this gateway key lacks the scope %q, or the role of its user the permission for it", x.Received.Path, access.ScopeProvidersUpdate).
+func (rs *resolver) checkAPI(t *provider.Target) error {
+	if rs.admission.request.Operation == api.Proxy && ollamaAPI.offeredBy(t.Spec) && changesOllama(rs.admission.request.Received.Path) && !rs.admission.request.Identity.May(access.ScopeProvidersUpdate) {
+		return apierr.New(apierr.Forbidden, "%s changes the models of an Ollama server for all of its users; this gateway key lacks the scope %q, or the role of its user the permission for it", rs.admission.request.Received.Path, access.ScopeProvidersUpdate).
 			WithParam("path")
 	}
-	if v := x.route.api; v == (vendorAPI{}) || v.offeredBy(t.Spec) {
+	if v := rs.admission.route.api; v == (vendorAPI{}) || v.offeredBy(t.Spec) {
 		return nil
 	}
-	return apierr.New(apierr.Unsupported, "provider %q does not have the path %.100q of another vendor's API; choose another provider", t.ID, x.Received.Path).
+	return apierr.New(apierr.Unsupported, "provider %q does not have the path %.100q of another vendor's API; choose another provider", t.ID, rs.admission.request.Received.Path).
 		WithParam("x-gateway-provider").WithCode("unsupported_operation")
 }

@@ -26,7 +26,7 @@ import (
 // write sends the provider's response to the client. An error means that
 // nothing has been written.
 func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) error {
-	if x.Operation != api.Proxy && res.Status < 300 {
+	if x.admission.request.Operation != api.Proxy && res.Status < 300 {
 		res.Status = http.StatusOK // the specification's only success status
 	}
 	rewritten, err := p.ownResultsURLs(r, x, res)
@@ -37,10 +37,13 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 	if err != nil {
 		return err
 	}
+	if x.admission.jsonArray {
+		x.array = new(jsonArrayWriter)
+	}
 	x.addHookResults(res)
 	x.recordStatus(res)
 	defer x.recordUsage(res)
-	upstream.CopyResponseHeader(w.Header(), res.Header, x.Operation != api.Proxy)
+	upstream.CopyResponseHeader(w.Header(), res.Header, x.admission.request.Operation != api.Proxy)
 	for name, address := range addresses {
 		setOrDelete(w.Header(), name, address)
 	}
@@ -118,7 +121,7 @@ func (x *exchange) setGatewayHeaders(h http.Header) {
 			model = cmp.Or(e.ResponseModel, model)
 		}
 	}
-	x.headerValues = [...]string{x.id, e.TraceID, provider, model, target, retries, e.CacheStatus,
+	x.headerValues = [...]string{x.admission.id, e.TraceID, provider, model, target, retries, e.CacheStatus,
 		strconv.FormatInt(max(e.Overhead.Microseconds(), 0), 10)}
 	for i, name := range [...]string{api.HeaderRequestID, api.HeaderTraceID, api.HeaderProvider, api.HeaderModel,
 		api.HeaderOptionIndex, api.HeaderRetryCount, api.HeaderCacheStatus, api.HeaderOverhead} {
@@ -134,12 +137,12 @@ func (x *exchange) setGatewayHeaders(h http.Header) {
 
 // mirror repeats the gateway's headers with the prefix that the request used.
 func (x *exchange) mirror(h http.Header) {
-	if x.opts.prefix == "" {
+	if x.admission.opts.prefix == "" {
 		return
 	}
 	for name, v := range h {
 		if suffix, ok := strings.CutPrefix(name, api.HeaderPrefix); ok {
-			h[x.opts.prefix+suffix] = v
+			h[x.admission.opts.prefix+suffix] = v
 		}
 	}
 }
@@ -156,7 +159,7 @@ func (x *exchange) writeBytes(w http.ResponseWriter, r *http.Request, res *pipel
 	x.begin(w, res.Status)
 	x.entry.FirstToken = time.Since(x.entry.Time)
 	n, err := inbound.WriteBody(w, r, res.Bytes) // flushed now rather than after recording, which may be slow
-	x.responseCapture().add(res.Bytes[:n])
+	x.admission.responseCapture().add(res.Bytes[:n])
 	x.entry.ResponseBytes += int64(n)
 	x.finish(err)
 }
@@ -166,7 +169,7 @@ var jsonType = []string{"application/json"}
 func (x *exchange) begin(w http.ResponseWriter, status int) {
 	x.headWritten = true
 	x.entry.Status = status
-	x.responseCapture().setMediaType(w.Header())
+	x.admission.responseCapture().setMediaType(w.Header())
 	w.WriteHeader(status)
 }
 
@@ -227,13 +230,13 @@ func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, r
 // both are sent together. While the client still sends its own body, the headers
 // wait too, because net/http would read the rest of that body first.
 func (x *exchange) sendHead(res *pipeline.Response, patient *stallTimer) {
-	if res.Length >= 0 && res.Length <= int64(len(copyBuffer{})) || !x.upload.complete() {
+	if res.Length >= 0 && res.Length <= int64(len(copyBuffer{})) || !x.admission.upload.complete() {
 		return
 	}
 	patient.extend(time.Now())
 	patient.rc.Flush() // a failure is that of the first write
 	patient.written()
-	x.upload.responseBegun()
+	x.admission.upload.responseBegun()
 }
 
 var chunked = []string{"chunked"}
@@ -259,11 +262,11 @@ func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, patient s
 			res.Pause()
 			patient.extend(time.Now())
 			m, werr := w.Write(buf[:n])
-			x.responseCapture().add(buf[:m])
+			x.admission.responseCapture().add(buf[:m])
 			x.entry.ResponseBytes += int64(m)
 			if werr == nil && err == nil && x.entry.ResponseBytes != res.Length {
 				werr = rc.Flush()
-				x.upload.responseBegun()
+				x.admission.upload.responseBegun()
 			}
 			patient.written()
 			res.Resume()
@@ -302,7 +305,7 @@ func (x *exchange) trailer(h http.Header, res *pipeline.Response) {
 		return
 	}
 	passing := make(http.Header, len(res.Raw.Trailer))
-	upstream.CopyResponseHeader(passing, res.Raw.Trailer, x.Operation != api.Proxy)
+	upstream.CopyResponseHeader(passing, res.Raw.Trailer, x.admission.request.Operation != api.Proxy)
 	for name, v := range passing {
 		h[http.TrailerPrefix+name] = v
 	}
@@ -312,14 +315,14 @@ func (x *exchange) trailer(h http.Header, res *pipeline.Response) {
 // written before.
 func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *exchange, err error) {
 	e := reason(r, err)
-	if late := x.upload.timeoutError(); late != nil {
+	if late := x.admission.upload.timeoutError(); late != nil {
 		e = late
 	}
 	x.fail(e)
 	if e.Kind == apierr.Internal {
-		p.Logger.Error("internal error", "exchange", x.id, "err", errText(e))
+		p.Logger.Error("internal error", "exchange", x.admission.id, "err", errText(e))
 	}
-	body := x.errorClient().Error(e)
+	body := x.admission.errorClient().Error(e)
 	if e.Details != nil {
 		if full, ok := withHookResults(body, e.Details); ok {
 			body = full
@@ -334,25 +337,25 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *exchange, 
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
 	}
-	setRateLimitHeaders(h, x.errorClient() == p.Clients[api.DialectMessages], e.Limit, time.Now())
+	setRateLimitHeaders(h, x.admission.errorClient() == p.Clients[api.DialectMessages], e.Limit, time.Now())
 	if x.entry.TraceID == "" {
-		x.entry.TraceID = x.id
+		x.entry.TraceID = x.admission.id
 	}
 	x.setGatewayHeaders(h)
 	x.begin(w, e.Status())
 	n, werr := w.Write(body)
-	x.responseCapture().add(body[:n])
+	x.admission.responseCapture().add(body[:n])
 	x.entry.ResponseBytes += int64(n)
 	x.finish(werr)
 }
 
 // errorClient returns the dialect in which errors are written before a response
 // has begun.
-func (x *exchange) errorClient() dialect.ClientDialect {
-	if c := x.plane.Clients[api.DialectMessages]; c != nil && x.isMessagesClient() {
+func (a *admission) errorClient() dialect.ClientDialect {
+	if c := a.plane.Clients[api.DialectMessages]; c != nil && a.isMessagesClient() {
 		return c
 	}
-	return x.Client
+	return a.request.Client
 }
 
 // reason returns the reason why the exchange of r ended with err. Ending it for

@@ -15,11 +15,11 @@ import (
 
 // checkBody validates the body of a unified route. The error for a missing
 // model is stored: the config or a deployment may set one.
-func (x *exchange) checkBody() error {
-	err := x.Client.Check(x.Operation, &x.doc)
+func (a *admission) checkBody() error {
+	err := a.request.Client.Check(a.request.Operation, &a.doc)
 	if err != nil && err.Param == "model" && err.Code == "missing_required_parameter" {
-		x.noModel = err
-		err = x.checkBodyWithoutModel()
+		a.noModel = err
+		err = a.checkBodyWithoutModel()
 	}
 	if err != nil {
 		return err
@@ -28,24 +28,24 @@ func (x *exchange) checkBody() error {
 }
 
 // checkBodyWithoutModel validates a body without a model as if it had one.
-func (x *exchange) checkBodyWithoutModel() *apierr.Error {
+func (a *admission) checkBodyWithoutModel() *apierr.Error {
 	var doc jsonedit.Doc
-	if err := doc.Scan(x.doc.Apply(nil, jsonedit.Edit{Name: "model", Value: []byte(`""`)})); err != nil {
+	if err := doc.Scan(a.doc.Apply(nil, jsonedit.Edit{Name: "model", Value: []byte(`""`)})); err != nil {
 		return apierr.From(err)
 	}
-	return x.Client.Check(x.Operation, &doc)
+	return a.request.Client.Check(a.request.Operation, &doc)
 }
 
 // checkTarget validates what depends on the target. given is true if the config
 // sets the model.
-func (x *exchange) checkTarget(t *provider.Target, given, strict bool) error {
-	if x.noModel != nil && !given && t.Option("deployment_id") == "" && !x.modelIsOptional(t) {
-		return x.noModel
+func (rs *resolver) checkTarget(t *provider.Target, given, strict bool) error {
+	if rs.admission.noModel != nil && !given && t.Option("deployment_id") == "" && !rs.modelIsOptional(t) {
+		return rs.admission.noModel
 	}
-	if !strict || t.Dialect != api.DialectChat || x.Dialect != api.DialectChat || x.Received.Doc == nil {
+	if !strict || t.Dialect != api.DialectChat || rs.admission.request.Dialect != api.DialectChat || rs.admission.request.Received.Doc == nil {
 		return nil
 	}
-	if err := chat.CheckFunctionTools(x.Operation, x.Received.Doc); err != nil {
+	if err := chat.CheckFunctionTools(rs.admission.request.Operation, rs.admission.request.Received.Doc); err != nil {
 		return err
 	}
 	return nil
@@ -54,15 +54,15 @@ func (x *exchange) checkTarget(t *provider.Target, given, strict bool) error {
 // modelIsOptional reports whether the target may know the model itself: a
 // response can be made from a prompt that the provider stores. A list of models
 // can't be compared with it.
-func (x *exchange) modelIsOptional(t *provider.Target) bool {
-	return x.Operation == api.Responses && t.Models == nil && t.DialectFor(x.Dialect, "") == x.Dialect
+func (rs *resolver) modelIsOptional(t *provider.Target) bool {
+	return rs.admission.request.Operation == api.Responses && t.Models == nil && t.DialectFor(rs.admission.request.Dialect, "") == rs.admission.request.Dialect
 }
 
 // fit completes the settings of a leaf with a target for the request.
-func (x *exchange) fit(out *pipeline.Leaf, leaf *config.Config) {
-	out.AllowModel = x.allowModel(out.Target)
-	if out.Err = x.checkTarget(out.Target, givesModel(leaf) || x.filledModel(leaf) != "", leaf.Strict != nil && *leaf.Strict); out.Err == nil {
-		out.Notes, out.Err = x.checkParams(leaf)
+func (rs *resolver) fit(out *pipeline.Leaf, leaf *config.Config) {
+	out.AllowModel = rs.allowModel(out.Target)
+	if out.Err = rs.checkTarget(out.Target, givesModel(leaf) || rs.filledModel(leaf) != "", leaf.Strict != nil && *leaf.Strict); out.Err == nil {
+		out.Notes, out.Err = rs.checkParams(leaf)
 	}
 }
 
@@ -70,8 +70,8 @@ func (x *exchange) fit(out *pipeline.Leaf, leaf *config.Config) {
 // read as JSON, for example a form: they could not be applied. Requests that
 // run no model, such as file uploads, are sent without them; the notes announce
 // it.
-func (x *exchange) checkParams(leaf *config.Config) (notes []dialect.ParamChange, err error) {
-	if x.Received.Doc != nil || x.upload == nil && x.Received.Body == nil {
+func (rs *resolver) checkParams(leaf *config.Config) (notes []dialect.ParamChange, err error) {
+	if rs.admission.request.Received.Doc != nil || rs.admission.upload == nil && rs.admission.request.Received.Body == nil {
 		return nil, nil
 	}
 	for _, p := range [...]struct {
@@ -84,7 +84,7 @@ func (x *exchange) checkParams(leaf *config.Config) (notes []dialect.ParamChange
 	} {
 		switch {
 		case !p.given:
-		case x.runsNoModel():
+		case rs.admission.runsNoModel():
 			notes = append(notes, dialect.ParamChange{Name: p.name, Outcome: dialect.Ignored})
 		default:
 			return nil, apierr.New(apierr.Invalid,

@@ -11,14 +11,14 @@ import (
 
 // end records the exchange, after the last byte has been written.
 func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
-	ticket := x.Ticket
+	ticket := x.admission.request.Ticket
 	defer func() { ticket.Leave() }() // unless checks go on
 	e := &x.entry
 	e.Total = time.Since(e.Time)
-	e.Metadata = x.Metadata
-	e.Path, e.UserAgent = x.Received.HideKeys(e.Path), x.Received.HideKeys(e.UserAgent)
-	if x.Identity == nil {
-		if e.Level = x.level(); e.Level == reqlog.LevelFull {
+	e.Metadata = x.admission.request.Metadata
+	e.Path, e.UserAgent = x.admission.request.Received.HideKeys(e.Path), x.admission.request.Received.HideKeys(e.UserAgent)
+	if x.admission.request.Identity == nil {
+		if e.Level = x.admission.level(); e.Level == reqlog.LevelFull {
 			e.Level = reqlog.LevelMetadata
 		}
 		p.finishCapture(w, x)
@@ -31,8 +31,8 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	}
 	x.trail.Record(e)
 	e.UpstreamModel = truncate(e.UpstreamModel)
-	if x.upload != nil {
-		n, model := x.upload.state()
+	if x.admission.upload != nil {
+		n, model := x.admission.upload.state()
 		e.RequestBytes, e.Model = n, cmp.Or(model, e.Model)
 	}
 	if !x.complete && r.Context().Err() != nil && context.Cause(r.Context()) != ErrShutdown {
@@ -48,9 +48,9 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 		p.recordChecked(x)
 		return
 	}
-	p.releaseTrees(x)
+	x.targets.releaseTrees()
 	if !x.panicked { // the entry may stay in memory, and does not need these
-		x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
+		x.admission.request, x.trail = pipeline.Request{}, pipeline.Trail{}
 	}
 	p.Recorder.Record(context.Background(), e) // a client that disconnected is recorded too
 }
@@ -59,7 +59,7 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 // not wait for them, but the exchange counts as in progress until then, since they take
 // memory and connections as the request did.
 func (p *Plane) awaitChecks(x *exchange) {
-	ticket := x.Ticket
+	ticket := x.admission.request.Ticket
 	ticket.Sent()
 	p.ending.Go(func() {
 		defer ticket.Leave()
@@ -71,9 +71,9 @@ func (p *Plane) awaitChecks(x *exchange) {
 // recordChecked records an exchange whose checks have ended, and stores their feedback.
 func (p *Plane) recordChecked(x *exchange) {
 	e, checks := &x.entry, x.trail.Checks()
-	p.releaseTrees(x)
+	x.targets.releaseTrees()
 	p.endChecks(x)
-	x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
+	x.admission.request, x.trail = pipeline.Request{}, pipeline.Trail{}
 	feedback, shadow := checks.Feedback(), checks.Shadow()
 	p.Recorder.Record(context.Background(), e)
 	if len(feedback) > 0 && p.Feedback != nil {

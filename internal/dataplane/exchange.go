@@ -1,0 +1,85 @@
+package dataplane
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/records/reqlog"
+)
+
+// exchange is one request being served, from its first byte to its record. It
+// holds what happens to the request; what the request is, is in its admission.
+type exchange struct {
+	admission admission
+	targets   resolver
+
+	trail    pipeline.Trail
+	entry    reqlog.Entry
+	panicked bool
+
+	headerValues [8]string        // values of the gateway's own response headers
+	headWritten  bool             // the response headers have been sent
+	complete     bool             // the client received the complete response
+	array        *jsonArrayWriter // converts a stream to a JSON array; nil for events
+}
+
+// newExchange returns an exchange whose entry is e. The caller sets the request.
+func (p *Plane) newExchange(e reqlog.Entry) *exchange {
+	x := &exchange{entry: e}
+	x.admission = admission{plane: p, snap: p.Snapshot.Load(), id: e.ID.String(), entry: &x.entry, trail: &x.trail}
+	x.targets = resolver{admission: &x.admission, reach: p.Engine.Client}
+	return x
+}
+
+// open begins an exchange. Its path is the path of the request line in
+// canonical form.
+func (p *Plane) open(r *http.Request) *exchange {
+	now := time.Now()
+	path, query, marked := requestPath(r)
+	x := p.newExchange(reqlog.Entry{
+		ID:     reqlog.NewID(now),
+		Time:   now,
+		Input:  reqlog.Input{Method: r.Method, Path: path, RequestBytes: max(r.ContentLength, 0)},
+		Origin: reqlog.Origin{CacheStatus: "DISABLED"},
+		Sender: reqlog.Sender{UserAgent: r.UserAgent()},
+	})
+	a := &x.admission
+	a.remote = r.RemoteAddr
+	a.route, a.noRoute = findRoute(r.Method, routePath(r.Header, path))
+	if p.Clients[a.route.clientDialect()] == nil {
+		a.route = passThrough
+	}
+	a.request = pipeline.Request{
+		ID:      x.entry.ID,
+		Time:    now,
+		Client:  p.Clients[a.route.clientDialect()],
+		Dialect: a.route.clientDialect(),
+		Received: pipeline.Received{
+			Method:         r.Method,
+			Path:           path,
+			Query:          query,
+			EmptyQuery:     marked && query == "",
+			Header:         r.Header,
+			HeaderPrefixes: a.snap.HeaderPrefixes,
+			Length:         r.ContentLength,
+		},
+		Limiting: pipeline.Limiting{Prices: a.snap.Prices},
+	}
+	if a.route.api == (vendorAPI{}) {
+		a.request.Received.Path = strings.TrimPrefix(path, api.BasePath)
+	}
+	return x
+}
+
+// requestPath splits the target of the request line. marked is true if it has a
+// question mark, even with an empty query.
+func requestPath(r *http.Request) (path, query string, marked bool) {
+	target := r.RequestURI
+	if !strings.HasPrefix(target, "/") { // absolute form, and requests made in tests
+		target = r.URL.RequestURI()
+	}
+	return strings.Cut(target, "?")
+}
