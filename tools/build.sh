@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds bin/modelgate for this machine. Needs Go alone.
+# Builds bin/modelgate for this machine. Needs only Go.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -145,11 +145,11 @@ check_python() {
 	fi
 	[ "${MODELGATE_TEST_PYTHON:-}" != required ] || fail "$problem; install Python 3.10 to 3.12 with venv"
 	without='TestPythonClients|TestAgentsWork/aider'
-	tell_python
+	report_python
 }
 
-# tell_python says loudly what is left out without Python.
-tell_python() {
+# report_python says loudly what is left out without Python.
+report_python() {
 	[ -z "$without" ] || say "NO PYTHON ($problem): THE PYTHON CLIENTS, LITELLM AND AIDER ARE NOT TESTED; install Python 3.10 to 3.12 with venv" >&2
 }
 
@@ -247,9 +247,9 @@ step() {
 
 count() { grep -c "$1" "$output"; }
 
-# tell_skipped says how many tests were skipped. None may be for want of
+# report_skipped says how many tests were skipped. None may be for want of
 # recordings where they are.
-tell_skipped() {
+report_skipped() {
 	unrecorded=$(count '^without recordings: ')
 	say "skipped: $unrecorded tests for want of recordings, $(($(count '^skipped: ') - unrecorded)) inputs of fuzz targets"
 	if [ -d ../shared/recordings ] && [ "$unrecorded" -gt 0 ]; then
@@ -258,22 +258,22 @@ tell_skipped() {
 	fi
 }
 
-# tell_failed lists the failed tests with their messages.
-tell_failed() {
+# report_failed lists the failed tests with their messages.
+report_failed() {
 	[ "$(count '^failed: ')" = 0 ] && return
 	say "failed tests:" >&2
 	sed -n 's/^failed: /  /p' "$output" | cut -c 1-600 >&2
 }
 
-# tell_slowest lists the ten packages that took the longest.
-tell_slowest() {
+# report_slowest lists the ten packages that took the longest.
+report_slowest() {
 	say "slowest packages:"
 	awk '($1 == "ok" || $1 == "FAIL") && $3 ~ /^[0-9.]+s$/ { print $3 "\t" $2 }' "$output" | sort -rn | head -n 10
 }
 
-# tell_recordings says whether the recorded provider traffic is there. It lies
+# report_recordings says whether the recorded provider traffic is there. It lies
 # outside the repository and is the one thing that tests do without.
-tell_recordings() {
+report_recordings() {
 	if [ -d ../shared/recordings ]; then
 		say "recorded provider traffic: ../shared/recordings"
 	else
@@ -307,8 +307,8 @@ set_up_disk() {
 # programs need no tables for a debugger.
 fast="-vet=off -ldflags=-w"
 
-# patience is how long the tests of one package may take on a loaded machine.
-patience=40m
+# package_timeout is how long the tests of one package may take on a loaded machine.
+package_timeout=40m
 
 # unwatched are the modules that the race detector, and the checks of pointers that
 # come with it, are kept out of: SQLite, which is C translated to Go and took three
@@ -316,34 +316,34 @@ patience=40m
 # feed hundreds of megabytes.
 unwatched="modernc.org/... github.com/andybalholm/brotli/... compress/..."
 
-# watch NAME PACKAGES_AND_FLAGS...: tests with the race detector.
-watch() {
+# race NAME PACKAGES_AND_FLAGS...: tests with the race detector.
+race() {
 	name=$1
 	shift
 	for module in $unwatched; do
 		set -- "-gcflags=$module=-d=checkptr=0 -race=false" "$@"
 	done
 	# shellcheck disable=SC2086 # one argument per flag
-	step "$name" go test -v $fast -timeout "$patience" -race "$@"
+	step "$name" go test -v $fast -timeout "$package_timeout" -race "$@"
 }
 
 # concurrent matches Go code that runs at the same time as other code: goroutines,
 # locks, parallel tests, servers, databases and other programs.
 concurrent='^[[:space:]]*go (func|[A-Za-z_.]+\()|\.Go\(|t\.Parallel\(\)|httptest\.|exec\.Command|http\.Serve|gatewaytest\.|storetest\.|sync\.|synctest\.'
 
-# split_by_concurrency sets alone to the packages of $inside whose own files and
-# tests are sequential, and watched to the others. The race detector can find
+# split_by_concurrency sets sequential to the packages of $inside whose own files and
+# tests are sequential, and concurrent to the others. The race detector can find
 # nothing in the tests of the first and makes them take five times as long; their
 # code runs under it in the tests of the packages that use it. The tests in the root
 # read the sources, in which they name what is concurrent.
 split_by_concurrency() {
-	alone="" watched=""
+	sequential="" concurrent=""
 	for package in $inside; do
 		dir=.${package#modelgate}
 		if [ "$package" != modelgate ] && cat "$dir"/*.go | grep -qE "$concurrent"; then
-			watched="$watched $package"
+			concurrent="$concurrent $package"
 		else
-			alone="$alone $package"
+			sequential="$sequential $package"
 		fi
 	done
 }
@@ -361,16 +361,16 @@ run_all() {
 	step vet go vet ./...
 	split_by_concurrency
 	# shellcheck disable=SC2086 # one argument per flag and package
-	step sequential go test -v $fast -timeout "$patience" $alone
+	step sequential go test -v $fast -timeout "$package_timeout" $sequential
 	# shellcheck disable=SC2086
-	watch concurrent $watched
+	race concurrent $concurrent
 	wait "$clients_set_up" || failed="$failed set-up-of-clients"
 	cat "$output.clients"
 	rm -f "$output.clients"
 	# These run the built program and other programs, of which the test cache
 	# knows nothing: never take an earlier pass.
 	# shellcheck disable=SC2086
-	watch conformance -count=1 ${without:+-skip "$without"} $outside
+	race conformance -count=1 ${without:+-skip "$without"} $outside
 }
 
 # run_quick runs package tests in a short form. Half of their processor time was
@@ -394,7 +394,7 @@ set_up_temporary
 clean_environment
 check_go
 check_space "${1:-}"
-tell_recordings
+report_recordings
 packages=$(go list ./...) || fail "go list failed; see above"
 # Policies read the sources: like tests of packages, they need no built program.
 inside=$(echo "$packages" | grep -E -v '^modelgate/test/' ; echo modelgate/test/policy)
@@ -407,13 +407,13 @@ else
 fi
 
 echo
-tell_slowest
-tell_skipped
-tell_python
+report_slowest
+report_skipped
+report_python
 say "packages: $(count '^ok ') passed, $(count '^FAIL	') failed, $(count '\[no test files\]') without tests"
 took=$(($(date +%s) - began))
 say "took $((took / 60)) min $((took % 60)) s"
-tell_failed
+report_failed
 if [ -n "$failed" ]; then
 	fail "FAILED:$failed"
 fi

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prints the version of this tree, a semantic one: the latest tag and what came
-# after it; before the first tag 0.1.0-dev with the commit; 0.1.0-dev alone where
+# after it; before the first tag 0.1.0-dev with the commit; only 0.1.0-dev where
 # there is no git.
 cd "$(dirname "$0")" || exit 1
 first=0.1.0-dev

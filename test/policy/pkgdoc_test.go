@@ -43,8 +43,8 @@ func TestCommentPolicyNoticesEveryBreach(t *testing.T) {
 	}
 }
 
-// commentProblems says what is wrong with the package comment of a room. Where
-// a folder holds the program's files, comments of its tests don't count.
+// commentProblems returns what is wrong with the comment of a package. If the package
+// has more than tests, comments of its tests are ignored.
 func commentProblems(r packageDir) []string {
 	var names, texts, openings []string
 	for _, s := range r.files {

@@ -52,12 +52,12 @@ func mustPackages(t *testing.T) []packageDir {
 		}
 		byPath[dir].files = append(byPath[dir].files, mustSource(t, name))
 	}
-	rooms := make([]packageDir, 0, len(byPath))
-	for _, r := range byPath {
-		rooms = append(rooms, *r)
+	packages := make([]packageDir, 0, len(byPath))
+	for _, p := range byPath {
+		packages = append(packages, *p)
 	}
-	slices.SortFunc(rooms, func(a, b packageDir) int { return strings.Compare(a.path, b.path) })
-	return rooms
+	slices.SortFunc(packages, func(a, b packageDir) int { return strings.Compare(a.path, b.path) })
+	return packages
 }
 
 func mustSource(t *testing.T, name string) source {
@@ -77,13 +77,13 @@ func mustSource(t *testing.T, name string) source {
 	return s
 }
 
-// testOnly tells whether the room holds nothing but tests.
+// testOnly reports whether the package has only tests.
 func (r packageDir) testOnly() bool {
 	return !slices.ContainsFunc(r.files, func(s source) bool { return !s.test })
 }
 
-// imports are what the room's files import, each once; those of tests or those
-// of the program.
+// imports returns what the files of the package import, each once: its tests, or the
+// others.
 func (r packageDir) imports(test bool) []string {
 	var all []string
 	for _, s := range r.files {
