@@ -129,12 +129,12 @@ type ParamChange struct {
 
 // ParamChanges collects the changes to the parameters of a request.
 type ParamChanges struct {
-	r       *llm.Request
-	list    []ParamChange
-	told    map[string]bool
-	foreign bool            // the target has another dialect than the client; set by Portable
-	carried map[string]bool // see Carry
-	unknown int             // number of members of elements that are not carried
+	r        *llm.Request
+	list     []ParamChange
+	reported map[string]bool
+	foreign  bool            // the target has another dialect than the client; set by Portable
+	carried  map[string]bool // see Carry
+	unknown  int             // number of members of elements that are not carried
 }
 
 // NewParamChanges returns an empty list of changes to r.
@@ -244,13 +244,13 @@ func (f *ParamChanges) List() []ParamChange {
 
 // add records the first change of a name and ignores later ones.
 func (f *ParamChanges) add(name string, o ChangeKind, note string) {
-	if f.told[name] {
+	if f.reported[name] {
 		return
 	}
-	if f.told == nil {
-		f.told = map[string]bool{}
+	if f.reported == nil {
+		f.reported = map[string]bool{}
 	}
-	f.told[name] = true
+	f.reported[name] = true
 	f.list = append(f.list, ParamChange{name, o, note})
 }
 
@@ -324,8 +324,8 @@ type Translator struct {
 	// the parameters of body; the model is to.Model.
 	Request func(dst, body []byte, to RequestTarget) ([]byte, []ParamChange, error)
 	// Response appends the client's body for a provider's complete response.
-	// asked is the client's request.
-	Response func(dst, body, asked []byte, to RequestTarget) ([]byte, error)
+	// request is the client's.
+	Response func(dst, body, request []byte, to RequestTarget) ([]byte, error)
 
 	// Split returns one request for each input if the provider accepts one
 	// input at a time, and nil if a single request is enough. Join appends the

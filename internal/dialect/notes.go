@@ -8,7 +8,7 @@ import "strconv"
 const (
 	// Conversations.
 	SystemFirst        = "system messages come before the conversation"
-	SystemAsUser       = "system messages without a conversation are sent as the user's"
+	SystemAsUser       = "system prompt sent as user message"
 	LaterSystemAsUser  = "later system messages are sent as the user's"
 	DeveloperAsSystem  = "the role developer is sent as system"
 	AsUserText         = "user text"
@@ -19,7 +19,7 @@ const (
 	PrefixMarked       = "prefix: true marks the message that the model continues"
 	AsOnePrompt        = "the turns as one prompt"
 	MediaInUserMessage = "media of tool results are in a user message"
-	InNextUserMessage  = "in the next user message"
+	InNextUserMessage  = "moved to the next user message"
 	DocumentsAsText    = "documents as text"
 	DocumentsSeparate  = "documents next to the messages"
 	DocumentsAsLines   = "documents as lines of these fields"
@@ -28,9 +28,9 @@ const (
 	// Tools and calls.
 	NoTools              = "no tools are offered"
 	OnlyAllowedTools     = "only the allowed tools are sent"
-	AnyWithOnlyTool      = "any, with only that tool"
+	AnyWithOnlyTool      = "any (only this tool is sent)"
 	AutoForCalls         = "auto: the conversation contains calls, so the tools must be sent"
-	AutoForThinking      = "auto, because the model thinks"
+	AutoForThinking      = "auto (a forced tool is not allowed while thinking)"
 	CustomAsFunction     = "a function with one string parameter"
 	CustomWithoutGrammar = CustomAsFunction + ", without its grammar"
 	ParametersOutlined   = "only names, types and descriptions of parameters"
@@ -51,7 +51,7 @@ const (
 	ModelDecides      = "as the model decides"
 	WithoutBudget     = "without a budget"
 	ThinkingDisabled  = "disabled: the turn that tool results continue does not begin with thinking of the provider's models"
-	WithoutBlankStops = "without sequences of only white space"
+	BlankStopsRemoved = "blank sequences removed"
 	CachePoint        = "a cache point after the last message"
 	ProvidersLifetime = "for as long as the provider keeps it"
 )
@@ -75,10 +75,10 @@ func Budget(n int64) string { return "a budget of " + strconv.FormatInt(n, 10) +
 func FirstOf(n int) string { return "the first " + strconv.Itoa(n) }
 
 // Minimum is the note of a value that is raised to the provider's minimum.
-func Minimum(value string) string { return value + ", the provider's minimum" }
+func Minimum(value string) string { return value + " (minimum)" }
 
 // Maximum is the note of a value that is reduced to the provider's maximum.
-func Maximum(value string) string { return value + ", the provider's maximum" }
+func Maximum(value string) string { return value + " (maximum)" }
 
 // HashedUser is the note of a user's id that is longer than most bytes.
 func HashedUser(most int) string {

@@ -111,13 +111,13 @@ func appendRaw(b *jsonedit.Builder, name string, value json.RawMessage) bool {
 // an effect. Dropping a value equal to the default loses nothing.
 func (f *ParamChanges) DropIfSet(fields ...llm.Field) {
 	for _, field := range fields {
-		if asks(f.r, field) {
+		if hasEffect(f.r, field) {
 			f.Drop(field)
 		}
 	}
 }
 
-func asks(r *llm.Request, field llm.Field) bool {
+func hasEffect(r *llm.Request, field llm.Field) bool {
 	switch field {
 	case llm.FieldTools:
 		return len(r.Tools) > 0

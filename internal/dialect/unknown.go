@@ -59,7 +59,7 @@ func (f *ParamChanges) dropMembers(path string, members []llm.Member) {
 		}
 		place := withoutPlaces(path)
 		name := strings.TrimPrefix(place+"."+m.Name, ".")
-		if f.told[name] {
+		if f.reported[name] {
 			continue
 		}
 		if f.unknown++; f.unknown > maxUnknown {

@@ -34,6 +34,7 @@ type FileError struct {
 	Problem      string
 }
 
+// Error returns the problem after its place: file, line, column and path.
 func (e *FileError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)

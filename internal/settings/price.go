@@ -59,7 +59,7 @@ func (p *Price) check() (field string, err error) {
 		return "provider", unknownProvider(p.Provider)
 	}
 	if strings.Contains(strings.TrimSuffix(p.Model, "*"), "*") {
-		return "model", errors.New("a star must be the last character")
+		return "model", errors.New("* is allowed only as the last character")
 	}
 	if p.Input == nil && p.Output == nil && p.Request == 0 && p.units() == nil {
 		return "input", errors.New("is required, or another price; write 0 if the model is free")

@@ -127,7 +127,7 @@ func TestParseNamesTheLineAndThePath(t *testing.T) {
 		{"a price of a provider like no other", "prices:\n  - {provider: somebody-else, model: b, input: 1}\n", "prices[0].provider: provider \"somebody-else\" not found; `modelgate providers` lists the ids"},
 		{"a price with an unknown field", "prices:\n  - {provider: openai, model: b, ouput: 1}\n", `unknown field "ouput"`},
 		{"a request below zero", "prices:\n  - {provider: openai, model: b, request: -1}\n", "prices[0].request: "},
-		{"a star within a model", "prices:\n  - {provider: openai, model: \"gpt-*-mini\", input: 1}\n", "prices[0].model: a star must be the last character"},
+		{"a star within a model", "prices:\n  - {provider: openai, model: \"gpt-*-mini\", input: 1}\n", "prices[0].model: * is allowed only as the last character"},
 		{"a price twice, once by an alias", "prices:\n  - {provider: openai, model: b, input: 1}\n  - {provider: vendora, model: b, input: 2}\n", "f:3:32: prices[1].model: the price of \"b\" of \"vendora\" is duplicated"},
 		{"a price of nothing", "prices:\n  - {provider: a, input: 1}\n", "prices[0]: a price must name"},
 		{"prefix", "compat:\n  header_prefixes: [x-a]\n", "f:2:21: compat.header_prefixes[0]: "},

@@ -2,12 +2,12 @@
 //
 // [Run] starts a simulator and, in front of it, the targets: each is a process
 // of its own, so that its CPU time, memory and allocations are its own. The
-// load is in the calling process. It promises that every figure of a report
+// load is in the calling process. It guarantees that every figure of a report
 // comes from one run on one machine with the same bytes sent to every target,
 // that a response which is not byte for byte the expected one counts as an error
 // (a translated one that says something else, since its ids change), and that
 // latency is counted from the time a request was due. Ratios between targets
-// are the result; absolute times belong to the machine. Flags and files
+// are the result; absolute times depend on the machine. Flags and files
 // of reports are the job of cmd.
 package bench
 

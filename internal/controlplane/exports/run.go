@@ -229,7 +229,7 @@ func (r *Runner) sweep(ctx context.Context) {
 	}
 }
 
-// fileName returns a file name that is unique to this try.
+// fileName returns a file name for each attempt: no other has it.
 func (r *Runner) fileName(e *store.Export) string {
 	return fmt.Sprintf("%s/%s-%s.%s", e.Organisation, e.ID, reqlog.NewID(r.Now()).Span(), e.Format)
 }

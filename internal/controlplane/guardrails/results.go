@@ -145,7 +145,7 @@ func (s results) results(ctx context.Context, c *route.Caller, in *resultsInput)
 			return nil, route.Invalid("cursor", "cannot be combined with sample")
 		}
 		if q.Before, err = reqlog.ParseID(in.Cursor); err != nil {
-			return nil, route.Invalid("cursor", "must be the next of a page")
+			return nil, route.Invalid("cursor", "must be the next_cursor of a previous page")
 		}
 	}
 	list, err := s.log.GuardResults(ctx, q, in.Limit)

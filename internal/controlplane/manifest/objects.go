@@ -77,7 +77,7 @@ var referenceKind = kind[settings.SecretReference, store.SecretReference]{
 				return err
 			}
 			if n > 0 {
-				return fmt.Errorf("%d integrations or credentials of partners use it", n)
+				return fmt.Errorf("it is used by %d integrations or credentials of partners; remove those first", n)
 			}
 			return tx.DeleteSecretReference(ctx, row.ID)
 		}

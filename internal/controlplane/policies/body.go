@@ -157,7 +157,7 @@ func conditions(list []Condition) []policy.Condition {
 	return out
 }
 
-// Update are the fields that policies of both kinds have when they are changed.
+// Update holds the fields of a policy that can be changed.
 type Update struct {
 	Name        *string              `json:"name,omitempty" maxLength:"255"`
 	Description *string              `json:"description,omitempty" maxLength:"500"`

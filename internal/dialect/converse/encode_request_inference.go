@@ -72,7 +72,7 @@ func (e *requestEncoder) stops() []string {
 	}
 	list := slices.DeleteFunc(slices.Clone(e.r.Stop), func(s string) bool { return blank(s) })
 	if len(list) < len(e.r.Stop) {
-		e.changes.Adapt(llm.FieldStop, dialect.WithoutBlankStops)
+		e.changes.Adapt(llm.FieldStop, dialect.BlankStopsRemoved)
 	}
 	return list
 }

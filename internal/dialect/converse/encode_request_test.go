@@ -73,7 +73,7 @@ func TestParametersHaveTheNamesOfTheModel(t *testing.T) {
 			`,"inferenceConfig":{"temperature":0},"additionalModelRequestFields":{"top_k":0}} | top_p dropped `,
 		},
 		{"newest Claude takes none", opus47, llm.Request{Temperature: ptr(0.5), TopK: ptr(int64(1))}, `} | temperature dropped  | top_k dropped `},
-		{"temperature above 1", llama, llm.Request{Temperature: ptr(1.5)}, `,"inferenceConfig":{"temperature":1}} | temperature adapted 1, the provider's maximum`},
+		{"temperature above 1", llama, llm.Request{Temperature: ptr(1.5)}, `,"inferenceConfig":{"temperature":1}} | temperature adapted 1 (maximum)`},
 		{"top_k of other families", llama, llm.Request{TopK: ptr(int64(1))}, `} | top_k dropped `},
 		{
 			"what has no place", llama, llm.Request{Seed: ptr(int64(1)), User: "u", Verbosity: "low", ParallelTools: ptr(false), Extra: []llm.Member{{Name: "store", Value: []byte("true")}}},
@@ -89,7 +89,7 @@ func TestParametersHaveTheNamesOfTheModel(t *testing.T) {
 		{"metadata in other letters", nova, llm.Request{Metadata: []byte(`{"team":"größe"}`)}, `} | metadata dropped `},
 		{
 			"stop sequence is reported", sonnet45, llm.Request{Stop: []string{"END", " "}},
-			`,"inferenceConfig":{"stopSequences":["END"]},"additionalModelResponseFieldPaths":["/delta/stop_sequence"]} | stop adapted without sequences of only white space`,
+			`,"inferenceConfig":{"stopSequences":["END"]},"additionalModelResponseFieldPaths":["/delta/stop_sequence"]} | stop adapted blank sequences removed`,
 		},
 		{
 			"parameters of the provider in other spellings", nova, llm.Request{Extra: []llm.Member{
@@ -191,8 +191,8 @@ func TestToolsAndFormsAreAskedForAsTheModelKnowsThem(t *testing.T) {
 	}{
 		{"required", sonnet45, tools(llm.ToolChoice{Mode: llm.ChoiceRequired}), `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"any":{}}}}`},
 		{"named", nova, tools(one), `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"tool":{"name":"weather"}}}}`},
-		{"named, where names can't be", mistral, tools(one), `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"any":{}}}} | tool_choice adapted any, with only that tool`},
-		{"named among others, where names can't be", mistral, llm.Request{Tools: []llm.Tool{{Name: "other"}, weather}, ToolChoice: one}, `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"any":{}}}} | tool_choice adapted any, with only that tool`},
+		{"named, where names can't be", mistral, tools(one), `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"any":{}}}} | tool_choice adapted any (only this tool is sent)`},
+		{"named among others, where names can't be", mistral, llm.Request{Tools: []llm.Tool{{Name: "other"}, weather}, ToolChoice: one}, `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"any":{}}}} | tool_choice adapted any (only this tool is sent)`},
 		{"strict, where it is taken", sonnet45, llm.Request{Tools: []llm.Tool{{Name: "f", Strict: ptr(true)}}}, `,"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object","properties":{}}},"strict":true}}]}}`},
 		{"strict, where it is not", opus47, llm.Request{Tools: []llm.Tool{{Name: "f", Strict: ptr(true), At: "tools[0]"}}}, `,"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object","properties":{}}}}}]}} | tools[0].strict dropped `},
 		{"a form with forms inside", sonnet45, llm.Request{Format: llm.Format{Kind: llm.FormatSchema, Schema: []byte(`{"oneOf":[{"type":"object"},{"type":"array","items":{"type":"object","additionalProperties":true}}]}`)}}, `,"outputConfig":{"textFormat":{"type":"json_schema","structure":{"jsonSchema":{"schema":"{\"anyOf\":[{\"additionalProperties\":false,\"type\":\"object\"},{\"type\":\"array\",\"items\":{\"additionalProperties\":false,\"type\":\"object\"}}]}"}}}}}`},

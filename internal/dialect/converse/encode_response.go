@@ -124,8 +124,8 @@ func markCall(p *llm.ToolCall) *llm.Thinking {
 	return &llm.Thinking{Signature: p.Signature}
 }
 
-// cites reports whether the client requested citations: only then does it
-// expect text inside of them.
+// cites reports whether the client requested citations. Other clients do not expect
+// text inside of citations.
 func cites(r *llm.Request) bool {
 	if r == nil {
 		return false

@@ -125,7 +125,7 @@ func embedBatchRequest(dst, body []byte, model string) ([]byte, error) {
 			all = want
 		case !want.equal(&all):
 			return nil, dialect.Invalid(path, dialect.CodeUnsupported,
-				"must ask for the same taskType, title and outputDimensionality as requests[0]: the target takes them once for all")
+				"must ask for the same taskType, title and outputDimensionality as requests[0]: the provider accepts one value per batch")
 		}
 		b.String(words)
 		n++

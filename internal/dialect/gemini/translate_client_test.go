@@ -26,7 +26,7 @@ func TestContentsAreEmbeddedInTheChatDialect(t *testing.T) {
 		{"no object of a batch", api.GenerateEmbedBatch, `[]`, `body: must be a JSON object`},
 		{"a batch without a content", api.GenerateEmbedBatch, `{"requests":[{"content":{"parts":[{"text":"a"}]}},{}]}`, `requests[1].content: must be a content with parts`},
 		{"a batch that wants this and that", api.GenerateEmbedBatch, `{"requests":[{"content":{"parts":[{"text":"a"}]}},{"content":{"parts":[{"text":"a"}]},"taskType":"CLUSTERING"}]}`,
-			`requests[1]: must ask for the same taskType, title and outputDimensionality as requests[0]: the target takes them once for all`},
+			`requests[1]: must ask for the same taskType, title and outputDimensionality as requests[0]: the provider accepts one value per batch`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			form, ok := gemini.Dialect{}.ClientTranslator(tt.op)

@@ -73,7 +73,7 @@ func (d *requestDecoder) parameter(name string, v jsonedit.Value) {
 // then send complete conversations.
 func (d *requestDecoder) thread(name string, _ jsonedit.Value) {
 	d.Refuse(name, codeThread,
-		"is kept by the provider that speaks this protocol and can't be translated for another: send the whole conversation")
+		"is kept by the provider that speaks this protocol and can't be translated for another: send all previous messages")
 }
 
 func (d *requestDecoder) extra(name string, v jsonedit.Value) {

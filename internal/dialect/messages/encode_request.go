@@ -128,7 +128,7 @@ func (e *requestEncoder) stops() {
 	var list []string
 	for _, s := range e.r.Stop {
 		if !e.own && strings.TrimSpace(s) == "" {
-			e.changes.Adapt(llm.FieldStop, dialect.WithoutBlankStops)
+			e.changes.Adapt(llm.FieldStop, dialect.BlankStopsRemoved)
 			continue
 		}
 		list = append(list, s)

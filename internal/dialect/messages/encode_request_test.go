@@ -79,7 +79,7 @@ func TestThinkingIsFittedToTheModel(t *testing.T) {
 		{"claude-sonnet-4.5", llm.Reasoning{Mode: llm.ThinkingAdaptive}, `max_tokens 10192 thinking {"type":"enabled","budget_tokens":8192}`,
 			"thinking=a budget of 8192 tokens; max_tokens=10192"},
 		{"claude-sonnet-4-5", llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(100))}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1024}`,
-			"thinking=a budget of 1024 tokens, the provider's minimum"},
+			"thinking=a budget of 1024 tokens (minimum)"},
 		{"claude-sonnet-4-5", llm.Reasoning{Mode: llm.ThinkingEnabled}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1024}`, ""},
 		{"claude-sonnet-4-5", llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(0))}, `max_tokens 2000 thinking {"type":"disabled"}`, ""},
 		{"claude-sonnet-4-5", llm.Reasoning{Effort: "none"}, `max_tokens 2000 thinking {"type":"disabled"}`, ""},
@@ -123,11 +123,11 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 		{"no limit is the longest answer", sonnet, func(r *llm.Request) { r.MaxTokens = nil }, "max_tokens", "max_tokens 64000", ""},
 		{"a limit is clamped", sonnet, func(r *llm.Request) { r.MaxTokens = ptr(int64(1 << 20)) }, "max_tokens", "max_tokens 64000", "max_tokens=64000"},
 		{"a limit of an unknown model is kept", dialecttest.TargetOf("minimax", "m2"), func(r *llm.Request) { r.MaxTokens = ptr(int64(1 << 20)) }, "max_tokens", "max_tokens 1048576", ""},
-		{"temperature is at most 1", sonnet, func(r *llm.Request) { r.Temperature = ptr(1.5) }, "temperature", "temperature 1", "temperature=1, the provider's maximum"},
+		{"temperature is at most 1", sonnet, func(r *llm.Request) { r.Temperature = ptr(1.5) }, "temperature", "temperature 1", "temperature=1 (maximum)"},
 		{"top_p goes next to temperature", sonnet, func(r *llm.Request) { r.Temperature, r.TopP = ptr(0.5), ptr(0.5) }, "temperature top_p", "temperature 0.5", "top_p"},
 		{"new models choose themselves", newest, func(r *llm.Request) { r.Temperature, r.TopP, r.TopK = ptr(0.5), ptr(0.5), ptr(int64(3)) }, "temperature top_p top_k", "", "temperature; top_p; top_k"},
 		{"thinking models too", sonnet, func(r *llm.Request) { r.Reasoning.Mode, r.Temperature = llm.ThinkingEnabled, ptr(0.5) }, "temperature", "", "temperature"},
-		{"blank stops go", sonnet, func(r *llm.Request) { r.Stop = []string{"\n", "END"} }, "stop_sequences", `stop_sequences ["END"]`, "stop=without sequences of only white space"},
+		{"blank stops go", sonnet, func(r *llm.Request) { r.Stop = []string{"\n", "END"} }, "stop_sequences", `stop_sequences ["END"]`, "stop=blank sequences removed"},
 		{"an empty request is not a loss", sonnet, func(r *llm.Request) {
 			r.FrequencyPenalty, r.Logprobs, r.N, r.Modalities, r.IncludeUsage = ptr(0.0), ptr(false), ptr(int64(1)), []string{"text"}, ptr(true)
 		}, "n", "", ""},
@@ -181,7 +181,7 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 		{"several at a time", sonnet, func(r *llm.Request) { r.Tools, r.ParallelTools = []llm.Tool{aTool}, ptr(true) }, "tool_choice", "", ""},
 		{"a forced tool while thinking", sonnet, func(r *llm.Request) {
 			r.Tools, r.ToolChoice.Mode, r.Reasoning.Mode = []llm.Tool{aTool}, llm.ChoiceRequired, llm.ThinkingEnabled
-		}, "tool_choice", `tool_choice {"type":"auto"}`, "tool_choice=auto, because the model thinks"},
+		}, "tool_choice", `tool_choice {"type":"auto"}`, "tool_choice=auto (a forced tool is not allowed while thinking)"},
 		{"allowed tools", sonnet, func(r *llm.Request) {
 			r.Tools, r.ToolChoice = []llm.Tool{aTool, {Name: "g"}}, llm.ToolChoice{Mode: llm.ChoiceAuto, Names: []string{"g"}}
 		}, "tools", `tools [{"name":"g","input_schema":{"type":"object","properties":{}}}]`, "tool_choice=only the allowed tools are sent"},

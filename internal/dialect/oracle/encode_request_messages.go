@@ -219,7 +219,7 @@ func (e *requestEncoder) documentText(m *llm.Media, path string) error {
 	for _, p := range m.Parts {
 		text, ok := p.(llm.Text)
 		if !ok {
-			return dialect.Unsupported(path, e.to, "a document that holds more than text")
+			return dialect.Unsupported(path, e.to, "documents with anything but text")
 		}
 		lines = append(lines, text.Text)
 	}

@@ -103,7 +103,7 @@ var parameters = map[string]func(q *requestDecoder, v jsonedit.Value){
 		}
 	},
 	"conversation": func(q *requestDecoder, _ jsonedit.Value) {
-		q.stateful("conversation", "send the whole conversation as input")
+		q.stateful("conversation", "send all previous messages as input")
 	},
 	"previous_response_id": func(q *requestDecoder, _ jsonedit.Value) {
 		q.stateful("previous_response_id", "send the earlier turns as input")

@@ -128,7 +128,7 @@ func TestRequestsOfOtherDialectsAreWrittenWithTheirFates(t *testing.T) {
 		{Name: "tools[1].web_search_20250305", Outcome: dialect.Adapted, Note: "web_search"},
 		{Name: "tools[2].bash_20250124", Outcome: dialect.Dropped},
 		{Name: "thinking", Outcome: dialect.Adapted, Note: "reasoning.effort medium"},
-		{Name: "max_tokens", Outcome: dialect.Adapted, Note: "16, the provider's minimum"},
+		{Name: "max_tokens", Outcome: dialect.Adapted, Note: "16 (minimum)"},
 		{Name: "top_k", Outcome: dialect.Dropped},
 		{Name: "stop_sequences", Outcome: dialect.Dropped},
 		{Name: "container", Outcome: dialect.Dropped},

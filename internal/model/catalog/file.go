@@ -68,7 +68,7 @@ func Parse(text string) (rows []Price, err error) {
 	r.Comment, r.FieldsPerRecord = '#', -1
 	titles, err := r.Read()
 	if err != nil || !slices.Equal(titles, columns[:]) {
-		return nil, errors.New("prices begin with the titles of their columns")
+		return nil, fmt.Errorf("the first line must be the column names %q", strings.Join(columns[:], ","))
 	}
 	for {
 		fields, err := r.Read()
