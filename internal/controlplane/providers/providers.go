@@ -37,7 +37,9 @@ func Add(a *route.API) {
 }
 
 // Input describes a provider completely: a new one, or one of a file.
-type Input struct {
+type Input = createInput
+
+type createInput struct {
 	Body struct {
 		Name        string              `json:"name" minLength:"1" maxLength:"255"`
 		Integration string              `json:"integration_id" minLength:"1" maxLength:"255" doc:"Id or slug"`
