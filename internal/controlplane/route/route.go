@@ -238,30 +238,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := a.caller(r, route)
-	err := a.admitInTime(r, route, c)
-	if err == nil {
-		err = route.checkState(r.Header)
-	}
-	if err == nil && route.paged && r.URL.RawQuery != "" {
-		err = selectPage(r)
-	}
-	if err == nil {
-		var held *bytepool.Buffer
-		if held, err = a.readBody(r, route, c); err == nil {
-			defer held.Release()
-			c.body = held.Bytes()
-			err = route.normaliseInput(r, c)
-			r.Body = io.NopCloser(bytes.NewReader(c.body))
-			if len(c.body) > 0 && err == nil { // the key or session may have ended while it arrived
-				err = a.admitInTime(r, route, c)
-			}
-			if err == nil {
-				err = a.checkBody(r, route, c)
-			}
-			if err == nil {
-				err = route.readIdempotencyKey(r, c)
-			}
-		}
+	held, err := a.receive(r, route, c)
+	if held != nil {
+		defer held.Release()
 	}
 	r, cancel := a.inTime(r)
 	defer cancel()
@@ -282,6 +261,40 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.sign(out)
 	w.WriteHeader(out.status)
 	w.Write(out.body.Bytes())
+}
+
+// receive admits a request and reads its body into a buffer, which the caller must
+// release if it is not nil. The request is admitted before the body, whose limits depend
+// on the sender, and again after it: the key or session may have ended while it arrived.
+func (a *API) receive(r *http.Request, route *Route, c *Caller) (*bytepool.Buffer, error) {
+	if err := a.admitInTime(r, route, c); err != nil {
+		return nil, err
+	}
+	if err := route.checkState(r.Header); err != nil {
+		return nil, err
+	}
+	if route.paged && r.URL.RawQuery != "" {
+		if err := selectPage(r); err != nil {
+			return nil, err
+		}
+	}
+	held, err := a.readBody(r, route, c)
+	if err != nil {
+		return nil, err
+	}
+	c.body = held.Bytes()
+	err = route.normaliseInput(r, c)
+	r.Body = io.NopCloser(bytes.NewReader(c.body))
+	if err == nil && len(c.body) > 0 {
+		err = a.admitInTime(r, route, c)
+	}
+	if err == nil {
+		err = a.checkBody(r, route, c)
+	}
+	if err == nil {
+		err = route.readIdempotencyKey(r, c)
+	}
+	return held, err
 }
 
 // selectPage gives the parameters of a page in the query of a list one name.
