@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"modelgate/api"
@@ -156,7 +158,7 @@ func (f *ParamChanges) DropTool(t *llm.Tool) {
 	if n := t.Native; n != nil && name != "" && !strings.HasSuffix(name, "."+n.Type) {
 		name += "." + n.Type
 	}
-	f.DropNamed(orElse(name, f.r.NameOf(llm.FieldTools)))
+	f.DropNamed(cmp.Or(name, f.r.NameOf(llm.FieldTools)))
 }
 
 // AdaptNamed records that a parameter or element without a field is adapted.
@@ -166,7 +168,7 @@ func (f *ParamChanges) AdaptNamed(name, note string) { f.add(name, Adapted, note
 // dropped, except for those named in carried.
 func (f *ParamChanges) DropExtra(carried ...string) {
 	for _, m := range f.r.Extra {
-		if !contains(carried, m.Name) {
+		if !slices.Contains(carried, m.Name) {
 			f.DropMember(m)
 		}
 	}
@@ -176,7 +178,7 @@ func (f *ParamChanges) DropExtra(carried ...string) {
 // Values that say nothing are left out.
 func (f *ParamChanges) DropMembers(path string, v jsonedit.Value, carried ...string) {
 	for key, m := range v.Fields() {
-		if name := key.String(); !contains(carried, name) && !saysNothing(m.Raw()) {
+		if name := key.String(); !slices.Contains(carried, name) && !saysNothing(m.Raw()) {
 			f.DropNamed(path + "." + name)
 		}
 	}
@@ -252,15 +254,6 @@ func (f *ParamChanges) add(name string, o ChangeKind, note string) {
 	}
 	f.reported[name] = true
 	f.list = append(f.list, ParamChange{name, o, note})
-}
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
 }
 
 // ForeignContentCleaner is implemented by codecs of dialects that carry

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"errors"
+	"slices"
 
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
@@ -37,7 +38,7 @@ func AppendMembers(b *jsonedit.Builder, body []byte, names ...string) error {
 		return err
 	}
 	for key, v := range d.Members() {
-		if contains(names, key.String()) {
+		if slices.Contains(names, key.String()) {
 			b.Key(key.String())
 			b.Raw(v.Raw())
 		}

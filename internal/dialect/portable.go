@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"slices"
 
 	"modelgate/internal/base/apierr"
@@ -40,7 +41,7 @@ func (f *ParamChanges) Portable(to RequestTarget, s Support) (*llm.Request, *api
 		p.inAssistant, s.DistinctCalls = nil, false
 	}
 	for _, m := range f.r.Extra {
-		if why := neededParams[m.Name]; why != "" && f.foreign && !contains(s.Params, m.Name) && string(m.Value) != "null" {
+		if why := neededParams[m.Name]; why != "" && f.foreign && !slices.Contains(s.Params, m.Name) && string(m.Value) != "null" {
 			return nil, Unsupported(m.Name, to, "%s", why)
 		}
 	}
@@ -157,7 +158,7 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 		case llm.ToolCall:
 			part.ID = p.callID(&part)
 			if isMalformed(&part) {
-				p.changes.AdaptNamed(orElse(part.At, "arguments"), MalformedAsText)
+				p.changes.AdaptNamed(cmp.Or(part.At, "arguments"), MalformedAsText)
 				part.Arguments = wrapMalformed(part.Arguments)
 			}
 			out = append(out, part)
@@ -173,12 +174,12 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 			continue
 		case llm.Media:
 			if p.moves(role, part) {
-				p.changes.AdaptNamed(orElse(part.At, string(part.Kind)), InNextUserMessage)
+				p.changes.AdaptNamed(cmp.Or(part.At, string(part.Kind)), InNextUserMessage)
 				p.held = append(p.held, llm.Text{Text: "The assistant's " + string(part.Kind) + ":"}, part)
 				continue
 			}
 			if t := typeOf(&part); t != part.Type {
-				p.changes.AdaptNamed(orElse(part.At, string(part.Kind))+".type", SentAs(t))
+				p.changes.AdaptNamed(cmp.Or(part.At, string(part.Kind))+".type", SentAs(t))
 				part.Type, part.Kind = t, MediaKindOf(t)
 			}
 			if part.Context != "" && !p.contexts {
@@ -203,7 +204,7 @@ func (p *porter) callID(c *llm.ToolCall) string {
 		id = p.calls.call(id)
 	}
 	if id != c.ID || c.Numbered {
-		p.changes.AdaptNamed(orElse(c.At, "calls")+".id", SentAs(id))
+		p.changes.AdaptNamed(cmp.Or(c.At, "calls")+".id", SentAs(id))
 	}
 	return id
 }
@@ -216,7 +217,7 @@ func (p *porter) native(n *llm.Native) []llm.Part {
 			p.err = Unsupported(n.At, p.to, "%s", n.Needed)
 		}
 	case n.Parts == nil:
-		p.changes.add(orElse(n.At, n.Type), Dropped, n.Type)
+		p.changes.add(cmp.Or(n.At, n.Type), Dropped, n.Type)
 	default:
 		p.changes.AdaptNamed(n.Type, formOf(n.Parts))
 	}
@@ -237,13 +238,6 @@ func formOf(parts []llm.Part) string {
 		return string(part.Kind)
 	}
 	return "text"
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // Described returns text that stands for content of one dialect, in parts.

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"iter"
+	"slices"
 	"strconv"
 
 	"modelgate/internal/base/apierr"
@@ -27,11 +28,11 @@ func (r *Reader) Lose(path, name string, v jsonedit.Value) {
 		return
 	}
 	path = withoutPlaces(path)
-	if name = path + "." + name; contains(r.Unknown, name) {
+	if name = path + "." + name; slices.Contains(r.Unknown, name) {
 		return
 	}
 	if len(r.Unknown) >= maxUnknown {
-		if name = path + furtherMembers; contains(r.Unknown, name) {
+		if name = path + furtherMembers; slices.Contains(r.Unknown, name) {
 			return
 		}
 	}
@@ -41,7 +42,7 @@ func (r *Reader) Lose(path, name string, v jsonedit.Value) {
 // LoseUnknown records the members of an object other than known.
 func (r *Reader) LoseUnknown(path string, v jsonedit.Value, known ...string) {
 	for key, m := range v.Fields() {
-		if name := key.String(); !contains(known, name) {
+		if name := key.String(); !slices.Contains(known, name) {
 			r.Lose(path, name, m)
 		}
 	}

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"strings"
 
 	"modelgate/internal/model/llm"
@@ -63,7 +64,7 @@ func (e *requestEncoder) mediaPart(m *llm.Media) {
 		return
 	}
 	if why := e.mediaProblem(m); why != "" {
-		e.refuse(orElse(m.At, e.r.NameOf(llm.FieldParts)), "%s", why)
+		e.refuse(cmp.Or(m.At, e.r.NameOf(llm.FieldParts)), "%s", why)
 	}
 	e.Open('{')
 	word := e.profile.URLParts[m.Kind]
@@ -75,7 +76,7 @@ func (e *requestEncoder) mediaPart(m *llm.Media) {
 	case word != "" && m.URL != "":
 		e.address(m, word)
 	case m.Kind == llm.Document && m.URL != "" && e.profile.DataAsURL: // OpenRouter accepts URLs in the data field
-		e.file(&llm.Media{Name: orElse(m.Name, "document"), URL: m.URL}, "file_data")
+		e.file(&llm.Media{Name: cmp.Or(m.Name, "document"), URL: m.URL}, "file_data")
 	case m.Kind == llm.Document && m.Data != "" && m.Name == "" && e.r.Dialect != dialectName: // the vendor requires a name
 		named := *m
 		named.Name = "document"

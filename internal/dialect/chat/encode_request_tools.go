@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"modelgate/internal/dialect"
@@ -78,15 +79,15 @@ func (e *requestEncoder) offers(tool *llm.Tool) bool {
 		if tool.Native.Dialect == dialectName && tool.Name == "" {
 			return true
 		}
-		e.changes.DropNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)))
+		e.changes.DropNamed(cmp.Or(tool.At, e.r.NameOf(llm.FieldTools)))
 		return false
 	}
 	if tool.Server != "" {
-		e.changes.DropNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)))
+		e.changes.DropNamed(cmp.Or(tool.At, e.r.NameOf(llm.FieldTools)))
 		return false
 	}
 	if e.wraps(tool.Custom) {
-		e.changes.AdaptNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)), dialect.CustomAsFunction)
+		e.changes.AdaptNamed(cmp.Or(tool.At, e.r.NameOf(llm.FieldTools)), dialect.CustomAsFunction)
 	}
 	return true
 }
@@ -254,7 +255,7 @@ func (e *requestEncoder) format() {
 	if kind == llm.FormatSchema {
 		e.Name("json_schema")
 		e.Open('{')
-		e.textMember("name", orElse(f.Name, "response"))
+		e.textMember("name", cmp.Or(f.Name, "response"))
 		e.optionalText("description", f.Description)
 		e.optionalRaw("schema", f.Schema)
 		if f.Strict != nil {

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"strconv"
 
 	"modelgate/internal/dialect"
@@ -284,8 +285,8 @@ func (e *streamEncoder) fault(dst []byte, f *llm.ProviderError) []byte {
 	w.Open('{')
 	w.Name("error")
 	w.Open('{')
-	w.textMember("message", orElse(f.Message, "the provider reported an error without a message"))
-	w.textMember("type", orElse(f.Type, "upstream_error"))
+	w.textMember("message", cmp.Or(f.Message, "the provider reported an error without a message"))
+	w.textMember("type", cmp.Or(f.Type, "upstream_error"))
 	w.Name("param")
 	w.Null()
 	w.Name("code")
@@ -299,13 +300,6 @@ func (e *streamEncoder) fault(dst []byte, f *llm.ProviderError) []byte {
 	w.textMember("provider", e.to.Provider)
 	w.Close('}')
 	return append(w.Bytes(), "\n\n"...)
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 func (e *streamEncoder) end(dst []byte) []byte {

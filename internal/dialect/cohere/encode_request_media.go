@@ -1,6 +1,7 @@
 package cohere
 
 import (
+	"cmp"
 	"encoding/base64"
 	"strings"
 	"unicode/utf8"
@@ -14,14 +15,14 @@ import (
 // image writes an image. An image that Cohere's models cannot read is an error.
 // https://docs.cohere.com/docs/image-inputs
 func (e *requestEncoder) image(m *llm.Media) error {
-	path := at(m.At, "messages")
+	path := cmp.Or(m.At, "messages")
 	e.uncached(m.Cache)
 	url := m.URL
 	switch {
 	case m.Kind != llm.Image:
 		return dialect.Unsupported(path, e.to, "%s", m.Kind)
 	case m.Data != "":
-		url = "data:" + at(m.Type, "image/png") + ";base64," + m.Data
+		url = "data:" + cmp.Or(m.Type, "image/png") + ";base64," + m.Data
 	case url == "":
 		return dialect.Unsupported(path, e.to, "an image that was uploaded elsewhere")
 	case !strings.HasPrefix(url, "http"):
@@ -88,7 +89,7 @@ func appendData(b *jsonedit.Builder, m *llm.Media, text string) {
 
 // documentText returns the text of a document, and an error if it is not text.
 func (e *requestEncoder) documentText(m *llm.Media) (string, error) {
-	path := at(m.At, "messages")
+	path := cmp.Or(m.At, "messages")
 	switch {
 	case m.Text != "":
 		return m.Text, nil
@@ -155,7 +156,7 @@ func (e *requestEncoder) resultBlocks(t *llm.ToolResult) error {
 	for _, p := range t.Parts {
 		m, isMedia := p.(llm.Media)
 		if isMedia && m.Kind != llm.Document {
-			return dialect.Unsupported(at(m.At, at(t.At, "messages")), e.to, "%s in the result of a tool", m.Kind)
+			return dialect.Unsupported(cmp.Or(m.At, cmp.Or(t.At, "messages")), e.to, "%s in the result of a tool", m.Kind)
 		}
 		if native, ok := p.(llm.Native); ok {
 			if native.Dialect == name {

@@ -1,6 +1,7 @@
 package converse
 
 import (
+	"cmp"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
@@ -95,7 +96,7 @@ func (e *requestEncoder) sort() {
 		return
 	}
 	for _, m := range e.system {
-		e.changes.AdaptNamed(at(m.At, "messages"), dialect.AsUserMessage)
+		e.changes.AdaptNamed(cmp.Or(m.At, "messages"), dialect.AsUserMessage)
 	}
 	if e.plan.instruct && e.model.NoSystem {
 		text := llm.Text{Text: instruction(&e.r.Format)}

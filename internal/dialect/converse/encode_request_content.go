@@ -1,6 +1,7 @@
 package converse
 
 import (
+	"cmp"
 	"encoding/base64"
 	"strings"
 
@@ -314,7 +315,7 @@ func (e *requestEncoder) native(p *llm.Native) {
 			return
 		}
 	}
-	e.textBlock(at(word(v, "text"), "-"))
+	e.textBlock(cmp.Or(word(v, "text"), "-"))
 }
 
 // reasoningBlock returns thinking as a content block of a request or response.

@@ -1,6 +1,7 @@
 package converse
 
 import (
+	"cmp"
 	"encoding/base64"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ func (e *requestEncoder) media(p *llm.Media) {
 // formatOf returns the protocol's format name for p. It rejects media that
 // cannot be sent.
 func (e *requestEncoder) formatOf(p *llm.Media) (string, bool) {
-	path := at(p.At, e.r.NameOf(llm.FieldParts))
+	path := cmp.Or(p.At, e.r.NameOf(llm.FieldParts))
 	switch {
 	case p.FileID != "":
 		e.refuse(dialect.Unsupported(path, e.to, "it has no uploaded files; send the content as base64"))
@@ -59,7 +60,7 @@ func (e *requestEncoder) formatOf(p *llm.Media) (string, bool) {
 	}
 	mime := p.Type
 	if mime == "" {
-		mime = dialect.TypeByName(at(p.URL, p.Name))
+		mime = dialect.TypeByName(cmp.Or(p.URL, p.Name))
 	}
 	if mime == "" && p.Kind == llm.Document {
 		mime = "application/pdf"

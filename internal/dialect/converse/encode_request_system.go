@@ -1,6 +1,7 @@
 package converse
 
 import (
+	"cmp"
 	"modelgate/internal/dialect"
 	"modelgate/internal/model/llm"
 )
@@ -18,7 +19,7 @@ func (e *requestEncoder) encodeSystem() {
 			case llm.Text, llm.Native:
 				parts = append(parts, p)
 			case llm.Media:
-				e.refuse(dialect.Unsupported(at(p.At, m.At), e.to, "its system prompt can contain only text"))
+				e.refuse(dialect.Unsupported(cmp.Or(p.At, m.At), e.to, "its system prompt can contain only text"))
 			}
 		}
 	}

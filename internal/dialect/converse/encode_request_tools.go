@@ -1,6 +1,7 @@
 package converse
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -62,17 +63,10 @@ func (e *requestEncoder) sentTools() (list []llm.Tool) {
 			continue
 		}
 		if !e.claudeTool(&t) {
-			e.changes.DropNamed(at(t.At, e.r.NameOf(llm.FieldTools)))
+			e.changes.DropNamed(cmp.Or(t.At, e.r.NameOf(llm.FieldTools)))
 		}
 	}
 	return list
-}
-
-func at(path, otherwise string) string {
-	if path == "" {
-		return otherwise
-	}
-	return path
 }
 
 // isExpressible reports whether a tool has a place in toolConfig.
@@ -168,7 +162,7 @@ func (e *requestEncoder) spec(t *llm.Tool) {
 	e.b.Open('{')
 	e.b.Name("json")
 	if t.Custom {
-		e.changes.AdaptNamed(at(t.At, t.Name), dialect.CustomAsFunction)
+		e.changes.AdaptNamed(cmp.Or(t.At, t.Name), dialect.CustomAsFunction)
 		e.b.Raw(dialect.FreeText)
 	} else {
 		e.b.Raw(objectSchema(t.Schema))
@@ -192,7 +186,7 @@ func (e *requestEncoder) strict(t *llm.Tool) {
 		e.b.Name("strict")
 		e.b.Bool(*t.Strict)
 	case *t.Strict:
-		e.changes.DropNamed(at(t.At, e.r.NameOf(llm.FieldTools)) + ".strict")
+		e.changes.DropNamed(cmp.Or(t.At, e.r.NameOf(llm.FieldTools)) + ".strict")
 	}
 }
 

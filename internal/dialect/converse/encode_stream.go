@@ -1,6 +1,7 @@
 package converse
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -367,5 +368,5 @@ func (w *streamEncoder) fault(dst []byte, f *llm.ProviderError) []byte {
 	if f == nil {
 		f = &llm.ProviderError{}
 	}
-	return appendException(dst, exceptionFor(f), at(f.Message, "the provider reported an error without a message"))
+	return appendException(dst, exceptionFor(f), cmp.Or(f.Message, "the provider reported an error without a message"))
 }

@@ -1,6 +1,7 @@
 package converse
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -29,7 +30,7 @@ var errorTypes = map[apierr.Kind]string{
 	apierr.Internal:        "InternalServerException",
 }
 
-func errorType(k apierr.Kind) string { return at(errorTypes[k], "ValidationException") }
+func errorType(k apierr.Kind) string { return cmp.Or(errorTypes[k], "ValidationException") }
 
 // Error returns the body of e for a response that has not begun.
 func (Dialect) Error(e *apierr.Error) []byte {

@@ -2,6 +2,7 @@ package converse
 
 import (
 	"bytes"
+	"cmp"
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
@@ -86,7 +87,7 @@ var textFrame = llm.TextSize(`"text":""`)
 
 func (t *tap) fail(b []byte) {
 	if t.seen.Failed == "" {
-		t.seen.Failed = at(dialect.ErrorMessage(b), "the provider reported an error without a message")
+		t.seen.Failed = cmp.Or(dialect.ErrorMessage(b), "the provider reported an error without a message")
 	}
 }
 

@@ -1,6 +1,7 @@
 package converse
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -178,9 +179,9 @@ func novaEmbed(a *translationInput, b *jsonedit.Builder) {
 	b.Name("singleEmbeddingParams")
 	b.Open('{')
 	b.Name("embeddingPurpose")
-	b.String(at(strings.ToUpper(a.word("input_type")), "GENERIC_INDEX"))
+	b.String(cmp.Or(strings.ToUpper(a.word("input_type")), "GENERIC_INDEX"))
 	a.copy(b, "dimensions", "embeddingDimension")
-	truncate := at(strings.ToUpper(a.word("truncate")), "END")
+	truncate := cmp.Or(strings.ToUpper(a.word("truncate")), "END")
 	if in.image != "" {
 		if in.text != "" {
 			a.refuse("input", "text and image in one input")
@@ -235,7 +236,7 @@ func cohereEmbed(a *translationInput, b *jsonedit.Builder, v4 bool) {
 	}
 	b.Close(']')
 	b.Name("input_type")
-	b.String(at(a.word("input_type"), kind))
+	b.String(cmp.Or(a.word("input_type"), kind))
 	if v, ok := a.take("truncate"); ok {
 		b.Name("truncate")
 		b.Raw(v.Raw())

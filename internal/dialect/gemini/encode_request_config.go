@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -152,22 +153,13 @@ func (w *requestEncoder) modalities(speech bool) []string {
 	case alone && list[0] == "text":
 		list = nil // the default
 	}
-	if w.r.Speech == nil && !speech && !contains(list, "audio") || alone && list != nil && list[0] == "audio" {
+	if w.r.Speech == nil && !speech && !slices.Contains(list, "audio") || alone && list != nil && list[0] == "audio" {
 		return list
 	}
 	if len(list) > 0 {
 		w.changes.Adapt(llm.FieldModalities, "AUDIO")
 	}
 	return []string{"audio"}
-}
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
 }
 
 // speech writes the voice.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
@@ -65,7 +66,7 @@ func (a *operationRequest) get(name string) (jsonedit.Value, bool) {
 // drop records the parameters that are not in carried as dropped.
 func (a *operationRequest) drop(carried ...string) {
 	for key, v := range a.v.Fields() {
-		if name := key.String(); !v.IsNull() && name != "model" && !contains(carried, name) {
+		if name := key.String(); !v.IsNull() && name != "model" && !slices.Contains(carried, name) {
 			a.record(name, dialect.Dropped, "")
 		}
 	}

@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,7 +64,7 @@ func imagenRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialec
 	a.copy(&b, "style", "sampleImageStyle")
 	carried := append(imageParams[:len(imageParams):len(imageParams)], "style", "quality", "mime_type", "mimeType")
 	for key, v := range a.v.Fields() {
-		if name := camel(key); contains(imagenParams, name) && !v.IsNull() {
+		if name := camel(key); slices.Contains(imagenParams, name) && !v.IsNull() {
 			b.Name(name)
 			b.Raw(v.Raw())
 			carried = append(carried, key.String())

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"modelgate/internal/dialect"
@@ -224,7 +225,7 @@ var handledExtras = map[string]bool{
 // features that they need.
 func (e *requestEncoder) extras() {
 	for _, m := range e.r.Extra {
-		known := contains(carried, m.Name)
+		known := slices.Contains(carried, m.Name)
 		if !e.own && !known || handledExtras[m.Name] || strings.HasPrefix(m.Name, outputPrefix) {
 			continue
 		}
@@ -289,13 +290,4 @@ func (e *requestEncoder) need(feature string) {
 	if feature != "" && !e.own {
 		e.betas = merge(e.betas, []string{feature})
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
 }

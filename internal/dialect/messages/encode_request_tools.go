@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"slices"
 	"strings"
 
 	"modelgate/internal/dialect"
@@ -48,7 +49,7 @@ func (e *requestEncoder) toolset() {
 // chosen reports whether the tool choice allows a tool.
 func (e *requestEncoder) chosen(t *llm.Tool) bool {
 	c := &e.r.ToolChoice
-	if c.Mode == llm.ChoiceTool || len(c.Names) == 0 || contains(c.Names, t.Name) {
+	if c.Mode == llm.ChoiceTool || len(c.Names) == 0 || slices.Contains(c.Names, t.Name) {
 		return true
 	}
 	e.changes.Adapt(llm.FieldToolChoice, dialect.OnlyAllowedTools)
@@ -313,7 +314,7 @@ var toolExtras = []string{"defer_loading", "allowed_callers", "input_examples", 
 
 func (e *requestEncoder) toolExtra(t *llm.Tool) {
 	for _, m := range t.Extra {
-		known := contains(toolExtras, m.Name)
+		known := slices.Contains(toolExtras, m.Name)
 		switch {
 		case m.Name == "eager_input_streaming" && e.profile.NoEagerInput:
 			e.changes.Carry(t.At, m.Name)

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,7 +54,7 @@ var responseNames = []string{"container", "stop_details", "context_management", 
 // dialect.
 func ownExtra(list []llm.Member) (extra []llm.Member) {
 	for _, m := range list {
-		if strings.HasPrefix(m.Name, usagePrefix) || contains(responseNames, m.Name) {
+		if strings.HasPrefix(m.Name, usagePrefix) || slices.Contains(responseNames, m.Name) {
 			extra = append(extra, m)
 		}
 	}
@@ -206,7 +207,7 @@ func openCall(b *jsonedit.Builder, c *llm.ToolCall, id string) {
 	b.Name("name")
 	b.String(c.Name)
 	for _, m := range c.Extra {
-		if contains(callNames, m.Name) {
+		if slices.Contains(callNames, m.Name) {
 			b.Key(m.Name)
 			b.Raw(m.Value)
 		}

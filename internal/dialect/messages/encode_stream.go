@@ -4,6 +4,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
+	"slices"
 )
 
 // NewEncoder returns an encoder for one streamed response.
@@ -103,7 +104,7 @@ func (e *streamEncoder) end(dst []byte) []byte {
 	b.Open('{')
 	writeEnding(&b, &e.ending)
 	for _, m := range e.extra {
-		if m.Name != "context_management" && contains(responseNames, m.Name) {
+		if m.Name != "context_management" && slices.Contains(responseNames, m.Name) {
 			b.Key(m.Name)
 			b.Raw(m.Value)
 		}

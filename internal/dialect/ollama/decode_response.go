@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	choice.NativeFinishReason = text(v, "done_reason")
 	choice.Stop = stopOf(choice.NativeFinishReason, caller.calls > 0)
 	return &llm.Response{
-		Dialect: name, Model: at(text(v, "model"), to.Model), Created: created(v), Choices: []llm.Choice{choice}, Usage: usageOf(v),
+		Dialect: name, Model: cmp.Or(text(v, "model"), to.Model), Created: created(v), Choices: []llm.Choice{choice}, Usage: usageOf(v),
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"cmp"
 	"encoding/base64"
 	"strings"
 	"unicode/utf8"
@@ -100,7 +101,7 @@ func (e *requestEncoder) gather(t *turn, p llm.Part) error {
 // medium adds an image, or a document as text. Other media are an error.
 // https://docs.ollama.com/capabilities/vision
 func (e *requestEncoder) medium(t *turn, m *llm.Media) error {
-	path := at(m.At, "messages")
+	path := cmp.Or(m.At, "messages")
 	switch {
 	case m.Kind == llm.Document:
 		text, err := e.documentText(m, path)
@@ -209,7 +210,7 @@ func (e *requestEncoder) write(t *turn) {
 	}
 	if t.result != nil {
 		e.Name("tool_name")
-		e.String(at(t.result.Name, e.names[t.result.ID]))
+		e.String(cmp.Or(t.result.Name, e.names[t.result.ID]))
 		e.Name("tool_call_id")
 		e.String(t.result.ID)
 	}

@@ -99,11 +99,3 @@ func (e *requestEncoder) uncached(c *llm.Cache) {
 		e.changes.Drop(llm.FieldCache)
 	}
 }
-
-// at returns s, or fallback if s is empty.
-func at(s, fallback string) string {
-	if s == "" {
-		return fallback
-	}
-	return s
-}

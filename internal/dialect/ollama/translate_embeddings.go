@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -120,7 +121,7 @@ func embedResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, e
 	}
 	b.Close(']')
 	b.Name("model")
-	b.String(at(text(v, "model"), to.Model))
+	b.String(cmp.Or(text(v, "model"), to.Model))
 	writeUsage(&b, new(dialect.Counter).ReadMember(v, "prompt_eval_count"))
 	b.Close('}')
 	return b.Bytes(), nil
