@@ -57,7 +57,7 @@ type admission struct {
 	promptProvider string            // provider of the prompt in the path; empty if none
 }
 
-// prepare admits a request: it makes every check that precedes the first stage,
+// prepare admits a request: it makes every check that precedes routing,
 // in the order in which clients get their errors. Afterwards the request does not
 // change. Its Routing is nil if the gateway answers by itself. Dry runs use it
 // too.

@@ -124,9 +124,8 @@ type Plane struct {
 	models      modelLists
 	compiler    pipeline.Compiler
 	trees       *trees
-	handle      pipeline.Handler // of admitted requests: all stages
-	decoding    atomic.Int32     // number of pass-through responses being decompressed
-	ending      sync.WaitGroup   // requests whose checks or feedback are not complete
+	decoding    atomic.Int32   // number of pass-through responses being decompressed
+	ending      sync.WaitGroup // requests whose checks or feedback are not complete
 }
 
 // admitted returns the table for configs that were checked, nil for nil.
@@ -171,7 +170,6 @@ func New(o Options) *Plane {
 		capturePool: bytepool.New(captureMemory),
 		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State), Guardrails: admitted(o.Guardrails)},
 		trees:       newTrees(),
-		handle:      pipeline.Chain(pipeline.Routing{}, stages(o.Engine.Quota)...),
 	}
 }
 
@@ -210,7 +208,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	}
 	r, stop := x.admission.limitTime(r)
 	defer stop()
-	res, err := p.handle.Handle(r.Context(), &x.admission.request, &x.trail)
+	res, err := p.Engine.Serve(r.Context(), &x.admission.request, &x.trail)
 	x.admission.noteUnusedCache()
 	if err != nil {
 		err = p.earlierLimit(r.Context(), &x.admission, err)

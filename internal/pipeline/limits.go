@@ -30,6 +30,21 @@ type requestQuota struct {
 	sent      atomic.Int32      // attempts that a provider may have received, or the gateway answers
 }
 
+// Serve passes an admitted request to its tree of targets. Its session is checked
+// before anything costs money or time. Each attempt reserves what it may use and settles
+// it; the request itself counts once, whatever number of attempts it takes, and not if
+// there was none. One that panics counts.
+func (e *Engine) Serve(ctx context.Context, r *Request, t *Trail) (res *Response, err error) {
+	if e.Quota == nil {
+		return r.Routing.Handle(ctx, r, t)
+	}
+	if err := r.checkSession(ctx, e.Quota, t); err != nil {
+		return nil, err
+	}
+	defer func() { t.CountRequest(e.Quota, res, err) }()
+	return r.Routing.Handle(ctx, r, t)
+}
+
 // abandon makes the request count, however it ends.
 func (q *requestQuota) abandon() {
 	q.mu.Lock()
@@ -230,10 +245,10 @@ func (q *requestQuota) refuse(claims []quota.Claim) {
 	}
 }
 
-// CheckSession returns an error if a policy refuses the request because of its
+// checkSession returns an error if a policy refuses the request because of its
 // history or the time of its session, or that of a limit of the client, which is checked
 // before policies.
-func (r *Request) CheckSession(ctx context.Context, counters quota.Store, t *Trail) error {
+func (r *Request) checkSession(ctx context.Context, counters quota.Store, t *Trail) error {
 	if r.Limiting.Facts == nil || !r.Limiting.Policies.Governs(r.Limiting.Facts) {
 		return nil
 	}

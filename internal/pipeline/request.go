@@ -70,7 +70,7 @@ type Request struct {
 	Metadata  map[string]string
 	Cache     CacheOptions
 
-	// Routing is the handler behind all stages: the tree of the request's
+	// Routing is what [Engine.Serve] passes the request to: the tree of the request's
 	// config, or one target. It may be nil if a handler is called directly.
 	Routing Handler
 
