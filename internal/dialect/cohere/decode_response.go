@@ -30,8 +30,8 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	w.content(message)
 	w.calls(message)
 	w.citations(message)
-	said := text(v, "finish_reason")
-	if fault := failed(said, text(v, "error")); fault != nil {
+	said := v.TextOf("finish_reason")
+	if fault := failed(said, v.TextOf("error")); fault != nil {
 		return nil, errors.New(fault.Message)
 	}
 	choice := llm.Choice{Parts: w.parts, Stop: stopOf(said, w.called), NativeFinishReason: said}
@@ -41,9 +41,9 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 		}
 	}
 	usage, _ := v.Get("usage")
-	id := text(v, "id")
+	id := v.TextOf("id")
 	if id == "" {
-		id = text(v, "generation_id")
+		id = v.TextOf("generation_id")
 	}
 	return &llm.Response{Dialect: name, ID: id, Model: to.Model, Choices: []llm.Choice{choice}, Usage: usageOf(usage)}, nil
 }
@@ -64,18 +64,18 @@ func (w *responseAssembler) content(message jsonedit.Value) {
 		w.text(words)
 	}
 	for block := range content.Elements() {
-		switch kind := text(block, "type"); kind {
+		switch kind := block.TextOf("type"); kind {
 		case "text":
-			w.text(text(block, "text"))
+			w.text(block.TextOf("text"))
 			continue
 		case "thinking":
-			w.parts = append(w.parts, llm.Thinking{Text: text(block, "thinking")})
+			w.parts = append(w.parts, llm.Thinking{Text: block.TextOf("thinking")})
 		default:
 			w.parts = append(w.parts, dialect.TextOfUnknown(llm.Native{Dialect: name, Type: kind, Raw: block.Raw()}))
 		}
 		w.texts = append(w.texts, -1)
 	}
-	if plan := text(message, "tool_plan"); plan != "" {
+	if plan := message.TextOf("tool_plan"); plan != "" {
 		w.parts = append(w.parts, llm.Thinking{Text: plan})
 	}
 }
@@ -93,7 +93,7 @@ func (w *responseAssembler) calls(message jsonedit.Value) {
 	for call := range list.Elements() {
 		function, _ := call.Get("function")
 		arguments := argumentsOf(function)
-		part := llm.ToolCall{ID: text(call, "id"), Name: text(function, "name"), Arguments: arguments}
+		part := llm.ToolCall{ID: call.TextOf("id"), Name: function.TextOf("name"), Arguments: arguments}
 		switch {
 		case w.plan.emulated && part.Name == formatTool:
 			w.parts = append(w.parts, llm.Text{Text: arguments})
@@ -151,19 +151,19 @@ func (w *responseAssembler) cited(c jsonedit.Value) int {
 
 // ofText reports whether a citation refers to the text of the response.
 func ofText(c jsonedit.Value) bool {
-	kind := text(c, "type")
+	kind := c.TextOf("type")
 	return kind == "" || kind == "TEXT_CONTENT"
 }
 
 func citationOf(c jsonedit.Value, raw json.RawMessage) llm.Citation {
-	out := llm.Citation{Text: text(c, "text"), Start: place(c, "start"), End: place(c, "end"), Raw: raw, Dialect: name}
+	out := llm.Citation{Text: c.TextOf("text"), Start: place(c, "start"), End: place(c, "end"), Raw: raw, Dialect: name}
 	sources, _ := c.Get("sources")
 	for source := range sources.Elements() {
 		document, ok := source.Get("document")
 		if !ok {
 			document, _ = source.Get("tool_output")
 		}
-		out.Title, out.URL = text(document, "title"), text(document, "url")
+		out.Title, out.URL = document.TextOf("title"), document.TextOf("url")
 		break
 	}
 	return out
@@ -246,12 +246,5 @@ func appendLogprob(dst []llm.Logprob, item jsonedit.Value) []llm.Logprob {
 	if n == 0 {
 		return dst
 	}
-	return append(dst, llm.Logprob{Token: text(item, "text"), Logprob: sum})
-}
-
-// text returns the string value of a member, or an empty string.
-func text(v jsonedit.Value, name string) string {
-	member, _ := v.Get(name)
-	s, _ := member.Text()
-	return s
+	return append(dst, llm.Logprob{Token: item.TextOf("text"), Logprob: sum})
 }

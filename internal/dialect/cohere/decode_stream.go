@@ -69,7 +69,7 @@ func (d *streamDecoder) event(dst []llm.Event, kind string, v jsonedit.Value) []
 	case "tool-plan-delta":
 		return d.planDelta(dst, message)
 	case "message-start":
-		return d.start(dst, text(v, "id"))
+		return d.start(dst, v.TextOf("id"))
 	case "content-start":
 		return d.contentStart(dst, message)
 	case "content-end":
@@ -137,11 +137,11 @@ func (d *streamDecoder) openBlock(dst []llm.Event, part llm.Part) []llm.Event {
 
 func (d *streamDecoder) contentStart(dst []llm.Event, message jsonedit.Value) []llm.Event {
 	content, _ := message.Get("content")
-	switch kind := text(content, "type"); kind {
+	switch kind := content.TextOf("type"); kind {
 	case "text":
-		return d.addText(d.openBlock(dst, llm.Text{}), text(content, "text"))
+		return d.addText(d.openBlock(dst, llm.Text{}), content.TextOf("text"))
 	case "thinking":
-		return d.addText(d.openBlock(dst, llm.Thinking{}), text(content, "thinking"))
+		return d.addText(d.openBlock(dst, llm.Thinking{}), content.TextOf("thinking"))
 	default:
 		if content.Kind() != jsonedit.Object {
 			return dst
@@ -193,7 +193,7 @@ func (d *streamDecoder) contentEnd(dst []llm.Event) []llm.Event {
 }
 
 func (d *streamDecoder) planDelta(dst []llm.Event, message jsonedit.Value) []llm.Event {
-	words := text(message, "tool_plan")
+	words := message.TextOf("tool_plan")
 	if words == "" {
 		return dst
 	}
@@ -212,7 +212,7 @@ func (d *streamDecoder) callStart(dst []llm.Event, v, message jsonedit.Value) []
 	}
 	dst = d.callEnd(d.endBlock(dst), n)
 	function, _ := raw.Get("function")
-	part := llm.ToolCall{ID: text(raw, "id"), Name: text(function, "name")}
+	part := llm.ToolCall{ID: raw.TextOf("id"), Name: function.TextOf("name")}
 	part.Custom = d.plan.custom(part.Name)
 	c := &call{custom: part.Custom}
 	if d.plan.emulated && part.Name == formatTool {
@@ -296,9 +296,9 @@ func (d *streamDecoder) closeAll(dst []llm.Event) []llm.Event {
 
 // finish reads message-end, which completes the response.
 func (d *streamDecoder) finish(dst []llm.Event, v, delta jsonedit.Value) []llm.Event {
-	dst = d.start(dst, text(v, "id"))
-	said := text(delta, "finish_reason")
-	if fault := failed(said, text(delta, "error")); fault != nil {
+	dst = d.start(dst, v.TextOf("id"))
+	said := delta.TextOf("finish_reason")
+	if fault := failed(said, delta.TextOf("error")); fault != nil {
 		d.ended = true
 		return append(dst, llm.Event{Kind: llm.EventError, Fault: fault})
 	}
@@ -315,7 +315,7 @@ func (d *streamDecoder) finish(dst []llm.Event, v, delta jsonedit.Value) []llm.E
 
 // fail reads an error event: it has that type, or no type and a message.
 func (d *streamDecoder) fail(dst []llm.Event, v jsonedit.Value) []llm.Event {
-	kind := text(v, "type")
+	kind := v.TextOf("type")
 	_, says := v.Get("message")
 	_, fails := v.Get("error")
 	if kind != "error" && !says && !fails {

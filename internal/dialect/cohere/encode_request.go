@@ -2,6 +2,7 @@ package cohere
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"modelgate/internal/dialect"
@@ -196,7 +197,7 @@ func (e *requestEncoder) extras() {
 				continue
 			}
 		default:
-			if !isSuperset(m.Name) {
+			if !slices.Contains(supersets, m.Name) {
 				continue
 			}
 		}
@@ -239,15 +240,6 @@ func (e *requestEncoder) listDocuments(before [][]byte) {
 	}
 	e.Close(']')
 	e.documents = nil
-}
-
-func isSuperset(name string) bool {
-	for _, s := range supersets {
-		if s == name {
-			return true
-		}
-	}
-	return false
 }
 
 // dropUnsupported records the parameters that Cohere does not have as dropped.

@@ -138,8 +138,8 @@ func (in *inputs) add(v jsonedit.Value, path string) error {
 func (in *inputs) addImage(v jsonedit.Value, path string) error {
 	s, _ := v.Text()
 	if v.Kind() == jsonedit.Object {
-		if s = text(v, "base64"); s == "" {
-			s = text(v, "url")
+		if s = v.TextOf("base64"); s == "" {
+			s = v.TextOf("url")
 		}
 	}
 	switch {

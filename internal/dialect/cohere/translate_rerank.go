@@ -33,7 +33,7 @@ func rerankResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, 
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("id")
-	b.String(text(v, "id"))
+	b.String(v.TextOf("id"))
 	b.Name("object")
 	b.String("list")
 	dialect.AppendRerankResults(&b, results, &d)

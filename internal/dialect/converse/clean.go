@@ -42,10 +42,10 @@ func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.E
 func isForeignThinking(block jsonedit.Value) bool {
 	reasoning, _ := block.Get("reasoningContent")
 	text, _ := reasoning.Get("reasoningText")
-	if dialect.IsMarkedSignature(word(text, "signature")) {
+	if dialect.IsMarkedSignature(text.TextOf("signature")) {
 		return true
 	}
-	data, err := base64.StdEncoding.DecodeString(word(reasoning, "redactedContent"))
+	data, err := base64.StdEncoding.DecodeString(reasoning.TextOf("redactedContent"))
 	return err == nil && dialect.IsMarkedSignature(string(data))
 }
 
@@ -55,7 +55,7 @@ func disableThinking(body *jsonedit.Doc, m model) ([]jsonedit.Edit, []dialect.Pa
 	fields, _ := body.Find(additionalFields)
 	thinking, _ := fields.Get("thinking")
 	list, _ := body.Find("messages")
-	if !m.claude() || word(thinking, "type") != string(llm.ThinkingEnabled) || !blockKinds.LackThinking(list) {
+	if !m.claude() || thinking.TextOf("type") != string(llm.ThinkingEnabled) || !blockKinds.LackThinking(list) {
 		return nil, nil
 	}
 	var d jsonedit.Doc

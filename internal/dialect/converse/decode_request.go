@@ -192,7 +192,7 @@ func (d *requestDecoder) schema(path string, raw []byte) {
 		d.Refuse(path, dialect.CodeType, "must be a JSON Schema, which is an object")
 		return
 	}
-	if t, ok := v.Get("type"); ok && word(v, "type") != "object" && t.Kind() != jsonedit.Array {
+	if t, ok := v.Get("type"); ok && v.TextOf("type") != "object" && t.Kind() != jsonedit.Array {
 		d.Refuse(path+".type", dialect.CodeValue, `must be "object"`)
 	}
 }

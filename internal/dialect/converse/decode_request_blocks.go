@@ -21,7 +21,7 @@ func (d *requestDecoder) block(parts []llm.Part, path string, v jsonedit.Value) 
 		return append(parts, llm.Text{Text: d.Text(path, inner)})
 	case "cachePoint":
 		d.LoseUnknown(path, inner, "type", "ttl")
-		if setCache(parts, &llm.Cache{TTL: word(inner, "ttl")}) {
+		if setCache(parts, &llm.Cache{TTL: inner.TextOf("ttl")}) {
 			return parts
 		}
 	case "image", "document", "video", "audio":
@@ -59,14 +59,14 @@ func (d *requestDecoder) describe(kind, path string, v jsonedit.Value) []llm.Par
 	switch kind {
 	case "guardContent":
 		if text, ok := v.Get("text"); ok {
-			return []llm.Part{llm.Text{Text: word(text, "text")}}
+			return []llm.Part{llm.Text{Text: text.TextOf("text")}}
 		}
 		if image, ok := v.Get("image"); ok {
 			return []llm.Part{d.media(path+".image", llm.Image, image)}
 		}
 	case "searchResult":
-		m := llm.Media{Kind: llm.Document, Type: "text/plain", Name: word(v, "title"), Context: word(v, "source"), Text: texts(v, "content"),
-			At: path}
+		m := llm.Media{Kind: llm.Document, Type: "text/plain", Name: v.TextOf("title"), Context: v.TextOf("source"),
+			Text: texts(v, "content"), At: path}
 		citations, _ := v.Get("citations")
 		on, _ := citations.Get("enabled")
 		m.Cite, _ = on.Bool()
@@ -80,7 +80,7 @@ func texts(v jsonedit.Value, name string) string {
 	var all strings.Builder
 	list, _ := v.Get(name)
 	for e := range list.Elements() {
-		all.WriteString(word(e, "text"))
+		all.WriteString(e.TextOf("text"))
 	}
 	return all.String()
 }
@@ -176,11 +176,11 @@ func (d *requestDecoder) source(path string, v jsonedit.Value, m *llm.Media) {
 }
 
 func (d *requestDecoder) toolUse(path string, v jsonedit.Value) llm.Part {
-	if word(v, "type") == serverToolUse {
+	if v.TextOf("type") == serverToolUse {
 		input, _ := v.Get("input")
 		return llm.Native{
 			Dialect: name, Type: "toolUse", Raw: wrap("toolUse", v.Raw()), At: path,
-			Parts: dialect.Described("call of "+word(v, "name"), dialect.ReadableText(input)),
+			Parts: dialect.Described("call of "+v.TextOf("name"), dialect.ReadableText(input)),
 		}
 	}
 	id, _ := v.Get("toolUseId")
@@ -214,7 +214,7 @@ func (d *requestDecoder) toolResult(path string, v jsonedit.Value) llm.Part {
 	if !d.calls[r.ID] {
 		d.Refuse(path+".toolUseId", dialect.CodeValue, "belongs to no toolUse of an earlier message")
 	}
-	r.Failed = word(v, "status") == "error"
+	r.Failed = v.TextOf("status") == "error"
 	d.LoseUnknown(path, v, "toolUseId", "status", "content")
 	var stood []byte
 	content, _ := v.Get("content")
@@ -239,12 +239,12 @@ func (d *requestDecoder) toolResult(path string, v jsonedit.Value) llm.Part {
 // use the older key redactedReasoning.
 func reasoning(v jsonedit.Value, vendor llm.Vendor) (llm.Part, bool) {
 	if text, ok := v.Get("reasoningText"); ok {
-		return llm.Thinking{Text: word(text, "text"), Signature: dialect.ReadSignature(vendor, word(text, "signature"))}, true
+		return llm.Thinking{Text: text.TextOf("text"), Signature: dialect.ReadSignature(vendor, text.TextOf("signature"))}, true
 	}
-	data := word(v, "redactedContent")
+	data := v.TextOf("redactedContent")
 	if data == "" {
 		inner, _ := v.Get("redactedReasoning")
-		data = word(inner, "data")
+		data = inner.TextOf("data")
 	}
 	return llm.Thinking{Redacted: true, Signature: readRedacted(vendor, data)}, data != ""
 }
@@ -289,7 +289,7 @@ func unsign(parts []llm.Part) []llm.Part {
 func cited(v jsonedit.Value) (p llm.Text) {
 	content, _ := v.Get("content")
 	for e := range content.Elements() {
-		p.Text += word(e, "text")
+		p.Text += e.TextOf("text")
 	}
 	citations, _ := v.Get("citations")
 	for e := range citations.Elements() {
@@ -301,13 +301,13 @@ func cited(v jsonedit.Value) (p llm.Text) {
 // citation reads a source. Its location refers to the document rather than the
 // text, and stays in Raw.
 func citation(v jsonedit.Value) llm.Citation {
-	c := llm.Citation{Title: word(v, "title"), Raw: append([]byte(nil), v.Raw()...), Dialect: name}
+	c := llm.Citation{Title: v.TextOf("title"), Raw: append([]byte(nil), v.Raw()...), Dialect: name}
 	location, _ := v.Get("location")
 	web, _ := location.Get("web")
-	c.URL = word(web, "url")
+	c.URL = web.TextOf("url")
 	content, _ := v.Get("sourceContent")
 	for e := range content.Elements() {
-		c.Text += word(e, "text")
+		c.Text += e.TextOf("text")
 	}
 	return c
 }

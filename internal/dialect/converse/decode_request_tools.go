@@ -30,13 +30,13 @@ func (d *requestDecoder) tool(path string, v jsonedit.Value) {
 		return
 	case "cachePoint":
 		if n := len(d.r.Tools); n > 0 && d.r.Tools[n-1].Native == nil && d.r.Tools[n-1].Cache == nil {
-			d.r.Tools[n-1].Cache = &llm.Cache{TTL: word(inner, "ttl")}
+			d.r.Tools[n-1].Cache = &llm.Cache{TTL: inner.TextOf("ttl")}
 			return
 		}
 	}
 	d.Is(path, v, jsonedit.Object, "an object")
 	native := &llm.Native{Dialect: name, Type: kind, Raw: v.Raw(), At: path}
-	d.r.Tools = append(d.r.Tools, llm.Tool{Name: word(inner, "name"), Server: systemTools[word(inner, "name")], Native: native, At: path})
+	d.r.Tools = append(d.r.Tools, llm.Tool{Name: inner.TextOf("name"), Server: systemTools[inner.TextOf("name")], Native: native, At: path})
 }
 
 // systemTools are the tools that run at the provider.

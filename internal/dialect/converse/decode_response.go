@@ -33,13 +33,13 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 		parts = d.block(parts, block)
 	}
 	c := llm.Choice{Parts: d.withoutPreface(parts)}
-	c.NativeFinishReason = word(v, "stopReason")
+	c.NativeFinishReason = v.TextOf("stopReason")
 	c.Stop = d.stop(c.NativeFinishReason)
 	c.StopText = stopText(v)
 	c.Extra = extraOf(nil, v)
 	usage, _ := v.Get("usage")
 	tier, _ := v.Get("serviceTier")
-	return &llm.Response{Dialect: name, Choices: []llm.Choice{c}, Usage: usageOf(usage), ServiceTier: word(tier, "type")}, nil
+	return &llm.Response{Dialect: name, Choices: []llm.Choice{c}, Usage: usageOf(usage), ServiceTier: tier.TextOf("type")}, nil
 }
 
 // responseState is what the decoder knows of a response: the settings of its request,
@@ -74,7 +74,7 @@ func (a *responseState) block(parts []llm.Part, v jsonedit.Value) []llm.Part {
 		}
 		return parts
 	case "toolUse":
-		if word(inner, "type") != serverToolUse {
+		if inner.TextOf("type") != serverToolUse {
 			return append(parts, a.call(inner, len(parts)))
 		}
 	case "reasoningContent":
@@ -110,13 +110,13 @@ func blockKind(v jsonedit.Value) (string, jsonedit.Value) {
 func (a *responseState) call(v jsonedit.Value, part int) llm.Part {
 	input, _ := v.Get("input")
 	arguments := string(input.Raw())
-	called := word(v, "name")
+	called := v.TextOf("name")
 	if a.standsForText(called) {
 		a.json, a.jsonAt = true, append(a.jsonAt, part)
 		return llm.Text{Text: arguments}
 	}
 	a.calls = true
-	c := a.openedCall(called, word(v, "toolUseId"))
+	c := a.openedCall(called, v.TextOf("toolUseId"))
 	c.Arguments = arguments
 	if c.Custom {
 		c.Arguments = dialect.UnwrapText(arguments)
@@ -177,7 +177,7 @@ func stopText(v jsonedit.Value) string {
 	if delta, ok := fields.Get("delta"); ok {
 		fields = delta
 	}
-	return word(fields, "stop_sequence")
+	return fields.TextOf("stop_sequence")
 }
 
 // extraOf appends the members of a response that only this dialect has. A
@@ -208,7 +208,7 @@ func usageOf(v jsonedit.Value) (u llm.Usage) {
 	u.CacheWrite5m = c.ReadMember(v, "cacheWriteInputTokens")
 	details, _ := v.Get("cacheDetails")
 	for e := range details.Elements() {
-		if word(e, "ttl") == "1h" {
+		if e.TextOf("ttl") == "1h" {
 			n := min(c.ReadMember(e, "inputTokens"), u.CacheWrite5m)
 			u.CacheWrite1h += n
 			u.CacheWrite5m -= n
@@ -220,6 +220,6 @@ func usageOf(v jsonedit.Value) (u llm.Usage) {
 
 func image(v jsonedit.Value) (llm.Media, bool) {
 	source, _ := v.Get("source")
-	m := llm.Media{Kind: llm.Image, Type: typeOf(llm.Image, word(v, "format")), Data: word(source, "bytes")}
+	m := llm.Media{Kind: llm.Image, Type: typeOf(llm.Image, v.TextOf("format")), Data: source.TextOf("bytes")}
 	return m, m.Data != ""
 }

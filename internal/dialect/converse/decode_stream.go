@@ -126,7 +126,7 @@ func (d *streamDecoder) delta(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	case "image":
 		if b := d.blocks[index]; b != nil && b.kind == blockImage {
 			source, _ := m.Get("source")
-			b.body = append(b.body, word(source, "bytes")...)
+			b.body = append(b.body, source.TextOf("bytes")...)
 		}
 	}
 	return dst
@@ -191,7 +191,7 @@ func (d *streamDecoder) arguments(dst []llm.Event, index int64, text string) []l
 }
 
 func (d *streamDecoder) reasoning(dst []llm.Event, index int64, v jsonedit.Value) []llm.Event {
-	if data := word(v, "redactedContent"); data != "" {
+	if data := v.TextOf("redactedContent"); data != "" {
 		opened := llm.Thinking{Redacted: true, Signature: readRedacted(d.vendor, data)}
 		if d.blocks[index] != nil {
 			dst = d.stopBlock(dst, index)
@@ -199,7 +199,7 @@ func (d *streamDecoder) reasoning(dst []llm.Event, index int64, v jsonedit.Value
 		_, dst = d.begin(dst, &block{index: index, kind: blockThinking}, opened)
 		return dst
 	}
-	text, signature := word(v, "text"), word(v, "signature")
+	text, signature := v.TextOf("text"), v.TextOf("signature")
 	if text == "" && signature == "" {
 		return dst
 	}
@@ -235,17 +235,17 @@ func (d *streamDecoder) open(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	b := &block{index: d.blockIndex(v)}
 	dst = d.stopBlock(dst, b.index)
 	var opened llm.Part
-	switch called := word(inner, "name"); {
+	switch called := inner.TextOf("name"); {
 	case kind == "image":
-		b.kind, b.head = blockImage, []byte(word(inner, "format"))
-	case kind != "toolUse" || word(inner, "type") == serverToolUse:
+		b.kind, b.head = blockImage, []byte(inner.TextOf("format"))
+	case kind != "toolUse" || inner.TextOf("type") == serverToolUse:
 		b.kind, b.native, b.head = blockNative, kind, bytes.Clone(inner.Raw())
 	case d.standsForText(called):
 		b.kind, opened = blockJSON, llm.Text{}
 		d.json, d.held = true, nil
 	default:
 		d.calls = true
-		b.opened = d.openedCall(called, word(inner, "toolUseId"))
+		b.opened = d.openedCall(called, inner.TextOf("toolUseId"))
 		b.kind, opened = blockCall, b.opened
 		if b.opened.Custom {
 			b.kind = blockCustom
@@ -309,7 +309,7 @@ func (d *streamDecoder) closeAll(dst []llm.Event) []llm.Event {
 // messageStop holds back the stop reason until the metadata, which follows
 // immediately.
 func (d *streamDecoder) messageStop(dst []llm.Event, v jsonedit.Value) []llm.Event {
-	said := word(v, "stopReason")
+	said := v.TextOf("stopReason")
 	if d.calls && said == "" {
 		d.ended = true // broke off
 		return dst
@@ -325,7 +325,7 @@ func (d *streamDecoder) metadata(dst []llm.Event, v jsonedit.Value) []llm.Event 
 		d.usage = llm.Event{Kind: llm.EventUsage, Usage: usageOf(usage)}
 	}
 	tier, _ := v.Get("serviceTier")
-	d.finish.ServiceTier = word(tier, "type")
+	d.finish.ServiceTier = tier.TextOf("type")
 	d.finish.Extra = extraOf(d.finish.Extra, v)
 	switch {
 	case d.stopped:

@@ -2,6 +2,7 @@ package converse
 
 import (
 	"cmp"
+
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"

@@ -315,7 +315,7 @@ func (e *requestEncoder) native(p *llm.Native) {
 			return
 		}
 	}
-	e.textBlock(cmp.Or(word(v, "text"), "-"))
+	e.textBlock(cmp.Or(v.TextOf("text"), "-"))
 }
 
 // reasoningBlock returns thinking as a content block of a request or response.

@@ -98,7 +98,7 @@ func (s *strictener) schema(v jsonedit.Value) {
 	}
 	s.b.Open('{')
 	_, properties := v.Get("properties")
-	if properties || word(v, "type") == "object" {
+	if properties || v.TextOf("type") == "object" {
 		s.b.Name("additionalProperties")
 		s.b.Bool(false)
 	}

@@ -2,6 +2,7 @@ package converse
 
 import (
 	"cmp"
+
 	"modelgate/internal/dialect"
 	"modelgate/internal/model/llm"
 )

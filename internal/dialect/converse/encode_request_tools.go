@@ -280,9 +280,9 @@ func claudeKind(t *llm.Tool) string {
 	if err != nil {
 		return ""
 	}
-	kind := word(v, "type")
+	kind := v.TextOf("type")
 	if inner, ok := v.Get(kind); ok {
-		kind = word(inner, "name")
+		kind = inner.TextOf("name")
 	}
 	for _, known := range [...]string{"computer_2", "bash_2", "text_editor_2", "memory_2", "tool_search_tool_regex_"} {
 		if strings.HasPrefix(kind, known) {
@@ -315,16 +315,16 @@ func (e *requestEncoder) claudeTools(f *fields) {
 
 func (e *requestEncoder) claudeDefined(t *llm.Tool) {
 	v, _ := jsonedit.ParseValue(t.Native.Raw) // claudeKind has parsed it
-	inner, nested := v.Get(word(v, "type"))
+	inner, nested := v.Get(v.TextOf("type"))
 	if !nested {
 		e.b.Raw(t.Native.Raw)
 		return
 	}
 	e.b.Open('{')
 	e.b.Name("type")
-	e.b.String(word(inner, "name"))
+	e.b.String(inner.TextOf("name"))
 	e.b.Name("name")
-	e.b.String(word(v, "type"))
+	e.b.String(v.TextOf("type"))
 	for k, m := range inner.Fields() {
 		if !k.Is("name") {
 			e.b.Key(k.String())

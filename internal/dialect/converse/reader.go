@@ -50,10 +50,3 @@ func oneOf(v jsonedit.Value, names ...string) (name string, value jsonedit.Value
 	}
 	return only(v)
 }
-
-// word returns the string value of a member, or an empty string.
-func word(v jsonedit.Value, name string) string {
-	m, _ := v.Get(name)
-	s, _ := m.Text()
-	return s
-}

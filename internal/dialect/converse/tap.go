@@ -35,7 +35,7 @@ func (t *tap) Body(b []byte) {
 		t.fail(b)
 		return
 	}
-	t.seen.Finish = word(v, "stopReason")
+	t.seen.Finish = v.TextOf("stopReason")
 	t.seen.Begun, t.seen.Finished = output.Kind() == jsonedit.Object, t.seen.Finish != ""
 	t.seen.Written = llm.TextSize(output.Raw())
 	t.usage(v)
@@ -55,7 +55,7 @@ func (t *tap) Event(e sse.Event) {
 		t.seen.Begun = true
 	case "messageStop":
 		if v, err := jsonedit.ParseValue(e.Data); err == nil {
-			t.seen.Finish = word(v, "stopReason")
+			t.seen.Finish = v.TextOf("stopReason")
 		}
 		t.seen.Finished, t.seen.Terminated = true, t.metadata
 	case "metadata":

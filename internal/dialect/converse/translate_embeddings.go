@@ -100,9 +100,9 @@ func (a *translationInput) input(path string, v jsonedit.Value) (in input) {
 	case jsonedit.String:
 		in.text = a.Text(path, v)
 	case jsonedit.Object:
-		in.text = word(v, "text")
+		in.text = v.TextOf("text")
 		image, _ := v.Get("image")
-		if in.image = word(image, "base64"); in.image == "" {
+		if in.image = image.TextOf("base64"); in.image == "" {
 			in.image, _ = image.Text()
 		}
 		if _, data, ok := dialect.ParseDataURL(in.image); ok {
@@ -259,7 +259,7 @@ func embeddings(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, erro
 		return dst, errNoVectors
 	}
 	request, _ := jsonedit.ParseValue(asked) // parsed by Request before
-	packed := word(request, "encoding_format") == "base64"
+	packed := request.TextOf("encoding_format") == "base64"
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("object")

@@ -227,15 +227,15 @@ func images(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 // withheld returns the reason why a filter of the provider withheld images,
 // empty if none did.
 func withheld(v jsonedit.Value) string {
-	if why := word(v, "error"); why != "" {
+	if why := v.TextOf("error"); why != "" {
 		return why
 	}
-	if status := word(v, "status"); status != "" {
+	if status := v.TextOf("status"); status != "" {
 		return status
 	}
 	artifacts, _ := v.Get("artifacts")
 	for e := range artifacts.Elements() {
-		if why := word(e, "finishReason"); why == "CONTENT_FILTERED" {
+		if why := e.TextOf("finishReason"); why == "CONTENT_FILTERED" {
 			return why
 		}
 	}

@@ -32,7 +32,7 @@ func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.E
 func disableThinking(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.Edit, []dialect.ParamChange) {
 	thinking, _ := body.Find("thinking")
 	list, _ := body.Find("messages")
-	if !isClaude(to) || textOf(thinking, "type") != string(llm.ThinkingEnabled) || !blockKinds.LackThinking(list) {
+	if !isClaude(to) || thinking.TextOf("type") != string(llm.ThinkingEnabled) || !blockKinds.LackThinking(list) {
 		return nil, nil
 	}
 	edits := []jsonedit.Edit{{Name: "thinking", Value: dialect.ThinkingDisabledObject}}
@@ -45,11 +45,6 @@ func disableThinking(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.E
 // blockKinds are the kinds of blocks that matter for thinking.
 var blockKinds = dialect.Blocks{Type: "type", Result: "tool_result", Thinking: []string{"thinking", "redacted_thinking"},
 	IsForeign: isForeignThinking}
-
-func textOf(v jsonedit.Value, name string) string {
-	text, _ := inside(v, name).Text()
-	return text
-}
 
 // maybeForeign looks for a signature that is marked or empty.
 func maybeForeign(b []byte) bool {

@@ -1,10 +1,11 @@
 package messages
 
 import (
+	"slices"
+
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
-	"slices"
 )
 
 // NewEncoder returns an encoder for one streamed response.

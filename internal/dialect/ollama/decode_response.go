@@ -30,10 +30,10 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 		return nil, errNoResponse
 	}
 	var choice llm.Choice
-	if s := text(message, "thinking"); s != "" {
+	if s := message.TextOf("thinking"); s != "" {
 		choice.Parts = append(choice.Parts, llm.Thinking{Text: s})
 	}
-	if s := text(message, "content"); s != "" {
+	if s := message.TextOf("content"); s != "" {
 		choice.Parts = append(choice.Parts, llm.Text{Text: s})
 	}
 	caller := callerOf(r)
@@ -43,10 +43,10 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	}
 	logprobs, _ := v.Get("logprobs")
 	choice.Logprobs = logprobsOf(logprobs)
-	choice.NativeFinishReason = text(v, "done_reason")
+	choice.NativeFinishReason = v.TextOf("done_reason")
 	choice.Stop = stopOf(choice.NativeFinishReason, caller.calls > 0)
 	return &llm.Response{
-		Dialect: name, Model: cmp.Or(text(v, "model"), to.Model), Created: created(v), Choices: []llm.Choice{choice}, Usage: usageOf(v),
+		Dialect: name, Model: cmp.Or(v.TextOf("model"), to.Model), Created: created(v), Choices: []llm.Choice{choice}, Usage: usageOf(v),
 	}, nil
 }
 
@@ -77,7 +77,7 @@ func callerOf(r *llm.Request) caller {
 func (c *caller) call(v jsonedit.Value) llm.ToolCall {
 	function, _ := v.Get("function")
 	arguments, _ := function.Get("arguments")
-	call := llm.ToolCall{ID: text(v, "id"), Name: text(function, "name")}
+	call := llm.ToolCall{ID: v.TextOf("id"), Name: function.TextOf("name")}
 	switch arguments.Kind() {
 	case jsonedit.Object:
 		call.Arguments = string(arguments.Raw())
@@ -121,7 +121,7 @@ func stopOf(said string, called bool) llm.StopReason {
 // created returns the time of the response in unix seconds, zero if it is
 // missing.
 func created(v jsonedit.Value) int64 {
-	t, err := time.Parse(time.RFC3339Nano, text(v, "created_at"))
+	t, err := time.Parse(time.RFC3339Nano, v.TextOf("created_at"))
 	if err != nil || t.Unix() < 0 {
 		return 0
 	}
@@ -150,7 +150,7 @@ func logprobsOf(all jsonedit.Value) (list []llm.Logprob) {
 }
 
 func logprobOf(v jsonedit.Value) llm.Logprob {
-	out := llm.Logprob{Token: text(v, "token")}
+	out := llm.Logprob{Token: v.TextOf("token")}
 	number, _ := v.Get("logprob")
 	out.Logprob, _ = number.Float()
 	list, _ := v.Get("bytes")
@@ -159,11 +159,4 @@ func logprobOf(v jsonedit.Value) llm.Logprob {
 		out.Bytes = append(out.Bytes, int(n))
 	}
 	return out
-}
-
-// text returns the string value of a member, or an empty string.
-func text(v jsonedit.Value, name string) string {
-	member, _ := v.Get(name)
-	s, _ := member.Text()
-	return s
 }

@@ -47,7 +47,7 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	}
 	if !d.begun {
 		d.begun = true
-		dst = append(dst, llm.Event{Kind: llm.EventStart, Model: text(v, "model"), Created: created(v)})
+		dst = append(dst, llm.Event{Kind: llm.EventStart, Model: v.TextOf("model"), Created: created(v)})
 	}
 	dst = d.message(dst, l.message, l.logprobs)
 	if l.done {
@@ -157,7 +157,7 @@ func (d *streamDecoder) addCall(dst []llm.Event, v jsonedit.Value) []llm.Event {
 func (d *streamDecoder) finish(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	dst = d.close(dst)
 	d.ended = true
-	said := text(v, "done_reason")
+	said := v.TextOf("done_reason")
 	return append(dst,
 		llm.Event{Kind: llm.EventFinish, Stop: stopOf(said, d.calls > 0), NativeFinishReason: said},
 		llm.Event{Kind: llm.EventUsage, Usage: usageOf(v)},

@@ -1,6 +1,8 @@
 package ollama
 
 import (
+	"slices"
+
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
@@ -160,7 +162,7 @@ func ownOptions(b *jsonedit.Builder, r *llm.Request, written map[string]bool) {
 		}
 	}
 	for _, m := range r.Extra {
-		if has(options, m.Name) {
+		if slices.Contains(options, m.Name) {
 			put(m.Name, m.Value)
 		}
 	}
@@ -171,15 +173,6 @@ func ownOptions(b *jsonedit.Builder, r *llm.Request, written map[string]bool) {
 	for key, v := range sent.Fields() {
 		put(key.String(), v.Raw())
 	}
-}
-
-func has(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
 }
 
 func (e *requestEncoder) extras() {
@@ -193,7 +186,7 @@ func (e *requestEncoder) extras() {
 		e.Int(*r.TopLogprobs)
 	}
 	for _, m := range r.Extra {
-		if has(supersets, m.Name) {
+		if slices.Contains(supersets, m.Name) {
 			e.Name(m.Name)
 			e.Raw(m.Value)
 		}

@@ -2,6 +2,7 @@ package ollama
 
 import (
 	"encoding/json"
+	"slices"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/model/llm"
@@ -56,7 +57,7 @@ func (e *requestEncoder) offered() (list []*llm.Tool) {
 		switch t := &e.r.Tools[i]; {
 		case t.Native != nil || t.Server != "":
 			e.changes.DropTool(t)
-		case len(names) == 0 || has(names, t.Name):
+		case len(names) == 0 || slices.Contains(names, t.Name):
 			list = append(list, t)
 		}
 	}

@@ -121,7 +121,7 @@ func embedResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, e
 	}
 	b.Close(']')
 	b.Name("model")
-	b.String(cmp.Or(text(v, "model"), to.Model))
+	b.String(cmp.Or(v.TextOf("model"), to.Model))
 	writeUsage(&b, new(dialect.Counter).ReadMember(v, "prompt_eval_count"))
 	b.Close('}')
 	return b.Bytes(), nil

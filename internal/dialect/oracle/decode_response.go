@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -21,11 +22,11 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 		return nil, fmt.Errorf("reading a response of oracle: %w", err)
 	}
 	chat, _ := v.Get("chatResponse")
-	out := &llm.Response{Dialect: name, Model: or(text(v, "modelId"), to.Model), Created: created(chat)}
-	if isCohere(r, to) && text(chat, "finishReason") != "" {
+	out := &llm.Response{Dialect: name, Model: cmp.Or(v.TextOf("modelId"), to.Model), Created: created(chat)}
+	if isCohere(r, to) && chat.TextOf("finishReason") != "" {
 		choice, usage := cohereResponse(chat, r)
 		if choice.NativeFinishReason == "ERROR" {
-			return nil, fmt.Errorf("%w: %s", errNoResponse, or(text(chat, "errorMessage"), "the model failed"))
+			return nil, fmt.Errorf("%w: %s", errNoResponse, cmp.Or(chat.TextOf("errorMessage"), "the model failed"))
 		}
 		out.Choices, out.Usage = []llm.Choice{choice}, usage
 		return out, nil
@@ -51,21 +52,21 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 
 func choiceOf(v jsonedit.Value, custom map[string]bool) llm.Choice {
 	message, _ := v.Get("message")
-	out := llm.Choice{NativeFinishReason: text(v, "finishReason")}
-	if s := text(message, "reasoningContent"); s != "" {
+	out := llm.Choice{NativeFinishReason: v.TextOf("finishReason")}
+	if s := message.TextOf("reasoningContent"); s != "" {
 		out.Parts = append(out.Parts, llm.Thinking{Text: s})
 	}
 	content, _ := message.Get("content")
 	if s := words(content); s != "" {
 		out.Parts = append(out.Parts, llm.Text{Text: s})
 	}
-	if s := text(message, "refusal"); s != "" {
+	if s := message.TextOf("refusal"); s != "" {
 		out.Parts = append(out.Parts, llm.Refusal{Text: s})
 	}
 	calls, _ := message.Get("toolCalls")
 	called := false
 	for c := range calls.Elements() {
-		call := llm.ToolCall{ID: text(c, "id"), Name: text(c, "name"), Arguments: text(c, "arguments")}
+		call := llm.ToolCall{ID: c.TextOf("id"), Name: c.TextOf("name"), Arguments: c.TextOf("arguments")}
 		if custom[call.Name] {
 			call.Custom, call.Arguments = true, unwrapText(call.Arguments)
 		}
@@ -83,7 +84,7 @@ func words(content jsonedit.Value) string {
 	var first string
 	var more strings.Builder
 	for block := range content.Elements() {
-		switch s := text(block, "text"); {
+		switch s := block.TextOf("text"); {
 		case s == "":
 		case first == "":
 			first = s
@@ -172,11 +173,4 @@ func logprobsOf(v jsonedit.Value) (list []llm.Logprob) {
 		i++
 	}
 	return list
-}
-
-// text returns the string value of a member, or an empty string.
-func text(v jsonedit.Value, name string) string {
-	member, _ := v.Get(name)
-	s, _ := member.Text()
-	return s
 }

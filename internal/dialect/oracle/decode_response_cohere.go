@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 
 	"modelgate/internal/format/jsonedit"
@@ -12,8 +13,8 @@ import (
 // cohereResponse reads a complete response in the COHERE format.
 // https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/datatypes/CohereChatResponse
 func cohereResponse(chat jsonedit.Value, r *llm.Request) (llm.Choice, llm.Usage) {
-	out := llm.Choice{NativeFinishReason: text(chat, "finishReason")}
-	if s := text(chat, "text"); s != "" {
+	out := llm.Choice{NativeFinishReason: chat.TextOf("finishReason")}
+	if s := chat.TextOf("text"); s != "" {
 		out.Parts = append(out.Parts, llm.Text{Text: s})
 	}
 	calls := cohereCalls(chat, r)
@@ -32,7 +33,7 @@ func cohereCalls(v jsonedit.Value, r *llm.Request) (list []llm.ToolCall) {
 	calls, _ := v.Get("toolCalls")
 	for c := range calls.Elements() {
 		n++
-		call := llm.ToolCall{ID: "call_" + strconv.Itoa(n), Name: text(c, "name"), Arguments: "{}"}
+		call := llm.ToolCall{ID: "call_" + strconv.Itoa(n), Name: c.TextOf("name"), Arguments: "{}"}
 		if parameters, ok := c.Get("parameters"); ok && parameters.Kind() == jsonedit.Object {
 			call.Arguments = string(parameters.Raw())
 		}
@@ -81,18 +82,18 @@ func (d *cohereDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	if err != nil || v.Kind() != jsonedit.Object {
 		return dst
 	}
-	said := text(v, "finishReason")
-	if message := text(v, "message"); message != "" || said == "ERROR" {
+	said := v.TextOf("finishReason")
+	if message := v.TextOf("message"); message != "" || said == "ERROR" {
 		d.ended = true
-		words := or(message, or(text(v, "errorMessage"), "the model failed"))
+		words := cmp.Or(message, v.TextOf("errorMessage"), "the model failed")
 		return append(dst,
-			llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Code: text(v, "code"), Message: words, Raw: bytes.Clone(v.Raw())}})
+			llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Code: v.TextOf("code"), Message: words, Raw: bytes.Clone(v.Raw())}})
 	}
 	if !d.begun {
 		d.begun = true
 		dst = append(dst, llm.Event{Kind: llm.EventStart, Model: d.model})
 	}
-	if words := text(v, "text"); words != "" && (said == "" || !d.open && d.parts == 0) {
+	if words := v.TextOf("text"); words != "" && (said == "" || !d.open && d.parts == 0) {
 		dst = d.words(dst, words)
 	}
 	if d.calls == 0 { // otherwise the last event repeats them

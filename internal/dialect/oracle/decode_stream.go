@@ -61,7 +61,7 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	p := pieceOf(v)
 	if p.message.Kind() == jsonedit.String || string(frame.Type) == "error" {
 		d.ended = true
-		fault := &llm.ProviderError{Code: text(v, "code"), Message: dialect.ErrorMessage(v.Raw()), Raw: bytes.Clone(v.Raw())}
+		fault := &llm.ProviderError{Code: v.TextOf("code"), Message: dialect.ErrorMessage(v.Raw()), Raw: bytes.Clone(v.Raw())}
 		return append(dst, llm.Event{Kind: llm.EventError, Fault: fault})
 	}
 	isMessage, isUsage := p.message.Kind() == jsonedit.Object, p.usage.Kind() == jsonedit.Object
@@ -206,7 +206,7 @@ func (c *choice) addText(dst []llm.Event, kind, words string, logprobs []llm.Log
 // call reads a piece of a call: the first has its id and name, later ones
 // repeat the id or have none.
 func (c *choice) call(dst []llm.Event, v jsonedit.Value, custom map[string]bool) []llm.Event {
-	id, word, arguments := text(v, "id"), text(v, "name"), text(v, "arguments")
+	id, word, arguments := v.TextOf("id"), v.TextOf("name"), v.TextOf("arguments")
 	i := c.find(id, word)
 	if i >= 0 && word != "" && arguments != "" && c.calls[i].json.Complete() {
 		i = -1 // another call with the same id

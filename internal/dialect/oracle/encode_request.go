@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"strings"
 
 	"modelgate/internal/dialect"
@@ -115,7 +116,7 @@ func (e *requestEncoder) format() {
 	if f.Kind == llm.FormatSchema {
 		e.Name("jsonSchema")
 		e.Open('{')
-		e.word("name", or(f.Name, "answer"))
+		e.word("name", cmp.Or(f.Name, "answer"))
 		if f.Description != "" {
 			e.word("description", f.Description)
 		}
@@ -178,7 +179,7 @@ func (e *requestEncoder) reasoning() {
 			e.changes.Adapt(llm.FieldThinking, dialect.ModelDecides)
 			return
 		}
-		e.changes.Adapt(llm.FieldThinking, dialect.SentIn("reasoningEffort", or(efforts[effort], "HIGH")))
+		e.changes.Adapt(llm.FieldThinking, dialect.SentIn("reasoningEffort", cmp.Or(efforts[effort], "HIGH")))
 	}
 	if effort == "" {
 		return
@@ -232,12 +233,4 @@ func (e *requestEncoder) dropUnsupported() {
 	e.changes.DropThinking()
 	e.changes.DropContent(dialect.UnsupportedContent{Cites: true})
 	e.changes.DropExtra("compartment_id", "compartmentId", "is_echo", "api_format", "apiFormat")
-}
-
-// or returns s, or fallback if s is empty.
-func or(s, fallback string) string {
-	if s == "" {
-		return fallback
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"strings"
 
 	"modelgate/internal/dialect"
@@ -205,7 +206,7 @@ func (t *turns) addAssistant(m *llm.Message) error {
 
 // writeCohereCall writes a call. The format has no call ids.
 func writeCohereCall(b *jsonedit.Builder, c *llm.ToolCall) {
-	arguments := []byte(or(c.Arguments, "{}"))
+	arguments := []byte(cmp.Or(c.Arguments, "{}"))
 	if c.Custom {
 		arguments = []byte(dialect.WrapText(c.Arguments))
 	}
@@ -222,7 +223,7 @@ func (t *turns) result(b *jsonedit.Builder, r *llm.ToolResult) error {
 	t.e.uncached(r.Cache)
 	call := t.calls[r.ID]
 	if call == nil {
-		return dialect.Invalid(or(r.At, "messages"), dialect.CodeValue, "is the result of a call that is not in the conversation")
+		return dialect.Invalid(cmp.Or(r.At, "messages"), dialect.CodeValue, "is the result of a call that is not in the conversation")
 	}
 	words, err := t.words(&llm.Message{Parts: r.Parts})
 	if err != nil {
@@ -263,7 +264,7 @@ func (t *turns) words(m *llm.Message) (string, error) {
 		case llm.Refusal:
 			lines = append(lines, p.Text)
 		case llm.Media:
-			return "", dialect.Unsupported(or(p.At, "messages"), t.e.to, "%s: its format takes text alone", p.Kind)
+			return "", dialect.Unsupported(cmp.Or(p.At, "messages"), t.e.to, "%s: its format takes text alone", p.Kind)
 		case llm.Thinking:
 			t.e.changes.LeaveOutThinking()
 		}

@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"cmp"
+
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
@@ -55,7 +57,7 @@ func (e *requestEncoder) cohereTool(t *llm.Tool) {
 	}
 	e.Open('{')
 	e.word("name", t.Name)
-	e.word("description", or(t.Description, t.Name))
+	e.word("description", cmp.Or(t.Description, t.Name))
 	e.Name("parameterDefinitions")
 	e.Open('{')
 	for key, p := range properties.Fields() {
@@ -70,8 +72,8 @@ func (e *requestEncoder) cohereTool(t *llm.Tool) {
 // than the format can express.
 func (e *requestEncoder) parameter(p jsonedit.Value, needed bool) {
 	e.Open('{')
-	e.word("type", or(pythonTypes[text(p, "type")], "str"))
-	if words := text(p, "description"); words != "" {
+	e.word("type", cmp.Or(pythonTypes[p.TextOf("type")], "str"))
+	if words := p.TextOf("description"); words != "" {
 		e.word("description", words)
 	}
 	if needed {

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"strings"
 
 	"modelgate/internal/dialect"
@@ -137,7 +138,7 @@ func (e *requestEncoder) result(t *llm.ToolResult) error {
 	}
 	for _, p := range t.Parts {
 		if m, ok := p.(llm.Media); ok && m.Kind != llm.Document {
-			return dialect.Unsupported(or(m.At, "messages"), e.to, "%s in the result of a tool", m.Kind)
+			return dialect.Unsupported(cmp.Or(m.At, "messages"), e.to, "%s in the result of a tool", m.Kind)
 		}
 		if err := e.block(p); err != nil {
 			return err
@@ -176,7 +177,7 @@ var kinds = map[llm.MediaKind][2]string{
 
 // medium writes media by URL, or as a data: URL.
 func (e *requestEncoder) medium(m *llm.Media) error {
-	path := or(m.At, "messages")
+	path := cmp.Or(m.At, "messages")
 	e.uncached(m.Cache)
 	url := m.URL
 	switch {

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -115,7 +116,7 @@ func (e *requestEncoder) choice(c *llm.ToolChoice) {
 // call writes a tool call of an assistant message.
 func (e *requestEncoder) call(c *llm.ToolCall) {
 	e.uncached(c.Cache)
-	arguments := or(c.Arguments, "{}")
+	arguments := cmp.Or(c.Arguments, "{}")
 	if c.Custom {
 		var b jsonedit.Builder
 		b.Open('{')

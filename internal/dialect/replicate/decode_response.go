@@ -14,9 +14,9 @@ func (Dialect) DecodeResponse(body []byte, _ *llm.Request, to dialect.RequestTar
 	if err != nil {
 		return nil, err
 	}
-	out := &llm.Response{Dialect: name, ID: text(v, "id"), Model: to.Model, Usage: usageOf(v)}
+	out := &llm.Response{Dialect: name, ID: v.TextOf("id"), Model: to.Model, Usage: usageOf(v)}
 	output, _ := v.Get("output")
-	choice := llm.Choice{Stop: llm.StopEnd, NativeFinishReason: text(v, "status")}
+	choice := llm.Choice{Stop: llm.StopEnd, NativeFinishReason: v.TextOf("status")}
 	if words := strings.Join(texts(output), ""); words != "" {
 		choice.Parts = []llm.Part{llm.Text{Text: words}}
 	}

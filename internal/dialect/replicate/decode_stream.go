@@ -33,7 +33,7 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 		return d.fail(dst, dialect.ErrorMessage(frame.Data))
 	case "done":
 		v, _ := jsonedit.ParseValue(frame.Data)
-		if reason := text(v, "reason"); reason != "" {
+		if reason := v.TextOf("reason"); reason != "" {
 			return d.fail(dst, reason)
 		}
 		dst = append(d.begin(dst), llm.Event{Kind: llm.EventPartEnd},

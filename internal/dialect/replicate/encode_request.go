@@ -1,6 +1,7 @@
 package replicate
 
 import (
+	"cmp"
 	"strings"
 
 	"modelgate/internal/dialect"
@@ -107,15 +108,15 @@ func (e *requestEncoder) contentOf(m *llm.Message) (words string, images []strin
 				address = "data:" + p.Type + ";base64," + p.Data
 			}
 			if p.Kind != llm.Image || address == "" {
-				return "", nil, dialect.Unsupported(at(p.At), e.to, "%s other than an image as data or URL", p.Kind)
+				return "", nil, dialect.Unsupported(cmp.Or(p.At, "messages"), e.to, "%s other than an image as data or URL", p.Kind)
 			}
 			images = append(images, address)
 		case llm.Thinking:
 			e.changes.LeaveOutThinking()
 		case llm.ToolCall:
-			return "", nil, dialect.Unsupported(at(p.At), e.to, "calls of tools")
+			return "", nil, dialect.Unsupported(cmp.Or(p.At, "messages"), e.to, "calls of tools")
 		case llm.ToolResult:
-			return "", nil, dialect.Unsupported(at(p.At), e.to, "results of tools")
+			return "", nil, dialect.Unsupported(cmp.Or(p.At, "messages"), e.to, "results of tools")
 		}
 	}
 	between := "\n"
@@ -123,13 +124,6 @@ func (e *requestEncoder) contentOf(m *llm.Message) (words string, images []strin
 		between = "" // its text may be cut anywhere
 	}
 	return strings.Join(lines, between), images, nil
-}
-
-func at(path string) string {
-	if path == "" {
-		return "messages"
-	}
-	return path
 }
 
 func (e *requestEncoder) strings(list []string) {

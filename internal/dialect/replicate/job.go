@@ -16,16 +16,16 @@ var ended = map[string]bool{"succeeded": true, "failed": true, "canceled": true,
 // ReadJob reads the state of a prediction.
 func (Dialect) ReadJob(body []byte) (dialect.Job, error) {
 	v, err := jsonedit.ParseValue(body)
-	id, status := text(v, "id"), text(v, "status")
+	id, status := v.TextOf("id"), v.TextOf("status")
 	if err != nil || id == "" || status == "" {
 		return dialect.Job{}, errNoJob
 	}
 	urls, _ := v.Get("urls")
 	path := "/predictions/" + url.PathEscape(id)
-	job := dialect.Job{Path: path, Cancel: path + "/cancel", Stream: text(urls, "stream"), Done: ended[status]}
+	job := dialect.Job{Path: path, Cancel: path + "/cancel", Stream: urls.TextOf("stream"), Done: ended[status]}
 	if job.Done && status != "succeeded" {
 		job.Failed = status
-		if words := text(v, "error"); words != "" {
+		if words := v.TextOf("error"); words != "" {
 			job.Failed += ": " + words
 		}
 	}

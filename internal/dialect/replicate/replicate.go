@@ -14,7 +14,6 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
-	"modelgate/internal/format/jsonedit"
 )
 
 // Dialect is the dialect as providers see it.
@@ -38,11 +37,4 @@ func Version(model string) string {
 		return m[1]
 	}
 	return ""
-}
-
-// text returns the string value of a member, or an empty string.
-func text(v jsonedit.Value, name string) string {
-	member, _ := v.Get(name)
-	s, _ := member.Text()
-	return s
 }

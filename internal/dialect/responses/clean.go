@@ -23,7 +23,7 @@ func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) ([]jsonedit.E
 		return nil, nil
 	}
 	edits := dialect.EditElements(body, "input", "", func(item jsonedit.Value) []byte {
-		if textOf(item, "type") == "reasoning" && dialect.IsMarkedSignature(textOf(item, "encrypted_content")) {
+		if item.TextOf("type") == "reasoning" && dialect.IsMarkedSignature(item.TextOf("encrypted_content")) {
 			return nil
 		}
 		return ids.Fit(item.Raw(), "call_id", "id", "approval_request_id")

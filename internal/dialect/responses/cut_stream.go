@@ -79,7 +79,7 @@ func (c *cutter) Read(e sse.Event) int {
 	if err != nil {
 		return 0
 	}
-	typ := textOf(v, "type")
+	typ := v.TextOf("type")
 	if n, ok := v.Get("sequence_number"); ok {
 		n, _ := n.Int()
 		c.writer.seq = n + 1
@@ -112,7 +112,7 @@ func (it *cutItem) read(typ string, v jsonedit.Value) int {
 		if k == nil {
 			return 0
 		}
-		text := textOf(v, "delta")
+		text := v.TextOf("delta")
 		if p := it.part(k, v); p != nil {
 			p.text = append(p.text, text...)
 		} else {
@@ -124,7 +124,7 @@ func (it *cutItem) read(typ string, v jsonedit.Value) int {
 	note, hasNote := v.Get("annotation")
 	switch {
 	case hasPart:
-		if k := kindBy(func(k *cutKind) string { return k.typ }, textOf(value, "type")); k != nil {
+		if k := kindBy(func(k *cutKind) string { return k.typ }, value.TextOf("type")); k != nil {
 			p := it.part(k, v)
 			if p.ended = strings.HasSuffix(typ, ".done"); p.ended {
 				p.raw = bytes.Clone(value.Raw())
@@ -198,7 +198,7 @@ func (c *cutter) cutItem(dst []byte, it *cutItem) []byte {
 	lists := map[string][]byte{}
 	for _, p := range it.parts {
 		if !p.ended {
-			dst = c.cutPart(dst, it.index, textOf(item, "id"), p)
+			dst = c.cutPart(dst, it.index, item.TextOf("id"), p)
 		}
 		lists[p.kind.list] = append(append(lists[p.kind.list], ','), p.raw...)
 	}
@@ -210,7 +210,7 @@ func (c *cutter) cutItem(dst []byte, it *cutItem) []byte {
 		edits = append(edits, jsonedit.Edit{Name: it.kind.field, Value: jsonedit.AppendString(nil, string(it.text))})
 	}
 	it.raw = with(it.raw, edits)
-	if kind := textOf(item, "type"); kind != "message" && kind != "reasoning" {
+	if kind := item.TextOf("type"); kind != "message" && kind != "reasoning" {
 		return dst
 	}
 	b := jsonedit.AppendLine(c.writer.frame(dst, "response.output_item.done"))

@@ -87,7 +87,7 @@ func (in *inputDecoder) native(v jsonedit.Value, typ, at string) {
 
 // ranAtProvider reports whether the provider ran a search for tools itself.
 // https://platform.openai.com/docs/guides/tools-tool-search
-func ranAtProvider(v jsonedit.Value) bool { return textOf(v, "execution") == "server" }
+func ranAtProvider(v jsonedit.Value) bool { return v.TextOf("execution") == "server" }
 
 // provided records what an item that the provider ran changes for later ones.
 func (in *inputDecoder) provided(v jsonedit.Value, typ, at, id string) {
@@ -95,7 +95,7 @@ func (in *inputDecoder) provided(v jsonedit.Value, typ, at, id string) {
 	case "tool_search_output":
 		in.addTools(v, at)
 	case "mcp_call":
-		in.approved(textOf(v, "approval_request_id"))
+		in.approved(v.TextOf("approval_request_id"))
 	default: // of tomorrow
 		if id != "" && !ranAtProvider(v) && !in.resolve(id) {
 			in.called(id)
@@ -106,10 +106,10 @@ func (in *inputDecoder) provided(v jsonedit.Value, typ, at, id string) {
 // callID returns the id of the call that an item makes or answers. The output
 // of a local shell names the call in its own id.
 func callID(v jsonedit.Value) string {
-	if id := textOf(v, "call_id"); id != "" || textOf(v, "type") != "local_shell_call_output" {
+	if id := v.TextOf("call_id"); id != "" || v.TextOf("type") != "local_shell_call_output" {
 		return id
 	}
-	return textOf(v, "id")
+	return v.TextOf("id")
 }
 
 func nativeCall(v jsonedit.Value, tool, arguments, at string) llm.ToolCall {
@@ -131,9 +131,9 @@ func nativeCall(v jsonedit.Value, tool, arguments, at string) llm.ToolCall {
 }
 
 func (in *inputDecoder) nativeResult(v jsonedit.Value, output, at string) llm.ToolResult {
-	r := llm.ToolResult{ID: callID(v), Failed: textOf(v, "status") == "failed", At: at}
+	r := llm.ToolResult{ID: callID(v), Failed: v.TextOf("status") == "failed", At: at}
 	out, _ := v.Get(output)
-	if textOf(out, "type") == "computer_screenshot" {
+	if out.TextOf("type") == "computer_screenshot" {
 		r.Parts = []llm.Part{in.inputImage(out, at+".output")}
 		return r
 	}
@@ -186,7 +186,7 @@ func (in *inputDecoder) approval(v jsonedit.Value, n llm.Native) {
 	if in.approvals == nil {
 		in.approvals = map[string]int{}
 	}
-	in.approvals[textOf(v, "approval_request_id")] = len(in.list) - 1
+	in.approvals[v.TextOf("approval_request_id")] = len(in.list) - 1
 }
 
 // approved records that an approved call has run.
@@ -197,7 +197,7 @@ func (in *inputDecoder) approved(request string) {
 	}
 	for i, p := range in.list[at].Parts {
 		if n, ok := p.(llm.Native); ok && n.Type == "mcp_approval_response" {
-			if v, err := jsonedit.ParseValue(n.Raw); err == nil && textOf(v, "approval_request_id") == request {
+			if v, err := jsonedit.ParseValue(n.Raw); err == nil && v.TextOf("approval_request_id") == request {
 				n.Needed = ""
 				in.list[at].Parts[i] = n
 			}

@@ -162,7 +162,7 @@ func spaceOf(extra []llm.Member) *namespace {
 			return nil
 		}
 		s := &namespace{}
-		s.name, s.description, s.tool = textOf(v, "name"), textOf(v, "description"), textOf(v, "tool")
+		s.name, s.description, s.tool = v.TextOf("name"), v.TextOf("description"), v.TextOf("tool")
 		return s
 	}
 	return nil
@@ -201,7 +201,7 @@ func nameIn(r *llm.Request, space, tool string) string {
 // wraps the grammar in another object.
 func (q *requestDecoder) grammarOfChat(v jsonedit.Value, at string) json.RawMessage {
 	q.LoseUnknown(at, v, "type", "syntax", "definition")
-	if textOf(v, "type") != "grammar" {
+	if v.TextOf("type") != "grammar" {
 		return v.Raw()
 	}
 	b := jsonedit.Append(nil)
@@ -224,14 +224,7 @@ func (q *requestDecoder) grammarOfChat(v jsonedit.Value, at string) json.RawMess
 // readCache reads a cache mark of the messages dialect.
 func (q *requestDecoder) readCache(v jsonedit.Value, at string) *llm.Cache {
 	q.LoseUnknown(at, v, "type", "mode", "ttl")
-	return &llm.Cache{TTL: textOf(v, "ttl")}
-}
-
-// textOf returns the string value of a member, or an empty string.
-func textOf(v jsonedit.Value, name string) string {
-	m, _ := v.Get(name)
-	text, _ := m.Text()
-	return text
+	return &llm.Cache{TTL: v.TextOf("ttl")}
 }
 
 // readChoice reads tool_choice. The choice of a tool that runs at the provider
@@ -251,7 +244,7 @@ func (q *requestDecoder) readChoice(v jsonedit.Value) {
 	switch q.needed(v, at, "type") {
 	case "function", "custom":
 		c.Mode, c.Names = llm.ChoiceTool, []string{q.choiceName(v, at)}
-		c.Custom = textOf(v, "type") == "custom"
+		c.Custom = v.TextOf("type") == "custom"
 		q.LoseUnknown(at, v, "type", "name", "namespace")
 	case "allowed_tools":
 		q.readAllowed(v)
@@ -274,7 +267,7 @@ func (q *requestDecoder) readAllowed(v jsonedit.Value) {
 	c := &q.r.ToolChoice
 	tools, _ := v.Get("tools")
 	for path, e := range q.Elements("tool_choice.tools", tools) {
-		typ := textOf(e, "type")
+		typ := e.TextOf("type")
 		if typ != "function" && typ != "custom" {
 			*c = llm.ToolChoice{Raw: v.Raw()}
 			return

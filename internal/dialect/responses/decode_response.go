@@ -65,7 +65,7 @@ func readOutcome(v jsonedit.Value) outcome {
 		case key.Is("status"):
 			a.status, _ = m.Text()
 		case key.Is("incomplete_details"):
-			a.reason = textOf(m, "reason")
+			a.reason = m.TextOf("reason")
 		case key.Is("output"):
 			a.output = m
 		case key.Is("usage"):
@@ -111,7 +111,7 @@ func (a *outcome) stop(parts []llm.Part) (llm.StopReason, string) {
 
 // partsOf returns the parts of an output item.
 func partsOf(v jsonedit.Value, vendor llm.Vendor, asked *llm.Request) []llm.Part {
-	switch typ := textOf(v, "type"); typ {
+	switch typ := v.TextOf("type"); typ {
 	case "message":
 		return messageParts(v)
 	case "reasoning":
@@ -131,11 +131,11 @@ func messageParts(v jsonedit.Value) []llm.Part {
 	content, _ := v.Get("content")
 	var parts []llm.Part
 	for e := range content.Elements() {
-		switch textOf(e, "type") {
+		switch e.TextOf("type") {
 		case "output_text":
-			parts = append(parts, llm.Text{Text: textOf(e, "text"), Citations: citations(e)})
+			parts = append(parts, llm.Text{Text: e.TextOf("text"), Citations: citations(e)})
 		case "refusal":
-			parts = append(parts, llm.Refusal{Text: textOf(e, "refusal")})
+			parts = append(parts, llm.Refusal{Text: e.TextOf("refusal")})
 		}
 	}
 	return parts
@@ -151,18 +151,18 @@ func argumentsOf(custom bool) string {
 
 func callOf(v jsonedit.Value, custom bool, asked *llm.Request) llm.ToolCall {
 	c := llm.ToolCall{
-		ID: textOf(v, "call_id"), Name: textOf(v, "name"), Arguments: textOf(v, argumentsOf(custom)), Custom: custom,
+		ID: v.TextOf("call_id"), Name: v.TextOf("name"), Arguments: v.TextOf(argumentsOf(custom)), Custom: custom,
 	}
 	if c.ID == "" {
-		c.ID = textOf(v, "id")
+		c.ID = v.TextOf("id")
 	}
-	c.Name = nameIn(asked, textOf(v, spaceMember), c.Name)
+	c.Name = nameIn(asked, v.TextOf(spaceMember), c.Name)
 	return c
 }
 
 // itemLogprobs returns the log probabilities of a message.
 func itemLogprobs(v jsonedit.Value) []llm.Logprob {
-	if textOf(v, "type") != "message" {
+	if v.TextOf("type") != "message" {
 		return nil
 	}
 	content, _ := v.Get("content")

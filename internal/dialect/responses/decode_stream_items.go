@@ -9,13 +9,13 @@ import (
 // added begins an item.
 func (d *streamDecoder) added() {
 	v := d.find("item")
-	k := kinds[textOf(v, "type")]
+	k := kinds[v.TextOf("type")]
 	index := int64(len(d.items))
 	if d.find("output_index").Kind() == jsonedit.Number {
 		index = d.number("output_index")
 	}
 	it := d.item(index, k)
-	it.id = textOf(v, "id")
+	it.id = v.TextOf("id")
 	if len(it.content) > 0 {
 		return
 	}
@@ -38,7 +38,7 @@ func (d *streamDecoder) openContent(it *incoming, index int64, v jsonedit.Value)
 	if g := it.at(index); g != nil {
 		return g
 	}
-	switch textOf(v, "type") {
+	switch v.TextOf("type") {
 	case "output_text":
 		return d.open(it, grown{index: index}, llm.Text{})
 	case "refusal":
@@ -60,9 +60,9 @@ func (d *streamDecoder) endContent(it *incoming, index int64, v jsonedit.Value) 
 	if g == nil || g.ended {
 		return
 	}
-	text := textOf(v, "text")
-	if textOf(v, "type") == "refusal" {
-		text = textOf(v, "refusal")
+	text := v.TextOf("text")
+	if v.TextOf("type") == "refusal" {
+		text = v.TextOf("refusal")
 	}
 	d.addMissing(g, text)
 	if list, _ := v.Get("logprobs"); !g.logprobs && len(list.Raw()) > 2 {
@@ -93,12 +93,12 @@ func (d *streamDecoder) addMissing(g *grown, whole string) {
 // endItem ends an item, after adding what its events left out.
 func (d *streamDecoder) endItem() {
 	v := d.find("item")
-	k := kinds[textOf(v, "type")]
+	k := kinds[v.TextOf("type")]
 	d.completeItem(d.item(d.outputIndex(k), k), v)
 }
 
 func (d *streamDecoder) completeItem(it *incoming, v jsonedit.Value) {
-	if it.closed || it.kind != kinds[textOf(v, "type")] {
+	if it.closed || it.kind != kinds[v.TextOf("type")] {
 		return
 	}
 	switch it.kind {
@@ -117,7 +117,7 @@ func (d *streamDecoder) completeItem(it *incoming, v jsonedit.Value) {
 			c.Arguments = ""
 			d.open(it, grown{}, c)
 		}
-		d.addMissing(it.last(), textOf(v, argumentsOf(it.kind == kindCustom)))
+		d.addMissing(it.last(), v.TextOf(argumentsOf(it.kind == kindCustom)))
 	default:
 		for _, p := range partsOf(v, d.vendor, d.asked) {
 			d.open(it, grown{}, clonePart(p))
@@ -200,7 +200,7 @@ func (d *streamDecoder) completed() {
 	a := readOutcome(v)
 	n := int64(0)
 	for e := range a.output.Elements() {
-		d.completeItem(d.item(n, kinds[textOf(e, "type")]), e)
+		d.completeItem(d.item(n, kinds[e.TextOf("type")]), e)
 		n++
 	}
 	d.closeAll()
@@ -246,7 +246,7 @@ func (d *streamDecoder) errorEvent() {
 
 // fault emits an error, which ends the response.
 func (d *streamDecoder) fault(v jsonedit.Value) {
-	f := &llm.ProviderError{Type: textOf(v, "type"), Code: textOf(v, "code"), Message: dialect.ErrorMessage(v.Raw()), Raw: copied(v.Raw())}
+	f := &llm.ProviderError{Type: v.TextOf("type"), Code: v.TextOf("code"), Message: dialect.ErrorMessage(v.Raw()), Raw: copied(v.Raw())}
 	if f.Message == "" {
 		f.Message = failure(nil)
 	}

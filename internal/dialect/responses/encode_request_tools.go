@@ -111,7 +111,7 @@ func writePlace(b *jsonedit.Builder, place jsonedit.Value) {
 	b.Name("type")
 	b.String("approximate")
 	for _, name := range [...]string{"city", "region", "country", "timezone"} {
-		if word := textOf(place, name); word != "" {
+		if word := place.TextOf(name); word != "" {
 			b.Name(name)
 			b.String(word)
 		}
@@ -293,7 +293,7 @@ func writeGrammar(b *jsonedit.Builder, grammar []byte) {
 	}
 	b.Name("format")
 	inner, ok := v.Get("grammar")
-	if !ok || textOf(v, "type") != "grammar" || inner.Kind() != jsonedit.Object {
+	if !ok || v.TextOf("type") != "grammar" || inner.Kind() != jsonedit.Object {
 		b.Raw(v.Raw())
 		return
 	}

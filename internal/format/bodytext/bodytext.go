@@ -216,16 +216,10 @@ func (w *walker) readIndexes(v jsonedit.Value) {
 			}
 		}
 	}
-	kind := textOf(v, "type")
+	kind := v.TextOf("type")
 	for _, end := range [...]string{".done", ".completed", ".incomplete", ".failed"} {
 		w.repeats = w.repeats || strings.HasSuffix(kind, end)
 	}
-}
-
-func textOf(v jsonedit.Value, name string) string {
-	m, _ := v.Get(name)
-	s, _ := m.Text()
-	return s
 }
 
 // inEvents reports whether texts have keys.

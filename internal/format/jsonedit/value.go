@@ -214,3 +214,10 @@ func (v Value) Get(name string) (value Value, ok bool) {
 	})
 	return value, ok
 }
+
+// TextOf returns the string that a member of an object is, empty if it is none.
+func (v Value) TextOf(name string) string {
+	member, _ := v.Get(name)
+	s, _ := member.Text()
+	return s
+}
