@@ -26,22 +26,22 @@ type Ledger interface {
 
 // attemptAccount records one attempt. The zero value records nothing.
 type attemptAccount struct {
-	open   bool
-	ledger Ledger // nil: only the bill is updated
-	bill   *bill
-	number uint16 // of the attempt, from 1
-	began  time.Time
-	of     *attempt
-	sent   sentRequest
-	grants []quota.Grant // reserved of limits
-	unsent bool          // nothing of it was written to the provider
-	local  bool          // the gateway responds itself
+	open    bool
+	ledger  Ledger // nil: only the bill is updated
+	bill    *bill
+	number  uint16 // of the attempt, from 1
+	began   time.Time
+	attempt *attempt
+	sent    sentRequest
+	grants  []quota.Grant // reserved of limits
+	unsent  bool          // nothing of it was written to the provider
+	local   bool          // the gateway responds itself
 
-	estimate useEstimate
-	runsOn   bool          // see Attempt.runsOn
-	stops    bool          // a limit may end the response
-	extended []quota.Grant // reserved of these limits during the response
-	ended    *quota.Limit  // that ended the response; nil if none did
+	estimate       useEstimate
+	survivesClient bool          // see attempt.runsOn
+	mayEndStream   bool          // a limit may end the response
+	extended       []quota.Grant // reserved of these limits during the response
+	endedBy        *quota.Limit  // that ended the response; nil if none did
 }
 
 // openAccount writes the intent of an attempt that is about to be sent.
@@ -55,7 +55,7 @@ func (a *attempt) openAccount() (attemptAccount, error) {
 	if err := countAttempt(used, a.handler.AttemptLimit()); err != nil {
 		return attemptAccount{}, err
 	}
-	acc := attemptAccount{open: true, ledger: a.handler.Ledger, bill: bill, number: uint16(n), began: time.Now(), of: a, sent: sentBy(a.request), runsOn: a.runsOn()}
+	acc := attemptAccount{open: true, ledger: a.handler.Ledger, bill: bill, number: uint16(n), began: time.Now(), attempt: a, sent: sentBy(a.request), survivesClient: a.runsOn()}
 	if err := acc.reserve(a.timers.context()); err != nil {
 		acc.sent.release()
 		return attemptAccount{}, err
@@ -126,8 +126,8 @@ func (a *attemptAccount) fail(err error) {
 			a.bill.quota.abandon()
 		}
 		if !a.unsent && a.sent.uses() {
-			a.sent.count(a.of)
-			s.Usage = llm.Usage{Known: true, Estimated: true, Input: a.sent.tokens(a.of)}
+			a.sent.count(a.attempt)
+			s.Usage = llm.Usage{Known: true, Estimated: true, Input: a.sent.tokens(a.attempt)}
 			s.Cost, s.Price, s.Priced = a.cost(s.Usage, "", catalog.Standard)
 		}
 	}
@@ -146,7 +146,7 @@ func (a *attemptAccount) end(r *Response) {
 	if !a.open {
 		return
 	}
-	if t := a.of.translation; t != nil && r.Raw.Request.Context().Err() == nil { // not of a hedge that lost
+	if t := a.attempt.translation; t != nil && r.Raw.Request.Context().Err() == nil { // not of a hedge that lost
 		a.bill.addChanges(t.lost.changes())
 	}
 	seen := r.Tap.Info()
@@ -157,20 +157,20 @@ func (a *attemptAccount) end(r *Response) {
 	case !seen.Finished && !seen.Terminated && r.Bytes == nil && r.Raw.Request.Context().Err() != nil:
 		s.Outcome = reqlog.Abandoned
 	}
-	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.of.record.Target.Tiers, a.tier(r)))
+	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.attempt.record.Target.Tiers, a.tier(r)))
 	if (!s.Priced || s.Usage.Estimated) && s.Outcome != reqlog.Refused {
 		if cost, row, known := a.unitCost(r); known {
 			s.Cost, s.Price, s.Priced = cost, row, true
 		}
 	}
-	a.countCached(s.Usage, seen.Model, catalog.TierOf(a.of.record.Target.Tiers, a.tier(r)))
+	a.countCached(s.Usage, seen.Model, catalog.TierOf(a.attempt.record.Target.Tiers, a.tier(r)))
 	a.settle(s)
 }
 
 // tier returns the provider's name of the tier that served r, from the body or
 // otherwise from a header.
 func (a *attemptAccount) tier(r *Response) string {
-	return cmp.Or(r.Tap.Info().Tier, r.Raw.Header.Get(a.of.record.Target.TierHeader))
+	return cmp.Or(r.Tap.Info().Tier, r.Raw.Header.Get(a.attempt.record.Target.TierHeader))
 }
 
 // cost returns the cost of u and the name of its price. The cost is unknown if
@@ -197,7 +197,7 @@ func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost 
 // model, or of the model that served it if it names several. If that is unknown, the
 // dearest of them counts. It is false if no cost is known.
 func (a *attemptAccount) price(served string, costOf func(*catalog.Price) (catalog.NanoDollars, bool)) (price *catalog.Price, cost catalog.NanoDollars, known bool) {
-	of := a.of
+	of := a.attempt
 	if len(of.also) > 0 && served != "" {
 		if p, ok := of.record.Target.Price(of.request.Limiting.Prices, served, "", a.began); ok {
 			cost, known = costOf(p)
@@ -220,7 +220,7 @@ func (a *attemptAccount) price(served string, costOf func(*catalog.Price) (catal
 // namesUnpriced reports whether a model without a price may have served the attempt, which
 // names several.
 func (a *attemptAccount) namesUnpriced(served string) bool {
-	of := a.of
+	of := a.attempt
 	has := func(model string) bool {
 		_, ok := of.record.Target.Price(of.request.Limiting.Prices, model, "", a.began)
 		return ok
@@ -243,8 +243,8 @@ func (a *attemptAccount) settle(s reqlog.Settlement) {
 	}
 	a.open = false
 	a.sent.release()
-	s.ID, s.Attempt, s.Time = a.of.request.ID, a.number, time.Now()
-	a.of.record.Paid = settledCost{s.Cost, s.Priced}
+	s.ID, s.Attempt, s.Time = a.attempt.request.ID, a.number, time.Now()
+	a.attempt.record.Paid = settledCost{s.Cost, s.Priced}
 	a.bill.add(&s)
 	use := useOf(&s)
 	if a.unsent {

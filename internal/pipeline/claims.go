@@ -22,7 +22,7 @@ const unknownOutput = 4096
 // checked: those of the key and its user, of the workspace, of the provider, of
 // policies. Counted are the counters that have the request already.
 func (acc *attemptAccount) claims(dst []quota.Claim, counted []string, now time.Time) []quota.Claim {
-	for _, list := range [...][]*quota.Limit{acc.of.request.Limiting.Limits, acc.of.record.Target.Quota, acc.of.policyLimits(now)} {
+	for _, list := range [...][]*quota.Limit{acc.attempt.request.Limiting.Limits, acc.attempt.record.Target.Quota, acc.attempt.policyLimits(now)} {
 		for _, l := range list {
 			switch {
 			case !countsOne(l) && !acc.sent.uses(), l.PerAttempt && acc.local:
@@ -45,17 +45,17 @@ type useEstimate struct {
 }
 
 func (e *useEstimate) make(acc *attemptAccount) {
-	doc, sent := acc.of.bodies()
-	u := llm.Usage{Known: true, Input: acc.sent.largestInput(acc.of)}
+	doc, sent := acc.attempt.bodies()
+	u := llm.Usage{Known: true, Input: acc.sent.largestInput(acc.attempt)}
 	for _, d := range [...]*jsonedit.Doc{doc, sent} {
-		if d != nil && d != acc.of.request.Received.Doc {
-			u.Input = max(u.Input, acc.of.inputSize(d.Bytes()))
+		if d != nil && d != acc.attempt.request.Received.Doc {
+			u.Input = max(u.Input, acc.attempt.inputSize(d.Bytes()))
 		}
 	}
-	if doc != nil && takesTokens(acc.of.request.Operation) {
+	if doc != nil && takesTokens(acc.attempt.request.Operation) {
 		u.Input = max(u.Input, 1+int64(bytes.Count(doc.Bytes(), []byte{','}))) // an array of one-digit tokens has two bytes for each
 	}
-	largest, known := acc.of.largestOutput(acc.of.sentFields(), sent)
+	largest, known := acc.attempt.largestOutput(acc.attempt.sentFields(), sent)
 	u.Output = min(largest, 1)
 	e.made, e.guessed, e.least = true, !known, acc.use(u)
 	u.Output = largest
@@ -82,7 +82,7 @@ func (acc *attemptAccount) claim(l *quota.Limit) quota.Claim {
 	}
 	c := quota.Claim{Limit: l, Amount: max(e.most.Of(l.Measure), 1), Least: 1}
 	switch {
-	case l.Stop && acc.of.endsEarly():
+	case l.Stop && acc.attempt.endsEarly():
 		c.Least = max(e.least.Of(l.Measure), 1)
 	case l.Stop:
 		c.Least = c.Amount

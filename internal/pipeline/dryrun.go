@@ -44,7 +44,7 @@ func (a *attempt) limitStates(ctx context.Context) ([]LimitState, error) {
 	if store == nil {
 		return nil, nil
 	}
-	acc := attemptAccount{of: a, sent: sentBy(a.request)}
+	acc := attemptAccount{attempt: a, sent: sentBy(a.request)}
 	defer acc.sent.release()
 	now := time.Now()
 	claims := acc.claims(nil, nil, now)

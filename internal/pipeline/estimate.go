@@ -129,7 +129,7 @@ func (a *attempt) usageSoFar() llm.Usage {
 	r, acc := &a.response, &a.account
 	seen := r.Tap.Info()
 	u := seen.Usage
-	if acc.of == nil || !acc.sent.uses() || r.Raw.StatusCode > 299 {
+	if acc.attempt == nil || !acc.sent.uses() || r.Raw.StatusCode > 299 {
 		if !u.Known {
 			u = llm.Usage{}
 		}
@@ -139,7 +139,7 @@ func (a *attempt) usageSoFar() llm.Usage {
 		return u
 	}
 	output := a.written()
-	if acc.runsOn && !seen.Finished {
+	if acc.survivesClient && !seen.Finished {
 		largest, _ := a.largestOutput(a.sentFields(), a.sentDoc())
 		output = max(output, largest)
 	}
@@ -171,7 +171,7 @@ func (a *attempt) runsOn() bool {
 // reserveEstimate counts a token count that the gateway answers itself for the limits of
 // requests of its client. The provider receives none.
 func (a *attempt) reserveEstimate(ctx context.Context) error {
-	acc := attemptAccount{bill: a.trail.bill(), of: a, local: true}
+	acc := attemptAccount{bill: a.trail.bill(), attempt: a, local: true}
 	if err := acc.reserve(ctx); err != nil {
 		return err
 	}

@@ -67,15 +67,15 @@ func (q *requestQuota) recordAll(acc *attemptAccount, u quota.Use) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, g := range acc.grants {
-		q.record(g.Limit, acc.number, acc.reserved(g), u.Of(g.Limit.Measure), g.Limit == acc.ended)
+		q.record(g.Limit, acc.number, acc.reserved(g), u.Of(g.Limit.Measure), g.Limit == acc.endedBy)
 	}
 }
 
 // reserve reserves what the attempt may use of all limits that apply to it, and the
 // request itself of those that do not have it yet.
 func (acc *attemptAccount) reserve(ctx context.Context) error {
-	store, r := acc.of.handler.Quota, acc.of.request
-	if store == nil || len(r.Limiting.Limits)+len(acc.of.record.Target.Quota) == 0 && r.Limiting.Facts == nil {
+	store, r := acc.attempt.handler.Quota, acc.attempt.request
+	if store == nil || len(r.Limiting.Limits)+len(acc.attempt.record.Target.Quota) == 0 && r.Limiting.Facts == nil {
 		return nil
 	}
 	q := &acc.bill.quota
@@ -101,7 +101,7 @@ func (acc *attemptAccount) reserve(ctx context.Context) error {
 	}
 	q.makeRoom(acc, v.Grants)
 	for _, g := range v.Grants {
-		acc.stops = acc.stops || g.Limit.Stop
+		acc.mayEndStream = acc.mayEndStream || g.Limit.Stop
 		if !countsRequest(g.Limit) {
 			acc.grants = append(acc.grants, g)
 			continue
@@ -195,7 +195,7 @@ func (acc *attemptAccount) settleQuota(u quota.Use) {
 	if len(acc.grants) == 0 {
 		return
 	}
-	store, now := acc.of.handler.Quota, time.Now()
+	store, now := acc.attempt.handler.Quota, time.Now()
 	store.Settle(now, acc.grants, u)
 	if len(acc.extended) > 0 {
 		store.Settle(now, acc.extended, quota.Use{}) // the use is in the first grants

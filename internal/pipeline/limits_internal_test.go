@@ -32,7 +32,7 @@ func TestLimitsOfClientAndTargetAreReserved(t *testing.T) {
 			record: Attempt{Target: &provider.Target{Quota: tt.target}}, handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}},
 			request: &Request{Operation: api.Chat, Limiting: Limiting{Limits: tt.client}},
 		}
-		acc := attemptAccount{of: a, bill: new(bill)}
+		acc := attemptAccount{attempt: a, bill: new(bill)}
 		if err := acc.reserve(t.Context()); (err != nil) != tt.refused {
 			t.Errorf("limits %s: %v, want a refusal: %t", tt.name, err, tt.refused)
 		}

@@ -310,7 +310,7 @@ func (a *attemptAccount) countCached(usage llm.Usage, served string, t catalog.T
 	}
 	u.reads += usage.CachedInput
 	u.writes += written
-	p, ok := a.of.record.Target.Price(a.of.request.Limiting.Prices, a.of.record.Model, served, a.began)
+	p, ok := a.attempt.record.Target.Price(a.attempt.request.Limiting.Prices, a.attempt.record.Model, served, a.began)
 	if !ok || !p.Has(t) || !p.Covers(usage) {
 		u.unpriced = true
 		return

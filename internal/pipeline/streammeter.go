@@ -35,7 +35,7 @@ func (a *attempt) endsEarly() bool {
 
 // newMeter returns a meter for the stream, nil if no limit may have to end it.
 func (a *attempt) newMeter(memory *streamMemory) *streamMeter {
-	if !a.account.stops {
+	if !a.account.mayEndStream {
 		return nil
 	}
 	m := &streamMeter{attempt: a, memory: memory}
@@ -145,9 +145,9 @@ func (acc *attemptAccount) covers(used quota.Use) bool {
 	if len(claims) == 0 {
 		return true
 	}
-	v, err := acc.of.handler.Quota.Reserve(context.WithoutCancel(acc.of.timers.context()), time.Now(), claims)
+	v, err := acc.attempt.handler.Quota.Reserve(context.WithoutCancel(acc.attempt.timers.context()), time.Now(), claims)
 	if err != nil || v.Refused >= 0 {
-		acc.ended = claims[max(v.Refused, 0)].Limit
+		acc.endedBy = claims[max(v.Refused, 0)].Limit
 		return false
 	}
 	acc.extended = append(acc.extended, v.Grants...)

@@ -65,7 +65,7 @@ const (
 func (a *attemptAccount) largestUnitCost(doc *jsonedit.Doc) (catalog.NanoDollars, bool) {
 	var u catalog.Units
 	edits := false
-	switch a.of.request.Operation {
+	switch a.attempt.request.Operation {
 	case api.Images:
 		u.Images, u.Quality, u.Size = fieldsOf[api.Images].responses(doc), textOf(doc, "quality"), textOf(doc, "size")
 	case api.ImageEdits, api.ImageVariations:
@@ -101,12 +101,12 @@ func textOf(doc *jsonedit.Doc, name string) string {
 // unitCost returns the cost of the units that r used and the name of its price. It
 // is false if its model has no price of units.
 func (a *attemptAccount) unitCost(r *Response) (cost catalog.NanoDollars, row string, known bool) {
-	u := a.of.units()
+	u := a.attempt.units()
 	p, cost, known := a.price(r.Tap.Info().Model, func(p *catalog.Price) (catalog.NanoDollars, bool) {
 		switch {
 		case p.Units == nil:
 			return 0, false
-		case u.Images > 0 && a.of.hasUncertainImages():
+		case u.Images > 0 && a.attempt.hasUncertainImages():
 			return p.Units.Dearest()*catalog.NanoDollars(min(u.Images, 1<<10)) + p.Request, true
 		}
 		cost, ok := p.UnitCost(u)
