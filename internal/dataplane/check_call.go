@@ -131,8 +131,8 @@ func (p *Plane) TestGuardrail(ctx context.Context, t *pipeline.Trial) (*pipeline
 	t.Egress, t.CheckCalls = a.request.Checking.Egress, a.request.Checking.CheckCalls
 	t.Trail, t.Memory, t.Engine = &x.trail, a.request.Memory, p.Engine
 	res, err := t.Run(ctx)
-	x.trail.Checks().Await() // guardrails on the calls of checks may run in the background
-	if !x.trail.Checks().HasCalls() {
+	pipeline.ChecksOf(&x.trail).Await() // guardrails on the calls of checks may run in the background
+	if !pipeline.ChecksOf(&x.trail).HasCalls() {
 		return res, err
 	}
 	e := &x.entry
@@ -155,5 +155,5 @@ func (p *Plane) endChecks(x *exchange) {
 		x.trail.CountRequest(store, nil, nil)
 		x.trail.EndRequest(store)
 	}
-	x.trail.RecordChecks(&x.entry)
+	pipeline.RecordChecks(&x.trail, &x.entry)
 }

@@ -3,10 +3,11 @@ package dataplane
 import (
 	"cmp"
 	"context"
-	"modelgate/internal/pipeline"
-	"modelgate/internal/records/reqlog"
 	"net/http"
 	"time"
+
+	"modelgate/internal/pipeline"
+	"modelgate/internal/records/reqlog"
 )
 
 // end records the exchange, after the last byte has been written.
@@ -39,8 +40,8 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 		x.clientLeft()
 	}
 	p.finishCapture(w, x)
-	if x.trail.Checks() != nil && !x.panicked {
-		if !x.trail.Checks().Finished() {
+	if pipeline.ChecksOf(&x.trail) != nil && !x.panicked {
+		if !pipeline.ChecksOf(&x.trail).Finished() {
 			p.awaitChecks(x)
 			ticket = nil
 			return
@@ -63,7 +64,7 @@ func (p *Plane) awaitChecks(x *exchange) {
 	ticket.Sent()
 	p.ending.Go(func() {
 		defer ticket.Leave()
-		x.trail.Checks().Await() // they read the request
+		pipeline.ChecksOf(&x.trail).Await() // they read the request
 		p.recordChecked(x)
 	})
 }

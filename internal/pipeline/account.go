@@ -244,7 +244,7 @@ func (a *attemptAccount) settle(s reqlog.Settlement) {
 	a.open = false
 	a.sent.release()
 	s.ID, s.Attempt, s.Time = a.attempt.request.ID, a.number, time.Now()
-	a.attempt.record.Paid = settledCost{s.Cost, s.Priced}
+	a.attempt.record.Paid = settledCost{Cost: s.Cost, Known: s.Priced}
 	a.bill.add(&s)
 	use := useOf(&s)
 	if a.unsent {

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline"
-
-	"pgregory.net/rapid"
 )
 
 // rtBreakerConfig is a fallback of two whose targets have a breaker that one failure

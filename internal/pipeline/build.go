@@ -160,3 +160,14 @@ func (a *attempt) body() (*bytepool.Buffer, error) {
 	call.Body = provider.Body{Source: buf, Length: int64(buf.Len()), Replayable: true}
 	return buf, nil
 }
+
+// dropKeys deletes headers that contain a credential of the gateway, which a
+// client put into a header of its own choice, and announces them.
+func (a *attempt) dropKeys(h http.Header) {
+	for name, values := range h {
+		if a.request.Received.HoldsKey(values) {
+			delete(h, name)
+			a.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Dropped})
+		}
+	}
+}

@@ -13,27 +13,6 @@ import (
 	"modelgate/internal/records/reqlog"
 )
 
-// CacheStatus says how the cache took part in a request. It is a value of
-// x-gateway-cache-status.
-type CacheStatus string
-
-// Statuses. An empty status means that nothing was looked up: DISABLED.
-const (
-	CacheHit     CacheStatus = "HIT"
-	CacheMiss    CacheStatus = "MISS"
-	CacheRefresh CacheStatus = "REFRESH"
-
-	CacheSemanticHit  CacheStatus = "SEMANTIC HIT"
-	CacheSemanticMiss CacheStatus = "SEMANTIC MISS"
-)
-
-// CacheOptions are the options of one request for the cache.
-type CacheOptions struct {
-	Namespace string // replaces the metadata as the partition; empty means none
-	Refresh   bool   // the provider is called, and the stored response replaced
-	Config    string // id of the saved config, for invalidation; empty for none
-}
-
 // defaultCachedResponse is the default of ResponseCache.MaxResponse in bytes.
 const defaultCachedResponse = 4 << 20
 
@@ -224,9 +203,9 @@ func (h *cacheHandler) recordHit(t *Trail) {
 
 // replay returns a stored response.
 func (h *cacheHandler) replay(r *Request, t *Trail, e *respcache.Entry) *Response {
-	t.Saved = settledCost{e.Cost, e.Priced}
+	t.Saved = settledCost{Cost: e.Cost, Known: e.Priced}
 	info := &dialect.ResponseInfo{Model: e.Model, Finish: e.Finish, Usage: e.Usage, Begun: true, Finished: true, Terminated: e.Terminated}
-	out := &Response{Status: e.Status, Header: headerOf(e.ContentType, e.Encoding), Attempt: h.outcome(r, t, e.Upstream, e.Params), Tap: storedTap{info}, Length: int64(len(e.Body)), source: storedResponse{}}
+	out := &Response{Status: e.Status, Header: headerOf(e.ContentType, e.Encoding), Attempt: h.outcome(r, t, e.Upstream, e.Params), Tap: storedTap{Read: info}, Length: int64(len(e.Body)), source: storedResponse{}}
 	switch e.Form {
 	case respcache.Complete:
 		out.Bytes = e.Body

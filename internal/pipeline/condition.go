@@ -85,15 +85,6 @@ func (l *lookups) find(r *Request, path string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// lookups caches fields of the body that conditions and sticky nodes have
-// looked up, and limits the searching.
-type lookups struct {
-	work  config.Work
-	found map[string]json.RawMessage // nil means missing
-
-	prefixTokens int64 // estimate; set with the prefix
-}
-
 // maxFound is the limit of cached fields.
 const maxFound = 64
 

@@ -8,35 +8,8 @@ import (
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/limits/quota"
-	"modelgate/internal/model/catalog"
 	"modelgate/internal/provider"
 )
-
-// DryRunRequest is one request that would be sent. It contains no credential.
-type DryRunRequest struct {
-	Path     string // JSON path of the leaf
-	Provider string
-	Slug     string
-	Model    string
-	Price    *catalog.Price // nil if unknown
-	Method   string
-	URL      string // for a managed provider only the path: its address is not shown to callers
-	Header   http.Header
-	Body     []byte
-	Params   []string // items of x-gateway-params
-	Timeout  int64    // milliseconds; zero means only the engine's limits
-	Limits   []LimitState
-
-	PromptCache *PromptCachePlan // nil if the config does not help the provider's cache
-}
-
-// LimitState is a limit that a request would be checked against.
-type LimitState struct {
-	Limit *quota.Limit
-	quota.State
-	Claimed int64 // what the request would reserve
-	Fits    bool
-}
 
 // limitStates returns the limits of the attempt as they are now.
 func (a *attempt) limitStates(ctx context.Context) ([]LimitState, error) {

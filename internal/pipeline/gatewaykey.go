@@ -7,7 +7,6 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/urlpath"
-	"modelgate/internal/dialect"
 	"modelgate/internal/identity/access"
 )
 
@@ -32,17 +31,6 @@ func (r *Received) holdsKey(text string) bool {
 	}
 	_, token, _ := strings.Cut(text, " ") // after a scheme such as Bearer
 	return strings.TrimSpace(text) == key || strings.TrimSpace(token) == key
-}
-
-// dropKeys deletes headers that contain a credential of the gateway, which a
-// client put into a header of its own choice, and announces them.
-func (a *attempt) dropKeys(h http.Header) {
-	for name, values := range h {
-		if a.request.Received.HoldsKey(values) {
-			delete(h, name)
-			a.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Dropped})
-		}
-	}
 }
 
 // checkForwardedHeaders returns an error for a forwarded header that is meant

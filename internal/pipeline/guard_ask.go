@@ -12,27 +12,13 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/base/bytepool"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/records/reqlog"
 )
 
-// CheckCall is a request to the model of a check, admitted with the request that is
-// checked. It is immutable: each call sends a copy with its own body.
-type CheckCall struct {
-	Request Request
-	// Timeout is the time from the call after which no attempt begins. Zero means no
-	// limit.
-	Timeout time.Duration
-	// Pool has the memory for bodies.
-	Pool *bytepool.Pool
-	// Err is why the model cannot be asked; the other fields are not set then.
-	Err error
-}
-
-// open returns the request of a call with this body, which the caller must release.
-func (c *CheckCall) open(body []byte) (*Request, error) {
+// openCheck returns the request of a call with this body, which the caller must release.
+func openCheck(c *CheckCall, body []byte) (*Request, error) {
 	if c.Err != nil {
 		return nil, c.Err
 	}
@@ -60,7 +46,7 @@ func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call
 	if admitted == nil {
 		return guardrail.ModelResponse{}, errors.New("no model can be asked for this request")
 	}
-	own, err := admitted.open(m.Body(call))
+	own, err := openCheck(admitted, m.Body(call))
 	if err != nil {
 		return guardrail.ModelResponse{}, errors.New(apierr.From(err).Message)
 	}
@@ -164,7 +150,7 @@ func readModeration(body []byte, n int) (guardrail.ModelResponse, error) {
 }
 
 // facts returns what checks may know about the request, and asks models for them.
-func (l *CheckLog) facts(r *Request, body *document) *guardrail.Request {
+func (l *CheckLog) facts(r *Request, body guardrail.Document) *guardrail.Request {
 	f := r.facts(body)
 	f.CountRequest = func() error { return countAttempt(&l.bill.used, l.limit) }
 	if r.Memory != nil {
@@ -186,9 +172,8 @@ func (l *CheckLog) facts(r *Request, body *document) *guardrail.Request {
 
 // RecordChecks adds to e, which [Trail.Record] has filled, what the checks of the
 // request did: all of them have ended.
-func (t *Trail) RecordChecks(e *reqlog.Entry) {
-	b := t.bill()
-	l := b.guards
+func RecordChecks(t *Trail, e *reqlog.Entry) {
+	l := ChecksOf(t)
 	l.mu.Lock()
 	e.Checks, e.Unchecked = l.checks, l.uncovered
 	asked := l.attempts

@@ -15,12 +15,12 @@ func TestCallsOfAnAdmittedCheckShareNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := bytepool.New(1 << 20)
 		admitted := &CheckCall{Request: Request{Model: "judge"}, Timeout: time.Minute, Pool: pool}
-		first, err := admitted.open([]byte(`{"model":"judge","n":1}`))
+		first, err := openCheck(admitted, []byte(`{"model":"judge","n":1}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		second, err := admitted.open([]byte(`{"model":"judge","n":2}`))
+		second, err := openCheck(admitted, []byte(`{"model":"judge","n":2}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestCallsOfAnAdmittedCheckShareNothing(t *testing.T) {
 
 func TestACheckCallWithAnErrorOpensNothing(t *testing.T) {
 	want := errors.New("the provider is not allowed")
-	if r, err := (&CheckCall{Err: want}).open([]byte("{}")); r != nil || err != want {
+	if r, err := openCheck(&CheckCall{Err: want}, []byte("{}")); r != nil || err != want {
 		t.Errorf("open = %v, %v; want the error of admission", r, err)
 	}
 }

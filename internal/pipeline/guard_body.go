@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bytes"
 	"io"
+
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/bodytext"

@@ -215,7 +215,7 @@ func TestChecksOfResponsesKnowTheRequest(t *testing.T) {
 	if err := r.Received.Doc.Scan(buf.Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	if d := r.checkedBody(); d == nil || len(d.parts) != 1 || d.parts[0].Text != "hi" {
+	if d, _ := r.checkedBody().(*document); d == nil || len(d.parts) != 1 || d.parts[0].Text != "hi" {
 		t.Errorf("the request has the document %+v, want one with its text", d)
 	}
 	known := new(document)

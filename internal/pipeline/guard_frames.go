@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"encoding/base64"
+
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/format/eventstream"
 	"modelgate/internal/format/jsonedit"

@@ -16,26 +16,6 @@ import (
 	"modelgate/internal/records/reqlog"
 )
 
-// HookResults are the results of the hooks that a response passed, in the form of
-// hook_results. They are empty if no hook ran.
-type HookResults struct {
-	Before, After []guardrail.HookResult
-}
-
-// AppendJSON appends the value of hook_results.
-func (h *HookResults) AppendJSON(dst []byte) []byte {
-	return guardrail.AppendResults(dst, h.Before, h.After)
-}
-
-// Empty reports whether no hook ran.
-func (h *HookResults) Empty() bool { return len(h.Before)+len(h.After) == 0 }
-
-// Failed reports whether a hook failed that did not deny.
-func (h *HookResults) Failed() bool {
-	failed := func(r guardrail.HookResult) bool { return !r.Verdict }
-	return slices.ContainsFunc(h.Before, failed) || slices.ContainsFunc(h.After, failed)
-}
-
 // maxFeedback is the largest number of hooks of a request whose feedback is stored.
 const maxFeedback = 1000
 
@@ -58,14 +38,16 @@ type CheckLog struct {
 }
 
 // checkLog returns the log of the request's hooks, for an engine.
-func (t *Trail) checkLog(e *Engine) *CheckLog {
-	b := t.bill()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.guards == nil {
-		b.guards = &CheckLog{bill: b, limit: e.AttemptLimit()}
-	}
-	return b.guards
+func checkLog(t *Trail, e *Engine) *CheckLog {
+	l, _ := t.checksOf(func() checkRecord { return &CheckLog{bill: t.bill(), limit: e.AttemptLimit()} }).(*CheckLog)
+	return l
+}
+
+// ChecksOf returns the log of the request's hooks, nil if none ran. It outlives the
+// trail.
+func ChecksOf(t *Trail) *CheckLog {
+	l, _ := t.checksOf(nil).(*CheckLog)
+	return l
 }
 
 // record adds the results of hooks.
@@ -130,10 +112,6 @@ func (l *CheckLog) inBackground(ctx context.Context, f func(ctx context.Context)
 // maxBackground is how long checks that do not delay a request may run.
 const maxBackground = guardrail.MaxTimeout + 5*time.Second
 
-// Checks returns the log of the request's hooks, nil if none ran. It outlives the
-// trail.
-func (t *Trail) Checks() *CheckLog { return t.bill().guards }
-
 // Finished reports whether all checks have ended and none left results that have to be
 // stored apart from the log entry.
 func (l *CheckLog) Finished() bool {
@@ -145,12 +123,8 @@ func (l *CheckLog) Finished() bool {
 // Await waits until all checks of the request have ended.
 func (l *CheckLog) Await() { l.pending.Wait() }
 
-// ReleaseChecks releases the bodies that hooks changed.
-func (t *Trail) ReleaseChecks() {
-	l := t.bill().guards
-	if l == nil {
-		return
-	}
+// Release releases the bodies that hooks changed.
+func (l *CheckLog) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, b := range l.bodies {

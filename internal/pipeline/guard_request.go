@@ -43,7 +43,7 @@ func (h *requestGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 		t.decideGuards(h.path, g)
 		return h.next.Handle(ctx, r, t)
 	}
-	run := t.checkLog(h.engine).runRequest(ctx, h, r, g)
+	run := checkLog(t, h.engine).runRequest(ctx, h, r, g)
 	if run.err != nil {
 		return nil, run.err
 	}
@@ -312,9 +312,12 @@ func fixedFields(before *document, after *jsonedit.Doc) (edits []jsonedit.Edit) 
 // apply returns r as the hooks changed it.
 func (run *requestRun) apply(r *Request, leaf int) *Request {
 	out := *r
-	out.Checking.passed, out.Checking.checked = run.results, run.checked
+	out.Checking.passed, out.Checking.checked = run.results, nil
+	if run.checked != nil {
+		out.Checking.checked = run.checked
+	}
 	if run.rows != nil {
-		out.Checking.rows, out.Received.Length = run.rows, -1
+		out.Checking.rows, out.Received.Length = run.rows.wrap, -1
 	}
 	out.Received.Header, out.Received.Query = guardrail.WithoutFields(r.Received.Header, run.fields), withoutFields(r.Received.Query, run.fields)
 	if len(run.header) > 0 {
@@ -344,7 +347,7 @@ var endpoints = map[api.Operation]string{
 
 // facts returns what checks may know about the request. body is its document, nil
 // if it has none.
-func (r *Request) facts(body *document) *guardrail.Request {
+func (r *Request) facts(body guardrail.Document) *guardrail.Request {
 	f := &guardrail.Request{
 		Operation: endpoints[r.Operation], Dialect: string(r.Dialect), Model: r.Received.RequestedModel, Stream: r.Stream, TraceID: r.TraceID,
 		Metadata: r.Metadata, Header: r.Received.Header, Egress: r.Checking.Egress,

@@ -41,7 +41,7 @@ func (h *responseGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Resp
 	if r.Checking.continued != nil { // the guardrails of the stream check it
 		return res, nil
 	}
-	run := &responseRun{guard: h, ctx: ctx, request: r, log: t.checkLog(h.engine), res: res, hooks: g.After}
+	run := &responseRun{guard: h, ctx: ctx, request: r, log: checkLog(t, h.engine), res: res, hooks: g.After}
 	if err := run.check(); err != nil {
 		res.Close()
 		return nil, err
@@ -349,7 +349,7 @@ func (run *responseRun) addResults(results []guardrail.HookResult) {
 }
 
 // checkedBody returns the document of the request, nil if it has none.
-func (r *Request) checkedBody() *document {
+func (r *Request) checkedBody() guardrail.Document {
 	if r.Checking.checked == nil && r.Received.Doc != nil {
 		return newDocument(r, bodytext.Request, r.Received.Body.Bytes())
 	}

@@ -82,7 +82,7 @@ func (t *Trial) Run(ctx context.Context) (*TrialResult, error) {
 	if t.Trail == nil {
 		t.Trail = new(Trail)
 	}
-	log := t.Trail.checkLog(t.Engine)
+	log := checkLog(t.Trail, t.Engine)
 	if t.Chunks != nil {
 		return t.runStream(ctx, r, hooks, log)
 	}

@@ -10,12 +10,6 @@ import (
 	"modelgate/internal/records/reqlog"
 )
 
-// Guards are the hooks that apply to a request at one leaf, in the order of
-// their results. They are immutable.
-type Guards struct {
-	Before, After []*guardrail.Hook
-}
-
 // GuardRef is a hook of a config: compiled, or the id of a saved guardrail.
 type GuardRef struct {
 	Hook  *guardrail.Hook
@@ -145,14 +139,6 @@ func (b *build) guardList(n *config.Config) *GuardList {
 		b.guards[key] = list
 	}
 	return list
-}
-
-// guardsOf returns the hooks of a leaf for the request, nil for none.
-func (r *Request) guardsOf(leaf int) *Guards {
-	if leaf >= len(r.Leaves) { // in tests of routing only
-		return nil
-	}
-	return r.Leaves[leaf].Guards
 }
 
 // decideGuards records which checks would run. A dry run makes none of them.

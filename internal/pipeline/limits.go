@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -16,19 +14,6 @@ import (
 
 // codeLimits is the error code of a request whose limits cannot be checked.
 const codeLimits = "limits_unavailable"
-
-// requestQuota holds what a request has reserved of the limits that count it
-// once, however many attempts it makes. It is safe for concurrent use.
-type requestQuota struct {
-	mu        sync.Mutex
-	counted   []string          // counters that have the request; guarded by mu
-	grants    []quota.Grant     // guarded by mu
-	places    []quota.Grant     // in limits of requests in progress; guarded by mu
-	by        uint16            // number of the last attempt that added to grants or places; guarded by mu
-	abandoned bool              // by the client, when a provider had an attempt; guarded by mu
-	log       []reqlog.LimitUse // guarded by mu
-	sent      atomic.Int32      // attempts that a provider may have received, or the gateway answers
-}
 
 // Serve passes an admitted request to its tree of targets. Its session is checked
 // before anything costs money or time. Each attempt reserves what it may use and settles
@@ -43,23 +28,6 @@ func (e *Engine) Serve(ctx context.Context, r *Request, t *Trail) (res *Response
 	}
 	defer func() { t.CountRequest(e.Quota, res, err) }()
 	return r.Routing.Handle(ctx, r, t)
-}
-
-// abandon makes the request count, however it ends.
-func (q *requestQuota) abandon() {
-	q.mu.Lock()
-	q.abandoned = true
-	q.mu.Unlock()
-}
-
-// record adds what an attempt reserved and used to the log.
-func (q *requestQuota) record(l *quota.Limit, attempt uint16, reserved, used int64, refused bool) {
-	if len(q.log) < reqlog.MaxLimits {
-		q.log = append(q.log, reqlog.LimitUse{
-			Attempt: int(attempt), Holder: l.Holder.Kind, ID: l.Holder.ID, Measure: l.Measure.String(), Unit: l.Unit(),
-			Reserved: reserved, Used: used, Refused: refused,
-		})
-	}
 }
 
 // recordAll adds what an attempt settled to the log.
@@ -234,15 +202,6 @@ func (r *Request) CheckRates(counters quota.Store, t *Trail) error {
 	}
 	t.bill().quota.refuse(claims)
 	return r.limitError(claims, v, now)
-}
-
-// refuse adds limits that refused a request before its first attempt to the log.
-func (q *requestQuota) refuse(claims []quota.Claim) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, c := range claims {
-		q.record(c.Limit, 0, 0, 0, true)
-	}
 }
 
 // checkSession returns an error if a policy refuses the request because of its

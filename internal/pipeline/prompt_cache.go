@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/llm"
-	"modelgate/internal/records/reqlog"
 )
 
 // minPrefix is the length in bytes from which a prefix may be in a provider's
@@ -247,57 +245,8 @@ func replaceElement(list jsonedit.Value, at int, with []byte) []byte {
 	return append(out, ']')
 }
 
-// promptCacheUse is what the provider's prompt cache did for a request, in all
-// of its attempts. It is safe for concurrent use.
-type promptCacheUse struct {
-	mu            sync.Mutex
-	path          string // of the node that helped; empty if none did
-	prefix        int64  // estimated tokens of the prefix that the cache may hold
-	reads, writes int64  // tokens
-	saved         catalog.NanoDollars
-	unpriced      bool // the saving of an attempt is unknown
-}
-
-// expect notes that the node at path helps the provider's cache with a prefix of
-// an estimated number of tokens. Of several prefixes the longest counts.
-func (u *promptCacheUse) expect(path string, prefix int64) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.path, u.prefix = path, max(u.prefix, prefix)
-}
-
 // estimateTokens returns a rough number of the tokens of text: one for four bytes.
 func estimateTokens(bytes int) int64 { return int64(bytes+3) / 4 }
-
-// PromptCachePlan is what the provider's prompt cache may save for a request.
-type PromptCachePlan struct {
-	Path   string // of the node that helps
-	Tokens int64  // estimate of the tokens of the prefix
-
-	// Read is what reading the prefix from the cache saves, compared with input
-	// without a cache, and Written what writing it costs more. Both are nil if the
-	// price is unknown.
-	Read, Written *catalog.NanoDollars
-}
-
-// plan returns what the cache may save of a request with this estimated input at a
-// price, which is nil if it is unknown. It returns nil if no node helps the cache with
-// this request.
-func (u *promptCacheUse) plan(price *catalog.Price, input int64) *PromptCachePlan {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.prefix == 0 {
-		return nil
-	}
-	out := &PromptCachePlan{Path: u.path, Tokens: u.prefix}
-	rest := max(0, input-u.prefix) // which may make the request a long one
-	read, written := llm.Usage{Input: rest, CachedInput: u.prefix}, llm.Usage{Input: rest, CacheWrite5m: u.prefix}
-	if price != nil && price.Covers(read) {
-		saved, more := price.CacheSaving(read, catalog.Standard), -price.CacheSaving(written, catalog.Standard)
-		out.Read, out.Written = &saved, &more
-	}
-	return out
-}
 
 // countCached adds what the cache saved in an attempt.
 func (a *attemptAccount) countCached(usage llm.Usage, served string, t catalog.Tier) {
@@ -316,30 +265,4 @@ func (a *attemptAccount) countCached(usage llm.Usage, served string, t catalog.T
 		return
 	}
 	u.saved += p.CacheSaving(usage, t)
-}
-
-// saving returns what the cache saved, as far as that is known.
-func (u *promptCacheUse) saving() catalog.NanoDollars {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.saved
-}
-
-// decide appends what the cache did to the decisions of a request.
-func (u *promptCacheUse) decide(list []reqlog.Decision) []reqlog.Decision {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.path == "" {
-		return list
-	}
-	text := fmt.Sprintf("the provider's prompt cache: %d tokens read, %d written", u.reads, u.writes)
-	switch {
-	case u.unpriced:
-		text += ", saving unknown"
-	case u.saved < 0:
-		text += fmt.Sprintf(", %.6f dollars more than without", -float64(u.saved)/1e9)
-	default:
-		text += fmt.Sprintf(", %.6f dollars saved", float64(u.saved)/1e9)
-	}
-	return append(slices.Clip(list), reqlog.Decision{Path: u.path, Text: text})
 }

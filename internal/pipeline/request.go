@@ -18,11 +18,9 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/base/bytepool"
-	"modelgate/internal/base/egress"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
-	"modelgate/internal/guardrail"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/limits/inflight"
 	"modelgate/internal/limits/policy"
@@ -140,31 +138,6 @@ type Limiting struct {
 	// Prices is the price book for the cost strategy and the ledger. Nil has no
 	// prices.
 	Prices *catalog.PriceBook
-}
-
-// Checking is what checks a request and its response, apart from the hooks of
-// configs, which are in [Leaf].
-type Checking struct {
-	// Egress are the egress policies for requests that hooks and redirects cause. Nil
-	// allows every host.
-	Egress *egress.Policies
-	// CheckCalls are the requests to the models that hooks of the request may ask,
-	// admitted with it. It does not change. Nil if no hook asks a model.
-	CheckCalls map[*guardrail.Model]*CheckCall
-
-	// passed are the results of the hooks that the request passed, and checked
-	// the body that they read.
-	passed  []guardrail.HookResult
-	checked *document
-
-	// continued is the stream that the request continues; nil for others.
-	continued *Continuation
-	// rows checks the files of an upload; nil sends them as they are.
-	rows *rowUpload
-	// configured is true if Body has the parameters that the leaf's config sets.
-	configured bool
-	// claims are headers for the provider that hooks set, on unified routes too.
-	claims http.Header
 }
 
 // Leaf holds the settings of one leaf of a config for one request.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"modelgate/config"
 	"modelgate/internal/base/apierr"
-
-	"pgregory.net/rapid"
 )
 
 // rtDrawTree draws a routing tree of at most three levels.

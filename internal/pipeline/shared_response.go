@@ -346,13 +346,6 @@ func headerOf(contentType, encoding string) http.Header {
 	return h
 }
 
-// storedTap is the tap of a response that was read before it was stored.
-type storedTap struct{ info *dialect.ResponseInfo }
-
-func (storedTap) Body([]byte)                   {}
-func (storedTap) Event(sse.Event)               {}
-func (t storedTap) Info() *dialect.ResponseInfo { return t.info }
-
 // storedResponse is the source of a response that another request paid for.
 type storedResponse struct{}
 

@@ -37,7 +37,7 @@ func (r *Request) SoftDenial(err error) *Response {
 	}
 	to := dialect.ResponseTarget{Request: decoded, Strict: true, ID: hex.EncodeToString(r.ID[:]), Created: completion.Created}
 	out := &Response{Status: http.StatusOK, Header: http.Header{}, Hooks: denial.results, Length: -1}
-	out.Tap = storedTap{&dialect.ResponseInfo{Model: r.Received.RequestedModel, Finish: string(llm.StopEnd), Begun: true, Finished: true, Terminated: true}}
+	out.Tap = storedTap{Read: &dialect.ResponseInfo{Model: r.Received.RequestedModel, Finish: string(llm.StopEnd), Begun: true, Finished: true, Terminated: true}}
 	if !r.Stream {
 		out.setBytes(r.Client.EncodeResponse(nil, &completion, to))
 		return out

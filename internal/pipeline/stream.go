@@ -96,3 +96,10 @@ func (*replay) Resume() {}
 func (*replay) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
 	return client.ErrorEvent(dst, e)
 }
+
+// storedTap is the tap of a response that was read before it was stored.
+type storedTap struct{ Read *dialect.ResponseInfo }
+
+func (storedTap) Body([]byte)                   {}
+func (storedTap) Event(sse.Event)               {}
+func (t storedTap) Info() *dialect.ResponseInfo { return t.Read }

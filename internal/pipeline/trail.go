@@ -222,7 +222,7 @@ type bill struct {
 	mu   sync.Mutex
 	paid reqlog.ExchangeCost // guarded by mu
 
-	guards *CheckLog             // guarded by mu; nil if no hook ran
+	checks checkRecord           // guarded by mu; nil if no hook ran
 	late   []dialect.ParamChange // found in streams; guarded by mu
 
 	quota       requestQuota
@@ -295,4 +295,29 @@ func (t *Trail) recordCost(e *reqlog.Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.paid.Fill(e)
+}
+
+// checkRecord is what the hooks of a request did; see [CheckLog].
+type checkRecord interface {
+	// Release releases what hooks changed.
+	Release()
+}
+
+// checksOf returns what the hooks of the request did, nil if none ran. begin makes it before
+// the first; nil makes none.
+func (t *Trail) checksOf(begin func() checkRecord) checkRecord {
+	b := t.bill()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.checks == nil && begin != nil {
+		b.checks = begin()
+	}
+	return b.checks
+}
+
+// ReleaseChecks releases the bodies that hooks changed.
+func (t *Trail) ReleaseChecks() {
+	if checks := t.checksOf(nil); checks != nil {
+		checks.Release()
+	}
 }

@@ -288,9 +288,3 @@ func (o *operation) stream(a *attempt, _ *Response, _ *streamMemory) error { ret
 
 // wrongStream returns the error for a stream in another format than requested.
 func (a *attempt) wrongStream() error { return a.unreadable("a stream that is not of the protocol") }
-
-// setTapped sets a translated body in the response, and passes it to the tap.
-func (r *Response) setTapped(body []byte) {
-	r.setBytes(body)
-	r.Tap.Body(body)
-}

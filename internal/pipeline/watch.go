@@ -76,7 +76,7 @@ func (w attemptTimers) stop() {
 // the response headers: a long upload does not mean a slow provider.
 type uploads struct {
 	up   *Upload
-	rows *rowUpload // checks the rows of files; nil does not
+	rows func(io.Reader) io.Reader // checks the rows of files; nil does not
 	dog  *upstream.Watchdog
 }
 
@@ -84,7 +84,7 @@ type uploads struct {
 func (u uploads) Open() (io.ReadCloser, error) {
 	body := u.up.Body
 	if u.rows != nil {
-		body = u.rows.wrap(body)
+		body = u.rows(body)
 	}
 	return &uploading{u.up, body, u.dog}, nil
 }
