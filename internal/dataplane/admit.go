@@ -120,7 +120,7 @@ func (p *Plane) checkRates(a *admission) error {
 	if a.route.renders || a.opts.config != "" {
 		return nil
 	}
-	return a.request.CheckRates(p.Engine.Quota, a.trail)
+	return pipeline.CheckRates(&a.request, p.Engine.Quota, a.trail)
 }
 
 // limits returns the limits of the key, its users and its workspace.

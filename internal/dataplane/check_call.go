@@ -152,8 +152,8 @@ func (p *Plane) TestGuardrail(ctx context.Context, t *pipeline.Trial) (*pipeline
 // and settles what their calls have reserved of limits.
 func (p *Plane) endChecks(x *exchange) {
 	if store := p.Engine.Quota; store != nil {
-		x.trail.CountRequest(store, nil, nil)
-		x.trail.EndRequest(store)
+		pipeline.CountRequest(&x.trail, store, nil, nil)
+		pipeline.EndRequest(&x.trail, store)
 	}
 	pipeline.RecordChecks(&x.trail, &x.entry)
 }

@@ -5,6 +5,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline"
 )
 
 // checkBudget returns an error for a request with a cost if the budget of its
@@ -35,5 +36,5 @@ func budgetError(limits []*quota.Limit, kind, holder string) error {
 // earlierLimit returns err, or the error of a limit that is checked before the exhausted
 // budget that err is about.
 func (p *Plane) earlierLimit(ctx context.Context, a *admission, err error) error {
-	return a.request.EarlierLimit(ctx, p.Engine.Quota, a.trail, err)
+	return pipeline.EarlierLimit(ctx, &a.request, p.Engine.Quota, a.trail, err)
 }

@@ -297,7 +297,7 @@ func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tre
 		out.Config = &ConfigRef{saved.ID, saved.Slug}
 	}
 	out.Decisions = append(out.Decisions, x.trail.Decisions...)
-	u := x.admission.request.EstimateTokens()
+	u := pipeline.EstimateTokens(&x.admission.request)
 	out.Estimate.PromptTokens, out.Estimate.CompletionTokens = u.Prompt(), u.Completion()
 	if n := len(x.trail.Planned); n > 0 {
 		out.Attempt = planned(x.trail.Planned[n-1])
@@ -309,10 +309,10 @@ func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tre
 
 // price returns the estimated price of an attempt in dollars, nil if unknown.
 func (x *exchange) price(a pipeline.DryRunRequest) *float64 {
-	if a.Price == nil || !a.Price.Covers(x.admission.request.EstimateTokens()) {
+	if a.Price == nil || !a.Price.Covers(pipeline.EstimateTokens(&x.admission.request)) {
 		return nil
 	}
-	cost := a.Price.Cost(x.admission.request.EstimateTokens(), catalog.Standard)
+	cost := a.Price.Cost(pipeline.EstimateTokens(&x.admission.request), catalog.Standard)
 	return dollars(&cost)
 }
 

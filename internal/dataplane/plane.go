@@ -212,7 +212,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	x.admission.noteUnusedCache()
 	if err != nil {
 		err = p.earlierLimit(r.Context(), &x.admission, err)
-		if res = x.admission.request.SoftDenial(err); res == nil {
+		if res = pipeline.SoftDenial(&x.admission.request, err); res == nil {
 			return reason(r, err)
 		}
 	}

@@ -28,7 +28,7 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 		return
 	}
 	if p.Engine.Quota != nil {
-		x.trail.EndRequest(p.Engine.Quota)
+		pipeline.EndRequest(&x.trail, p.Engine.Quota)
 	}
 	x.trail.Record(e)
 	e.UpstreamModel = truncate(e.UpstreamModel)
@@ -71,7 +71,7 @@ func (p *Plane) awaitChecks(x *exchange) {
 
 // recordChecked records an exchange whose checks have ended, and stores their feedback.
 func (p *Plane) recordChecked(x *exchange) {
-	e, checks := &x.entry, x.trail.Checks()
+	e, checks := &x.entry, pipeline.ChecksOf(&x.trail)
 	x.targets.releaseTrees()
 	p.endChecks(x)
 	x.admission.request, x.trail = pipeline.Request{}, pipeline.Trail{}

@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -28,7 +29,7 @@ type Ledger interface {
 type attemptAccount struct {
 	open    bool
 	ledger  Ledger // nil: only the bill is updated
-	bill    *bill
+	bill    *exchange.Bill
 	number  uint16 // of the attempt, from 1
 	began   time.Time
 	attempt *attempt
@@ -46,11 +47,11 @@ type attemptAccount struct {
 
 // openAccount writes the intent of an attempt that is about to be sent.
 func (a *attempt) openAccount() (attemptAccount, error) {
-	bill := a.trail.bill()
-	n := bill.attempts.Add(1)
-	used := &bill.used
-	if a.request.attempts != nil {
-		used = a.request.attempts
+	bill := a.trail.Bill()
+	n := bill.Attempts.Add(1)
+	used := &bill.Used
+	if a.request.Attempts != nil {
+		used = a.request.Attempts
 	}
 	if err := countAttempt(used, a.handler.AttemptLimit()); err != nil {
 		return attemptAccount{}, err
@@ -63,7 +64,7 @@ func (a *attempt) openAccount() (attemptAccount, error) {
 	if acc.ledger == nil {
 		return acc, nil
 	}
-	owner := a.request.owner()
+	owner := a.request.Owner()
 	i := reqlog.Intent{
 		ID: a.request.ID, Attempt: acc.number, Time: acc.began, Organisation: owner.Organisation, Workspace: owner.Workspace, KeyID: owner.KeyID,
 		Provider: a.record.Target.ID, Slug: a.record.Target.Slug, Model: a.record.Model, RequestBytes: acc.sent.size, Counters: acc.policyCounters(),
@@ -123,7 +124,7 @@ func (a *attemptAccount) fail(err error) {
 	if a.open && abandonedBy(err) {
 		s.Outcome = reqlog.Abandoned
 		if !a.unsent {
-			a.bill.quota.abandon()
+			a.bill.Quota.Abandon()
 		}
 		if !a.unsent && a.sent.uses() {
 			a.sent.count(a.attempt)
@@ -142,12 +143,12 @@ func abandonedBy(err error) bool {
 }
 
 // end settles the attempt of r with what has been read of its response.
-func (a *attemptAccount) end(r *Response) {
+func (a *attemptAccount) end(r *exchange.Response) {
 	if !a.open {
 		return
 	}
 	if t := a.attempt.translation; t != nil && r.Raw.Request.Context().Err() == nil { // not of a hedge that lost
-		a.bill.addChanges(t.lost.changes())
+		a.bill.AddChanges(t.lost.changes())
 	}
 	seen := r.Tap.Info()
 	s := reqlog.Settlement{Outcome: reqlog.Answered, Status: r.Raw.StatusCode, Usage: r.Usage()}
@@ -169,7 +170,7 @@ func (a *attemptAccount) end(r *Response) {
 
 // tier returns the provider's name of the tier that served r, from the body or
 // otherwise from a header.
-func (a *attemptAccount) tier(r *Response) string {
+func (a *attemptAccount) tier(r *exchange.Response) string {
 	return cmp.Or(r.Tap.Info().Tier, r.Raw.Header.Get(a.attempt.record.Target.TierHeader))
 }
 
@@ -244,8 +245,8 @@ func (a *attemptAccount) settle(s reqlog.Settlement) {
 	a.open = false
 	a.sent.release()
 	s.ID, s.Attempt, s.Time = a.attempt.request.ID, a.number, time.Now()
-	a.attempt.record.Paid = settledCost{Cost: s.Cost, Known: s.Priced}
-	a.bill.add(&s)
+	a.attempt.record.Paid = exchange.SettledCost{Cost: s.Cost, Known: s.Priced}
+	a.bill.Add(&s)
 	use := useOf(&s)
 	if a.unsent {
 		use.Requests = 0

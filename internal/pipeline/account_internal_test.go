@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -46,7 +47,7 @@ func TestACostIsKnownOnlyWhereUsageAndPriceAre(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			target := &provider.Target{Spec: &provider.Spec{ID: "openai"}, Pricing: &catalog.NegotiatedPricing{Reserved: tt.reserved}}
-			a := attemptAccount{attempt: &attempt{record: Attempt{Target: target, Model: tt.model}, request: &Request{Limiting: Limiting{Prices: book}}}, began: time.Unix(1000, 0)}
+			a := attemptAccount{attempt: &attempt{record: exchange.Attempt{Target: target, Model: tt.model}, request: &exchange.Request{Limiting: exchange.Limiting{Prices: book}}}, began: time.Unix(1000, 0)}
 			if cost, row, known := a.cost(tt.usage, tt.served, tt.tier); cost != tt.cost || row != tt.row || known != tt.known {
 				t.Errorf("cost = %d, %q, %t; want %d, %q, %t", cost, row, known, tt.cost, tt.row, tt.known)
 			}
@@ -62,8 +63,8 @@ func TestTheHeaderTellsTheTierWhereTheBodyDoesNot(t *testing.T) {
 		{"a provider without a header", "", `{}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := attemptAccount{attempt: &attempt{record: Attempt{Target: &provider.Target{Spec: &provider.Spec{TierHeader: tt.header}}}}}
-			r := &Response{Raw: &http.Response{Header: http.Header{"X-Tier": {"flex"}}}, Tap: chat.Dialect{}.NewTap(api.Chat)}
+			a := attemptAccount{attempt: &attempt{record: exchange.Attempt{Target: &provider.Target{Spec: &provider.Spec{TierHeader: tt.header}}}}}
+			r := &exchange.Response{Raw: &http.Response{Header: http.Header{"X-Tier": {"flex"}}}, Tap: chat.Dialect{}.NewTap(api.Chat)}
 			r.Tap.Body([]byte(tt.body))
 			if got := a.tier(r); got != tt.want {
 				t.Errorf("tier = %q, want %q", got, tt.want)

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/upstream"
@@ -19,11 +20,11 @@ import (
 // attempt is one try at one target. One goroutine fills it in until there is a
 // response or an error; afterwards it is only read.
 type attempt struct {
-	record Attempt // of the trail
+	record exchange.Attempt // of the trail
 
 	handler        *TargetHandler
-	request        *Request
-	trail          *Trail
+	request        *exchange.Request
+	trail          *exchange.Trail
 	also           []string        // further models that the sent request names
 	prompted       []jsonedit.Edit // of the saved prompt
 	refusedDialect api.Dialect     // in which the target refused the request; empty if in none
@@ -34,11 +35,11 @@ type attempt struct {
 	call           provider.Call
 	account        attemptAccount
 
-	response    Response     // of the target; empty until its headers have arrived
-	arriving    upstreamBody // its source
-	events      targetStream // of a stream
-	translation *translation // of a stream, if the client's dialect is not the target's; nil otherwise
-	cut         *llm.Usage   // of a stream that a limit ended; nil if none did
+	response    exchange.Response // of the target; empty until its headers have arrived
+	arriving    upstreamBody      // its source
+	events      targetStream      // of a stream
+	translation *translation      // of a stream, if the client's dialect is not the target's; nil otherwise
+	cut         *llm.Usage        // of a stream that a limit ended; nil if none did
 	// wrongEndpoint is what an error says about the endpoint, and refusedParams are the
 	// paths of the optional parameters of the request that it refuses.
 	wrongEndpoint provider.WrongEndpoint
@@ -47,7 +48,7 @@ type attempt struct {
 
 // newAttempt returns an attempt at the target of the handler's leaf in the
 // request.
-func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*attempt, error) {
+func (h *TargetHandler) newAttempt(r *exchange.Request, t *exchange.Trail) (*attempt, error) {
 	a := new(attempt)
 	leaf := &r.Leaves[h.leaf]
 	if leaf.Err != nil {
@@ -57,7 +58,7 @@ func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*attempt, error) {
 		t.Note(n)
 	}
 	a.handler, a.request, a.trail = h, r, t
-	a.record = Attempt{Target: leaf.Target, Prompt: r.Prompt, Lenient: h.Lenient, NamesRequestedModel: r.namesRequestedModel(h.ResponseModel)}
+	a.record = exchange.Attempt{Target: leaf.Target, Prompt: r.Prompt, Lenient: h.Lenient, NamesRequestedModel: r.NamesRequestedModel(h.ResponseModel)}
 	model := h.params.model
 	if leaf.Prompt != nil {
 		made, err := a.applyPrompt(leaf.Prompt)
@@ -86,7 +87,7 @@ func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*attempt, error) {
 
 // applyPrompt applies the target's saved prompt to the request, before the parameters of
 // the config. It returns the prompt's model.
-func (a *attempt) applyPrompt(p *PromptEdits) (model string, err error) {
+func (a *attempt) applyPrompt(p *exchange.PromptEdits) (model string, err error) {
 	if p.Err != nil {
 		return "", p.Err
 	}
@@ -99,14 +100,14 @@ func (a *attempt) applyPrompt(p *PromptEdits) (model string, err error) {
 		before = last.Prompt
 	}
 	if a.record.Prompt = p.Prompt; p.Prompt != before { // otherwise it is another attempt
-		a.trail.decide(a.handler.Path, "the saved prompt %s makes the request, in its version %d", p.Prompt.Slug, p.Prompt.Version)
+		a.trail.Decide(a.handler.Path, "the saved prompt %s makes the request, in its version %d", p.Prompt.Slug, p.Prompt.Version)
 	}
 	a.prompted = p.Edits
 	return p.Model, nil
 }
 
 // run makes the attempt and adds it to the trail.
-func (a *attempt) run(ctx context.Context) (*Response, error) {
+func (a *attempt) run(ctx context.Context) (*exchange.Response, error) {
 	if a.handler.Trace != nil {
 		a.record.Record.SpanID, a.parent = a.handler.Trace(a.request.ID, a.request.TraceID, a.request.TraceFlags)
 	}
@@ -120,13 +121,13 @@ func (a *attempt) run(ctx context.Context) (*Response, error) {
 		a.record.Record.Error = apierr.From(err).Message
 	}
 	a.trail.UpstreamTime += a.record.Record.Took
-	a.trail.add(&a.record)
+	a.trail.Add(&a.record)
 	return res, err
 }
 
 // send plans the wire format and sends the request, or its pieces. The memory
 // of a translation is reserved until the response is closed.
-func (a *attempt) send(ctx context.Context) (*Response, error) {
+func (a *attempt) send(ctx context.Context) (*exchange.Response, error) {
 	if err := a.planWire(); err != nil {
 		return nil, err
 	}
@@ -146,13 +147,13 @@ func (a *attempt) send(ctx context.Context) (*Response, error) {
 	case err != nil:
 		counted.Release()
 	default:
-		res.after = append(res.after, counted.Release)
+		res.After = append(res.After, counted.Release)
 	}
 	return res, err
 }
 
 // sendAll sends the request, split into pieces if the target requires it.
-func (a *attempt) sendAll(ctx context.Context) (*Response, error) {
+func (a *attempt) sendAll(ctx context.Context) (*exchange.Response, error) {
 	pieces, err := a.split()
 	if err != nil {
 		return nil, err
@@ -164,13 +165,13 @@ func (a *attempt) sendAll(ctx context.Context) (*Response, error) {
 }
 
 // sendOne sends one HTTP request to the provider.
-func (a *attempt) sendOne(ctx context.Context) (*Response, error) {
+func (a *attempt) sendOne(ctx context.Context) (*exchange.Response, error) {
 	a.startTimers(ctx)
 	req, body, err := a.build()
 	if body != nil {
 		defer body.Release() // the transport retains it while it reads
 	}
-	var res *Response
+	var res *exchange.Response
 	if err == nil {
 		res, err = a.do(req)
 	}
@@ -189,7 +190,7 @@ func (a *attempt) sendOne(ctx context.Context) (*Response, error) {
 
 // do sends an HTTP request and records it in the ledger. Without a response it
 // is settled here, otherwise with the response.
-func (a *attempt) do(req *http.Request) (out *Response, err error) {
+func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 	acc, err := a.openAccount()
 	switch {
 	case err != nil && refusedHere(err):
@@ -206,7 +207,7 @@ func (a *attempt) do(req *http.Request) (out *Response, err error) {
 		}
 	}()
 	a.request.Ticket.Sent()
-	sent := &a.trail.bill().quota.sent
+	sent := &a.trail.Bill().Quota.Sent
 	sent.Add(1)
 	res, err := a.handler.Client.Do(req, a.record.Target.Guarded)
 	if f, ok := errors.AsType[*upstream.Failure](err); ok && f.Unsent {
@@ -228,7 +229,7 @@ func (a *attempt) do(req *http.Request) (out *Response, err error) {
 	return out, nil
 }
 
-// Release implements [source].
+// Release implements [exchange.source].
 func (a *attempt) Release() {
 	if a.events.pending != nil {
 		a.response.Raw.Body.Close() // ends the read, which uses the tap
@@ -239,11 +240,11 @@ func (a *attempt) Release() {
 	a.timers.stop()
 }
 
-// Pause implements [source].
+// Pause implements [exchange.source].
 func (a *attempt) Pause() { a.timers.dog.Pause() }
 
-// Resume implements [source].
+// Resume implements [exchange.source].
 func (a *attempt) Resume() { a.timers.dog.Resume() }
 
-// Cut implements [source].
+// Cut implements [exchange.source].
 func (a *attempt) Cut() bool { return a.cut != nil }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"modelgate/config"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // loadBalance draws one branch by weight. It does not fail over: the outcome of
@@ -20,16 +21,16 @@ type loadBalance struct {
 }
 
 // Handle draws a branch and calls it.
-func (b *loadBalance) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+func (b *loadBalance) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	list := b.usable(r, t)
 	choose := func(list []int) int { return b.choose(r, t, list) }
 	if b.hedge.usable(r) && len(list) > 1 {
 		return b.hedge.race(ctx, r, t, b.ordered(b.from(choose(list), list)), never)
 	}
-	return b.callOne(list, choose, func(i int) (*Response, error) { return b.branches[i].Handle(ctx, r, t) })
+	return b.callOne(list, choose, func(i int) (*exchange.Response, error) { return b.branches[i].Handle(ctx, r, t) })
 }
 
-func (b *loadBalance) choose(r *Request, t *Trail, list []int) int {
+func (b *loadBalance) choose(r *exchange.Request, t *exchange.Trail, list []int) int {
 	hash, ok := b.sticky.hash(r, t)
 	i, kept := 0, false
 	if ok {
@@ -42,9 +43,9 @@ func (b *loadBalance) choose(r *Request, t *Trail, list []int) int {
 		b.sticky.keep(hash, i)
 	}
 	if ok && b.sticky.prefix {
-		t.bill().promptCache.expect(b.branches[i].path, t.lookups.prefixTokens)
+		t.Bill().PromptCache.Expect(b.branches[i].path, t.Lookups.PrefixTokens)
 	}
-	t.decide(b.branches[i].path, "drawn by weight %v (kept: %t)", b.branches[i].weight, kept)
+	t.Decide(b.branches[i].path, "drawn by weight %v (kept: %t)", b.branches[i].weight, kept)
 	return i
 }
 
@@ -115,13 +116,13 @@ func (s *sticky) keep(hash uint64, i int) { s.kept.put(hash, i, time.Now().Add(s
 
 // hash returns the hash of the fields, and false if a field is missing: the
 // draw is independent then.
-func (s *sticky) hash(r *Request, t *Trail) (uint64, bool) {
+func (s *sticky) hash(r *exchange.Request, t *exchange.Trail) (uint64, bool) {
 	if s == nil || len(s.fields) == 0 {
 		return 0, false
 	}
 	h := fnv.New64a()
 	for _, f := range s.fields {
-		v, ok := t.lookups.find(r, f)
+		v, ok := findField(&t.Lookups, r, f)
 		if !ok {
 			return 0, false
 		}

@@ -10,6 +10,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -31,7 +32,7 @@ func TestAnyNumberOfBetaFlagsTakesLittleTime(t *testing.T) {
 		BodyRules: map[api.Operation]provider.BodyRule{api.Messages: {Betas: betaField}},
 		Betas:     provider.Betas{Allow: []string{"sent"}},
 	}
-	a := &attempt{record: Attempt{Target: &provider.Target{Spec: spec}}, trail: new(Trail), request: new(Request), handler: new(TargetHandler), wire: wirePlan{op: api.Messages}}
+	a := &attempt{record: exchange.Attempt{Target: &provider.Target{Spec: spec}}, trail: new(exchange.Trail), request: new(exchange.Request), handler: new(TargetHandler), wire: wirePlan{op: api.Messages}}
 	ended := make(chan []jsonedit.Edit, 1)
 	go func() { ended <- a.mergeBetaFlags(&doc, http.Header{betaHeader: {"sent"}}) }()
 	select {

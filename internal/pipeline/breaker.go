@@ -10,6 +10,7 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // breaker decides whether a target may be used. It combines the circuit breaker
@@ -186,7 +187,7 @@ func (g *breaker) idle(now time.Time) bool {
 type breakerHandler struct {
 	breaker *breaker
 	path    string
-	next    Handler
+	next    exchange.Handler
 }
 
 // errProbeInFlight is the cause of a rejection because another request probes
@@ -199,18 +200,18 @@ var errProbeInFlight = errors.New("circuit open")
 func rejectedByBreaker(err error) bool { return errors.Is(err, errProbeInFlight) }
 
 // Handle returns an error while another request probes an open circuit.
-func (h *breakerHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+func (h *breakerHandler) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	if r.DryRun { // a dry run reveals nothing about the target
 		return h.next.Handle(ctx, r, t)
 	}
 	probe, ok := h.breaker.allow()
 	if !ok {
-		t.decide(h.path, "circuit open, a probe is under way")
+		t.Decide(h.path, "circuit open, a probe is under way")
 		return nil, apierr.New(apierr.Unavailable, "%s: the circuit breaker is open and a probe is in progress; try again shortly", h.path).
 			WithCode("circuit_open").WithCause(errProbeInFlight)
 	}
 	if probe {
-		t.decide(h.path, "circuit open, probing")
+		t.Decide(h.path, "circuit open, probing")
 	}
 	ended := false
 	defer func() {

@@ -48,14 +48,14 @@ func (a *attempt) sign(req *http.Request, body *bytepool.Buffer) error {
 // prepareCall sets the attempt's call, without its body.
 func (a *attempt) prepareCall() (err error) {
 	r, call := a.request, &a.call
-	if err := r.checkPath(); err != nil {
+	if err := r.CheckPath(); err != nil {
 		return err
 	}
 	*call = provider.Call{
 		Operation:  a.wire.op,
 		Method:     r.Received.Method,
 		Path:       r.Received.Path,
-		Query:      r.stripGatewayKey(r.Received.Query),
+		Query:      r.StripGatewayKey(r.Received.Query),
 		EmptyQuery: r.Received.EmptyQuery,
 		Model:      a.record.Model,
 	}
@@ -112,11 +112,11 @@ func (a *attempt) header() (http.Header, error) {
 		if err := upstream.Forward(h, a.request.Received.Header, a.handler.Forward); err != nil {
 			return nil, err
 		}
-		if err := a.request.checkForwardedHeaders(h, a.handler.Forward); err != nil {
+		if err := a.request.CheckForwardedHeaders(h, a.handler.Forward); err != nil {
 			return nil, err
 		}
 	}
-	for name, values := range a.request.Checking.claims {
+	for name, values := range a.request.Checking.Claims {
 		upstream.Replace(h, name, values)
 	}
 	a.noteLostBetas(h)
@@ -147,7 +147,7 @@ func (a *attempt) noteLostBetas(h http.Header) {
 func (a *attempt) body() (*bytepool.Buffer, error) {
 	call := &a.call
 	if up := a.request.Received.Upload; up != nil {
-		call.Body, call.Trailer = provider.Body{Source: uploads{up, a.request.Checking.rows, a.timers.dog}, Length: a.request.Received.Length}, up.Trailer
+		call.Body, call.Trailer = provider.Body{Source: uploads{up, a.request.Checking.Rows, a.timers.dog}, Length: a.request.Received.Length}, up.Trailer
 		return nil, nil
 	}
 	if a.request.Received.Body == nil {

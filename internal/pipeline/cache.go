@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/cache/semantic"
 	"modelgate/internal/dialect"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -67,12 +68,12 @@ type cacheHandler struct {
 	options  config.Cache
 	// embedding is the index in Request.Embedders, if the options name an embedder.
 	embedding int
-	next      Handler
+	next      exchange.Handler
 }
 
 // cached wraps next, the handler of the latest leaf, in the cache if its config
 // asks for it.
-func (b *build) cached(n *config.Config, next Handler) Handler {
+func (b *build) cached(n *config.Config, next exchange.Handler) exchange.Handler {
 	if n.Cache == nil || b.Engine == nil || b.Engine.Cache == nil {
 		return next
 	}
@@ -90,8 +91,8 @@ func (b *build) cached(n *config.Config, next Handler) Handler {
 
 // Handle looks the response up, joins an equal request in progress, or calls
 // next. A leaf that may not serve the request never looks anything up.
-func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
-	if len(r.Leaves) == 0 || r.Leaves[h.leaf].Err != nil || r.Leaves[h.leaf].Target == nil || !r.cacheable() {
+func (h *cacheHandler) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
+	if len(r.Leaves) == 0 || r.Leaves[h.leaf].Err != nil || r.Leaves[h.leaf].Target == nil || !cacheable(r) {
 		return h.next.Handle(ctx, r, t)
 	}
 	leaf := &r.Leaves[h.leaf]
@@ -100,7 +101,7 @@ func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 	}
 	key := h.cacheKey(r, leaf)
 	if r.Cache.Refresh {
-		t.Cache = CacheRefresh
+		t.Cache = exchange.CacheRefresh
 		if r.DryRun {
 			return h.next.Handle(ctx, r, t)
 		}
@@ -117,12 +118,12 @@ func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 		}
 		return h.replay(r, t, e), nil
 	}
-	t.Cache = CacheMiss
+	t.Cache = exchange.CacheMiss
 	q := h.question(ctx, r, t, leaf)
 	if q != nil {
-		t.Cache = CacheSemanticMiss
+		t.Cache = exchange.CacheSemanticMiss
 		if e := h.similar(ctx, r, t, q); e != nil {
-			t.Cache = CacheSemanticHit
+			t.Cache = exchange.CacheSemanticHit
 			if r.DryRun {
 				return h.next.Handle(ctx, r, t)
 			}
@@ -158,14 +159,14 @@ func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 }
 
 // lookUp returns the stored response, or nil. A store that fails has none.
-func (h *cacheHandler) lookUp(ctx context.Context, r *Request, t *Trail, key respcache.Key) *respcache.Entry {
+func (h *cacheHandler) lookUp(ctx context.Context, r *exchange.Request, t *exchange.Trail, key respcache.Key) *respcache.Entry {
 	began := time.Now()
 	e, err := h.cache.Store.Get(ctx, tenantOf(r), key, h.cache.now())
 	if took := time.Since(began); took > time.Millisecond { // waiting for a store is not the gateway's own time
 		t.UpstreamTime += took
 	}
 	if err != nil {
-		t.decide(h.path, "the cache is unavailable")
+		t.Decide(h.path, "the cache is unavailable")
 		return nil
 	}
 	if e != nil && h.cache.Invalidations.Covers(e) {
@@ -174,19 +175,19 @@ func (h *cacheHandler) lookUp(ctx context.Context, r *Request, t *Trail, key res
 	return e
 }
 
-func tenantOf(r *Request) respcache.Tenant {
+func tenantOf(r *exchange.Request) respcache.Tenant {
 	return respcache.Tenant{Organisation: r.Identity.Organisation, Workspace: r.Identity.Workspace}
 }
 
 // outcome returns the record of an attempt that was not made, which names the target
 // of a shared or stored response.
-func (h *cacheHandler) outcome(r *Request, t *Trail, model string, params []dialect.ParamChange) *Attempt {
+func (h *cacheHandler) outcome(r *exchange.Request, t *exchange.Trail, model string, params []dialect.ParamChange) *exchange.Attempt {
 	leaf := &r.Leaves[h.leaf]
 	for _, n := range leaf.Notes {
 		t.Note(n)
 	}
-	a := &Attempt{
-		Target: leaf.Target, Prompt: r.Prompt, Model: model, Params: params, NamesRequestedModel: r.namesRequestedModel(""),
+	a := &exchange.Attempt{
+		Target: leaf.Target, Prompt: r.Prompt, Model: model, Params: params, NamesRequestedModel: r.NamesRequestedModel(""),
 		Record: reqlog.Attempt{Target: h.path, Provider: leaf.Target.ID, Slug: leaf.Target.Slug},
 	}
 	if leaf.Prompt != nil {
@@ -196,22 +197,22 @@ func (h *cacheHandler) outcome(r *Request, t *Trail, model string, params []dial
 	return a
 }
 
-func (h *cacheHandler) recordHit(t *Trail) {
-	t.Cache = CacheHit
-	t.decide(h.path, "served from the cache")
+func (h *cacheHandler) recordHit(t *exchange.Trail) {
+	t.Cache = exchange.CacheHit
+	t.Decide(h.path, "served from the cache")
 }
 
 // replay returns a stored response.
-func (h *cacheHandler) replay(r *Request, t *Trail, e *respcache.Entry) *Response {
-	t.Saved = settledCost{Cost: e.Cost, Known: e.Priced}
+func (h *cacheHandler) replay(r *exchange.Request, t *exchange.Trail, e *respcache.Entry) *exchange.Response {
+	t.Saved = exchange.SettledCost{Cost: e.Cost, Known: e.Priced}
 	info := &dialect.ResponseInfo{Model: e.Model, Finish: e.Finish, Usage: e.Usage, Begun: true, Finished: true, Terminated: e.Terminated}
-	out := &Response{Status: e.Status, Header: headerOf(e.ContentType, e.Encoding), Attempt: h.outcome(r, t, e.Upstream, e.Params), Tap: storedTap{Read: info}, Length: int64(len(e.Body)), source: storedResponse{}}
+	out := &exchange.Response{Status: e.Status, Header: headerOf(e.ContentType, e.Encoding), Attempt: h.outcome(r, t, e.Upstream, e.Params), Tap: exchange.StoredTap{Read: info}, Length: int64(len(e.Body)), Source: storedResponse{}}
 	switch e.Form {
 	case respcache.Complete:
 		out.Bytes = e.Body
 	case respcache.Events:
 		out.Length = -1
-		out.Events = replayBytes(e.Body)
+		out.Events = exchange.ReplayBytes(e.Body)
 	default:
 		out.Body, out.Tap = bytes.NewReader(e.Body), r.Client.NewTap(r.Operation)
 	}
@@ -220,7 +221,7 @@ func (h *cacheHandler) replay(r *Request, t *Trail, e *respcache.Entry) *Respons
 
 // lead calls next and shares its response with those that join the flight. The
 // call ends when its last user has left.
-func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respcache.Key, f *flight) (*Response, error) {
+func (h *cacheHandler) lead(ctx context.Context, r *exchange.Request, t *exchange.Trail, key respcache.Key, f *flight) (*exchange.Response, error) {
 	f.finish = h.options.OnDisconnect == config.FinishAndCache && r.Deadline.IsZero()
 	call := f.begin(ctx)
 	me := f.watch(ctx)
@@ -234,7 +235,7 @@ func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respc
 	res, err := h.next.Handle(call, r, t)
 	if err != nil || res.Status > 299 || res.Status < 200 {
 		if err == nil {
-			res.after = append(res.after, me.end)
+			res.After = append(res.After, me.end)
 		} else {
 			me.end()
 		}
@@ -281,7 +282,7 @@ func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respc
 		own.close()
 		<-ended
 	}
-	out.after = append(out.after, func() {
+	out.After = append(out.After, func() {
 		own.finish()
 		switch s.form {
 		case respcache.Complete:
@@ -296,7 +297,7 @@ func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respc
 
 // follow returns the response of a flight that another request began, for a
 // client of its own. It returns nothing if that request failed.
-func (h *cacheHandler) follow(ctx context.Context, r *Request, t *Trail, f *flight) (*Response, error) {
+func (h *cacheHandler) follow(ctx context.Context, r *exchange.Request, t *exchange.Trail, f *flight) (*exchange.Response, error) {
 	me := f.watch(ctx)
 	began := time.Now()
 	limit := h.wait(r)
@@ -328,12 +329,12 @@ func (h *cacheHandler) follow(ctx context.Context, r *Request, t *Trail, f *flig
 		me.end()
 		return nil, nil
 	}
-	t.Cache = CacheHit
-	t.decide(h.path, "shares the call of an equal request")
+	t.Cache = exchange.CacheHit
+	t.Decide(h.path, "shares the call of an equal request")
 	a := h.outcome(r, t, s.model, s.params)
 	out := own.response(a, headerOf(s.header.Get("Content-Type"), s.header.Get("Content-Encoding")), r.Client.NewTap(r.Operation))
 	own.free = true
-	out.after = append(out.after, func() {
+	out.After = append(out.After, func() {
 		own.close()
 		me.end()
 		t.Saved = s.cost()
@@ -343,7 +344,7 @@ func (h *cacheHandler) follow(ctx context.Context, r *Request, t *Trail, f *flig
 
 // wait returns how long to wait for another request's response; zero means until
 // its end.
-func (h *cacheHandler) wait(r *Request) time.Duration {
+func (h *cacheHandler) wait(r *exchange.Request) time.Duration {
 	if r.AttemptDeadline.IsZero() {
 		return h.timeout
 	}
@@ -356,7 +357,7 @@ func (h *cacheHandler) wait(r *Request) time.Duration {
 
 // store stores the response of a call that has ended, if it may be stored.
 // generation is that of invalidations when the call began.
-func (h *cacheHandler) store(r *Request, key respcache.Key, s *sharedResponse, generation int64, q *question) {
+func (h *cacheHandler) store(r *exchange.Request, key respcache.Key, s *sharedResponse, generation int64, q *question) {
 	body, ok := s.collected()
 	if !ok || s.source.Cut() {
 		return

@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/cache/semantic"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 
 // embedder returns the embedder of the leaf for a request: the built-in one, or
 // a call of the provider that the config names.
-func (h *cacheHandler) embedder(r *Request, t *Trail) semantic.Embedder {
+func (h *cacheHandler) embedder(r *exchange.Request, t *exchange.Trail) semantic.Embedder {
 	if h.options.Embedding == nil {
 		return semantic.Lexical{}
 	}
@@ -36,8 +37,8 @@ func (h *cacheHandler) embedder(r *Request, t *Trail) semantic.Embedder {
 // which is recorded, paid and limited like the other attempts of the request.
 type embeddingCall struct {
 	handler *cacheHandler
-	request *Request
-	trail   *Trail
+	request *exchange.Request
+	trail   *exchange.Trail
 }
 
 // Name implements [semantic.Embedder].
@@ -68,13 +69,13 @@ func (c *embeddingCall) Embed(ctx context.Context, text string) ([]float32, erro
 	if r.Limiting.Facts != nil { // the config and the prompt of the request pay for it
 		ask.Limiting.Facts.Config, ask.Limiting.Facts.Prompt = r.Limiting.Facts.Config, r.Limiting.Facts.Prompt
 	}
-	if err := ask.Received.setBody(buf, new(jsonedit.Doc)); err != nil {
+	if err := ask.Received.SetBody(buf, new(jsonedit.Doc)); err != nil {
 		return nil, err
 	}
-	ask.Leaves = []Leaf{*leaf}
+	ask.Leaves = []exchange.Leaf{*leaf}
 	call := TargetHandler{Engine: h.engine, Path: h.path + ".cache.embedding", Timeout: embedTimeout}
-	t := c.trail.child()
-	defer c.trail.join(t)
+	t := c.trail.Child()
+	defer c.trail.Join(t)
 	ctx, cancel := context.WithTimeout(ctx, embedTimeout)
 	defer cancel()
 	res, err := call.Handle(ctx, &ask, t)

@@ -20,6 +20,7 @@ import (
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 	"modelgate/internal/testing/quotatest"
 )
@@ -27,13 +28,13 @@ import (
 // echoHandler responds with the tenant of the request and its body.
 type echoHandler struct{ calls int }
 
-func (h *echoHandler) Handle(_ context.Context, r *Request, _ *Trail) (*Response, error) {
+func (h *echoHandler) Handle(_ context.Context, r *exchange.Request, _ *exchange.Trail) (*exchange.Response, error) {
 	h.calls++
 	text := fmt.Sprintf("%s %s %q %q %s", r.Identity.Organisation, r.Identity.Workspace, r.Cache.Namespace, r.Metadata, r.Received.Body.Bytes())
 	body := fmt.Sprintf(`{"choices":[{"index":0,"message":{"content":%q},"finish_reason":"stop"}]}`, text)
 	tap := chat.Dialect{}.NewTap(api.Chat)
 	tap.Body([]byte(body))
-	return &Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Attempt: new(Attempt), Tap: tap, Bytes: []byte(body), Length: -1}, nil
+	return &exchange.Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Attempt: new(exchange.Attempt), Tap: tap, Bytes: []byte(body), Length: -1}, nil
 }
 
 func TestTenantsNeverShareAnEntry(t *testing.T) {
@@ -105,14 +106,14 @@ func sendAsTenants(t *testing.T, store respcache.Store, requests int) {
 		}
 		text := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%s"}]}`, name(random.IntN(3)))
 		body.Fill(func(dst []byte) []byte { return append(dst, text...) })
-		r := &Request{
+		r := &exchange.Request{
 			Identity:  id,
 			Client:    chat.Dialect{},
 			Dialect:   api.DialectChat,
 			Operation: api.Chat,
-			Leaves:    []Leaf{{Target: target}},
+			Leaves:    []exchange.Leaf{{Target: target}},
 			Time:      time.Now(),
-			Received:  Received{Method: http.MethodPost, Path: "/chat/completions", Body: body, Doc: new(jsonedit.Doc)},
+			Received:  exchange.Received{Method: http.MethodPost, Path: "/chat/completions", Body: body, Doc: new(jsonedit.Doc)},
 		}
 		if err := r.Received.Doc.Scan(body.Bytes()); err != nil {
 			t.Fatal(err)
@@ -123,7 +124,7 @@ func sendAsTenants(t *testing.T, store respcache.Store, requests int) {
 		case 1:
 			r.Metadata = map[string]string{name(1 + random.IntN(2)): name(random.IntN(2))}
 		}
-		var trail Trail
+		var trail exchange.Trail
 		res, err := h.Handle(t.Context(), r, &trail)
 		if err != nil {
 			t.Fatal(err)
@@ -132,7 +133,7 @@ func sendAsTenants(t *testing.T, store respcache.Store, requests int) {
 		if string(res.Bytes) != string(want.Bytes) {
 			t.Fatalf("the response %s\nanswers %s", res.Bytes, want.Bytes)
 		}
-		if trail.Cache == CacheHit {
+		if trail.Cache == exchange.CacheHit {
 			hits++
 		}
 		res.Close()
@@ -145,11 +146,11 @@ func sendAsTenants(t *testing.T, store respcache.Store, requests int) {
 
 func BenchmarkCacheKey(b *testing.B) {
 	body := []byte(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%04096d"}],"temperature":0.5,"stream":false}`, 0))
-	r := &Request{Identity: &access.Identity{Organisation: "0198", Workspace: "0199"}, Client: chat.Dialect{}, Received: Received{Doc: new(jsonedit.Doc), Header: http.Header{"Content-Type": {"application/json"}}}}
+	r := &exchange.Request{Identity: &access.Identity{Organisation: "0198", Workspace: "0199"}, Client: chat.Dialect{}, Received: exchange.Received{Doc: new(jsonedit.Doc), Header: http.Header{"Content-Type": {"application/json"}}}}
 	if err := r.Received.Doc.Scan(body); err != nil {
 		b.Fatal(err)
 	}
-	h, leaf := new(cacheHandler), &Leaf{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}}
+	h, leaf := new(cacheHandler), &exchange.Leaf{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}}
 	b.ReportAllocs()
 	for b.Loop() {
 		h.cacheKey(r, leaf)

@@ -15,6 +15,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/upstream"
 )
 
@@ -42,7 +43,7 @@ var cachedPaths = [...]string{
 var statefulFields = [...]string{"conversation", "background"}
 
 // cacheable reports whether equal requests may share a response.
-func (r *Request) cacheable() bool {
+func cacheable(r *exchange.Request) bool {
 	if r.Received.Method != http.MethodPost || r.Received.Doc == nil || r.Received.Body == nil || r.Identity == nil {
 		return false
 	}
@@ -75,7 +76,7 @@ func leafKey(n *config.Config) respcache.Key {
 
 // cacheKey returns the key of the response to r from the leaf. Lengths precede
 // all parts, so that no two lists of parts have the same bytes.
-func (h *cacheHandler) cacheKey(r *Request, leaf *Leaf) respcache.Key {
+func (h *cacheHandler) cacheKey(r *exchange.Request, leaf *exchange.Leaf) respcache.Key {
 	k := keyHashes.Get().(*keyHash)
 	k.text("modelgate response 1", r.Identity.Organisation, r.Identity.Workspace)
 	if r.Cache.Namespace != "" {
@@ -104,7 +105,7 @@ func (h *cacheHandler) cacheKey(r *Request, leaf *Leaf) respcache.Key {
 	} else {
 		k.text()
 	}
-	k.text(string(r.Operation), string(r.Dialect), r.Received.Path, r.stripGatewayKey(r.Received.Query), string(r.Identity.ResponseModel), r.Received.RequestedModel, r.Model, strconv.FormatBool(r.Stream))
+	k.text(string(r.Operation), string(r.Dialect), r.Received.Path, r.StripGatewayKey(r.Received.Query), string(r.Identity.ResponseModel), r.Received.RequestedModel, r.Model, strconv.FormatBool(r.Stream))
 	h.headers(k, r)
 	k.doc(r.Received.Doc)
 	k.edits(r.Edits)
@@ -112,7 +113,7 @@ func (h *cacheHandler) cacheKey(r *Request, leaf *Leaf) respcache.Key {
 }
 
 // headers adds the headers of the client and of its claims that reach the provider.
-func (h *cacheHandler) headers(k *keyHash, r *Request) {
+func (h *cacheHandler) headers(k *keyHash, r *exchange.Request) {
 	if r.Operation != api.Proxy {
 		k.text(r.Received.Header["Content-Type"]...)
 		for _, name := range r.Client.Headers() {
@@ -129,9 +130,9 @@ func (h *cacheHandler) headers(k *keyHash, r *Request) {
 			k.values(name, passed[name])
 		}
 	}
-	k.length(len(r.Checking.claims))
-	for _, name := range slices.Sorted(maps.Keys(r.Checking.claims)) {
-		k.values(name, r.Checking.claims[name])
+	k.length(len(r.Checking.Claims))
+	for _, name := range slices.Sorted(maps.Keys(r.Checking.Claims)) {
+		k.values(name, r.Checking.Claims[name])
 	}
 	for _, name := range h.forward {
 		k.values(name, r.Received.Header[http.CanonicalHeaderKey(strings.TrimSpace(name))])

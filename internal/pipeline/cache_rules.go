@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/contentcoding"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // finishFields are the fields of finish reasons in all dialects, and
@@ -33,7 +34,7 @@ var filterMarks = [...]string{`"refusal"`, `"blockReason"`, `"incomplete_details
 // storable reports whether the response in e, of which info was read, may be
 // stored: it is complete, was not filtered and has no error. calls allows
 // calls of tools.
-func storable(r *Request, e *respcache.Entry, info *dialect.ResponseInfo, calls bool) bool {
+func storable(r *exchange.Request, e *respcache.Entry, info *dialect.ResponseInfo, calls bool) bool {
 	if e.Status < 200 || e.Status > 299 || info.Failed != "" {
 		return false
 	}
@@ -68,7 +69,7 @@ func storable(r *Request, e *respcache.Entry, info *dialect.ResponseInfo, calls 
 
 // finishedWell reports whether every choice has the finish reason of a complete
 // response, if the operation has finish reasons.
-func finishedWell(r *Request, e *respcache.Entry, body []byte, info *dialect.ResponseInfo, calls bool) bool {
+func finishedWell(r *exchange.Request, e *respcache.Entry, body []byte, info *dialect.ResponseInfo, calls bool) bool {
 	ends := 0
 	for _, field := range finishFields {
 		for v := range valuesOf(body, field) {

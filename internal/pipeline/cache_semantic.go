@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/cache/semantic"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // question is the last turn of a request, as it is compared with those of stored
@@ -23,7 +24,7 @@ type question struct {
 // the target's cache is simple, or the turn is not text that can be read. The
 // partition is the key of the request without the text of its last turn, and the
 // facts of that text.
-func (h *cacheHandler) question(ctx context.Context, r *Request, t *Trail, leaf *Leaf) *question {
+func (h *cacheHandler) question(ctx context.Context, r *exchange.Request, t *exchange.Trail, leaf *exchange.Leaf) *question {
 	if h.options.Mode != config.CacheSemantic || h.cache.Index == nil ||
 		r.Operation != api.Completions && r.Operation != r.Dialect.ConversationOperation() {
 		return nil // the response to another operation depends on every letter
@@ -45,12 +46,12 @@ func (h *cacheHandler) question(ctx context.Context, r *Request, t *Trail, leaf 
 	e := h.embedder(r, t)
 	q := &question{index: h.cache.Index, partition: semantic.Key(h.cacheKey(&other, leaf)).Narrow(turn, e.Name())}
 	if _, local := e.(semantic.Lexical); !local && r.DryRun {
-		t.decide(h.path, "the last turn would be embedded by %s", e.Name())
+		t.Decide(h.path, "the last turn would be embedded by %s", e.Name())
 		return q
 	}
 	vector, err := e.Embed(ctx, text)
 	if err != nil {
-		t.decide(h.path, "the last turn was not embedded: %v", err)
+		t.Decide(h.path, "the last turn was not embedded: %v", err)
 		return q
 	}
 	q.vector = vector
@@ -58,7 +59,7 @@ func (h *cacheHandler) question(ctx context.Context, r *Request, t *Trail, leaf 
 }
 
 // similar returns the stored response to the nearest question, or nil.
-func (h *cacheHandler) similar(ctx context.Context, r *Request, t *Trail, q *question) *respcache.Entry {
+func (h *cacheHandler) similar(ctx context.Context, r *exchange.Request, t *exchange.Trail, q *question) *respcache.Entry {
 	if q.vector == nil {
 		return nil
 	}
@@ -71,7 +72,7 @@ func (h *cacheHandler) similar(ctx context.Context, r *Request, t *Trail, q *que
 		q.index.Remove(q.partition, key)
 		return nil
 	}
-	t.decide(h.path, "served from the cache: the last turn has a similarity of %.3f", similarity)
+	t.Decide(h.path, "served from the cache: the last turn has a similarity of %.3f", similarity)
 	return e
 }
 

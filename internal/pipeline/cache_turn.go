@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // turnFields are the fields that hold a conversation or a prompt, one of which a
@@ -15,7 +16,7 @@ var turnFields = [...]string{"messages", "contents", "input", "prompt"}
 // user's, and its body without that text. Images and other parts of the turn stay
 // in the body. It returns false for a request without such a turn, or with
 // repeated fields in it, which providers read differently.
-func splitTurn(r *Request) (text string, rest []byte, ok bool) {
+func splitTurn(r *exchange.Request) (text string, rest []byte, ok bool) {
 	var field string
 	var value jsonedit.Value
 	for _, name := range turnFields {

@@ -8,6 +8,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline/exchange"
 )
 
 func TestOnlyARateOfRequestsRefusesBeforeAttempts(t *testing.T) {
@@ -51,9 +52,9 @@ func checkRatesBeforeAttempts(t *testing.T) {
 		{"requests in progress before it", "POST", []*quota.Limit{places, rate}, nil, 0},
 		{"tokens first", "POST", []*quota.Limit{tokens, rate}, nil, 0},
 	} {
-		r, trail := &Request{Operation: api.Proxy, Received: Received{Method: tt.method}, Limiting: Limiting{Limits: tt.limits}}, new(Trail)
-		err := r.CheckRates(store, trail)
-		logged := trail.bill().quota.log
+		r, trail := &exchange.Request{Operation: api.Proxy, Received: exchange.Received{Method: tt.method}, Limiting: exchange.Limiting{Limits: tt.limits}}, new(exchange.Trail)
+		err := CheckRates(r, store, trail)
+		logged := trail.Bill().Quota.Log
 		if len(logged) != tt.logged {
 			t.Errorf("%s: %d limits are recorded, want %d", tt.name, len(logged), tt.logged)
 		}
@@ -72,7 +73,7 @@ func checkRatesBeforeAttempts(t *testing.T) {
 			t.Errorf("%s: error %v, want that of %v", tt.name, err, tt.want)
 		}
 	}
-	if err := (&Request{Operation: api.Proxy, Received: Received{Method: "POST"}, Limiting: Limiting{Limits: []*quota.Limit{rate}}}).CheckRates(blindStore{store}, new(Trail)); err != nil {
+	if err := CheckRates((&exchange.Request{Operation: api.Proxy, Received: exchange.Received{Method: "POST"}, Limiting: exchange.Limiting{Limits: []*quota.Limit{rate}}}), blindStore{store}, new(exchange.Trail)); err != nil {
 		t.Errorf("a store that does not know refuses: %v", err)
 	}
 }

@@ -5,12 +5,13 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // collect reads a stream for a client that wants a complete response. Its
 // memory counts as body memory. It returns nil if the stream reports an error, which it sets
 // in out.
-func (a *attempt) collect(out *Response, src *streamMemory, dec dialect.StreamDecoder) (*llm.Response, error) {
+func (a *attempt) collect(out *exchange.Response, src *streamMemory, dec dialect.StreamDecoder) (*llm.Response, error) {
 	var all dialect.Assembler
 	var tap translationTap
 	var events []llm.Event

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"modelgate/config"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // Compiler compiles configs to handlers. It is safe for concurrent use.
@@ -16,12 +17,12 @@ type Compiler struct {
 	// Call returns the handler that replaces the TargetHandler of a leaf with
 	// these effective settings, for simulations. Nil means that providers are
 	// called.
-	Call func(leaf *config.Config) Handler
+	Call func(leaf *config.Config) exchange.Handler
 }
 
 // Tree is a compiled config: a handler per node.
 type Tree struct {
-	Handler
+	exchange.Handler
 	// Leaves are the effective settings of the leaves, in the order of the
 	// config.
 	Leaves []*config.Config
@@ -54,7 +55,7 @@ type build struct {
 
 // branch is a node as its parent sees it.
 type branch struct {
-	Handler
+	exchange.Handler
 	path     string
 	name     string
 	weight   float64
@@ -100,7 +101,7 @@ func (b *build) node(parent, n *config.Config) branch {
 	return out
 }
 
-func (b *build) strategy(n *config.Config, branches []branch) Handler {
+func (b *build) strategy(n *config.Config, branches []branch) exchange.Handler {
 	pick := picker{path: n.Path, branches: branches}
 	switch n.Strategy.Mode {
 	case config.Fallback:
@@ -133,13 +134,13 @@ func continues(n *config.Config) bool { return n.StreamContinuation != nil && *n
 // checks of its response, retries around both, so that a denied response may be
 // retried, the circuit breaker, and the checks of the request, which are not
 // repeated.
-func (b *build) leaf(n *config.Config) (Handler, []*breaker) {
+func (b *build) leaf(n *config.Config) (exchange.Handler, []*breaker) {
 	b.tree.Leaves = append(b.tree.Leaves, n)
 	b.tree.Guards = append(b.tree.Guards, b.guardList(n))
 	index := len(b.tree.Leaves) - 1
 	g := b.State.breaker(b.key, n.Path, n.Breaker)
 	target := b.call(n)
-	var h Handler = &breakerHandler{breaker: g, path: n.Path, next: newRetry(n, b.Engine, g, b.guardResponse(n, index, target))}
+	var h exchange.Handler = &breakerHandler{breaker: g, path: n.Path, next: newRetry(n, b.Engine, g, b.guardResponse(n, index, target))}
 	h = b.cached(n, h)
 	if names := b.ignoredProperties(n); len(names) > 0 {
 		h = noticeHandler{names, h}
@@ -155,14 +156,14 @@ func (b *build) leaf(n *config.Config) (Handler, []*breaker) {
 }
 
 // guardResponse adds the checks of responses to the call of a leaf.
-func (b *build) guardResponse(n *config.Config, index int, call Handler) Handler {
+func (b *build) guardResponse(n *config.Config, index int, call exchange.Handler) exchange.Handler {
 	if b.Call != nil {
 		return call
 	}
 	return &responseGuard{engine: b.Engine, path: n.Path, leaf: index, next: call}
 }
 
-func (b *build) call(n *config.Config) Handler {
+func (b *build) call(n *config.Config) exchange.Handler {
 	if b.Call != nil {
 		return b.Call(n)
 	}

@@ -11,6 +11,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // conditionalStrategy sends a request to the target of the first condition that
@@ -33,26 +34,26 @@ func newConditional(p picker, s *config.Strategy) *conditionalStrategy {
 }
 
 // Handle evaluates the conditions in order.
-func (c *conditionalStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+func (c *conditionalStrategy) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	name := c.otherwise
 	for i, cond := range c.conditions {
 		tested := new(strings.Builder)
-		look := func(path string) (json.RawMessage, bool) { return t.lookups.find(r, path) }
+		look := func(path string) (json.RawMessage, bool) { return findField(&t.Lookups, r, path) }
 		if t.Explain {
 			look = describing(look, tested)
 		}
-		holds := cond.Query.Match(look, &t.lookups.work)
-		if t.lookups.work.Exceeded() {
+		holds := cond.Query.Match(look, &t.Lookups.Work)
+		if t.Lookups.Work.Exceeded() {
 			return nil, apierr.New(apierr.Invalid,
 				"AB01: %s: testing its conditions takes more than %d steps (bytes of fields times the size of patterns, and bytes of the body); use fewer or shorter conditions, or a smaller request", c.path, config.MaxWork).
 				WithParam("x-gateway-config").WithCode("AB01")
 		}
 		if holds {
 			name = cond.Then
-			t.decide(c.path, "condition %d holds, so %s:%s", i, name, tested)
+			t.Decide(c.path, "condition %d holds, so %s:%s", i, name, tested)
 			break
 		}
-		t.decide(c.path, "condition %d does not hold:%s", i, tested)
+		t.Decide(c.path, "condition %d does not hold:%s", i, tested)
 	}
 	i, ok := c.byName[name]
 	if !ok {
@@ -61,9 +62,9 @@ func (c *conditionalStrategy) Handle(ctx context.Context, r *Request, t *Trail) 
 	return c.branches[i].Handle(ctx, r, t)
 }
 
-// find returns a field of the request by its name in conditions; see
+// findField returns a field of the request by its name in conditions; see
 // config.Lookup. A metadata key may contain dots.
-func (l *lookups) find(r *Request, path string) (json.RawMessage, bool) {
+func findField(l *exchange.Lookups, r *exchange.Request, path string) (json.RawMessage, bool) {
 	root, rest, _ := strings.Cut(path, ".")
 	switch root {
 	case "metadata":
@@ -76,11 +77,11 @@ func (l *lookups) find(r *Request, path string) (json.RawMessage, bool) {
 		}
 		return quoted(strings.Join(v, ", ")), true
 	case "url":
-		return r.lookupURL(rest)
+		return lookupURL(r, rest)
 	case "params":
-		return l.param(r, rest)
+		return findParam(l, r, rest)
 	case config.PrefixField:
-		return l.prefix(r)
+		return findPrefix(l, r)
 	}
 	return nil, false
 }
@@ -88,22 +89,22 @@ func (l *lookups) find(r *Request, path string) (json.RawMessage, bool) {
 // maxFound is the limit of cached fields.
 const maxFound = 64
 
-// param returns a field of the body. A search costs a step for every eight
+// findParam returns a field of the body. A search costs a step for every eight
 // bytes of the body; when the steps are used up, all further fields are
 // missing.
-func (l *lookups) param(r *Request, path string) (json.RawMessage, bool) {
-	if v, ok := l.found[path]; ok {
+func findParam(l *exchange.Lookups, r *exchange.Request, path string) (json.RawMessage, bool) {
+	if v, ok := l.Found[path]; ok {
 		return v, v != nil
 	}
-	if r.Received.Doc == nil || !l.work.Spend(len(r.Received.Doc.Bytes())/8+1) {
+	if r.Received.Doc == nil || !l.Work.Spend(len(r.Received.Doc.Bytes())/8+1) {
 		return nil, false
 	}
-	v, ok := r.lookupParam(path)
-	if len(l.found) < maxFound {
-		if l.found == nil {
-			l.found = make(map[string]json.RawMessage)
+	v, ok := lookupParam(r, path)
+	if len(l.Found) < maxFound {
+		if l.Found == nil {
+			l.Found = make(map[string]json.RawMessage)
 		}
-		l.found[path] = v
+		l.Found[path] = v
 	}
 	return v, ok
 }
@@ -144,7 +145,7 @@ func sensitive(name string) bool {
 	return false
 }
 
-func (r *Request) lookupURL(name string) (json.RawMessage, bool) {
+func lookupURL(r *exchange.Request, name string) (json.RawMessage, bool) {
 	if name == "pathname" {
 		return quoted(api.BasePath + r.Received.Path), true
 	}
@@ -155,7 +156,7 @@ func (r *Request) lookupURL(name string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-func (r *Request) lookupParam(path string) (json.RawMessage, bool) {
+func lookupParam(r *exchange.Request, path string) (json.RawMessage, bool) {
 	if r.Received.Doc == nil {
 		return nil, false
 	}

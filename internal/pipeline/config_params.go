@@ -7,6 +7,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // configParams are the parameters that the config sets at a leaf. They are immutable.
@@ -58,7 +59,7 @@ func (p *configParams) changesText() bool {
 // apply returns the body of r after its edits, the defaults, those of a saved prompt, the
 // overrides and the drops, in this order. It is scanned again, so that quirks see the body
 // that is sent.
-func (p *configParams) apply(r *Request, prompt []jsonedit.Edit) (*jsonedit.Doc, error) {
+func (p *configParams) apply(r *exchange.Request, prompt []jsonedit.Edit) (*jsonedit.Doc, error) {
 	list := slices.Clip(r.Edits)
 	for _, e := range p.defaults {
 		if _, ok := r.Received.Doc.Find(e.Name); !ok {

@@ -8,6 +8,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -23,19 +24,19 @@ type costStrategy struct {
 }
 
 // Handle calls the cheapest branch.
-func (c *costStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+func (c *costStrategy) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	list := c.usable(r, t)
 	best, lowest := -1, catalog.NanoDollars(math.MaxInt64)
 	for _, i := range list {
 		cost, known, capable := c.branches[i].estimate(r)
 		switch {
 		case !capable:
-			t.decide(c.branches[i].path, "skipped: the provider does not offer the operation")
+			t.Decide(c.branches[i].path, "skipped: the provider does not offer the operation")
 			continue
 		case known:
-			t.decide(c.branches[i].path, "estimated at %d nano-dollars", cost)
+			t.Decide(c.branches[i].path, "estimated at %d nano-dollars", cost)
 		default:
-			t.decide(c.branches[i].path, "no price is known")
+			t.Decide(c.branches[i].path, "no price is known")
 		}
 		if best < 0 || cost < lowest {
 			best, lowest = i, cost
@@ -44,13 +45,13 @@ func (c *costStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 	if best < 0 {
 		best = list[0] // its error tells the client what is not offered
 	}
-	t.decide(c.branches[best].path, "chosen by cost")
+	t.Decide(c.branches[best].path, "chosen by cost")
 	return c.branches[best].Handle(ctx, r, t)
 }
 
 // estimate returns the lowest cost among the leaves of the branch. An unknown
 // cost is the largest amount.
-func (b *branch) estimate(r *Request) (lowest catalog.NanoDollars, known, capable bool) {
+func (b *branch) estimate(r *exchange.Request) (lowest catalog.NanoDollars, known, capable bool) {
 	lowest = math.MaxInt64
 	for _, l := range b.leaves {
 		t := r.Leaves[l.index].Target
@@ -66,7 +67,7 @@ func (b *branch) estimate(r *Request) (lowest catalog.NanoDollars, known, capabl
 		if !ok {
 			continue
 		}
-		u := r.EstimateTokens()
+		u := EstimateTokens(r)
 		if !p.Covers(u) {
 			continue
 		}
@@ -78,7 +79,7 @@ func (b *branch) estimate(r *Request) (lowest catalog.NanoDollars, known, capabl
 
 // offersOperation reports whether the target offers the request's operation,
 // directly or by translation.
-func offersOperation(t *provider.Target, r *Request, model string) bool {
+func offersOperation(t *provider.Target, r *exchange.Request, model string) bool {
 	if r.Operation == api.Proxy {
 		return true
 	}
@@ -91,7 +92,7 @@ func offersOperation(t *provider.Target, r *Request, model string) bool {
 
 // EstimateTokens returns a rough number of the tokens of the request: one input
 // token for four bytes of its body, and the requested limit of output tokens.
-func (r *Request) EstimateTokens() llm.Usage {
+func EstimateTokens(r *exchange.Request) llm.Usage {
 	u := llm.Usage{Output: assumedOutput}
 	if writesNothing(r.Operation) {
 		u.Output = 0
@@ -99,7 +100,7 @@ func (r *Request) EstimateTokens() llm.Usage {
 	if r.Received.Body != nil {
 		u.Input = estimateTokens(r.Received.Body.Len())
 	}
-	if n, known := r.outputFields(r.Operation).limit(r.Received.Doc); known {
+	if n, known := outputFieldsOf(r, r.Operation).limit(r.Received.Doc); known {
 		u.Output = n
 	}
 	return u

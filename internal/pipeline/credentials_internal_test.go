@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"modelgate/internal/base/secret"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
 func TestCredentialsOfAnAttemptAreThoseItSends(t *testing.T) {
 	sent := func(key, authorization string) *attempt {
-		a := &attempt{record: Attempt{Target: &provider.Target{}}, request: new(Request)}
+		a := &attempt{record: exchange.Attempt{Target: &provider.Target{}}, request: new(exchange.Request)}
 		a.record.Target.Key = secret.New(key)
 		if authorization != "" {
 			a.response.Raw = &http.Response{Request: &http.Request{Header: http.Header{"Authorization": {authorization}}}}

@@ -8,11 +8,12 @@ import (
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
 // limitStates returns the limits of the attempt as they are now.
-func (a *attempt) limitStates(ctx context.Context) ([]LimitState, error) {
+func (a *attempt) limitStates(ctx context.Context) ([]exchange.LimitState, error) {
 	store := a.handler.Quota
 	if store == nil {
 		return nil, nil
@@ -29,10 +30,10 @@ func (a *attempt) limitStates(ctx context.Context) ([]LimitState, error) {
 	if err != nil {
 		return nil, limitsUnavailable(err)
 	}
-	out := make([]LimitState, len(claims))
+	out := make([]exchange.LimitState, len(claims))
 	for i, c := range claims {
 		left := states[i].Left(c.Limit)
-		out[i] = LimitState{Limit: c.Limit, State: states[i], Claimed: min(c.Amount, max(left, c.Least)), Fits: left >= c.Least}
+		out[i] = exchange.LimitState{Limit: c.Limit, State: states[i], Claimed: min(c.Amount, max(left, c.Least)), Fits: left >= c.Least}
 	}
 	return out, nil
 }
@@ -40,7 +41,7 @@ func (a *attempt) limitStates(ctx context.Context) ([]LimitState, error) {
 // dryRun builds the attempt's requests without a credential and adds them to
 // the trail. The response is an empty success, so that strategies behave as
 // after a success.
-func (a *attempt) dryRun(ctx context.Context) (*Response, error) {
+func (a *attempt) dryRun(ctx context.Context) (*exchange.Response, error) {
 	if err := a.planWire(); err != nil {
 		return nil, err
 	}
@@ -68,11 +69,11 @@ func (a *attempt) dryRun(ctx context.Context) (*Response, error) {
 		}
 		a.trail.Planned = append(a.trail.Planned, planned)
 	}
-	return &Response{Status: http.StatusOK, Header: http.Header{}, Attempt: &a.record, Tap: a.request.Client.NewTap(a.request.Operation), Bytes: []byte("{}")}, nil
+	return &exchange.Response{Status: http.StatusOK, Header: http.Header{}, Attempt: &a.record, Tap: a.request.Client.NewTap(a.request.Operation), Bytes: []byte("{}")}, nil
 }
 
 // planned builds one request.
-func (a *attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
+func (a *attempt) planned(ctx context.Context) (out exchange.DryRunRequest, err error) {
 	bare := *a.record.Target
 	spec := *a.record.Target.Spec
 	spec.Auth = provider.Auth{}
@@ -106,7 +107,7 @@ func (a *attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
 		return out, err
 	}
 	price, _ := a.record.Target.Price(a.request.Limiting.Prices, a.record.Model, "", a.request.Time)
-	return DryRunRequest{
+	return exchange.DryRunRequest{
 		Path:     a.handler.Path,
 		Provider: a.record.Target.ID,
 		Slug:     a.record.Target.Slug,
@@ -116,10 +117,10 @@ func (a *attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
 		URL:      address,
 		Header:   req.Header,
 		Body:     body,
-		Params:   paramItems(a.record.Params),
+		Params:   exchange.ParamItems(a.record.Params),
 		Timeout:  a.handler.Timeout.Milliseconds(),
 		Limits:   limits,
 
-		PromptCache: a.trail.bill().promptCache.plan(price, a.request.EstimateTokens().Input),
+		PromptCache: a.trail.Bill().PromptCache.Plan(price, EstimateTokens(a.request).Input),
 	}, nil
 }

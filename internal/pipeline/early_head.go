@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"modelgate/internal/format/sse"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // commentDelay is how long comments that precede the first event are held back if
@@ -38,8 +39,8 @@ type headTimer struct {
 
 // start begins to wait for delay, unless another attempt may follow or the timer
 // waits for a shorter one already.
-func (h *headTimer) start(t *Trail, delay time.Duration) {
-	if t.moreFollows || h.delay > 0 && h.delay <= delay {
+func (h *headTimer) start(t *exchange.Trail, delay time.Duration) {
+	if t.MoreFollows || h.delay > 0 && h.delay <= delay {
 		return
 	}
 	waiting := h.only != nil
@@ -48,8 +49,8 @@ func (h *headTimer) start(t *Trail, delay time.Duration) {
 	case waiting:
 	case h.timer != nil:
 		h.timer.Reset(delay)
-	case t.onlyBranch != nil:
-		h.only = t.onlyBranch
+	case t.OnlyBranch != nil:
+		h.only = t.OnlyBranch
 	default:
 		h.timer = time.NewTimer(delay)
 	}
@@ -90,7 +91,7 @@ func (s *targetStream) firstFrame(h *headTimer) (read, bool) {
 // first event. It may not if a hook can deny the stream, which then has the status of
 // a denial, or is a completion that says so.
 func (a *attempt) headMayBeEarly() bool {
-	g := a.request.guardsOf(a.handler.leaf)
+	g := a.request.GuardsOf(a.handler.leaf)
 	if g == nil || len(g.After) == 0 {
 		return true
 	}

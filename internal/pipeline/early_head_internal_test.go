@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"modelgate/internal/pipeline/exchange"
 )
 
 // A stream that fails at once still becomes an error with its own status, and its comments
@@ -12,7 +14,7 @@ func TestCommentsAreHeldBackForLessThanASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h headTimer
 		defer h.stop()
-		h.start(new(Trail), commentDelay)
+		h.start(new(exchange.Trail), commentDelay)
 		began := time.Now()
 		<-h.timer.C
 		if waited := time.Since(began); waited < 500*time.Millisecond || waited >= time.Second {

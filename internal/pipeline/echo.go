@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"modelgate/internal/format/contentcoding"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // minSecret is the length in bytes from which a credential is looked for: anything
@@ -27,7 +28,7 @@ func (a *attempt) credentials() (own []string) {
 		texts = append(texts, token)
 	}
 	for _, text := range texts {
-		if len(text) >= minSecret && !slices.Contains(own, text) && !a.request.sends(text) {
+		if len(text) >= minSecret && !slices.Contains(own, text) && !sends(a.request, text) {
 			own = append(own, text)
 		}
 	}
@@ -35,7 +36,7 @@ func (a *attempt) credentials() (own []string) {
 }
 
 // sends reports whether the client's headers contain a text.
-func (r *Request) sends(text string) bool {
+func sends(r *exchange.Request, text string) bool {
 	for _, values := range r.Received.Header {
 		for _, v := range values {
 			if strings.Contains(v, text) {
@@ -59,7 +60,7 @@ func (a *attempt) hideCredentials(body []byte) []byte {
 }
 
 // hideInHeaders removes the headers of a response that repeat a credential.
-func (a *attempt) hideInHeaders(out *Response) {
+func (a *attempt) hideInHeaders(out *exchange.Response) {
 	for _, text := range a.credentials() {
 		for name, values := range out.Header {
 			all := []byte(strings.Join(values, "\n"))
@@ -74,7 +75,7 @@ func (a *attempt) hideInHeaders(out *Response) {
 
 // hideKeyInHeaders removes the headers of a successful response that repeat a credential as
 // it is. It costs a search of the values, and nothing is allocated unless one does.
-func (a *attempt) hideKeyInHeaders(out *Response) {
+func (a *attempt) hideKeyInHeaders(out *exchange.Response) {
 	for name, values := range out.Header {
 		for _, v := range values {
 			if len(v) >= minSecret && a.repeatsKey(v) {
@@ -90,7 +91,7 @@ func (a *attempt) hideKeyInHeaders(out *Response) {
 // client did not.
 func (a *attempt) repeatsKey(text string) bool {
 	repeats := func(key string) bool {
-		return len(key) >= minSecret && strings.Contains(text, key) && !a.request.sends(key)
+		return len(key) >= minSecret && strings.Contains(text, key) && !sends(a.request, key)
 	}
 	if repeats(a.record.Target.Key.Reveal()) {
 		return true
@@ -109,7 +110,7 @@ func (a *attempt) repeatsKey(text string) bool {
 
 // hideInError removes credentials from an error that passes through. It searches the
 // first megabyte only.
-func (a *attempt) hideInError(out *Response) {
+func (a *attempt) hideInError(out *exchange.Response) {
 	a.hideInHeaders(out)
 	body := a.arriving
 	raw, err := io.ReadAll(io.LimitReader(&body, maxError))
@@ -123,7 +124,7 @@ func (a *attempt) hideInError(out *Response) {
 		plain = decodeAll(coding, raw)
 	}
 	if shown := a.hideCredentials(plain); !bytes.Equal(shown, plain) {
-		out.edited()
+		out.Edited()
 		if raw = shown; coded {
 			rest = bytes.NewReader(nil)
 		}

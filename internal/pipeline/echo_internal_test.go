@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/secret"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 	"modelgate/internal/testing/waittest"
 )
@@ -51,23 +52,23 @@ func TestEveryCredentialOfAnAttemptIsHidden(t *testing.T) {
 	sent := httptest.NewRequest("POST", "/", nil)
 	sent.Header.Set("Authorization", "Bearer fetched-token-1")
 	a := &attempt{
-		record:   Attempt{Target: &provider.Target{Key: secret.New("stored-key-1"), Headers: map[string]secret.String{"X-Own": secret.New("header-value-1")}}},
-		request:  &Request{Received: Received{Header: http.Header{"X-Client": {"known-to-client-1"}}}},
-		response: Response{Raw: &http.Response{Request: sent}},
+		record:   exchange.Attempt{Target: &provider.Target{Key: secret.New("stored-key-1"), Headers: map[string]secret.String{"X-Own": secret.New("header-value-1")}}},
+		request:  &exchange.Request{Received: exchange.Received{Header: http.Header{"X-Client": {"known-to-client-1"}}}},
+		response: exchange.Response{Raw: &http.Response{Request: sent}},
 	}
 	for _, key := range []string{"stored-key-1", "header-value-1", "fetched-token-1"} {
 		if got := string(a.hideCredentials([]byte("about " + key + " and more"))); got != "about *** and more" {
 			t.Errorf("an error about %s became %s", key, got)
 		}
 		for _, values := range [][]string{{"Bearer " + key}, {"a longer first value", key + " behind"}} {
-			out := &Response{Header: http.Header{"X-Received": values, "X-Other": {"other value"}}}
+			out := &exchange.Response{Header: http.Header{"X-Received": values, "X-Other": {"other value"}}}
 			a.hideKeyInHeaders(out)
 			if out.Header["X-Received"] != nil || out.Header["X-Other"] == nil {
 				t.Errorf("the headers of a response that repeats %s are %v", key, out.Header)
 			}
 		}
 	}
-	out := &Response{Header: http.Header{"X-Received": {"known-to-client-1"}}}
+	out := &exchange.Response{Header: http.Header{"X-Received": {"known-to-client-1"}}}
 	if a.hideKeyInHeaders(out); out.Header["X-Received"] == nil {
 		t.Error("a header with what the client sent is removed")
 	}

@@ -74,7 +74,7 @@ func (a *attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
 
 // editsBody reports whether the config changes the body, and has not done so yet.
 func (a *attempt) editsBody() bool {
-	return !a.request.Checking.configured && (len(a.prompted) > 0 || !a.handler.params.isEmpty())
+	return !a.request.Checking.Configured && (len(a.prompted) > 0 || !a.handler.params.isEmpty())
 }
 
 // applyConfigParams returns the body after the parameters of the config and of the saved

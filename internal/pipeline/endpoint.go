@@ -7,7 +7,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -43,7 +43,7 @@ func (s *refusedEndpoints) refuses(e endpoint, tools func() bool) bool {
 // learn remembers that e refused a request which the dialect served fulfilled,
 // unless the name of the model is long: clients choose it.
 func (s *refusedEndpoints) learn(e endpoint, served api.Dialect) {
-	if len(e.model) > maxModelName {
+	if len(e.model) > exchange.MaxModelName {
 		return
 	}
 	e.model = strings.Clone(e.model) // which may be part of a body
@@ -73,32 +73,19 @@ func (a *attempt) conversationDialect() api.Dialect {
 	switch {
 	case other == "", a.refusedDialect != "" && a.refusedDialect != d:
 		return d
-	case a.refusedDialect == d, a.handler.refused.refuses(a.endpoint(d), a.request.hasTools):
+	case a.refusedDialect == d, a.handler.refused.refuses(a.endpoint(d), a.request.HasTools):
 		return other
 	}
 	return d
-}
-
-// hasTools reports whether the request offers tools to the model.
-func (r *Request) hasTools() bool {
-	if r.Received.Doc == nil {
-		return false
-	}
-	for _, name := range [...]string{"tools", "toolConfig", "tool_config"} {
-		if v, ok := r.Received.Doc.Find(name); ok && v.Kind() != jsonedit.Null {
-			return true
-		}
-	}
-	return false
 }
 
 // tryOtherEndpoint sends the request to the provider's other endpoint if the
 // first refused it for that reason, and remembers the refusal if the other one
 // serves it. If that cannot serve it either, the result is the first attempt,
 // whose error is about the request as the client sent it.
-func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, first *attempt, res *Response) (*attempt, *Response, error) {
+func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, first *attempt, res *exchange.Response) (*attempt, *exchange.Response, error) {
 	r, t := first.request, first.trail
-	if r.pastDeadline(0) {
+	if r.PastDeadline(0) {
 		return first, res, nil
 	}
 	second, err := h.newAttempt(r, t)
@@ -106,7 +93,7 @@ func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, first *attempt, re
 		return first, res, nil
 	}
 	second.refusedDialect, t.Outcome = first.wire.dialect, &second.record
-	t.decide(h.Path, "%s does not serve this request in %s, trying %s", first.record.Target.Label(), first.wire.dialect, first.record.Target.OtherDialect(first.wire.dialect))
+	t.Decide(h.Path, "%s does not serve this request in %s, trying %s", first.record.Target.Label(), first.wire.dialect, first.record.Target.OtherDialect(first.wire.dialect))
 	next, err := second.run(ctx)
 	switch {
 	case err != nil && apierr.From(err).Status() >= 500, err != nil && ctx.Err() != nil:

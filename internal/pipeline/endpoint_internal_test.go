@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"modelgate/api"
+	"modelgate/internal/pipeline/exchange"
 )
 
 func always() bool { return true }
@@ -32,7 +33,7 @@ func TestRefusedEndpointsAreBoundedAndForgotten(t *testing.T) {
 		if s.refuses(e, always) {
 			t.Errorf("an endpoint is remembered for more than %v", memoryTime)
 		}
-		e.model = strings.Repeat("m", maxModelName+1)
+		e.model = strings.Repeat("m", exchange.MaxModelName+1)
 		if s.learn(e, api.DialectResponses); s.refuses(e, always) {
 			t.Error("a model with a long name is remembered")
 		}

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/model/tokens"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // mediaBytes is the number of bytes of forms, audio, images and files per token; see
@@ -25,13 +26,13 @@ type sentRequest struct {
 	size   int64            // of the body; -1 if unknown
 	json   bool             // body is a JSON document
 
-	upload  *Upload // a body that streams through; nil otherwise
-	input   int64   // tokens, once estimated
-	counted bool    // input is an estimate by the tokenizer
+	upload  *exchange.Upload // a body that streams through; nil otherwise
+	input   int64            // tokens, once estimated
+	counted bool             // input is an estimate by the tokenizer
 }
 
 // sentBy returns the sentRequest of r. The caller releases it.
-func sentBy(r *Request) sentRequest {
+func sentBy(r *exchange.Request) sentRequest {
 	s := sentRequest{op: r.Operation, method: r.Received.Method, body: r.Received.Body, size: r.Received.Length, json: r.Received.Doc != nil, upload: r.Received.Upload}
 	if s.body != nil {
 		s.body.Retain()
@@ -74,7 +75,7 @@ func (s *sentRequest) tokens(a *attempt) int64 {
 	switch {
 	case s.input > 0:
 	case s.upload != nil:
-		return s.uploadTokens(s.upload.sent.Load())
+		return s.uploadTokens(s.upload.Sent.Load())
 	case s.body == nil:
 		s.input = tokens.SizeText(max(s.size, 0))
 	default:
@@ -112,7 +113,7 @@ func (a *attempt) countTokens(body []byte) int64 {
 // perUnit returns n divided by unit, rounded up.
 func perUnit(n, unit int64) int64 { return (n + unit - 1) / unit }
 
-// Usage implements [source].
+// Usage implements [exchange.source].
 func (a *attempt) Usage() llm.Usage {
 	r, acc := &a.response, &a.account
 	if acc.open && a.cut == nil && !r.Tap.Info().Usage.Known && acc.sent.uses() && r.Raw.StatusCode <= 299 {
@@ -171,18 +172,18 @@ func (a *attempt) runsOn() bool {
 // reserveEstimate counts a token count that the gateway answers itself for the limits of
 // requests of its client. The provider receives none.
 func (a *attempt) reserveEstimate(ctx context.Context) error {
-	acc := attemptAccount{bill: a.trail.bill(), attempt: a, local: true}
+	acc := attemptAccount{bill: a.trail.Bill(), attempt: a, local: true}
 	if err := acc.reserve(ctx); err != nil {
 		return err
 	}
-	acc.bill.quota.sent.Add(1)
+	acc.bill.Quota.Sent.Add(1)
 	return nil
 }
 
 // estimateCount returns the response to a token count that the target does not
 // offer, and announces that it is an estimate. A body that no target could read
 // is an error all the same.
-func (a *attempt) estimateCount() (*Response, error) {
+func (a *attempt) estimateCount() (*exchange.Response, error) {
 	r := a.request
 	if _, err := a.wire.estimates.DecodeCountRequest(r.Received.Doc.Bytes()); err != nil {
 		return nil, err
@@ -196,7 +197,7 @@ func (a *attempt) estimateCount() (*Response, error) {
 		a.record.Params = append(a.record.Params, dialect.ParamChange{Name: field.String(), Outcome: dialect.Adapted, Note: "an estimate: the provider offers no token count"})
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	return &Response{Status: http.StatusOK, Header: header, Attempt: &a.record, Tap: r.Client.NewTap(r.Operation), Bytes: body}, nil
+	return &exchange.Response{Status: http.StatusOK, Header: header, Attempt: &a.record, Tap: r.Client.NewTap(r.Operation), Bytes: body}, nil
 }
 
 // complete reports whether a response that is not a stream has arrived

@@ -7,6 +7,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 )
 
 func TestAStreamThatALimitEndedHasNoMore(t *testing.T) {
@@ -37,7 +38,7 @@ func (t *countingTap) Info() *dialect.ResponseInfo {
 
 func TestOnlyEventsThatAreNotSentAreCountedBefore(t *testing.T) {
 	tap := new(countingTap)
-	m := &streamMeter{attempt: &attempt{response: Response{Tap: tap}}}
+	m := &streamMeter{attempt: &attempt{response: exchange.Response{Tap: tap}}}
 	for _, tt := range []struct {
 		data []byte
 		want int
@@ -59,7 +60,7 @@ func TestJoinedEventsAreContinuedAfterTheLastOfThem(t *testing.T) {
 		{"one", "data: 1\n\n", []string{"data: 1\n\n"}},
 		{"two", "data: 1\n\ndata: 2\n\n", []string{"data: 1\n\n", "data: 2\n\n"}},
 	} {
-		c := &streamContinuation{Stream: replayBytes([]byte(tt.raw)), joined: true}
+		c := &streamContinuation{Stream: exchange.ReplayBytes([]byte(tt.raw)), joined: true}
 		var got []string
 		for {
 			e, err := c.pull()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"modelgate/internal/cache/respcache"
+	"modelgate/internal/pipeline/exchange"
 )
 
 func TestFlightsAreLeftByOneForAll(t *testing.T) {
@@ -100,21 +101,21 @@ func TestFlightThatEndedSinceTheLookUpIsNoticed(t *testing.T) {
 }
 
 func TestFailedCallsReachTheClientAsTheyAre(t *testing.T) {
-	refused := &Response{Status: 429}
+	refused := &exchange.Response{Status: 429}
 	broken := errors.New("no connection")
 	for _, tt := range []struct {
 		name string
-		res  *Response
+		res  *exchange.Response
 		err  error
 	}{{"refused", refused, nil}, {"broken", nil, broken}} {
 		t.Run(tt.name, func(t *testing.T) {
 			var call context.Context
-			h := &cacheHandler{next: handlerFunc(func(ctx context.Context, _ *Request, _ *Trail) (*Response, error) {
+			h := &cacheHandler{next: handlerFunc(func(ctx context.Context, _ *exchange.Request, _ *exchange.Trail) (*exchange.Response, error) {
 				call = ctx
 				return tt.res, tt.err
 			})}
 			f := newFlight(0)
-			res, err := h.lead(t.Context(), new(Request), new(Trail), respcache.Key{}, f)
+			res, err := h.lead(t.Context(), new(exchange.Request), new(exchange.Trail), respcache.Key{}, f)
 			if res != tt.res || err != tt.err {
 				t.Fatalf("the client gets %+v, %v, want %+v, %v", res, err, tt.res, tt.err)
 			}
@@ -127,7 +128,7 @@ func TestFailedCallsReachTheClientAsTheyAre(t *testing.T) {
 				t.Errorf("before the response was read, the call has ended: %t", ended)
 			}
 			if res != nil {
-				for _, end := range res.after {
+				for _, end := range res.After {
 					end()
 				}
 			}
@@ -139,8 +140,8 @@ func TestFailedCallsReachTheClientAsTheyAre(t *testing.T) {
 }
 
 // handlerFunc is a handler that is a function.
-type handlerFunc func(context.Context, *Request, *Trail) (*Response, error)
+type handlerFunc func(context.Context, *exchange.Request, *exchange.Trail) (*exchange.Response, error)
 
-func (f handlerFunc) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+func (f handlerFunc) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	return f(ctx, r, t)
 }

@@ -14,11 +14,12 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/records/reqlog"
 )
 
 // openCheck returns the request of a call with this body, which the caller must release.
-func openCheck(c *CheckCall, body []byte) (*Request, error) {
+func openCheck(c *exchange.CheckCall, body []byte) (*exchange.Request, error) {
 	if c.Err != nil {
 		return nil, c.Err
 	}
@@ -31,7 +32,7 @@ func openCheck(c *CheckCall, body []byte) (*Request, error) {
 	if c.Timeout > 0 {
 		own.AttemptDeadline = time.Now().Add(c.Timeout)
 	}
-	if err := own.Received.setBody(buf, new(jsonedit.Doc)); err != nil {
+	if err := own.Received.SetBody(buf, new(jsonedit.Doc)); err != nil {
 		buf.Release()
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func openCheck(c *CheckCall, body []byte) (*Request, error) {
 // ask sends the request of a check of r. Its attempts are part of r: they are
 // recorded in its log entry, paid and limited like its own, and those of a check
 // of its config count for its limit of attempts.
-func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
+func (l *CheckLog) ask(ctx context.Context, r *exchange.Request, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
 	admitted := r.Checking.CheckCalls[m]
 	if admitted == nil {
 		return guardrail.ModelResponse{}, errors.New("no model can be asked for this request")
@@ -53,9 +54,9 @@ func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call
 	defer own.Received.Body.Release()
 	defer l.forget(own)
 	if call.Rank > guardrail.RankConfig {
-		own.attempts = new(atomic.Uint32)
+		own.Attempts = new(atomic.Uint32)
 	}
-	t := &Trail{shared: l.bill}
+	t := &exchange.Trail{Shared: l.bill}
 	defer l.addAttempts(m.Check, t)
 	res, err := own.Routing.Handle(ctx, own, t)
 	if err != nil {
@@ -76,14 +77,14 @@ func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call
 
 // forget removes the runs of hooks on a request whose body is released: another
 // request may get the same buffer.
-func (l *CheckLog) forget(r *Request) {
+func (l *CheckLog) forget(r *exchange.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.runs, func(k requestRunKey, _ *requestRun) bool { return k.body == r.Received.Body })
 }
 
 // addAttempts records the attempts that a check made.
-func (l *CheckLog) addAttempts(check string, t *Trail) {
+func (l *CheckLog) addAttempts(check string, t *exchange.Trail) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range t.Attempts {
@@ -150,9 +151,9 @@ func readModeration(body []byte, n int) (guardrail.ModelResponse, error) {
 }
 
 // facts returns what checks may know about the request, and asks models for them.
-func (l *CheckLog) facts(r *Request, body guardrail.Document) *guardrail.Request {
-	f := r.facts(body)
-	f.CountRequest = func() error { return countAttempt(&l.bill.used, l.limit) }
+func (l *CheckLog) facts(r *exchange.Request, body guardrail.Document) *guardrail.Request {
+	f := facts(r, body)
+	f.CountRequest = func() error { return countAttempt(&l.bill.Used, l.limit) }
 	if r.Memory != nil {
 		f.Hold = func(n int) (func(), error) {
 			release, err := r.Memory.Hold(n)
@@ -170,17 +171,17 @@ func (l *CheckLog) facts(r *Request, body guardrail.Document) *guardrail.Request
 	return f
 }
 
-// RecordChecks adds to e, which [Trail.Record] has filled, what the checks of the
+// RecordChecks adds to e, which [exchange.Trail.Record] has filled, what the checks of the
 // request did: all of them have ended.
-func RecordChecks(t *Trail, e *reqlog.Entry) {
+func RecordChecks(t *exchange.Trail, e *reqlog.Entry) {
 	l := ChecksOf(t)
 	l.mu.Lock()
 	e.Checks, e.Unchecked = l.checks, l.uncovered
 	asked := l.attempts
 	l.mu.Unlock()
-	t.recordLimits(e)
+	t.RecordLimits(e)
 	if len(asked) > 0 { // their cost may have come after the response
 		e.Attempts = append(e.Attempts, asked...)
-		t.recordCost(e)
+		t.RecordCost(e)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/bytepool"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // Checks that run at the same time share one admitted request: each call has its own
@@ -14,7 +15,7 @@ import (
 func TestCallsOfAnAdmittedCheckShareNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := bytepool.New(1 << 20)
-		admitted := &CheckCall{Request: Request{Model: "judge"}, Timeout: time.Minute, Pool: pool}
+		admitted := &exchange.CheckCall{Request: exchange.Request{Model: "judge"}, Timeout: time.Minute, Pool: pool}
 		first, err := openCheck(admitted, []byte(`{"model":"judge","n":1}`))
 		if err != nil {
 			t.Fatal(err)
@@ -24,7 +25,7 @@ func TestCallsOfAnAdmittedCheckShareNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for want, r := range map[string]*Request{"1": first, "2": second} {
+		for want, r := range map[string]*exchange.Request{"1": first, "2": second} {
 			if n, ok := r.Received.Doc.Find("n"); !ok || string(n.Raw()) != want || r.Received.Length != int64(r.Received.Body.Len()) {
 				t.Errorf("body %s with length %d, want n = %s", r.Received.Body.Bytes(), r.Received.Length, want)
 			}
@@ -45,7 +46,7 @@ func TestCallsOfAnAdmittedCheckShareNothing(t *testing.T) {
 
 func TestACheckCallWithAnErrorOpensNothing(t *testing.T) {
 	want := errors.New("the provider is not allowed")
-	if r, err := openCheck(&CheckCall{Err: want}, []byte("{}")); r != nil || err != want {
+	if r, err := openCheck(&exchange.CheckCall{Err: want}, []byte("{}")); r != nil || err != want {
 		t.Errorf("open = %v, %v; want the error of admission", r, err)
 	}
 }

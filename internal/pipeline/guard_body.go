@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/format/sse"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // guardBodyEvents wraps the server-sent events of an unknown API so that they are checked as they pass.
@@ -18,7 +19,7 @@ func (run *responseRun) guardBodyEvents(body io.Reader) error {
 // guardBody wraps a body that is read as a stream: of JSON values, or of server-sent events.
 func (run *responseRun) guardBody(from *bodyEvents, values bool) error {
 	s, err := run.guardEvents(from, bodytext.AnyEvent, values)
-	run.res.edited()
+	run.res.Edited()
 	run.res.Body = &guardedBody{stream: s, run: run}
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ type bodyReader interface {
 // bodyEvents reads a body as a stream.
 type bodyEvents struct {
 	bodyReader
-	res *Response
+	res *exchange.Response
 }
 
 func (*bodyEvents) Begun() bool      { return true }
@@ -46,7 +47,7 @@ func (*bodyEvents) Comments() []byte { return nil }
 func (b *bodyEvents) Pause()         { b.res.Pause() }
 func (b *bodyEvents) Resume()        { b.res.Resume() }
 
-// Fail implements [Stream].
+// Fail implements [exchange.Stream].
 func (*bodyEvents) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
 	return client.ErrorEvent(dst, e)
 }

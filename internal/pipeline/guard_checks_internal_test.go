@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // mustHook returns a hook with one check that denies.
@@ -40,7 +41,7 @@ func denyBad(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) 
 }
 
 func TestRowsOfARequestAreCheckedOneByOne(t *testing.T) {
-	c := &rowChecks{ctx: t.Context(), pool: bytepool.New(0), request: new(Request), log: new(CheckLog), hooks: []*guardrail.Hook{mustHook(t, guardrail.Compiled{Run: denyBad})}, on: guardrail.Before}
+	c := &rowChecks{ctx: t.Context(), pool: bytepool.New(0), request: new(exchange.Request), log: new(CheckLog), hooks: []*guardrail.Hook{mustHook(t, guardrail.Compiled{Run: denyBad})}, on: guardrail.Before}
 	for _, tt := range []struct{ body, wrong string }{
 		{"{\"a\":\"x\"}\r\n\n  \n{\"a\":\"y\"}", ""},
 		{"{\"a\":\"x\"}\n\n \n{\"a\":\"a bad word\"}\n", "row 2: "},
@@ -110,7 +111,7 @@ func TestTrialsTellChecksWhetherTheTextIsAStream(t *testing.T) {
 
 // mustWindow returns a stream with a text of which a hook checks windows.
 func mustWindow(hook *guardrail.Hook, text string) (*guardedStream, *streamText) {
-	run := &responseRun{request: new(Request), log: new(CheckLog), res: &Response{Status: 200}, ctx: context.Background()}
+	run := &responseRun{request: new(exchange.Request), log: new(CheckLog), res: &exchange.Response{Status: 200}, ctx: context.Background()}
 	s := &guardedStream{run: run, hooks: streamHooks{window: []*guardrail.Hook{hook}}, results: make(map[*guardrail.Hook]*guardrail.HookResult)}
 	part := new(streamText)
 	part.part.Kind = guardrail.AllKinds
@@ -169,7 +170,7 @@ func TestReasonsNameOnlyWhatDenied(t *testing.T) {
 }
 
 func TestChecksAddOnlySystemPrompts(t *testing.T) {
-	d := &document{request: &Request{Operation: api.Chat, Dialect: api.DialectChat}, form: bodytext.Request}
+	d := &document{request: &exchange.Request{Operation: api.Chat, Dialect: api.DialectChat}, form: bodytext.Request}
 	for role, want := range map[string]bool{"system": true, "developer": true, "user": false, "assistant": false, "": false} {
 		body, err := d.addMessages([]byte(`{"messages":[{"role":"user","content":"hi"}]}`), []guardrail.Message{{Role: role, Text: "be kind"}})
 		if added := err == nil && strings.Contains(string(body), "be kind"); added != want || (err != nil) == want {
@@ -194,7 +195,7 @@ func TestCallsOfChecksAreRecorded(t *testing.T) {
 	if l.HasCalls() {
 		t.Error("a log without calls has calls")
 	}
-	l.addAttempts("c", &Trail{Attempts: []*Attempt{{}}})
+	l.addAttempts("c", &exchange.Trail{Attempts: []*exchange.Attempt{{}}})
 	if !l.HasCalls() {
 		t.Error("a call was not recorded")
 	}
@@ -207,19 +208,19 @@ func TestChecksOfResponsesKnowTheRequest(t *testing.T) {
 	}
 	defer buf.Release()
 	buf.Fill(func(dst []byte) []byte { return append(dst, `{"messages":[{"role":"user","content":"hi"}]}`...) })
-	r := &Request{Operation: api.Chat, Dialect: api.DialectChat, Client: chat.Dialect{}, Received: Received{Body: buf}}
-	if d := r.checkedBody(); d != nil {
+	r := &exchange.Request{Operation: api.Chat, Dialect: api.DialectChat, Client: chat.Dialect{}, Received: exchange.Received{Body: buf}}
+	if d := checkedBody(r); d != nil {
 		t.Errorf("a body that is not an object has the document %+v", d)
 	}
 	r.Received.Doc = new(jsonedit.Doc)
 	if err := r.Received.Doc.Scan(buf.Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	if d, _ := r.checkedBody().(*document); d == nil || len(d.parts) != 1 || d.parts[0].Text != "hi" {
+	if d, _ := checkedBody(r).(*document); d == nil || len(d.parts) != 1 || d.parts[0].Text != "hi" {
 		t.Errorf("the request has the document %+v, want one with its text", d)
 	}
 	known := new(document)
-	if r.Checking.checked = known; r.checkedBody() != known {
+	if r.Checking.Checked = known; checkedBody(r) != known {
 		t.Error("the document that was checked is read again")
 	}
 }
@@ -229,7 +230,7 @@ func TestGuardedRequestsReportParametersThatCannotBeSet(t *testing.T) {
 	for i := range jsonedit.MaxMembers {
 		fmt.Fprintf(&body, `%c"m%d":1`, ",{"[min(i, 1)^1], i)
 	}
-	r := &Request{Received: Received{Doc: new(jsonedit.Doc)}}
+	r := &exchange.Request{Received: exchange.Received{Doc: new(jsonedit.Doc)}}
 	if err := r.Received.Doc.Scan([]byte(body.String() + "}")); err != nil {
 		t.Fatal(err)
 	}

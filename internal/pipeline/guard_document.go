@@ -10,11 +10,12 @@ import (
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // document is a JSON body whose texts are checked. It is immutable.
 type document struct {
-	request *Request
+	request *exchange.Request
 	form    bodytext.Form
 	raw     []byte
 	body    bodytext.Body
@@ -23,13 +24,13 @@ type document struct {
 
 // newDocument returns the document of a body, which must be JSON. It holds a view
 // of raw.
-func newDocument(r *Request, form bodytext.Form, raw []byte) *document {
+func newDocument(r *exchange.Request, form bodytext.Form, raw []byte) *document {
 	if r.Operation == api.Proxy {
 		form = anyForm(form)
 	}
 	d := &document{request: r, form: form, raw: raw, body: bodytext.Find(raw, form)}
 	d.parts = partsOf(r, form, d.body.Texts)
-	if r.isConversation() {
+	if isConversation(r) {
 		d.parts = guardrail.JoinParts(d.parts)
 	}
 	return d
@@ -43,9 +44,9 @@ func anyForm(form bodytext.Form) bodytext.Form {
 	return bodytext.AnyJSON
 }
 
-func partsOf(r *Request, form bodytext.Form, texts []bodytext.Text) []guardrail.Part {
+func partsOf(r *exchange.Request, form bodytext.Form, texts []bodytext.Text) []guardrail.Part {
 	last := -1
-	if form == bodytext.Request && r.isConversation() {
+	if form == bodytext.Request && isConversation(r) {
 		last = lastTurn(texts)
 	}
 	parts := make([]guardrail.Part, len(texts))
@@ -57,10 +58,10 @@ func partsOf(r *Request, form bodytext.Form, texts []bodytext.Text) []guardrail.
 		if p.Role == "" && form != bodytext.Request {
 			p.Role = "assistant"
 		}
-		if t.Kind == bodytext.Parameter && t.Message < 0 && form == bodytext.Request && r.isConversation() {
+		if t.Kind == bodytext.Parameter && t.Message < 0 && form == bodytext.Request && isConversation(r) {
 			p.Role = "system" // such as definitions of tools
 		}
-		p.Earlier = last >= 0 && t.Message < last || form == bodytext.Request && p.Role == "system" && r.isConversation()
+		p.Earlier = last >= 0 && t.Message < last || form == bodytext.Request && p.Role == "system" && isConversation(r)
 		parts[i] = p
 	}
 	return parts
@@ -97,7 +98,7 @@ func kindOf(op api.Operation, k bodytext.Kind) guardrail.Kind {
 
 // isConversation reports whether the request has messages, of which the last are
 // new.
-func (r *Request) isConversation() bool {
+func isConversation(r *exchange.Request) bool {
 	switch r.Operation {
 	case r.Dialect.ConversationOperation(), api.CountTokens, api.GenerateCount, api.ConverseCount:
 		return true
@@ -149,7 +150,7 @@ var systemFields = map[api.Dialect]struct{ name, before, after string }{
 
 // addMessages returns the body with system prompts added in front of its own.
 func (d *document) addMessages(body []byte, add []guardrail.Message) ([]byte, error) {
-	if !d.request.isConversation() || d.form != bodytext.Request {
+	if !isConversation(d.request) || d.form != bodytext.Request {
 		return nil, errAddMessage
 	}
 	for _, m := range slices.Backward(add) {

@@ -9,6 +9,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/upstream"
 )
 
@@ -56,7 +57,7 @@ func (run *responseRun) checkHead() error {
 	switch {
 	case out.Denied:
 		run.addResults(out.Results)
-		return denied(HookResults{Before: run.request.Checking.passed, After: out.Results})
+		return denied(exchange.HookResults{Before: run.request.Checking.Passed, After: out.Results})
 	case checkUnchanged(parts, out) != nil:
 		run.addResults(out.Results)
 		return apierr.New(apierr.Denied, "a guardrail changes text in a header of the response, which the gateway cannot rewrite").WithCode("response_unchecked")

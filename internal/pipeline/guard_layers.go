@@ -7,6 +7,7 @@ import (
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/format/eventstream"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // guardStream wraps the stream of the response so that its events are checked as they pass.
@@ -25,7 +26,7 @@ func (run *responseRun) guardStream() error {
 // guardEvents returns a stream around from whose events are checked as they pass: one
 // for each pass of the hooks, so that each sees only what those before it let pass. values
 // says that the events are JSON values after each other.
-func (run *responseRun) guardEvents(from Stream, form bodytext.Form, values bool) (*guardedStream, error) {
+func (run *responseRun) guardEvents(from exchange.Stream, form bodytext.Form, values bool) (*guardedStream, error) {
 	var s *guardedStream
 	joined := run.res.Joined
 	for _, pass := range guardrail.Passes(run.hooks) {

@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -31,22 +32,22 @@ type CheckLog struct {
 	attempts  []reqlog.Attempt   // at models, made by checks
 	bodies    []*bytepool.Buffer // of changed requests
 
-	bill       *bill          // of the request
+	bill       *exchange.Bill // of the request
 	limit      int            // of attempts
 	pending    sync.WaitGroup // checks that run in the background
 	background bool           // there were such checks; guarded by mu
 }
 
 // checkLog returns the log of the request's hooks, for an engine.
-func checkLog(t *Trail, e *Engine) *CheckLog {
-	l, _ := t.checksOf(func() checkRecord { return &CheckLog{bill: t.bill(), limit: e.AttemptLimit()} }).(*CheckLog)
+func checkLog(t *exchange.Trail, e *Engine) *CheckLog {
+	l, _ := t.ChecksOf(func() exchange.CheckRecord { return &CheckLog{bill: t.Bill(), limit: e.AttemptLimit()} }).(*CheckLog)
 	return l
 }
 
 // ChecksOf returns the log of the request's hooks, nil if none ran. It outlives the
 // trail.
-func ChecksOf(t *Trail) *CheckLog {
-	l, _ := t.checksOf(nil).(*CheckLog)
+func ChecksOf(t *exchange.Trail) *CheckLog {
+	l, _ := t.ChecksOf(nil).(*CheckLog)
 	return l
 }
 
@@ -157,7 +158,7 @@ func (l *CheckLog) Shadow() []ShadowResult {
 const seeResults = "; see hook_results"
 
 // denied returns the error for a request that hooks denied.
-func denied(results HookResults) *apierr.Error {
+func denied(results exchange.HookResults) *apierr.Error {
 	last := results.Before
 	if len(results.After) > 0 {
 		last = results.After
@@ -214,9 +215,9 @@ func reasonsOf(results []guardrail.HookResult) string {
 // requestRunKey identifies a run of request hooks: the hooks, and the sources
 // of the body.
 type requestRunKey struct {
-	guards *Guards
+	guards *exchange.Guards
 	body   *bytepool.Buffer
-	prompt *PromptEdits
+	prompt *exchange.PromptEdits
 	edits  *jsonedit.Edit
 	params *configParams // which change the text
 }

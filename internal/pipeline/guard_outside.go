@@ -15,14 +15,15 @@ import (
 	"modelgate/internal/base/urlpath"
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/upstream"
 )
 
 // outsideTexts returns the text of a request outside of its body, as far as it may reach a
 // provider: the query and, on pass-through, words of the path and headers. Each is there as it was sent and as it
 // is decoded.
-func (r *Request) outsideTexts() (texts []string) {
-	for pair := range strings.SplitSeq(r.stripGatewayKey(r.Received.Query), "&") {
+func outsideTexts(r *exchange.Request) (texts []string) {
+	for pair := range strings.SplitSeq(r.StripGatewayKey(r.Received.Query), "&") {
 		name, value, assigned := strings.Cut(strings.ReplaceAll(pair, "+", " "), "=")
 		if credentialParameters[strings.ToLower(urlpath.Decode(name))] {
 			continue
@@ -40,7 +41,7 @@ func (r *Request) outsideTexts() (texts []string) {
 			texts = append(texts, outsideReadings(segment)...)
 		}
 	}
-	return append(texts, r.headerTexts()...)
+	return append(texts, headerTexts(r)...)
 }
 
 // credentialParameters are the parameters of queries in which providers take credentials, or the
@@ -72,7 +73,7 @@ var protocolHeaders = map[string]bool{
 }
 
 // headerTexts returns the text of the headers that pass to a provider.
-func (r *Request) headerTexts() (texts []string) {
+func headerTexts(r *exchange.Request) (texts []string) {
 	h := make(http.Header, len(r.Received.Header))
 	upstream.CopyRequestHeader(h, r.Received.Header)
 	upstream.DropFamilies(h, r.Received.HeaderPrefixes)
@@ -123,7 +124,7 @@ func outsideReadings(text string) (list []string) {
 
 // checkEncoding returns the denial of a request of which readers could read other text than the
 // hooks, by what it says about its encoding. outside is its text outside of the body.
-func (r *Request) checkEncoding(outside []string, g *Guards, l *CheckLog) error {
+func checkEncoding(r *exchange.Request, outside []string, g *exchange.Guards, l *CheckLog) error {
 	problem := ""
 	if slices.ContainsFunc(outside, func(text string) bool { return !isReadable([]byte(text)) }) {
 		problem = "has text in its path, query or headers that is not in UTF-8"
@@ -159,7 +160,7 @@ func (c *rowChecks) checkAside(texts []string) error {
 		c.log.record(c.on, c.path, out.Results)
 	}
 	if out.Denied {
-		return denied(HookResults{Before: out.Results})
+		return denied(exchange.HookResults{Before: out.Results})
 	}
 	return checkUnchanged(in.Parts, out)
 }

@@ -10,6 +10,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // plainForm is how a body that is not JSON becomes a JSON value that hooks read, and back.
@@ -135,7 +136,7 @@ func mayBeText(media string, head []byte) bool {
 }
 
 // plainDocument returns the document of a body of text, or of a form.
-func (r *Request) plainDocument(form bodytext.Form, media string, body []byte) (*document, plainForm, error) {
+func plainDocument(r *exchange.Request, form bodytext.Form, media string, body []byte) (*document, plainForm, error) {
 	if !isReadable(body) || !isDeclaredUTF8(body) {
 		return nil, plainForm{}, errNotUTF8
 	}

@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/format/contentcoding"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // acts reports whether one of the hooks can deny or change what it checks.
@@ -43,7 +44,7 @@ func checkTokens(d *document, hooks []*guardrail.Hook) error {
 // readText returns the body of a request that was not read as a JSON object, because of its
 // content type, its length or what it is, if a provider may read JSON or text in it. It returns nil for other
 // bodies, which are not covered, and an error for one that hooks which act cannot read.
-func (run *requestRun) readText(h *requestGuard, r *Request, g *Guards, l *CheckLog) ([]byte, error) {
+func (run *requestRun) readText(h *requestGuard, r *exchange.Request, g *exchange.Guards, l *CheckLog) ([]byte, error) {
 	if acts(g.Before) && !contentcoding.IsIdentity(r.Received.Header.Get("Content-Encoding")) {
 		return nil, unchecked("the request body is compressed")
 	}
@@ -61,10 +62,10 @@ func (run *requestRun) readText(h *requestGuard, r *Request, g *Guards, l *Check
 	if upload {
 		return nil, nil
 	}
-	if head := r.Received.Upload.peek(); !mayBeJSON(head) && !mayBeText(media, head) {
+	if head := peekUpload(r.Received.Upload); !mayBeJSON(head) && !mayBeText(media, head) {
 		return nil, nil
 	}
-	body, err := r.Received.Upload.hold(h.engine.Pool, r.Memory, l)
+	body, err := holdUpload(r.Received.Upload, h.engine.Pool, r.Memory, l)
 	switch {
 	case bytepool.IsFull(err):
 		return nil, apierr.BodyMemoryFull(err)
@@ -116,7 +117,7 @@ func (c *rowChecks) checkRows(body []byte) ([]byte, error) {
 
 // checkText runs the hooks on a body that is no JSON object: another value, text, a form,
 // or a JSON object in each line. It returns the input for hooks that read the value.
-func (run *requestRun) checkText(ctx context.Context, h *requestGuard, r *Request, g *Guards, l *CheckLog) (doc *document, err error) {
+func (run *requestRun) checkText(ctx context.Context, h *requestGuard, r *exchange.Request, g *exchange.Guards, l *CheckLog) (doc *document, err error) {
 	raw, err := run.readText(h, r, g, l)
 	if err != nil || raw == nil {
 		l.notCovered("request body")
@@ -133,7 +134,7 @@ func (run *requestRun) checkText(ctx context.Context, h *requestGuard, r *Reques
 		return nil, nil
 	}
 	if media == mediaForm || !mayBeJSON(raw) {
-		if doc, run.plain, err = r.plainDocument(bodytext.Request, media, raw); err != nil {
+		if doc, run.plain, err = plainDocument(r, bodytext.Request, media, raw); err != nil {
 			return nil, unchecked("the request body is %v", err)
 		}
 		return doc, nil
@@ -162,10 +163,10 @@ func mayBeJSON(head []byte) bool {
 // peekSize is the number of bytes of an upload that are read to see what it is.
 const peekSize = 4 << 10
 
-// peek returns the beginning of an upload that has not been sent, up to peekSize.
-func (u *Upload) peek() []byte {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// peekUpload returns the beginning of an upload that has not been sent, up to peekSize.
+func peekUpload(u *exchange.Upload) []byte {
+	u.Mu.Lock()
+	defer u.Mu.Unlock()
 	b, ok := u.Body.(*bufio.Reader)
 	if !ok {
 		b = bufio.NewReaderSize(u.Body, peekSize)
@@ -175,21 +176,21 @@ func (u *Upload) peek() []byte {
 	return head
 }
 
-// hold reads an upload completely, once. The buffer is released with the request.
-func (u *Upload) hold(pool *bytepool.Pool, share *bytepool.Share, l *CheckLog) (*bytepool.Buffer, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.held == nil {
-		u.holdPart()
+// holdUpload reads an upload completely, once. The buffer is released with the request.
+func holdUpload(u *exchange.Upload, pool *bytepool.Pool, share *bytepool.Share, l *CheckLog) (*bytepool.Buffer, error) {
+	u.Mu.Lock()
+	defer u.Mu.Unlock()
+	if u.Held == nil {
+		u.HoldPart()
 		body, err := pool.ReadShare(u.Body, -1, maxChecked, share)
 		if err != nil {
 			u.Body = brokenBody{err}
 			return nil, err
 		}
 		l.release(body)
-		u.held, u.Body = body, bytes.NewReader(body.Bytes())
+		u.Held, u.Body = body, bytes.NewReader(body.Bytes())
 	}
-	return u.held, nil
+	return u.Held, nil
 }
 
 type brokenBody struct{ err error }

@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // requestGuard runs the hooks of a leaf on requests. Hooks that several leaves
@@ -26,21 +27,21 @@ type requestGuard struct {
 	leaf   int           // in Request.Leaves
 	params *configParams // of the leaf, if they change bodies; nil otherwise
 	text   bool          // they change text in the bodies of known APIs
-	next   Handler
+	next   exchange.Handler
 }
 
 // Handle returns an error if a hook denies the request. Otherwise it passes on the
 // request as the hooks changed it.
-func (h *requestGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
-	g := r.guardsOf(h.leaf)
+func (h *requestGuard) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
+	g := r.GuardsOf(h.leaf)
 	if g == nil {
 		return h.next.Handle(ctx, r, t)
 	}
-	if r.Checking.continued != nil && !r.Checking.continued.checkedBy(g.After) {
-		return nil, apierr.From(errOtherGuardrails)
+	if r.Checking.Continued != nil && !r.Checking.Continued.CheckedBy(g.After) {
+		return nil, apierr.From(exchange.ErrOtherGuardrails)
 	}
 	if r.DryRun {
-		t.decideGuards(h.path, g)
+		decideGuards(t, h.path, g)
 		return h.next.Handle(ctx, r, t)
 	}
 	run := checkLog(t, h.engine).runRequest(ctx, h, r, g)
@@ -71,7 +72,7 @@ type requestRun struct {
 }
 
 // runRequest runs the hooks in g on r, unless they have run.
-func (l *CheckLog) runRequest(ctx context.Context, h *requestGuard, r *Request, g *Guards) *requestRun {
+func (l *CheckLog) runRequest(ctx context.Context, h *requestGuard, r *exchange.Request, g *exchange.Guards) *requestRun {
 	key := requestRunKey{guards: g, body: r.Received.Body}
 	if h.changesText(r) {
 		key.params = h.params
@@ -79,7 +80,7 @@ func (l *CheckLog) runRequest(ctx context.Context, h *requestGuard, r *Request, 
 	if len(r.Edits) > 0 {
 		key.edits = &r.Edits[0]
 	}
-	prompt := r.promptOf(h.leaf)
+	prompt := promptOf(r, h.leaf)
 	key.prompt = prompt
 	l.mu.Lock()
 	run := l.runs[key]
@@ -97,7 +98,7 @@ func (l *CheckLog) runRequest(ctx context.Context, h *requestGuard, r *Request, 
 
 // promptOf returns the prompt of a leaf whose edits are part of the request, nil if
 // there is none.
-func (r *Request) promptOf(leaf int) *PromptEdits {
+func promptOf(r *exchange.Request, leaf int) *exchange.PromptEdits {
 	if leaf >= len(r.Leaves) || r.Leaves[leaf].Prompt == nil || r.Leaves[leaf].Prompt.Err != nil || r.Leaves[leaf].Prompt.Edits == nil {
 		return nil
 	}
@@ -105,20 +106,20 @@ func (r *Request) promptOf(leaf int) *PromptEdits {
 }
 
 // make runs the hooks.
-func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l *CheckLog) {
-	g, prompt := r.guardsOf(h.leaf), r.promptOf(h.leaf)
+func (run *requestRun) make(ctx context.Context, h *requestGuard, r *exchange.Request, l *CheckLog) {
+	g, prompt := r.GuardsOf(h.leaf), promptOf(r, h.leaf)
 	if run.fields = guardrail.Fields(g.Before); r.Received.Upload != nil {
 		maps.DeleteFunc(r.Received.Upload.Trailer, func(key string, _ []string) bool { return guardrail.IsField(key, run.fields) })
 	}
 	in := guardrail.Input{Event: guardrail.Before, Request: l.facts(r, nil)}
-	outside := r.outsideTexts()
-	if run.err = r.checkEncoding(outside, g, l); run.err != nil {
+	outside := outsideTexts(r)
+	if run.err = checkEncoding(r, outside, g, l); run.err != nil {
 		return
 	}
 	switch {
 	case r.Received.Doc != nil:
 		raw := r.Received.Body.Bytes()
-		if edits := r.editsWith(prompt); h.changesText(r) {
+		if edits := editsWith(r, prompt); h.changesText(r) {
 			if run.err = run.configure(h, r, prompt, l); run.err != nil {
 				return
 			}
@@ -136,9 +137,9 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 		if _, file := r.Received.Doc.Find("input_file_id"); file && (r.Operation == api.Batches || r.Operation == api.Proxy) {
 			l.notCovered("batch file")
 		}
-	case r.rowUpload() != "" && (hasRows(r.Operation) || acts(g.Before)):
+	case rowUploadOf(r) != "" && (hasRows(r.Operation) || acts(g.Before)):
 		checks := rowChecks{ctx: ctx, pool: h.engine.Pool, path: h.path, request: r, log: l, hooks: g.Before, on: guardrail.Before}
-		run.rows = &rowUpload{checks: newRowChecks(checks), boundary: r.rowUpload()}
+		run.rows = &rowUpload{checks: newRowChecks(checks), boundary: rowUploadOf(r)}
 		run.err = run.rows.checks.checkAside(outside)
 		return
 	case r.Received.Upload != nil || r.Received.Body != nil && r.Received.Body.Len() > 0:
@@ -165,7 +166,7 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 	l.record(guardrail.Before, h.path, out.Results)
 	switch {
 	case out.Denied:
-		run.err = denied(HookResults{Before: out.Results})
+		run.err = denied(exchange.HookResults{Before: out.Results})
 	case out.Err != nil:
 		run.err = apierr.From(out.Err)
 	case out.Transformed:
@@ -178,13 +179,13 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 
 // changesText reports whether the config of the leaf changes text of the request.
 // Hooks must read the text that is sent.
-func (h *requestGuard) changesText(r *Request) bool {
+func (h *requestGuard) changesText(r *exchange.Request) bool {
 	return h.params != nil && r.Received.Doc != nil && (h.text || r.Operation == api.Proxy)
 }
 
 // configure sets the body that the leaf's config makes of the request: its defaults,
 // its prompt, its overrides and its drops. The attempts do not apply them again.
-func (run *requestRun) configure(h *requestGuard, r *Request, prompt *PromptEdits, l *CheckLog) error {
+func (run *requestRun) configure(h *requestGuard, r *exchange.Request, prompt *exchange.PromptEdits, l *CheckLog) error {
 	var edits []jsonedit.Edit
 	if prompt != nil {
 		edits = prompt.Edits
@@ -198,7 +199,7 @@ func (run *requestRun) configure(h *requestGuard, r *Request, prompt *PromptEdit
 }
 
 // hold copies a body into memory that is released with the request.
-func (run *requestRun) hold(e *Engine, r *Request, raw []byte, l *CheckLog) error {
+func (run *requestRun) hold(e *Engine, r *exchange.Request, raw []byte, l *CheckLog) error {
 	buf, err := e.Pool.GetShare(len(raw)+64, r.Memory)
 	if err != nil {
 		return apierr.BodyMemoryFull(err)
@@ -221,7 +222,7 @@ func (l *CheckLog) release(b *bytepool.Buffer) {
 }
 
 // editsWith returns the edits of the request and of a leaf's prompt.
-func (r *Request) editsWith(p *PromptEdits) []jsonedit.Edit {
+func editsWith(r *exchange.Request, p *exchange.PromptEdits) []jsonedit.Edit {
 	if p == nil {
 		return r.Edits
 	}
@@ -261,7 +262,7 @@ const copiesBehind = 2
 
 // change sets the body that the hooks produced. They cannot change the model or
 // whether the response is streamed, which were checked before.
-func (run *requestRun) change(e *Engine, r *Request, out *guardrail.Outcome, l *CheckLog) error {
+func (run *requestRun) change(e *Engine, r *exchange.Request, out *guardrail.Outcome, l *CheckLog) error {
 	raw := json.RawMessage(out.Body)
 	if run.checked == nil {
 		return apierr.New(apierr.Denied, "a guardrail could not change the request, which has no text in its body")
@@ -310,28 +311,28 @@ func fixedFields(before *document, after *jsonedit.Doc) (edits []jsonedit.Edit) 
 }
 
 // apply returns r as the hooks changed it.
-func (run *requestRun) apply(r *Request, leaf int) *Request {
+func (run *requestRun) apply(r *exchange.Request, leaf int) *exchange.Request {
 	out := *r
-	out.Checking.passed, out.Checking.checked = run.results, nil
+	out.Checking.Passed, out.Checking.Checked = run.results, nil
 	if run.checked != nil {
-		out.Checking.checked = run.checked
+		out.Checking.Checked = run.checked
 	}
 	if run.rows != nil {
-		out.Checking.rows, out.Received.Length = run.rows.wrap, -1
+		out.Checking.Rows, out.Received.Length = run.rows.wrap, -1
 	}
 	out.Received.Header, out.Received.Query = guardrail.WithoutFields(r.Received.Header, run.fields), withoutFields(r.Received.Query, run.fields)
 	if len(run.header) > 0 {
-		out.Received.Header, out.Checking.claims = maps.Clone(out.Received.Header), run.header
+		out.Received.Header, out.Checking.Claims = maps.Clone(out.Received.Header), run.header
 		maps.Copy(out.Received.Header, run.header)
 	}
 	if run.body == nil {
 		return &out
 	}
 	out.Received.Upload = nil
-	out.Received.Body, out.Received.Doc, out.Edits, out.Received.Length, out.Checking.configured = run.body, run.doc, nil, int64(run.body.Len()), run.configured
-	if p := r.promptOf(leaf); p != nil { // its edits are in the body
+	out.Received.Body, out.Received.Doc, out.Edits, out.Received.Length, out.Checking.Configured = run.body, run.doc, nil, int64(run.body.Len()), run.configured
+	if p := promptOf(r, leaf); p != nil { // its edits are in the body
 		out.Leaves = slices.Clone(r.Leaves)
-		out.Leaves[leaf].Prompt = &PromptEdits{Prompt: p.Prompt, Edits: []jsonedit.Edit{}, Model: p.Model}
+		out.Leaves[leaf].Prompt = &exchange.PromptEdits{Prompt: p.Prompt, Edits: []jsonedit.Edit{}, Model: p.Model}
 	}
 	return &out
 }
@@ -347,7 +348,7 @@ var endpoints = map[api.Operation]string{
 
 // facts returns what checks may know about the request. body is its document, nil
 // if it has none.
-func (r *Request) facts(body guardrail.Document) *guardrail.Request {
+func facts(r *exchange.Request, body guardrail.Document) *guardrail.Request {
 	f := &guardrail.Request{
 		Operation: endpoints[r.Operation], Dialect: string(r.Dialect), Model: r.Received.RequestedModel, Stream: r.Stream, TraceID: r.TraceID,
 		Metadata: r.Metadata, Header: r.Received.Header, Egress: r.Checking.Egress,
@@ -358,7 +359,7 @@ func (r *Request) facts(body guardrail.Document) *guardrail.Request {
 	if body != nil {
 		f.Body = body
 	}
-	id := r.owner()
+	id := r.Owner()
 	f.Organisation, f.Workspace = id.Organisation, id.Workspace
 	f.StoredCredentials = r.Cache.Config != "" || id.May(access.ScopeGuardrailsCreate)
 	return f

@@ -17,6 +17,7 @@ import (
 	"modelgate/internal/format/contentcoding"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // responseGuard runs the hooks of a leaf on its responses.
@@ -24,21 +25,21 @@ type responseGuard struct {
 	engine *Engine
 	path   string
 	leaf   int
-	next   Handler
+	next   exchange.Handler
 }
 
 // Handle returns an error if a hook denies the response. Only successful
 // responses are checked.
-func (h *responseGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+func (h *responseGuard) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	res, err := h.next.Handle(ctx, r, t)
-	g := r.guardsOf(h.leaf)
-	if t.continuer != nil && res != nil && res.Events != nil {
-		t.continuer.Continue(t, res)
+	g := r.GuardsOf(h.leaf)
+	if t.Continuer != nil && res != nil && res.Events != nil {
+		t.Continuer.Continue(t, res)
 	}
 	if err != nil || g == nil || len(g.After) == 0 || res.Status < 200 || res.Status > 299 || r.DryRun {
 		return res, err
 	}
-	if r.Checking.continued != nil { // the guardrails of the stream check it
+	if r.Checking.Continued != nil { // the guardrails of the stream check it
 		return res, nil
 	}
 	run := &responseRun{guard: h, ctx: ctx, request: r, log: checkLog(t, h.engine), res: res, hooks: g.After}
@@ -53,9 +54,9 @@ func (h *responseGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Resp
 type responseRun struct {
 	guard   *responseGuard
 	ctx     context.Context
-	request *Request
+	request *exchange.Request
 	log     *CheckLog
-	res     *Response
+	res     *exchange.Response
 	hooks   []*guardrail.Hook
 	facts   *guardrail.Request // once they are needed
 	sniffed bool               // the body looks like text, whatever its type
@@ -99,7 +100,7 @@ func (run *responseRun) readBody(body io.Reader) error {
 	case err != nil:
 		return err
 	}
-	run.res.hold(buf)
+	run.res.Hold(buf)
 	run.res.Body = nil
 	run.res.Bytes = buf.Bytes()
 	run.res.Length = int64(buf.Len())
@@ -174,8 +175,8 @@ func (run *responseRun) plainBody() (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	res.after = append(res.after, func() { plain.Close() })
-	res.edited()
+	res.After = append(res.After, func() { plain.Close() })
+	res.Edited()
 	return codedBody{plain, run}, nil
 }
 
@@ -239,7 +240,7 @@ func (run *responseRun) checkBytes() error {
 	if out.Err != nil {
 		return apierr.New(apierr.Denied, "a guardrail could not change the response: %v", out.Err).WithCause(out.Err)
 	}
-	run.res.edited()
+	run.res.Edited()
 	run.res.Bytes = bytes.Clone(raw)
 	return nil
 }
@@ -257,7 +258,7 @@ func (run *responseRun) document() (*document, plainForm, error) {
 		return nil, plainForm{}, errors.New("the response " + problem)
 	}
 	if run.isText() {
-		return run.request.plainDocument(bodytext.Response, media, text)
+		return plainDocument(run.request, bodytext.Response, media, text)
 	}
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	_, err := jsonedit.ParseValue(text)
@@ -265,7 +266,7 @@ func (run *responseRun) document() (*document, plainForm, error) {
 	case err == nil:
 		return newDocument(run.request, bodytext.Response, text), plainForm{}, nil
 	case run.sniffed && !bodytext.IsSequence(text):
-		return run.request.plainDocument(bodytext.Response, media, text)
+		return plainDocument(run.request, bodytext.Response, media, text)
 	}
 	return nil, plainForm{}, err
 }
@@ -308,7 +309,7 @@ func (run *responseRun) runHooks(hooks []*guardrail.Hook, in guardrail.Input) (*
 		return new(guardrail.Outcome), apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(run.ctx))
 	case out.Denied:
 		hideTexts(guardrail.After, out.Results)
-		return out, denied(HookResults{Before: run.request.Checking.passed, After: out.Results})
+		return out, denied(exchange.HookResults{Before: run.request.Checking.Passed, After: out.Results})
 	}
 	return out, notRun(out)
 }
@@ -336,7 +337,7 @@ func (run *responseRun) observe(hooks []*guardrail.Hook, in guardrail.Input) {
 // requestFacts returns what checks may know about the request.
 func (run *responseRun) requestFacts() *guardrail.Request {
 	if run.facts == nil {
-		run.facts = run.log.facts(run.request, run.request.checkedBody())
+		run.facts = run.log.facts(run.request, checkedBody(run.request))
 	}
 	return run.facts
 }
@@ -349,9 +350,9 @@ func (run *responseRun) addResults(results []guardrail.HookResult) {
 }
 
 // checkedBody returns the document of the request, nil if it has none.
-func (r *Request) checkedBody() guardrail.Document {
-	if r.Checking.checked == nil && r.Received.Doc != nil {
+func checkedBody(r *exchange.Request) guardrail.Document {
+	if r.Checking.Checked == nil && r.Received.Doc != nil {
 		return newDocument(r, bodytext.Request, r.Received.Body.Bytes())
 	}
-	return r.Checking.checked
+	return r.Checking.Checked
 }

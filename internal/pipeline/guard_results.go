@@ -10,6 +10,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // rowTypes are the media types of files that may have a JSON object in each line.
@@ -57,9 +58,9 @@ func (run *responseRun) guardRows() error {
 		return run.runFacts()
 	}
 	rows := &rowResults{checks: checks, rows: &rowReader{lines: lines, pool: run.guard.engine.Pool, share: run.request.Memory}, res: res, declared: strings.Contains(mediaType(res.Header.Get("Content-Type")), "json")}
-	res.edited()
+	res.Edited()
 	res.Body = rows
-	res.after = append(res.after, rows.rows.release)
+	res.After = append(res.After, rows.rows.release)
 	if rows.failed = rows.step(); rows.failed != nil && rows.failed != io.EOF && rows.out.Len() == 0 {
 		return rows.failed
 	}
@@ -84,7 +85,7 @@ func startsObject(b *bufio.Reader) bool {
 type rowResults struct {
 	checks *rowChecks
 	rows   *rowReader
-	res    *Response
+	res    *exchange.Response
 	row    int
 	out    bytes.Buffer
 	failed error

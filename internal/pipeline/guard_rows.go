@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // maxRow is the limit in bytes of a row of a file that is checked.
@@ -30,7 +31,7 @@ type rowChecks struct {
 	ctx     context.Context
 	pool    *bytepool.Pool
 	path    string // of the target
-	request *Request
+	request *exchange.Request
 	log     *CheckLog
 	hooks   []*guardrail.Hook // those that a request waits for
 	on      guardrail.Event
@@ -91,9 +92,9 @@ func (c *rowChecks) check(row []byte) ([]byte, error) {
 	c.log.record(c.on, c.path, out.Results)
 	switch {
 	case out.Denied && c.on == guardrail.After:
-		return nil, denied(HookResults{After: out.Results})
+		return nil, denied(exchange.HookResults{After: out.Results})
 	case out.Denied:
-		return nil, denied(HookResults{Before: out.Results})
+		return nil, denied(exchange.HookResults{Before: out.Results})
 	case notRun(out) != nil:
 		return nil, out.Err
 	case !out.Transformed:
@@ -111,9 +112,9 @@ func (c *rowChecks) check(row []byte) ([]byte, error) {
 
 // read returns the request that a row holds, and its body. Without a known route or a
 // body the row is checked as it is, and the body is the zero value.
-func (c *rowChecks) read(doc *jsonedit.Doc) (own *Request, body jsonedit.Value) {
+func (c *rowChecks) read(doc *jsonedit.Doc) (own *exchange.Request, body jsonedit.Value) {
 	r := *c.request
-	r.Received.Upload, r.Received.Body, r.Received.Doc, r.Edits, r.Checking.rows = nil, nil, nil, nil, nil
+	r.Received.Upload, r.Received.Body, r.Received.Doc, r.Edits, r.Checking.Rows = nil, nil, nil, nil, nil
 	r.Operation = api.Proxy
 	if c.on != guardrail.Before {
 		return &r, body

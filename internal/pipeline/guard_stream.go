@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/format/eventstream"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // Limits of the text of a stream that hooks hold back, in bytes.
@@ -68,7 +69,7 @@ func sortHooks(hooks []*guardrail.Hook) (s streamHooks) {
 // guardedStream is a stream whose text is checked. It holds events back until
 // their text is safe.
 type guardedStream struct {
-	Stream
+	exchange.Stream
 	run    *responseRun
 	hooks  streamHooks
 	again  bool // the hooks have run on the stream before others changed it
@@ -150,7 +151,7 @@ func (s *guardedStream) prime() error {
 	return nil
 }
 
-// Next implements [Stream].
+// Next implements [exchange.Stream].
 func (s *guardedStream) Next() (sse.Event, error) {
 	for len(s.ready) == 0 {
 		if s.err != nil {
@@ -166,7 +167,7 @@ func (s *guardedStream) Next() (sse.Event, error) {
 	return e, nil
 }
 
-// Fail implements [Stream]. A denial ends the stream after what the client has seen: what
+// Fail implements [exchange.Stream]. A denial ends the stream after what the client has seen: what
 // was read and held back is not in the count.
 func (s *guardedStream) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
 	if e.Kind != apierr.Denied {
@@ -178,7 +179,7 @@ func (s *guardedStream) Fail(dst []byte, client dialect.ClientDialect, e *apierr
 	return client.ErrorEvent(dst, e)
 }
 
-// More implements [Stream].
+// More implements [exchange.Stream].
 func (s *guardedStream) More() bool {
 	return len(s.ready) > 0 || s.err == nil && s.Stream.More()
 }
@@ -366,7 +367,7 @@ func (s *guardedStream) complete() (in guardrail.Input) {
 		decoded = append(decoded, decodedParts(part, readingsOf(part.Text, part.Kind))...)
 	}
 	in.Parts = append(in.Parts, decoded...)
-	if s.run.request.isConversation() {
+	if isConversation(s.run.request) {
 		in.Parts = guardrail.JoinParts(in.Parts)
 	}
 	in.Event, in.Status, in.Request = guardrail.After, s.run.res.Status, s.run.requestFacts()

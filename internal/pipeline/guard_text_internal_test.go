@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/format/sse"
+	"modelgate/internal/pipeline/exchange"
 )
 
 func TestPartsAreNumberedWithinTheirMessage(t *testing.T) {
@@ -17,7 +18,7 @@ func TestPartsAreNumberedWithinTheirMessage(t *testing.T) {
 		{Role: "system", Message: -1}, {Role: "user", Message: 1}, {Role: "user", Message: 1}, {Role: "assistant", Message: 2},
 		{Role: "user", Message: 3}, {Role: "user", Message: 3}, {Role: "user", Message: 3}, {Role: "assistant", Message: 4},
 	}
-	r := &Request{Operation: api.Chat, Dialect: api.DialectChat}
+	r := &exchange.Request{Operation: api.Chat, Dialect: api.DialectChat}
 	index, earlier := []int{0, 0, 1, 0, 0, 1, 2, 0}, []bool{true, true, true, true, false, false, false, false}
 	parts := partsOf(r, bodytext.Request, texts)
 	for i, p := range parts {
@@ -66,25 +67,25 @@ func TestDenialsAreDistinguishedFromFailures(t *testing.T) {
 }
 
 func TestNotesAreKeptOnce(t *testing.T) {
-	var trail Trail
+	var trail exchange.Trail
 	for range 2 {
-		for i := range 3 * fewNotes {
+		for i := range 3 * exchange.FewNotes {
 			trail.Note(dialect.ParamChange{Name: strings.Repeat("n", i+1), Outcome: dialect.Dropped})
 			trail.Note(dialect.ParamChange{Name: "n", Outcome: dialect.Dropped})
-			if n := len(trail.Notes); n != i+1 && n != 3*fewNotes {
+			if n := len(trail.Notes); n != i+1 && n != 3*exchange.FewNotes {
 				t.Fatalf("%d notes after %d different ones", n, i+1)
 			}
 		}
 	}
-	if n := len(trail.Notes); n != 3*fewNotes {
-		t.Errorf("%d notes, want each of %d once", n, 3*fewNotes)
+	if n := len(trail.Notes); n != 3*exchange.FewNotes {
+		t.Errorf("%d notes, want each of %d once", n, 3*exchange.FewNotes)
 	}
 }
 
 func TestHeadersOfTheGatewayAreNotForwarded(t *testing.T) {
-	r := &Request{Received: Received{HeaderPrefixes: []string{"x-own-"}}}
+	r := &exchange.Request{Received: exchange.Received{HeaderPrefixes: []string{"x-own-"}}}
 	for name, refused := range map[string]bool{"X-Own-": true, "x-own-trace": true, " X-OWN-A ": true, "x-own": false, "x-owner": false, "y-own-": false} {
-		if err := r.checkForwardedHeaders(http.Header{}, []string{name}); (err != nil) != refused {
+		if err := r.CheckForwardedHeaders(http.Header{}, []string{name}); (err != nil) != refused {
 			t.Errorf("%q: error %v, refused: %t", name, err, refused)
 		}
 	}

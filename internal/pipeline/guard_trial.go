@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/format/sse"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // Trial runs hooks on text that nobody sent: no request reaches a provider unless a
@@ -30,11 +31,11 @@ type Trial struct {
 
 	Model    string
 	Metadata map[string]string
-	// Egress and CheckCalls are as in [Checking], and Trail records the attempts of
+	// Egress and CheckCalls are as in [exchange.Checking], and Trail records the attempts of
 	// checks. All may be nil.
 	Egress     *egress.Policies
-	CheckCalls map[*guardrail.Model]*CheckCall
-	Trail      *Trail
+	CheckCalls map[*guardrail.Model]*exchange.CheckCall
+	Trail      *exchange.Trail
 
 	// Body is the complete JSON body, a request or a response. It is not changed.
 	Body []byte
@@ -69,18 +70,18 @@ func (t *Trial) Run(ctx context.Context) (*TrialResult, error) {
 		enforced.Async, enforced.Shadow = false, false
 		hooks[i] = &enforced
 	}
-	r := &Request{
+	r := &exchange.Request{
 		Identity:  t.Identity,
 		Memory:    t.Memory,
 		Dialect:   t.Dialect,
 		Operation: t.Dialect.ConversationOperation(),
 		Metadata:  t.Metadata,
 		Stream:    t.Chunks != nil,
-		Received:  Received{RequestedModel: t.Model},
-		Checking:  Checking{Egress: t.Egress, CheckCalls: t.CheckCalls},
+		Received:  exchange.Received{RequestedModel: t.Model},
+		Checking:  exchange.Checking{Egress: t.Egress, CheckCalls: t.CheckCalls},
 	}
 	if t.Trail == nil {
-		t.Trail = new(Trail)
+		t.Trail = new(exchange.Trail)
 	}
 	log := checkLog(t.Trail, t.Engine)
 	if t.Chunks != nil {
@@ -125,9 +126,9 @@ func textsOf(parts []guardrail.Part) []string {
 }
 
 // runStream runs the hooks on a stream as the request path does.
-func (t *Trial) runStream(ctx context.Context, r *Request, hooks []*guardrail.Hook, log *CheckLog) (*TrialResult, error) {
+func (t *Trial) runStream(ctx context.Context, r *exchange.Request, hooks []*guardrail.Hook, log *CheckLog) (*TrialResult, error) {
 	from := &trialStream{chunks: t.Chunks}
-	run := &responseRun{guard: new(responseGuard), ctx: ctx, request: r, log: log, res: &Response{Status: 200, Events: from}, hooks: hooks}
+	run := &responseRun{guard: new(responseGuard), ctx: ctx, request: r, log: log, res: &exchange.Response{Status: 200, Events: from}, hooks: hooks}
 	out := &TrialResult{Mode: "observe"}
 	s, err := run.guardEvents(from, bodytext.Event, false)
 	if err == nil {
@@ -176,7 +177,7 @@ type trialStream struct {
 	next   int // number of chunks that were returned
 }
 
-// Next implements [Stream].
+// Next implements [exchange.Stream].
 func (s *trialStream) Next() (sse.Event, error) {
 	if s.next == len(s.chunks) {
 		return sse.Event{}, io.EOF
@@ -186,22 +187,22 @@ func (s *trialStream) Next() (sse.Event, error) {
 	return sse.Event{Raw: sse.AppendEvent(nil, "", data), Data: data}, nil
 }
 
-// More implements [Stream]. Each chunk arrives alone, so the hooks see it at once.
+// More implements [exchange.Stream]. Each chunk arrives alone, so the hooks see it at once.
 func (s *trialStream) More() bool { return false }
 
-// Begun implements [Stream].
+// Begun implements [exchange.Stream].
 func (s *trialStream) Begun() bool { return true }
 
-// Fail implements [Stream].
+// Fail implements [exchange.Stream].
 func (s *trialStream) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
 	return client.ErrorEvent(dst, e)
 }
 
-// Comments implements [Stream].
+// Comments implements [exchange.Stream].
 func (s *trialStream) Comments() []byte { return nil }
 
-// Pause implements [Stream].
+// Pause implements [exchange.Stream].
 func (s *trialStream) Pause() {}
 
-// Resume implements [Stream].
+// Resume implements [exchange.Stream].
 func (s *trialStream) Resume() {}

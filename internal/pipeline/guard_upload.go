@@ -15,11 +15,12 @@ import (
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/format/contentcoding"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 )
 
-// rowUpload returns the boundary of a form whose fields and rows of files can be checked,
+// rowUploadOf returns the boundary of a form whose fields and rows of files can be checked,
 // empty for other requests. The path does not matter: providers decode it.
-func (r *Request) rowUpload() string {
+func rowUploadOf(r *exchange.Request) string {
 	if r.Received.Upload == nil || !contentcoding.IsIdentity(r.Received.Header.Get("Content-Encoding")) {
 		return ""
 	}
@@ -47,7 +48,7 @@ func (u *rowUpload) wrap(body io.Reader) io.Reader {
 
 // rowForm is a form whose rows are checked as it is read.
 type rowForm struct {
-	upload   *Upload
+	upload   *exchange.Upload
 	checks   *rowChecks
 	boundary string
 	form     *multipart.Reader
@@ -157,10 +158,10 @@ func (f *rowForm) nextPart() error {
 	if f.file && !hasRows(f.checks.request.Operation) {
 		f.checks.log.notCovered("file")
 		f.copied = content
-		f.upload.passParts()
+		f.upload.PassParts()
 		return nil
 	}
-	f.upload.holdPart()
+	f.upload.HoldPart()
 	f.rows = &rowReader{lines: content, pool: f.checks.pool, share: f.checks.request.Memory}
 	return nil
 }
@@ -182,7 +183,7 @@ func (f *rowForm) line(line []byte) error {
 	if !f.file {
 		return f.addToField(line)
 	}
-	f.upload.holdPart() // for the next row
+	f.upload.HoldPart() // for the next row
 	if len(bytes.TrimSpace(row)) == 0 {
 		f.out.Write(line)
 		return nil

@@ -7,6 +7,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // checkWindows runs the window hooks on the text that has not passed.
@@ -103,7 +104,7 @@ func (s *guardedStream) askParts(parts []guardrail.Part, partial bool) (*guardra
 	if out.Denied {
 		results := s.windowResults() // with the text that an earlier window was merged with
 		hideTexts(guardrail.After, results)
-		return nil, denied(HookResults{Before: s.run.request.Checking.passed, After: results})
+		return nil, denied(exchange.HookResults{Before: s.run.request.Checking.Passed, After: results})
 	}
 	return out, notRun(out)
 }
@@ -112,7 +113,7 @@ func (s *guardedStream) askParts(parts []guardrail.Part, partial bool) (*guardra
 // that is prose. Choices of chat do not continue each other.
 func (s *guardedStream) before(t *streamText) *streamText {
 	r := s.run.request
-	if t.part.Kind != guardrail.Text || r.Dialect == api.DialectChat || !r.isConversation() {
+	if t.part.Kind != guardrail.Text || r.Dialect == api.DialectChat || !isConversation(r) {
 		return nil
 	}
 	for _, text := range slices.Backward(s.order) {

@@ -7,6 +7,7 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -21,7 +22,7 @@ type GuardRef struct {
 type GuardList struct {
 	Before, After []GuardRef
 	// Static are the hooks if all are compiled; nil if some are saved.
-	Static *Guards
+	Static *exchange.Guards
 }
 
 // CheckGuards returns what is wrong with the hooks and guardrails of a config.
@@ -52,7 +53,7 @@ func compileGuards(n *config.Config, table *guardrail.Table) (*GuardList, []conf
 		return nil, c.faults
 	}
 	if !c.saved {
-		list.Static = &Guards{Before: hooksOf(list.Before), After: hooksOf(list.After)}
+		list.Static = &exchange.Guards{Before: hooksOf(list.Before), After: hooksOf(list.After)}
 	}
 	return list, nil
 }
@@ -142,7 +143,7 @@ func (b *build) guardList(n *config.Config) *GuardList {
 }
 
 // decideGuards records which checks would run. A dry run makes none of them.
-func (t *Trail) decideGuards(path string, g *Guards) {
+func decideGuards(t *exchange.Trail, path string, g *exchange.Guards) {
 	for _, list := range [...]struct {
 		of    string
 		hooks []*guardrail.Hook

@@ -10,6 +10,7 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // hedge starts another branch if the previous one has no response after a
@@ -21,29 +22,29 @@ type hedge struct {
 }
 
 // usable reports whether the request may be sent several times in parallel.
-func (h hedge) usable(r *Request) bool {
+func (h hedge) usable(r *exchange.Request) bool {
 	return h.Hedge != nil && r.Received.Upload == nil && !r.DryRun
 }
 
 // runner is one branch in the race.
 type runner struct {
 	b      *branch
-	trail  *Trail        // its own; joined with the request's when it has ended
-	only   chan struct{} // its trail's onlyBranch; nil once it is closed
+	trail  *exchange.Trail // its own; joined with the request's when it has ended
+	only   chan struct{}   // its trail's onlyBranch; nil once it is closed
 	cancel context.CancelFunc
-	res    *Response
+	res    *exchange.Response
 	err    error
 }
 
 // race runs branches in the given order until the outcome of one does not
 // trigger a fallback.
-func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, codes func(*branch) []int) (*Response, error) {
+func (h hedge) race(ctx context.Context, r *exchange.Request, t *exchange.Trail, order []*branch, codes func(*branch) []int) (*exchange.Response, error) {
 	s := &raceState{ctx: ctx, request: r, trail: t, order: order, limit: h.limit, ended: make(chan *runner, len(order))}
 	slow := time.NewTimer(h.Delay)
 	defer slow.Stop()
 	s.start(0)
 	further := 0 // branches started because others were slow
-	outer := t.onlyBranch
+	outer := t.OnlyBranch
 	for {
 		if outer == nil && len(s.running) == 1 && !s.more() {
 			s.running[0].announceOnly()
@@ -53,7 +54,7 @@ func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, 
 			outer = nil
 		case <-slow.C:
 			if further < max(h.Max, 1) && s.more() && s.attemptLeft() {
-				t.decide(s.order[s.next].path, "no response within %v, another target is started", h.Delay)
+				t.Decide(s.order[s.next].path, "no response within %v, another target is started", h.Delay)
 				further++
 				s.start(h.Delay)
 				slow.Reset(h.Delay)
@@ -65,9 +66,9 @@ func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, 
 			if !waits && !o.triggersFallback(codes(one.b)) || len(s.running) == 0 && !s.more() {
 				return s.won(one)
 			}
-			t.decide(one.b.path, "ended in %d", o.status)
+			t.Decide(one.b.path, "ended in %d", o.status)
 			one.close()
-			s.trail.join(one.trail)
+			s.trail.Join(one.trail)
 			if len(s.running) == 0 {
 				s.start(0)
 				slow.Reset(h.Delay)
@@ -80,8 +81,8 @@ func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, 
 // report through ended.
 type raceState struct {
 	ctx     context.Context
-	request *Request
-	trail   *Trail
+	request *exchange.Request
+	trail   *exchange.Trail
 	order   []*branch
 	limit   int // of the attempts of the request
 	next    int
@@ -92,20 +93,20 @@ type raceState struct {
 }
 
 // more reports whether another branch may be started.
-func (s *raceState) more() bool { return s.next < len(s.order) && !s.request.pastDeadline(0) }
+func (s *raceState) more() bool { return s.next < len(s.order) && !s.request.PastDeadline(0) }
 
 // attemptLeft reports whether another branch could send anything. After a
 // failure the next branch is started anyway: its error tells the client that no
 // attempt is left.
-func (s *raceState) attemptLeft() bool { return int(s.trail.bill().attempts.Load()) < s.limit }
+func (s *raceState) attemptLeft() bool { return int(s.trail.Bill().Attempts.Load()) < s.limit }
 
 // start runs the next branch in a goroutine, since one goroutine cannot wait
 // for two responses. The gateway has waited since the start of the one before it.
 func (s *raceState) start(wait time.Duration) {
 	ctx, cancel := context.WithCancel(s.ctx)
-	one := &runner{b: s.order[s.next], trail: s.trail.child(), only: make(chan struct{}), cancel: cancel}
+	one := &runner{b: s.order[s.next], trail: s.trail.Child(), only: make(chan struct{}), cancel: cancel}
 	s.waited = max(s.trail.UpstreamTime, s.waited+wait)
-	one.trail.UpstreamTime, one.trail.onlyBranch = s.waited, one.only
+	one.trail.UpstreamTime, one.trail.OnlyBranch = s.waited, one.only
 	s.next++
 	s.running = append(s.running, one)
 	s.wg.Go(func() {
@@ -125,7 +126,7 @@ func (one *runner) announceOnly() {
 
 // run calls the branch. A panic becomes an error of the branch, since no caller
 // in this goroutine recovers it.
-func (one *runner) run(ctx context.Context, r *Request) {
+func (one *runner) run(ctx context.Context, r *exchange.Request) {
 	defer func() {
 		if v := recover(); v != nil {
 			one.err = fmt.Errorf("panic of type %T: %s", v, debug.Stack())
@@ -137,27 +138,27 @@ func (one *runner) run(ctx context.Context, r *Request) {
 // won returns the winner's response. The losers are cancelled now, but waited
 // for when the response is closed, so that the client does not wait for them
 // and the record contains them all.
-func (s *raceState) won(winner *runner) (*Response, error) {
+func (s *raceState) won(winner *runner) (*exchange.Response, error) {
 	losers := s.running
 	for _, l := range losers {
 		l.cancel()
 	}
-	s.trail.follow(winner.trail)
+	s.trail.Follow(winner.trail)
 	finish := func() {
 		winner.cancel()
 		s.wg.Wait()
-		s.trail.follow(winner.trail)
+		s.trail.Follow(winner.trail)
 		for _, l := range losers {
 			l.lose()
 			l.close()
-			s.trail.join(l.trail)
+			s.trail.Join(l.trail)
 		}
 	}
 	if winner.res == nil {
 		finish()
 		return nil, winner.err
 	}
-	winner.res.after = append(winner.res.after, finish)
+	winner.res.After = append(winner.res.After, finish)
 	return winner.res, winner.err
 }
 

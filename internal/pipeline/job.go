@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/format/sse"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -42,7 +43,7 @@ func (a *attempt) jobber() dialect.JobReader {
 type job struct {
 	*attempt
 	read dialect.JobReader
-	out  *Response // the latest response about the job
+	out  *exchange.Response // the latest response about the job
 	now  dialect.Job
 
 	wantsStream bool // the client wants a stream
@@ -51,11 +52,11 @@ type job struct {
 // followJob turns a job into its response: the provider's events if the client
 // wants a stream, otherwise the result after polling. A job that no client
 // waits for any more is cancelled.
-func (a *attempt) followJob(out *Response, read dialect.JobReader, body io.Reader) (_ *Response, err error) {
+func (a *attempt) followJob(out *exchange.Response, read dialect.JobReader, body io.Reader) (_ *exchange.Response, err error) {
 	j := &job{attempt: a, read: read, out: out, wantsStream: a.request.Stream}
 	defer func() {
 		if err != nil {
-			out.hold(nil)
+			out.Hold(nil)
 		}
 	}()
 	if err := j.take(body); err != nil {
@@ -73,7 +74,7 @@ func (a *attempt) followJob(out *Response, read dialect.JobReader, body io.Reade
 	if j.now.Failed != "" {
 		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", a.record.Target.Label(), j.now.Failed).WithCode("prediction_failed")
 	}
-	if err := a.wire.translator.response(a, out, out.held.Bytes()); err != nil {
+	if err := a.wire.translator.response(a, out, out.Held.Bytes()); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -85,7 +86,7 @@ func (j *job) take(body io.Reader) error {
 	if err != nil {
 		return err
 	}
-	j.out.hold(buf)
+	j.out.Hold(buf)
 	now, err := j.read.ReadJob(buf.Bytes())
 	if err != nil { // keeps the previous state, so that the job can be cancelled
 		return j.unreadable("a body that is not a job").WithCause(err)
@@ -168,7 +169,7 @@ func (j *job) events() *url.URL {
 
 // streamed begins the response from the job's events. No credential is sent:
 // the address itself is secret.
-func (j *job) streamed(out *Response, address *url.URL) (*Response, error) {
+func (j *job) streamed(out *exchange.Response, address *url.URL) (*exchange.Response, error) {
 	req := (&http.Request{Method: http.MethodGet, URL: address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"User-Agent": {j.handler.UserAgent}, "Accept": {mediaEvents}, "Cache-Control": {"no-store"}, "Accept-Encoding": {"identity"}},
 	}).WithContext(j.timers.context())
@@ -191,7 +192,7 @@ func (j *job) streamed(out *Response, address *url.URL) (*Response, error) {
 		j.cancel()
 		return nil, err
 	}
-	streamed.after = append(streamed.after, j.cancel)
+	streamed.After = append(streamed.After, j.cancel)
 	return streamed, nil
 }
 
@@ -214,7 +215,7 @@ func (e *jobEvents) Next() (sse.Event, error) {
 		}
 	}
 	if e.job.poll(0) == nil && e.job.now.Done {
-		event.Data = e.job.out.held.Bytes()
+		event.Data = e.job.out.Held.Bytes()
 	}
 	e.job.now.Done = true
 	return event, nil

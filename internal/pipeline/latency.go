@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"modelgate/internal/pipeline/exchange"
 )
 
 // latencyStrategy draws two branches at random and calls the quicker one. It
@@ -21,9 +23,9 @@ type latencyStrategy struct {
 const decay = 10 * time.Second
 
 // Handle calls the better of two branches.
-func (f *latencyStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
-	return f.callOne(f.usable(r, t), f.choose, func(i int) (*Response, error) {
-		t.decide(f.branches[i].path, "chosen by latency")
+func (f *latencyStrategy) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
+	return f.callOne(f.usable(r, t), f.choose, func(i int) (*exchange.Response, error) {
+		t.Decide(f.branches[i].path, "chosen by latency")
 		if r.DryRun {
 			return f.branches[i].Handle(ctx, r, t)
 		}
@@ -32,7 +34,7 @@ func (f *latencyStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Re
 }
 
 // timed calls a branch and measures the time.
-func (f *latencyStrategy) timed(ctx context.Context, r *Request, t *Trail, i int) (*Response, error) {
+func (f *latencyStrategy) timed(ctx context.Context, r *exchange.Request, t *exchange.Trail, i int) (*exchange.Response, error) {
 	began := time.Now()
 	f.speeds.start(i)
 	defer f.speeds.leave(i)

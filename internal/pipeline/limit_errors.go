@@ -6,12 +6,13 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/limits/policy"
 	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // limitError returns the error of a reservation that was refused. A refusal by
 // rate limits names the one that is reset last: until then, all of them are
 // not free.
-func (r *Request) limitError(claims []quota.Claim, v quota.Verdict, now time.Time) error {
+func limitError(r *exchange.Request, claims []quota.Claim, v quota.Verdict, now time.Time) error {
 	at := v.Refused
 	if l := claims[at].Limit; l.Holder.Kind == policy.SessionHolder {
 		e := apierr.From(r.Limiting.Policies.SessionError(l, v.States[at], now))

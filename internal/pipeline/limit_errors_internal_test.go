@@ -7,6 +7,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline/exchange"
 )
 
 func TestErrorOfABudgetTellsWhatIsLeft(t *testing.T) {
@@ -65,7 +66,7 @@ func TestErrorNamesTheRateLimitThatEndsLast(t *testing.T) {
 	} {
 		claims := []quota.Claim{claim(limit("before", time.Hour), 1), claim(limit("first", time.Minute), 1), tt.other}
 		v := quota.Verdict{Refused: 1, States: []quota.State{state(5, 2*time.Hour), state(5, time.Minute), tt.state}}
-		err := apierr.From(new(Request).limitError(claims, v, now))
+		err := apierr.From(limitError(new(exchange.Request), claims, v, now))
 		if !strings.Contains(err.Message, "provider "+tt.want) {
 			t.Errorf("%s: message %q, want it to name %s", tt.name, err.Message, tt.want)
 		}

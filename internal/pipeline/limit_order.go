@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // EarlierLimit returns err, or the error of a limit without room that is checked before
 // the exhausted budget that err is about. It reserves nothing, and returns err while the
 // counters fail.
-func (r *Request) EarlierLimit(ctx context.Context, counters quota.Store, t *Trail, err error) error {
+func EarlierLimit(ctx context.Context, r *exchange.Request, counters quota.Store, t *exchange.Trail, err error) error {
 	var budget *quota.Exhausted
 	if counters == nil || !errors.As(err, &budget) {
 		return err
 	}
-	if earlier := r.checkRoom(ctx, counters, t, budget.Before(r.Limiting.Limits)); earlier != nil {
+	if earlier := checkRoom(ctx, r, counters, t, budget.Before(r.Limiting.Limits)); earlier != nil {
 		return earlier
 	}
 	return err
@@ -24,10 +25,10 @@ func (r *Request) EarlierLimit(ctx context.Context, counters quota.Store, t *Tra
 
 // checkRoom returns the error of the first of limits that has nothing left, nil if all
 // have or the counters fail. It reserves nothing.
-func (r *Request) checkRoom(ctx context.Context, counters quota.Store, t *Trail, limits []*quota.Limit) error {
+func checkRoom(ctx context.Context, r *exchange.Request, counters quota.Store, t *exchange.Trail, limits []*quota.Limit) error {
 	var list []*quota.Limit
 	for _, l := range limits {
-		if r.countsFor(l) {
+		if countsFor(r, l) {
 			list = append(list, l)
 		}
 	}
@@ -49,12 +50,12 @@ func (r *Request) checkRoom(ctx context.Context, counters quota.Store, t *Trail,
 	if len(full) == 0 {
 		return nil
 	}
-	t.bill().quota.refuse(full)
-	return r.limitError(full, v, now)
+	t.Bill().Quota.Refuse(full)
+	return limitError(r, full, v, now)
 }
 
 // countsFor reports whether the request counts for l: one that only reads, or counts
 // tokens, uses neither tokens nor money.
-func (r *Request) countsFor(l *quota.Limit) bool {
+func countsFor(r *exchange.Request, l *quota.Limit) bool {
 	return countsOne(l) || (&sentRequest{op: r.Operation, method: r.Received.Method, size: -1}).uses()
 }

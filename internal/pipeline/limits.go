@@ -9,6 +9,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -19,23 +20,23 @@ const codeLimits = "limits_unavailable"
 // before anything costs money or time. Each attempt reserves what it may use and settles
 // it; the request itself counts once, whatever number of attempts it takes, and not if
 // there was none. One that panics counts.
-func (e *Engine) Serve(ctx context.Context, r *Request, t *Trail) (res *Response, err error) {
+func (e *Engine) Serve(ctx context.Context, r *exchange.Request, t *exchange.Trail) (res *exchange.Response, err error) {
 	if e.Quota == nil {
 		return r.Routing.Handle(ctx, r, t)
 	}
-	if err := r.checkSession(ctx, e.Quota, t); err != nil {
+	if err := checkSession(ctx, r, e.Quota, t); err != nil {
 		return nil, err
 	}
-	defer func() { t.CountRequest(e.Quota, res, err) }()
+	defer func() { CountRequest(t, e.Quota, res, err) }()
 	return r.Routing.Handle(ctx, r, t)
 }
 
-// recordAll adds what an attempt settled to the log.
-func (q *requestQuota) recordAll(acc *attemptAccount, u quota.Use) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// recordUse adds what an attempt settled to the log.
+func recordUse(q *exchange.RequestQuota, acc *attemptAccount, u quota.Use) {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
 	for _, g := range acc.grants {
-		q.record(g.Limit, acc.number, acc.reserved(g), u.Of(g.Limit.Measure), g.Limit == acc.endedBy)
+		q.Record(g.Limit, acc.number, acc.reserved(g), u.Of(g.Limit.Measure), g.Limit == acc.endedBy)
 	}
 }
 
@@ -46,12 +47,12 @@ func (acc *attemptAccount) reserve(ctx context.Context) error {
 	if store == nil || len(r.Limiting.Limits)+len(acc.attempt.record.Target.Quota) == 0 && r.Limiting.Facts == nil {
 		return nil
 	}
-	q := &acc.bill.quota
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q := &acc.bill.Quota
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
 	now := time.Now()
 	var room [8]quota.Claim
-	claims := acc.claims(room[:0], q.counted, now)
+	claims := acc.claims(room[:0], q.Counted, now)
 	if len(claims) == 0 {
 		return nil
 	}
@@ -62,38 +63,38 @@ func (acc *attemptAccount) reserve(ctx context.Context) error {
 	if v.Refused >= 0 {
 		for i, c := range claims {
 			if v.States[i].Left(c.Limit) < c.Least {
-				q.record(c.Limit, acc.number, 0, 0, true)
+				q.Record(c.Limit, acc.number, 0, 0, true)
 			}
 		}
-		return r.limitError(claims, v, now)
+		return limitError(r, claims, v, now)
 	}
-	q.makeRoom(acc, v.Grants)
+	makeRoom(q, acc, v.Grants)
 	for _, g := range v.Grants {
 		acc.mayEndStream = acc.mayEndStream || g.Limit.Stop
 		if !countsRequest(g.Limit) {
 			acc.grants = append(acc.grants, g)
 			continue
 		}
-		q.counted, q.by = append(q.counted, g.Limit.Counter), acc.number
+		q.Counted, q.By = append(q.Counted, g.Limit.Counter), acc.number
 		if g.Limit.Measure == quota.Concurrent {
-			q.places = append(q.places, g)
+			q.Places = append(q.Places, g)
 		} else {
-			q.grants = append(q.grants, g)
+			q.Grants = append(q.Grants, g)
 		}
 	}
 	return nil
 }
 
 // makeRoom makes room for grants and their rows in the log, each list at once.
-func (q *requestQuota) makeRoom(acc *attemptAccount, grants []quota.Grant) {
+func makeRoom(q *exchange.RequestQuota, acc *attemptAccount, grants []quota.Grant) {
 	ofRequest := 0
 	for _, g := range grants {
 		if countsRequest(g.Limit) {
 			ofRequest++
 		}
 	}
-	q.log = slices.Grow(q.log, len(grants))
-	q.counted, q.grants = slices.Grow(q.counted, ofRequest), slices.Grow(q.grants, ofRequest)
+	q.Log = slices.Grow(q.Log, len(grants))
+	q.Counted, q.Grants = slices.Grow(q.Counted, ofRequest), slices.Grow(q.Grants, ofRequest)
 	acc.grants = slices.Grow(acc.grants, len(grants)-ofRequest)
 }
 
@@ -168,14 +169,14 @@ func (acc *attemptAccount) settleQuota(u quota.Use) {
 	if len(acc.extended) > 0 {
 		store.Settle(now, acc.extended, quota.Use{}) // the use is in the first grants
 	}
-	acc.bill.quota.recordAll(acc, u)
+	recordUse(&acc.bill.Quota, acc, u)
 	acc.grants, acc.extended = nil, nil
 }
 
 // CheckRates returns an error if the first limit in r.Limits that refuses the request is
 // one of requests in a window, and counters know that without a call. It reserves
 // nothing; attempts check the rest.
-func (r *Request) CheckRates(counters quota.Store, t *Trail) error {
+func CheckRates(r *exchange.Request, counters quota.Store, t *exchange.Trail) error {
 	known, ok := counters.(quota.Peeker)
 	if !ok || len(r.Limiting.Limits) == 0 {
 		return nil
@@ -184,7 +185,7 @@ func (r *Request) CheckRates(counters quota.Store, t *Trail) error {
 	v := quota.Verdict{Refused: -1}
 	var claims []quota.Claim
 	for _, l := range r.Limiting.Limits {
-		if !r.countsFor(l) {
+		if !countsFor(r, l) {
 			continue
 		}
 		s, is := known.Peek(now, l)
@@ -200,14 +201,14 @@ func (r *Request) CheckRates(counters quota.Store, t *Trail) error {
 	if v.Refused < 0 {
 		return nil
 	}
-	t.bill().quota.refuse(claims)
-	return r.limitError(claims, v, now)
+	t.Bill().Quota.Refuse(claims)
+	return limitError(r, claims, v, now)
 }
 
 // checkSession returns an error if a policy refuses the request because of its
 // history or the time of its session, or that of a limit of the client, which is checked
 // before policies.
-func (r *Request) checkSession(ctx context.Context, counters quota.Store, t *Trail) error {
+func checkSession(ctx context.Context, r *exchange.Request, counters quota.Store, t *exchange.Trail) error {
 	if r.Limiting.Facts == nil || !r.Limiting.Policies.Governs(r.Limiting.Facts) {
 		return nil
 	}
@@ -219,7 +220,7 @@ func (r *Request) checkSession(ctx context.Context, counters quota.Store, t *Tra
 	if err == nil {
 		return nil
 	}
-	if earlier := r.checkRoom(ctx, counters, t, r.Limiting.Limits); earlier != nil {
+	if earlier := checkRoom(ctx, r, counters, t, r.Limiting.Limits); earlier != nil {
 		return earlier
 	}
 	return err
@@ -228,11 +229,11 @@ func (r *Request) checkSession(ctx context.Context, counters quota.Store, t *Tra
 // CountRequest settles what the request itself has reserved: it counts unless no
 // provider has received it, or it failed through no fault of the client. It remains in
 // progress.
-func (t *Trail) CountRequest(store quota.Store, res *Response, err error) {
-	q := &t.bill().quota
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.grants) == 0 {
+func CountRequest(t *exchange.Trail, store quota.Store, res *exchange.Response, err error) {
+	q := &t.Bill().Quota
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	if len(q.Grants) == 0 {
 		return
 	}
 	failed := false
@@ -243,27 +244,27 @@ func (t *Trail) CountRequest(store quota.Store, res *Response, err error) {
 		failed = providerFault(res.Status)
 	}
 	u := quota.Use{Requests: 1}
-	if q.sent.Load() == 0 || failed && !q.abandoned {
+	if q.Sent.Load() == 0 || failed && !q.Abandoned {
 		u.Requests = 0
 	}
-	store.Settle(time.Now(), q.grants, u)
-	for _, g := range q.grants {
-		q.record(g.Limit, q.by, g.Amount, u.Of(g.Limit.Measure), false)
+	store.Settle(time.Now(), q.Grants, u)
+	for _, g := range q.Grants {
+		q.Record(g.Limit, q.By, g.Amount, u.Of(g.Limit.Measure), false)
 	}
-	q.grants = nil
+	q.Grants = nil
 }
 
 // EndRequest ends the place of the request in limits of requests in progress.
-func (t *Trail) EndRequest(store quota.Store) {
-	q := &t.bill().quota
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.places) == 0 {
+func EndRequest(t *exchange.Trail, store quota.Store) {
+	q := &t.Bill().Quota
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	if len(q.Places) == 0 {
 		return
 	}
-	store.Settle(time.Now(), q.places, quota.Use{})
-	for _, g := range q.places {
-		q.record(g.Limit, q.by, g.Amount, 0, false)
+	store.Settle(time.Now(), q.Places, quota.Use{})
+	for _, g := range q.Places {
+		q.Record(g.Limit, q.By, g.Amount, 0, false)
 	}
-	q.places = nil
+	q.Places = nil
 }

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -29,10 +30,10 @@ func TestLimitsOfClientAndTargetAreReserved(t *testing.T) {
 		{"with room", []*quota.Limit{free}, nil, false},
 	} {
 		a := &attempt{
-			record: Attempt{Target: &provider.Target{Quota: tt.target}}, handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}},
-			request: &Request{Operation: api.Chat, Limiting: Limiting{Limits: tt.client}},
+			record: exchange.Attempt{Target: &provider.Target{Quota: tt.target}}, handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}},
+			request: &exchange.Request{Operation: api.Chat, Limiting: exchange.Limiting{Limits: tt.client}},
 		}
-		acc := attemptAccount{attempt: a, bill: new(bill)}
+		acc := attemptAccount{attempt: a, bill: new(exchange.Bill)}
 		if err := acc.reserve(t.Context()); (err != nil) != tt.refused {
 			t.Errorf("limits %s: %v, want a refusal: %t", tt.name, err, tt.refused)
 		}
@@ -92,8 +93,8 @@ func TestDryRunTellsWhetherALimitHasRoom(t *testing.T) {
 	for max, want := range map[int64]bool{0: false, 1: true, 2: true} {
 		l := &quota.Limit{Counter: "key/requests", Max: max, Window: time.Minute}
 		a := &attempt{
-			record: Attempt{Target: new(provider.Target)}, handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}},
-			request: &Request{Operation: api.Chat, Limiting: Limiting{Limits: []*quota.Limit{l}}},
+			record: exchange.Attempt{Target: new(provider.Target)}, handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}},
+			request: &exchange.Request{Operation: api.Chat, Limiting: exchange.Limiting{Limits: []*quota.Limit{l}}},
 		}
 		states, err := a.limitStates(t.Context())
 		if err != nil || len(states) != 1 || states[0].Fits != want || states[0].Claimed != 1 {
@@ -111,9 +112,9 @@ func TestEarlierLimitsAreCheckedForRoom(t *testing.T) {
 				t.Fatal(v, err)
 			}
 		}
-		r := &Request{Operation: api.Chat, Limiting: Limiting{Limits: []*quota.Limit{l}}}
+		r := &exchange.Request{Operation: api.Chat, Limiting: exchange.Limiting{Limits: []*quota.Limit{l}}}
 		exhausted := apierr.New(apierr.BudgetExhausted, "a later budget").WithCause(&quota.Exhausted{Kind: "workspace"})
-		err := r.EarlierLimit(t.Context(), counters, new(Trail), exhausted)
+		err := EarlierLimit(t.Context(), r, counters, new(exchange.Trail), exhausted)
 		if got := err != error(exhausted); got != want {
 			t.Errorf("with %d of 2 requests in progress: %v, want the error of the limit: %t", used, err, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -34,8 +35,8 @@ func TestModelsAreCheckedAsTheyAreSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := &attempt{
-			record:  Attempt{Target: &provider.Target{Slug: "p", Models: provider.NewModelList(false, []string{"known"}, nil)}},
-			handler: &TargetHandler{params: configParams{drop: tt.drop}}, request: &Request{Received: Received{Doc: doc}},
+			record:  exchange.Attempt{Target: &provider.Target{Slug: "p", Models: provider.NewModelList(false, []string{"known"}, nil)}},
+			handler: &TargetHandler{params: configParams{drop: tt.drop}}, request: &exchange.Request{Received: exchange.Received{Doc: doc}},
 		}
 		if err := a.checkModels(doc, tt.edits); (err != nil) != tt.refused {
 			t.Errorf("%s: %v, want a refusal: %t", tt.name, err, tt.refused)

@@ -1,6 +1,10 @@
 package pipeline
 
-import "context"
+import (
+	"context"
+
+	"modelgate/internal/pipeline/exchange"
+)
 
 // OneLeaf is the tree of a request without a config: its only leaf is the first of
 // Request.Leaves. It has no state, so a request can hold its own.
@@ -17,7 +21,7 @@ func (l *OneLeaf) Init(call TargetHandler) {
 	l.request = requestGuard{engine: call.Engine, path: call.Path, next: &l.response}
 }
 
-// Handle implements [Handler]: it calls the leaf, with its hooks around the call.
-func (l *OneLeaf) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+// Handle implements [exchange.Handler]: it calls the leaf, with its hooks around the call.
+func (l *OneLeaf) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	return l.request.Handle(ctx, r, t)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // outcome describes how an attempt or a branch ended, for strategies.
@@ -24,7 +25,7 @@ type outcome struct {
 	rateLimitReset  time.Duration // time until an exhausted rate limit is reset
 }
 
-func outcomeOf(res *Response, err error, now time.Time) outcome {
+func outcomeOf(res *exchange.Response, err error, now time.Time) outcome {
 	if err != nil {
 		e := apierr.From(err)
 		return outcome{status: e.Status(), kind: e.Kind, failed: true, breakerRejected: rejectedByBreaker(err), spent: e.Code == codeAttempts || e.Limit != nil && !e.Limit.Shared || e.Code == codeLimits, limited: e.Limit != nil}

@@ -9,6 +9,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // place is where a body has a number.
@@ -62,9 +63,9 @@ var knownPaths = []struct {
 	{"/v2/chat", api.CohereChat}, {"/api/chat", api.OllamaChat}, {"/api/generate", api.OllamaChat},
 }
 
-// outputFields returns the fields that the API of a request reads: of an operation, or of
+// outputFieldsOf returns the fields that the API of a request reads: of an operation, or of
 // a path that passes through.
-func (r *Request) outputFields(op api.Operation) outputFields {
+func outputFieldsOf(r *exchange.Request, op api.Operation) outputFields {
 	if op != api.Proxy {
 		return fieldsOf[op]
 	}
@@ -86,7 +87,7 @@ func (a *attempt) sentFields() outputFields {
 	if op == "" { // the gateway responds itself
 		op = a.request.Operation
 	}
-	return a.request.outputFields(op)
+	return outputFieldsOf(a.request, op)
 }
 
 // hasOwnFormat reports whether the body of an operation other than a conversation is sent

@@ -5,6 +5,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 )
 
 func mustScan(t *testing.T, body string) *jsonedit.Doc {
@@ -94,14 +95,14 @@ func TestPathsThatPassThroughAreOfAKnownAPIOrOfNone(t *testing.T) {
 		"/anthropic/v1/messages": `{"max_tokens":7}`, "/api/generate": `{"options":{"num_predict":7}}`, "/api/chat": `{"options":{"num_predict":7}}`,
 		"/x/responses": `{"max_output_tokens":7}`, "/m:streamGenerateContent": `{"generationConfig":{"maxOutputTokens":7}}`,
 	} {
-		r := &Request{Received: Received{Path: path}}
-		if n, known := r.outputFields(api.Proxy).limit(mustScan(t, want)); n != 7 || !known {
+		r := &exchange.Request{Received: exchange.Received{Path: path}}
+		if n, known := outputFieldsOf(r, api.Proxy).limit(mustScan(t, want)); n != 7 || !known {
 			t.Errorf("%s with %s: %d, %t; want 7", path, want, n, known)
 		}
 	}
 	for _, path := range []string{"/threads/t/runs", "/chat/completions/", "/chat%2Fcompletions", "/answers", ""} {
-		r := &Request{Received: Received{Path: path}}
-		if n, known := r.outputFields(api.Proxy).limit(mustScan(t, `{"max_tokens":7,"max_output_tokens":9000,"options":{"num_predict":8}}`)); n != 9000 || known {
+		r := &exchange.Request{Received: exchange.Received{Path: path}}
+		if n, known := outputFieldsOf(r, api.Proxy).limit(mustScan(t, `{"max_tokens":7,"max_output_tokens":9000,"options":{"num_predict":8}}`)); n != 9000 || known {
 			t.Errorf("%s: %d, %t; want 9000, which does not limit the output", path, n, known)
 		}
 	}

@@ -8,17 +8,18 @@ import (
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/limits/policy"
 	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // A request that the gateway sends itself is limited like the request that causes it,
 // by policies for its own model, and carries nothing that the client sent for another.
 func TestOwnRequestsHaveLimitsAndNoHeaders(t *testing.T) {
 	limits := []*quota.Limit{{}}
-	r := &Request{
+	r := &exchange.Request{
 		Model:    "gpt-4o",
-		Received: Received{Header: http.Header{"Authorization": {"Bearer k"}}, RequestedModel: "gpt-4o", Query: "a=b"},
-		Limiting: Limiting{Limits: limits, Facts: &policy.Facts{Model: "gpt-4o", EndpointType: "chat", Config: "c", Prompt: "p", KeyID: "key"}},
-		Leaves:   []Leaf{{Guards: new(Guards)}},
+		Received: exchange.Received{Header: http.Header{"Authorization": {"Bearer k"}}, RequestedModel: "gpt-4o", Query: "a=b"},
+		Limiting: exchange.Limiting{Limits: limits, Facts: &policy.Facts{Model: "gpt-4o", EndpointType: "chat", Config: "c", Prompt: "p", KeyID: "key"}},
+		Leaves:   []exchange.Leaf{{Guards: new(exchange.Guards)}},
 	}
 	own := r.Derive(chat.Dialect{}, api.Embeddings, "/embeddings", "embedder")
 	if f := own.Limiting.Facts; f.Model != "embedder" || f.EndpointType != string(api.Embeddings) || f.Config != "" || f.Prompt != "" || f.KeyID != "key" {

@@ -5,6 +5,7 @@ import (
 
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -45,7 +46,7 @@ func TestReaderHasMoreWhileChunksAreLeft(t *testing.T) {
 
 func TestImagesCountAsTokensOfARequest(t *testing.T) {
 	const mediaTokens = 1000
-	a := &attempt{record: Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}}
+	a := &attempt{record: exchange.Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}}
 	count := func(content string) int64 {
 		return a.countTokens([]byte(`{"model":"gpt-4o","messages":[{"role":"user","content":[` + content + `]}]}`))
 	}
@@ -58,9 +59,9 @@ func TestImagesCountAsTokensOfARequest(t *testing.T) {
 
 func TestPromptWithoutEditsIsNoneOfTheRequest(t *testing.T) {
 	edits := []jsonedit.Edit{{Name: "model", Value: []byte(`"m"`)}}
-	r := &Request{Leaves: []Leaf{{}, {Prompt: &PromptEdits{}}, {Prompt: &PromptEdits{Edits: edits}}}}
+	r := &exchange.Request{Leaves: []exchange.Leaf{{}, {Prompt: &exchange.PromptEdits{}}, {Prompt: &exchange.PromptEdits{Edits: edits}}}}
 	for leaf, want := range map[int]bool{0: false, 1: false, 2: true, 3: false} {
-		if got := r.promptOf(leaf) != nil; got != want {
+		if got := promptOf(r, leaf) != nil; got != want {
 			t.Errorf("leaf %d has a prompt: %t, want %t", leaf, got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // picker holds the branches of a strategy and picks usable ones.
@@ -22,7 +23,7 @@ func (b *branch) ready(now time.Time) bool {
 }
 
 // canServe reports whether any leaf of the branch can serve the request.
-func (b *branch) canServe(r *Request) bool {
+func (b *branch) canServe(r *exchange.Request) bool {
 	return len(r.Leaves) == 0 || slices.ContainsFunc(b.leaves, func(l leaf) bool {
 		err := r.Leaves[l.index].Err
 		return err == nil || apierr.From(err).Code != CodeModelRefused
@@ -32,7 +33,7 @@ func (b *branch) canServe(r *Request) bool {
 // usable returns the indexes of branches that may be used. If there are none,
 // it returns the one that has been unavailable longest, so that it is probed,
 // or the first branch if none can serve the request.
-func (p *picker) usable(r *Request, t *Trail) []int {
+func (p *picker) usable(r *exchange.Request, t *exchange.Trail) []int {
 	now := time.Now()
 	list := make([]int, 0, len(p.branches))
 	first := -1
@@ -40,13 +41,13 @@ func (p *picker) usable(r *Request, t *Trail) []int {
 		b := &p.branches[i]
 		switch {
 		case !b.canServe(r):
-			t.decide(b.path, "skipped: the model is not enabled there")
+			t.Decide(b.path, "skipped: the model is not enabled there")
 			continue
 		case b.ready(now):
 			list = append(list, i)
 			continue
 		}
-		t.decide(b.path, "skipped: circuit open or parked")
+		t.Decide(b.path, "skipped: circuit open or parked")
 		if first < 0 || b.since(now).Before(p.branches[first].since(now)) {
 			first = i
 		}
@@ -57,7 +58,7 @@ func (p *picker) usable(r *Request, t *Trail) []int {
 	case first < 0:
 		return []int{0} // its error tells the client why
 	}
-	t.decide(p.branches[first].path, "all targets are unavailable; this one for the longest time")
+	t.Decide(p.branches[first].path, "all targets are unavailable; this one for the longest time")
 	return []int{first}
 }
 
@@ -83,7 +84,7 @@ func (p *picker) ordered(list []int) []*branch {
 // callOne calls one of the branches in list, picked by choose. If a breaker
 // rejects the attempt, since another request probes the target, it continues
 // with the others.
-func (p *picker) callOne(list []int, choose func([]int) int, call func(int) (*Response, error)) (*Response, error) {
+func (p *picker) callOne(list []int, choose func([]int) int, call func(int) (*exchange.Response, error)) (*exchange.Response, error) {
 	for {
 		i := choose(list)
 		res, err := call(i)
@@ -105,25 +106,25 @@ type fallbackStrategy struct {
 }
 
 // Handle tries the usable branches.
-func (f *fallbackStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+func (f *fallbackStrategy) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	list := f.usable(r, t)
 	if f.hedge.usable(r) && len(list) > 1 {
 		return f.hedge.race(ctx, r, t, f.ordered(list), f.codesOf)
 	}
-	further, follows, offer := t.hasFallback, t.moreFollows, t.continuer
-	defer func() { t.hasFallback, t.moreFollows, t.continuer = further, follows, offer }()
+	further, follows, offer := t.HasFallback, t.MoreFollows, t.Continuer
+	defer func() { t.HasFallback, t.MoreFollows, t.Continuer = further, follows, offer }()
 	for n, i := range list {
 		b := &f.branches[i]
 		last := n == len(list)-1
-		t.moreFollows = follows || !last
-		t.hasFallback = further || !last && rateLimited.triggersFallback(f.codesOf(b))
-		t.continuer = cmp.Or(f.continuation(ctx, r, list[n+1:]), offer)
+		t.MoreFollows = follows || !last
+		t.HasFallback = further || !last && rateLimited.triggersFallback(f.codesOf(b))
+		t.Continuer = cmp.Or(f.continuation(ctx, r, list[n+1:]), offer)
 		res, err := b.Handle(ctx, r, t)
 		o := outcomeOf(res, err, time.Now())
-		if last || !o.triggersFallback(f.codesOf(b)) || r.bodyConsumed() || r.pastDeadline(0) {
+		if last || !o.triggersFallback(f.codesOf(b)) || r.BodyConsumed() || r.PastDeadline(0) {
 			return res, err
 		}
-		t.decide(b.path, "ended in %d, falling back", o.status)
+		t.Decide(b.path, "ended in %d, falling back", o.status)
 		if res != nil {
 			res.Close()
 		}

@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // minPrefix is the length in bytes from which a prefix may be in a provider's
@@ -21,15 +22,15 @@ import (
 // https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching
 const minPrefix = 4 << 10
 
-// prefix returns a hash of the beginning of a conversation: the model, tools,
+// findPrefix returns a hash of the beginning of a conversation: the model, tools,
 // system prompt, and the messages up to the first of the user. All turns of a
 // conversation have the same. It returns false for a prefix that is too short to
 // be cached.
-func (l *lookups) prefix(r *Request) (json.RawMessage, bool) {
-	if v, ok := l.found[prefixKey]; ok {
+func findPrefix(l *exchange.Lookups, r *exchange.Request) (json.RawMessage, bool) {
+	if v, ok := l.Found[prefixKey]; ok {
 		return v, v != nil
 	}
-	if r.Received.Doc == nil || !l.work.Spend(len(r.Received.Doc.Bytes())/8+1) {
+	if r.Received.Doc == nil || !l.Work.Spend(len(r.Received.Doc.Bytes())/8+1) {
 		return nil, false
 	}
 	h, size := sha256.New(), 0
@@ -55,12 +56,12 @@ func (l *lookups) prefix(r *Request) (json.RawMessage, bool) {
 	}
 	var v json.RawMessage
 	if size >= minPrefix {
-		v, l.prefixTokens = quoted(hex.EncodeToString(h.Sum(nil))), estimateTokens(size)
+		v, l.PrefixTokens = quoted(hex.EncodeToString(h.Sum(nil))), estimateTokens(size)
 	}
-	if l.found == nil {
-		l.found = make(map[string]json.RawMessage)
+	if l.Found == nil {
+		l.Found = make(map[string]json.RawMessage)
 	}
-	l.found[prefixKey] = v
+	l.Found[prefixKey] = v
 	return v, v != nil
 }
 
@@ -116,10 +117,10 @@ func (a *attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 	if len(marked) == 0 {
 		prefix = 0
 	}
-	a.trail.bill().promptCache.expect(a.handler.Path, estimateTokens(prefix))
+	a.trail.Bill().PromptCache.Expect(a.handler.Path, estimateTokens(prefix))
 	if len(marked) > 0 {
 		a.record.Params = append(a.record.Params, dialect.ParamChange{Name: "cache_control", Outcome: dialect.Adapted, Note: "set on " + strings.Join(marked, " and ")})
-		a.trail.decide(a.handler.Path, "the provider's prompt cache is used: cache_control is set on %s", strings.Join(marked, " and "))
+		a.trail.Decide(a.handler.Path, "the provider's prompt cache is used: cache_control is set on %s", strings.Join(marked, " and "))
 	}
 	return out
 }
@@ -250,19 +251,19 @@ func estimateTokens(bytes int) int64 { return int64(bytes+3) / 4 }
 
 // countCached adds what the cache saved in an attempt.
 func (a *attemptAccount) countCached(usage llm.Usage, served string, t catalog.Tier) {
-	u := &a.bill.promptCache
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u := &a.bill.PromptCache
+	u.Mu.Lock()
+	defer u.Mu.Unlock()
 	written := usage.CacheWrite5m + usage.CacheWrite1h
-	if u.path == "" || usage.CachedInput+written == 0 {
+	if u.Path == "" || usage.CachedInput+written == 0 {
 		return
 	}
-	u.reads += usage.CachedInput
-	u.writes += written
+	u.Reads += usage.CachedInput
+	u.Writes += written
 	p, ok := a.attempt.record.Target.Price(a.attempt.request.Limiting.Prices, a.attempt.record.Model, served, a.began)
 	if !ok || !p.Has(t) || !p.Covers(usage) {
-		u.unpriced = true
+		u.Unpriced = true
 		return
 	}
-	u.saved += p.CacheSaving(usage, t)
+	u.Saved += p.CacheSaving(usage, t)
 }

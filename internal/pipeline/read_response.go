@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/format/contentcoding"
 	"modelgate/internal/format/eventstream"
 	"modelgate/internal/format/sse"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -36,9 +37,9 @@ const maxHeld = 4 << 10
 
 // handleResponse turns a provider's response into a usable one. On an error the
 // caller closes the body and stops the timers.
-func (a *attempt) handleResponse(res *http.Response) (*Response, error) {
+func (a *attempt) handleResponse(res *http.Response) (*exchange.Response, error) {
 	out := &a.response
-	*out = Response{
+	*out = exchange.Response{
 		Status:     res.StatusCode,
 		Header:     res.Header,
 		Attempt:    &a.record,
@@ -46,7 +47,7 @@ func (a *attempt) handleResponse(res *http.Response) (*Response, error) {
 		Length:     res.ContentLength,
 		Raw:        res,
 		MaxDecoded: a.handler.MaxDecoded,
-		source:     a,
+		Source:     a,
 	}
 	if out.Status < 200 { // 101 would give the client the bare connection
 		return nil, a.unreadable("status " + strconv.Itoa(out.Status))
@@ -62,7 +63,7 @@ func (a *attempt) handleResponse(res *http.Response) (*Response, error) {
 
 // passThrough forwards the body as it arrives; the idle timeout applies between
 // reads.
-func (a *attempt) passThrough(out *Response) (*Response, error) {
+func (a *attempt) passThrough(out *exchange.Response) (*exchange.Response, error) {
 	a.timers.eventReceived()
 	a.arriving = upstreamBody{attempt: a, res: out.Raw, src: out.Raw.Body}
 	if out.Status >= 400 && len(a.credentials()) > 0 {
@@ -73,7 +74,7 @@ func (a *attempt) passThrough(out *Response) (*Response, error) {
 }
 
 // unified handles the response by its status and content type.
-func (a *attempt) unified(out *Response) (*Response, error) {
+func (a *attempt) unified(out *exchange.Response) (*exchange.Response, error) {
 	src, err := a.gunzip(out)
 	if err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (a *attempt) unified(out *Response) (*Response, error) {
 
 // gunzip decompresses a response that some providers compress unasked. Other
 // codings are forwarded unchanged, with their header.
-func (a *attempt) gunzip(out *Response) (io.Reader, error) {
+func (a *attempt) gunzip(out *exchange.Response) (io.Reader, error) {
 	coding := out.Header.Get("Content-Encoding")
 	if contentcoding.IsIdentity(coding) {
 		return out.Raw.Body, nil
@@ -117,11 +118,11 @@ func (a *attempt) gunzip(out *Response) (io.Reader, error) {
 	case errors.Is(err, contentcoding.ErrUnknown):
 		return out.Raw.Body, nil
 	case errors.Is(err, contentcoding.ErrCorrupt):
-		return nil, a.unreadable("a body that is not the " + headerText(coding) + " it says it is")
+		return nil, a.unreadable("a body that is not the " + exchange.HeaderText(coding) + " it says it is")
 	case err != nil:
 		return nil, a.failure(out.Raw.Request, err)
 	}
-	out.after = append(out.after, func() { plain.Close() })
+	out.After = append(out.After, func() { plain.Close() })
 	out.Header = out.Header.Clone()
 	out.Header.Del("Content-Encoding")
 	out.Header.Del("Content-Length")
@@ -131,7 +132,7 @@ func (a *attempt) gunzip(out *Response) (io.Reader, error) {
 
 // readJSON reads a JSON response to its end, so that a broken one becomes a
 // clean error. One longer than spill streams through.
-func (a *attempt) readJSON(out *Response, body *upstreamBody) (*Response, error) {
+func (a *attempt) readJSON(out *exchange.Response, body *upstreamBody) (*exchange.Response, error) {
 	rename := a.renamer(out.Tap)
 	if out.Length > maxBufferedJSON && !a.wire.translates() {
 		a.passLong(out, rename, body)
@@ -141,7 +142,7 @@ func (a *attempt) readJSON(out *Response, body *upstreamBody) (*Response, error)
 	if err != nil {
 		return nil, err
 	}
-	out.held = buf
+	out.Held = buf
 	if a.wire.translates() {
 		if err := a.wire.translator.response(a, out, buf.Bytes()); err != nil {
 			buf.Release()
@@ -172,16 +173,16 @@ func (a *attempt) readJSON(out *Response, body *upstreamBody) (*Response, error)
 }
 
 // passLong streams a JSON response through.
-func (a *attempt) passLong(out *Response, rename *modelRenamer, body io.Reader) {
+func (a *attempt) passLong(out *exchange.Response, rename *modelRenamer, body io.Reader) {
 	out.Body = body
 	if rename != nil {
-		out.edited()
+		out.Edited()
 		out.Body = rename.reader(body)
 	}
 }
 
 // read reads a JSON response, or the first spill bytes of a longer one.
-func (a *attempt) read(out *Response, body io.Reader) (*bytepool.Buffer, error) {
+func (a *attempt) read(out *exchange.Response, body io.Reader) (*bytepool.Buffer, error) {
 	if a.wire.translates() {
 		return a.readTranslated(body, out.Length, a.request.Stream)
 	}
@@ -244,19 +245,19 @@ func (a *attempt) frames(kind string, src io.Reader) frames {
 
 // stream translates a stream to the client's dialect if that differs, and
 // begins it. It releases src with the response, or on an error.
-func (a *attempt) stream(out *Response, src *streamMemory) (_ *Response, err error) {
+func (a *attempt) stream(out *exchange.Response, src *streamMemory) (_ *exchange.Response, err error) {
 	defer func() {
 		if err != nil {
 			src.release()
 			return
 		}
-		out.after = append(out.after, src.release)
+		out.After = append(out.After, src.release)
 	}()
 	kind := mediaType(out.Header.Get("Content-Type"))
 	switch src.frames.(type) {
 	case *invokeFrames, sagemakerFrames:
 		kind = mediaEvents
-		out.asStream(mediaEvents)
+		out.AsStream(mediaEvents)
 	}
 	if a.wire.translates() {
 		return out, a.wire.translator.stream(a, out, src)
@@ -266,7 +267,7 @@ func (a *attempt) stream(out *Response, src *streamMemory) (_ *Response, err err
 	}
 	s := &a.events
 	*s = targetStream{attempt: a, res: out, reader: src, tap: out.Tap}
-	var events Stream = s
+	var events exchange.Stream = s
 	if a.wire.usageAsked {
 		events = &usageHider{Stream: events}
 	}
@@ -278,7 +279,7 @@ func (a *attempt) stream(out *Response, src *streamMemory) (_ *Response, err err
 }
 
 // providerError returns a provider's error with its status, marked as such.
-func (a *attempt) providerError(out *Response, body *upstreamBody) (*Response, error) {
+func (a *attempt) providerError(out *exchange.Response, body *upstreamBody) (*exchange.Response, error) {
 	raw, err := io.ReadAll(io.LimitReader(body, maxError))
 	if err != nil && len(raw) == 0 {
 		return nil, err
@@ -297,9 +298,9 @@ func (a *attempt) providerError(out *Response, body *upstreamBody) (*Response, e
 }
 
 // writeError sets the client's form of a provider's error in out, which has its status.
-func (a *attempt) writeError(out *Response, raw []byte) {
+func (a *attempt) writeError(out *exchange.Response, raw []byte) {
 	a.refusedParams = a.readRefused(out.Status, raw)
-	out.head("application/json")
+	out.Head("application/json")
 	if wait, ok := dialect.RetryDelay(raw); ok && out.Header.Get("Retry-After") == "" {
 		out.Header.Set("Retry-After", strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64))
 	}

@@ -64,7 +64,7 @@ func (a *attempt) followRedirect(req *http.Request, from, to *url.URL) (*http.Re
 			return nil, RefuseRedirect(a.record.Target, to, apierr.From(err).Message)
 		}
 	}
-	a.trail.decide(a.handler.Path, "the provider redirects to %s, where the gateway follows without credentials", originOf(to))
+	a.trail.Decide(a.handler.Path, "the provider redirects to %s, where the gateway follows without credentials", originOf(to))
 	next := (&http.Request{Method: req.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header)}).WithContext(req.Context())
 	for _, name := range redirectHeaders {
 		if v, ok := a.request.Received.Header[name]; ok {

@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/model/modeldata"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -48,10 +49,10 @@ func (a *attempt) readRefused(status int, raw []byte) (paths []string) {
 // repeatRequest repeats a request without the optional parameters that the target
 // refused, and remembers them if that succeeds: later requests for the model do
 // not send them. With on_unsupported refuse the result is the first attempt.
-func (h *TargetHandler) repeatRequest(ctx context.Context, a *attempt, res *Response) (*Response, error) {
+func (h *TargetHandler) repeatRequest(ctx context.Context, a *attempt, res *exchange.Response) (*exchange.Response, error) {
 	r, t := a.request, a.trail
 	for range maxRepetitions {
-		if len(a.refusedParams) == 0 || h.OnUnsupported == config.Refuse || r.pastDeadline(0) {
+		if len(a.refusedParams) == 0 || h.OnUnsupported == config.Refuse || r.PastDeadline(0) {
 			break
 		}
 		b, err := h.newAttempt(r, t)
@@ -59,7 +60,7 @@ func (h *TargetHandler) repeatRequest(ctx context.Context, a *attempt, res *Resp
 			break
 		}
 		b.refusedDialect, b.without, t.Outcome = a.refusedDialect, slices.Concat(a.without, a.refusedParams), &b.record
-		t.decide(h.Path, "%s refused %s for the model %s, repeating the request without", a.record.Target.Label(), strings.Join(a.refusedParams, " and "), a.record.Model)
+		t.Decide(h.Path, "%s refused %s for the model %s, repeating the request without", a.record.Target.Label(), strings.Join(a.refusedParams, " and "), a.record.Model)
 		next, err := b.run(ctx)
 		switch {
 		case err != nil && (apierr.From(err).Status() >= 500 || ctx.Err() != nil):
@@ -81,7 +82,7 @@ func (h *TargetHandler) repeatRequest(ctx context.Context, a *attempt, res *Resp
 // unless the name of the model is long: clients choose it.
 func (h *TargetHandler) rememberRefused(a *attempt) {
 	e := a.endpoint(a.wire.dialect)
-	if len(e.model) > maxModelName {
+	if len(e.model) > exchange.MaxModelName {
 		return
 	}
 	e.model = strings.Clone(e.model) // which may be part of a body

@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -28,7 +29,7 @@ func BenchmarkReserve(b *testing.B) {
 	if err := doc.Scan(body.Bytes()); err != nil {
 		b.Fatal(err)
 	}
-	r := &Request{Operation: api.Chat, Received: Received{Method: "POST", Body: body, Doc: doc}, Limiting: Limiting{Limits: []*quota.Limit{
+	r := &exchange.Request{Operation: api.Chat, Received: exchange.Received{Method: "POST", Body: body, Doc: doc}, Limiting: exchange.Limiting{Limits: []*quota.Limit{
 		{Counter: "rate", Measure: quota.Tokens, Max: 1 << 50, Window: time.Minute}, {Counter: "budget", Measure: quota.Cost, Max: 1 << 50},
 	}}}
 	target := &provider.Target{Spec: &provider.Spec{ID: "openai"}}
@@ -36,7 +37,7 @@ func BenchmarkReserve(b *testing.B) {
 	b.SetBytes(int64(body.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		a := &attempt{record: Attempt{Target: target, Model: "gpt-4o"}, request: r, trail: new(Trail), handler: engine}
+		a := &attempt{record: exchange.Attempt{Target: target, Model: "gpt-4o"}, request: r, trail: new(exchange.Trail), handler: engine}
 		a.startTimers(context.Background())
 		acc, err := a.openAccount()
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/format/eventstream"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/format/sse"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // modelPrefix is the part of a response that streams through in which its model
@@ -19,7 +20,7 @@ const modelPrefix = 64 << 10
 
 // responseModel returns the requested name if the response must give it to its
 // model, and an empty string for the provider's own.
-func (a *attempt) responseModel() string { return a.request.responseModel(a.handler.ResponseModel) }
+func (a *attempt) responseModel() string { return a.request.ResponseModel(a.handler.ResponseModel) }
 
 // renamer returns what replaces the model's name in a response that passes, or
 // nil if the name stays.
@@ -34,7 +35,7 @@ func (a *attempt) renamer(tap dialect.Tap) *modelRenamer {
 // modelRenamer replaces the model's name in a response of the client's own
 // dialect. Every other byte stays.
 type modelRenamer struct {
-	Stream // whose events it changes; nil for a complete response
+	exchange.Stream // whose events it changes; nil for a complete response
 
 	field  dialect.ModelField
 	name   string
@@ -46,7 +47,7 @@ type modelRenamer struct {
 }
 
 // response replaces the name in a complete response, unless it is the same.
-func (m *modelRenamer) response(a *attempt, out *Response) error {
+func (m *modelRenamer) response(a *attempt, out *exchange.Response) error {
 	if m == nil || m.tap.Info().Model == m.name {
 		return nil
 	}
@@ -62,8 +63,8 @@ func (m *modelRenamer) response(a *attempt, out *Response) error {
 	buf.Fill(func(dst []byte) []byte {
 		return append(append(append(dst, out.Bytes[:from]...), name...), out.Bytes[to:]...)
 	})
-	out.edited()
-	out.hold(buf)
+	out.Edited()
+	out.Hold(buf)
 	out.Bytes = buf.Bytes()
 	return nil
 }
@@ -81,7 +82,7 @@ func (m *modelRenamer) reader(r io.Reader) io.Reader {
 	return io.MultiReader(bytes.NewReader(renamed), ahead)
 }
 
-// Next implements [Stream].
+// Next implements [exchange.Stream].
 func (m *modelRenamer) Next() (sse.Event, error) {
 	e, err := m.Stream.Next()
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // Backoff of retries: full jitter below a bound that doubles. Settled readings,
@@ -27,7 +28,7 @@ var defaultRetry = []int{429, 500, 502, 503, 504, 529}
 // retry repeats attempts at one target.
 type retry struct {
 	path          string
-	next          Handler
+	next          exchange.Handler
 	engine        *Engine
 	breaker       *breaker // of the target
 	attempts      int      // retries after the first attempt
@@ -36,7 +37,7 @@ type retry struct {
 	useRetryAfter bool // wait as long as the provider asks
 }
 
-func newRetry(n *config.Config, e *Engine, g *breaker, next Handler) Handler {
+func newRetry(n *config.Config, e *Engine, g *breaker, next exchange.Handler) exchange.Handler {
 	attempts, clamped := n.Retry.EffectiveAttempts()
 	if attempts == 0 {
 		return next
@@ -50,16 +51,16 @@ func newRetry(n *config.Config, e *Engine, g *breaker, next Handler) Handler {
 
 // Handle retries until an outcome is not retried or no retry is left. It sets
 // Trail.Retries to -1 if retrying ended although the outcome asked for more.
-func (h *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+func (h *retry) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	if h.clamped {
 		t.Note(dialect.ParamChange{Name: "retry.attempts", Outcome: dialect.Clamped, Note: "5"})
 	}
-	follows := t.moreFollows
-	defer func() { t.moreFollows = follows }()
+	follows := t.MoreFollows
+	defer func() { t.MoreFollows = follows }()
 	var waited time.Duration
 	for n := 0; ; n++ {
 		t.Retries = n
-		t.moreFollows = follows || n < h.attempts
+		t.MoreFollows = follows || n < h.attempts
 		res, err := h.next.Handle(ctx, r, t)
 		o := outcomeOf(res, err, time.Now())
 		if !h.shouldRetry(o) {
@@ -70,7 +71,7 @@ func (h *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, er
 			t.Retries = -1
 			return res, err
 		}
-		t.decide(h.path, "ended in %d, retrying in %v", o.status, wait.Round(time.Millisecond))
+		t.Decide(h.path, "ended in %d, retrying in %v", o.status, wait.Round(time.Millisecond))
 		if res != nil {
 			res.Close()
 		}
@@ -98,13 +99,13 @@ func (h *retry) shouldRetry(o outcome) bool {
 // wait returns how long to wait before the next retry. It returns false if
 // there is none: no retry is left, the body is consumed, the wait is too long,
 // or another target can serve now.
-func (h *retry) wait(r *Request, t *Trail, o outcome, n int, waited time.Duration) (time.Duration, bool) {
-	if n >= h.attempts || r.bodyConsumed() {
+func (h *retry) wait(r *exchange.Request, t *exchange.Trail, o outcome, n int, waited time.Duration) (time.Duration, bool) {
+	if n >= h.attempts || r.BodyConsumed() {
 		return 0, false
 	}
 	d := time.Duration(h.engine.random() * float64(min(firstBackoff<<n, maxBackoff)))
 	if o.hasRetryAfter {
-		if t.hasFallback && o.status == http.StatusTooManyRequests {
+		if t.HasFallback && o.status == http.StatusTooManyRequests {
 			return 0, false
 		}
 		if h.useRetryAfter {
@@ -114,7 +115,7 @@ func (h *retry) wait(r *Request, t *Trail, o outcome, n int, waited time.Duratio
 			}
 		}
 	}
-	return d, !r.pastDeadline(d)
+	return d, !r.PastDeadline(d)
 }
 
 // sleep waits, unless the client disconnects first.

@@ -7,17 +7,21 @@ import (
 	"time"
 
 	"modelgate/config"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/upstream"
 )
 
 // OnClose has f called whenever r is closed.
-func OnClose(r *Response, f func()) *Response { r.after = append(r.after, f); return r }
+func OnClose(r *exchange.Response, f func()) *exchange.Response {
+	r.After = append(r.After, f)
+	return r
+}
 
 // ReadUpload marks the body that streams through as begun.
-func ReadUpload(u *Upload) { u.started.Store(true) }
+func ReadUpload(u *exchange.Upload) { u.Started.Store(true) }
 
 // OpenUpload opens the body that streams through for an attempt.
-func OpenUpload(u *Upload, ended bool) io.ReadCloser {
+func OpenUpload(u *exchange.Upload, ended bool) io.ReadCloser {
 	dog := upstream.NewWatchdog(context.Background(), upstream.Timeouts{})
 	if ended {
 		dog.Stop()

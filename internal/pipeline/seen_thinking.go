@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // thinkingMemory is how long it is remembered where a model has its thinking:
@@ -55,7 +56,7 @@ func (a *attempt) memberForThinking() (name string, all bool) {
 // learnThinking remembers the member in which a response, or a frame of one, has
 // thinking, unless the name of the model is long: clients choose it.
 func (a *attempt) learnThinking(body []byte) {
-	if len(a.record.Model) > maxModelName {
+	if len(a.record.Model) > exchange.MaxModelName {
 		return
 	}
 	v, err := jsonedit.ParseValue(body)

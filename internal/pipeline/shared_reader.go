@@ -9,10 +9,11 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // sharedReader reads a shared response for one client. It is used by one
-// goroutine. It implements [Stream] for streams and io.Reader for bodies.
+// goroutine. It implements [exchange.Stream] for streams and io.Reader for bodies.
 type sharedReader struct {
 	s    *sharedResponse
 	ctx  context.Context
@@ -57,10 +58,10 @@ func (r *sharedReader) close() {
 	r.s.wake()
 }
 
-// Release implements [source].
+// Release implements [exchange.source].
 func (*sharedReader) Release() {}
 
-// Usage implements [source]: it returns the usage of the call, once it has ended.
+// Usage implements [exchange.source]: it returns the usage of the call, once it has ended.
 func (r *sharedReader) Usage() llm.Usage {
 	if r.free {
 		return llm.Usage{Known: true}
@@ -74,7 +75,7 @@ func (r *sharedReader) Usage() llm.Usage {
 	return r.s.info.Usage
 }
 
-// Cut implements [source]: it reports whether a limit of the request that made the
+// Cut implements [exchange.source]: it reports whether a limit of the request that made the
 // call ended the response.
 func (r *sharedReader) Cut() bool {
 	r.s.mu.Lock()
@@ -118,7 +119,7 @@ func (r *sharedReader) chunk() (chunk, error) {
 	}
 }
 
-// Next implements [Stream].
+// Next implements [exchange.Stream].
 func (r *sharedReader) Next() (sse.Event, error) {
 	c, err := r.chunk()
 	if err != nil {
@@ -131,26 +132,26 @@ func (r *sharedReader) Next() (sse.Event, error) {
 	return c.event, nil
 }
 
-// More implements [Stream].
+// More implements [exchange.Stream].
 func (r *sharedReader) More() bool {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	return r.next-r.s.first < len(r.s.chunks)
 }
 
-// Begun implements [Stream].
+// Begun implements [exchange.Stream].
 func (*sharedReader) Begun() bool { return true }
 
-// Comments implements [Stream].
+// Comments implements [exchange.Stream].
 func (r *sharedReader) Comments() []byte { return r.s.held }
 
-// Pause implements [Stream] and [source]. A slow client holds up others; see [sharedResponse].
+// Pause implements [exchange.Stream] and [exchange.source]. A slow client holds up others; see [sharedResponse].
 func (*sharedReader) Pause() {}
 
-// Resume implements [Stream] and [source].
+// Resume implements [exchange.Stream] and [exchange.source].
 func (*sharedReader) Resume() {}
 
-// Fail implements [Stream].
+// Fail implements [exchange.Stream].
 func (r *sharedReader) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
 	return append(dst, r.s.streamError(client, e)...)
 }
@@ -178,9 +179,9 @@ func (t sharedTap) Info() *dialect.ResponseInfo { return &t.r.seen }
 
 // response returns the response for the reader's client. tap reads a body that
 // streams through.
-func (r *sharedReader) response(a *Attempt, h http.Header, tap dialect.Tap) *Response {
+func (r *sharedReader) response(a *exchange.Attempt, h http.Header, tap dialect.Tap) *exchange.Response {
 	s := r.s
-	out := &Response{Status: s.head.Status, Header: h, Attempt: a, Tap: sharedTap{r}, Length: -1, MaxDecoded: s.decoded, source: r}
+	out := &exchange.Response{Status: s.head.Status, Header: h, Attempt: a, Tap: sharedTap{r}, Length: -1, MaxDecoded: s.decoded, Source: r}
 	switch s.form {
 	case respcache.Complete:
 		out.Bytes, out.Length = s.body, s.head.Length

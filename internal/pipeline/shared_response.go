@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // chunkSize is the size in bytes of reads of a body that is shared, and step the
@@ -30,8 +31,8 @@ const (
 // twice the limit. Then readers that hold up others for a second in total are cut
 // off; if all are slow, the provider waits.
 type sharedResponse struct {
-	source  *Response // until its request has ended
-	head    Response  // status and length of source
+	source  *exchange.Response // until its request has ended
+	head    exchange.Response  // status and length of source
 	form    respcache.Form
 	header  http.Header
 	info    dialect.ResponseInfo // when the response began; at its end, guarded by mu
@@ -54,7 +55,7 @@ type sharedResponse struct {
 	cut     bool  // a limit of the request that made the call ended the stream
 	err     error // how the stream ended; io.EOF if it is complete
 	dropped bool  // the stream is too long to be stored
-	paid    settledCost
+	paid    exchange.SettledCost
 	settled bool          // paid is final
 	heldUp  time.Duration // for which slow readers held up others
 	memory  *bytepool.Buffer
@@ -76,8 +77,8 @@ type progress struct{ begun, finished, terminated, failed bool }
 
 // newSharedResponse returns res to be shared. The caller must call run for a
 // response with events or a body.
-func newSharedResponse(res *Response, limit int, pool *bytepool.Pool, share *bytepool.Share) *sharedResponse {
-	s := &sharedResponse{source: res, head: Response{Status: res.Status, Length: res.Length}, decoded: res.MaxDecoded, header: res.Header, limit: limit, readers: make(map[*sharedReader]struct{})}
+func newSharedResponse(res *exchange.Response, limit int, pool *bytepool.Pool, share *bytepool.Share) *sharedResponse {
+	s := &sharedResponse{source: res, head: exchange.Response{Status: res.Status, Length: res.Length}, decoded: res.MaxDecoded, header: res.Header, limit: limit, readers: make(map[*sharedReader]struct{})}
 	if res.Attempt != nil {
 		s.model, s.params = res.Attempt.Model, slices.Clone(res.Attempt.Params)
 	}
@@ -261,7 +262,7 @@ func (s *sharedResponse) end(err error) {
 }
 
 // recordCost records what the response cost, once its call has ended.
-func (s *sharedResponse) recordCost(c settledCost) {
+func (s *sharedResponse) recordCost(c exchange.SettledCost) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.paid, s.settled = c, true
@@ -270,7 +271,7 @@ func (s *sharedResponse) recordCost(c settledCost) {
 
 // cost returns what the response cost, as far as that is known. If its events have
 // ended, it waits for the settlement, which follows at once.
-func (s *sharedResponse) cost() settledCost {
+func (s *sharedResponse) cost() exchange.SettledCost {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.form == respcache.Events && s.ended && !s.settled {
@@ -349,17 +350,17 @@ func headerOf(contentType, encoding string) http.Header {
 // storedResponse is the source of a response that another request paid for.
 type storedResponse struct{}
 
-// Release implements [source].
+// Release implements [exchange.source].
 func (storedResponse) Release() {}
 
-// Pause implements [source].
+// Pause implements [exchange.source].
 func (storedResponse) Pause() {}
 
-// Resume implements [source].
+// Resume implements [exchange.source].
 func (storedResponse) Resume() {}
 
-// Cut implements [source].
+// Cut implements [exchange.source].
 func (storedResponse) Cut() bool { return false }
 
-// Usage implements [source].
+// Usage implements [exchange.source].
 func (storedResponse) Usage() llm.Usage { return llm.Usage{Known: true} }

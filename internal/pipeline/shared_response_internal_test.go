@@ -5,16 +5,17 @@ import (
 	"testing/synctest"
 
 	"modelgate/internal/cache/respcache"
+	"modelgate/internal/pipeline/exchange"
 )
 
 func TestTheCostOfASharedStreamIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sharedResponse{form: respcache.Events}
-		if c := s.cost(); c != (settledCost{}) {
+		if c := s.cost(); c != (exchange.SettledCost{}) {
 			t.Errorf("before the stream has ended: %v", c)
 		}
 		s.ended = true
-		want, got := settledCost{Cost: 7, Known: true}, make(chan settledCost, 1)
+		want, got := exchange.SettledCost{Cost: 7, Known: true}, make(chan exchange.SettledCost, 1)
 		go func() { got <- s.cost() }()
 		synctest.Wait()
 		if len(got) > 0 {

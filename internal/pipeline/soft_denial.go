@@ -9,10 +9,11 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // softDenial is the cause of a denial whose hooks all have soft_deny_200.
-type softDenial struct{ results HookResults }
+type softDenial struct{ results exchange.HookResults }
 
 // Error implements error.
 func (*softDenial) Error() string { return "a guardrail with soft_deny_200 denied it" }
@@ -20,7 +21,7 @@ func (*softDenial) Error() string { return "a guardrail with soft_deny_200 denie
 // SoftDenial returns the response that the client gets in place of err, with the
 // message of the denial as its text and status 200. It returns nil for other errors and
 // for requests other than conversations.
-func (r *Request) SoftDenial(err error) *Response {
+func SoftDenial(r *exchange.Request, err error) *exchange.Response {
 	denial, ok := errors.AsType[*softDenial](err)
 	if !ok || r.Received.Doc == nil || r.Operation != r.Dialect.ConversationOperation() {
 		return nil
@@ -36,10 +37,10 @@ func (r *Request) SoftDenial(err error) *Response {
 		Choices: []llm.Choice{{Parts: []llm.Part{llm.Text{Text: message}}, Stop: llm.StopEnd}},
 	}
 	to := dialect.ResponseTarget{Request: decoded, Strict: true, ID: hex.EncodeToString(r.ID[:]), Created: completion.Created}
-	out := &Response{Status: http.StatusOK, Header: http.Header{}, Hooks: denial.results, Length: -1}
-	out.Tap = storedTap{Read: &dialect.ResponseInfo{Model: r.Received.RequestedModel, Finish: string(llm.StopEnd), Begun: true, Finished: true, Terminated: true}}
+	out := &exchange.Response{Status: http.StatusOK, Header: http.Header{}, Hooks: denial.results, Length: -1}
+	out.Tap = exchange.StoredTap{Read: &dialect.ResponseInfo{Model: r.Received.RequestedModel, Finish: string(llm.StopEnd), Begun: true, Finished: true, Terminated: true}}
 	if !r.Stream {
-		out.setBytes(r.Client.EncodeResponse(nil, &completion, to))
+		out.SetBytes(r.Client.EncodeResponse(nil, &completion, to))
 		return out
 	}
 	enc := r.Client.NewEncoder(to)
@@ -47,7 +48,7 @@ func (r *Request) SoftDenial(err error) *Response {
 	for e := range dialect.Replay(&completion) {
 		stream = enc.Encode(stream, &e)
 	}
-	out.asStream(r.Client.ContentType())
-	out.Events = replayBytes(stream)
+	out.AsStream(r.Client.ContentType())
+	out.Events = exchange.ReplayBytes(stream)
 	return out
 }

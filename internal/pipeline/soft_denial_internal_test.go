@@ -15,11 +15,12 @@ import (
 	"modelgate/internal/dialect/responses"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // The body of a request for a saved prompt is not one of the protocol.
 func TestSoftDenialsOfSavedPromptsAreCompletions(t *testing.T) {
-	soft := denied(HookResults{Before: []guardrail.HookResult{{ID: "g", Deny: true, SoftDeny: true, Checks: []guardrail.CheckResult{{ID: "c"}}}}})
+	soft := denied(exchange.HookResults{Before: []guardrail.HookResult{{ID: "g", Deny: true, SoftDeny: true, Checks: []guardrail.CheckResult{{ID: "c"}}}}})
 	for name, client := range map[api.Dialect]dialect.ClientDialect{
 		api.DialectChat: chat.Dialect{}, api.DialectMessages: messages.Dialect{}, api.DialectResponses: responses.Dialect{},
 		api.DialectGemini: gemini.Dialect{}, api.DialectConverse: converse.Dialect{},
@@ -29,8 +30,8 @@ func TestSoftDenialsOfSavedPromptsAreCompletions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &Request{Client: client, Dialect: name, Operation: name.ConversationOperation(), Stream: stream, Received: Received{Body: body, Doc: new(jsonedit.Doc), RequestedModel: "m"}}
-			res := r.SoftDenial(soft)
+			r := &exchange.Request{Client: client, Dialect: name, Operation: name.ConversationOperation(), Stream: stream, Received: exchange.Received{Body: body, Doc: new(jsonedit.Doc), RequestedModel: "m"}}
+			res := SoftDenial(r, soft)
 			if res == nil {
 				t.Fatalf("%s, stream %t: no completion", name, stream)
 			}
@@ -46,7 +47,7 @@ func TestSoftDenialsOfSavedPromptsAreCompletions(t *testing.T) {
 				t.Errorf("%s, stream %t: %s, want the denial", name, stream, text)
 			}
 			for what, other := range map[string]error{"another error": apierr.New(apierr.Denied, "x"), "no error": nil} {
-				if r.SoftDenial(other) != nil {
+				if SoftDenial(r, other) != nil {
 					t.Errorf("%s became a completion", what)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // maxParallel is the limit of parallel requests for the pieces of one request:
@@ -52,7 +53,7 @@ func (a *attempt) split() ([]*attempt, error) {
 		if r.Received.Doc, r.Edits = new(jsonedit.Doc), nil; r.Received.Doc.Scan(body) != nil {
 			return nil, fmt.Errorf("a piece of a request for %s is not a JSON object", a.record.Target.Label())
 		}
-		piece := &attempt{record: Attempt{Target: a.record.Target, Model: a.record.Model}, handler: &bare, request: &r, trail: a.trail.child(), wire: a.wire, parent: a.parent}
+		piece := &attempt{record: exchange.Attempt{Target: a.record.Target, Model: a.record.Model}, handler: &bare, request: &r, trail: a.trail.Child(), wire: a.wire, parent: a.parent}
 		piece.wire.translator = &operation{provider: o.provider, target: o.target}
 		pieces[i] = piece
 	}
@@ -68,7 +69,7 @@ const maxPieces = 64 << 20
 func (a *attempt) checkPieces(body []byte) error {
 	n, size := dialect.CountInputs(body)
 	limit := a.handler.AttemptLimit()
-	if left := limit - int(a.trail.bill().used.Load()); n > left {
+	if left := limit - int(a.trail.Bill().Used.Load()); n > left {
 		return apierr.New(apierr.Invalid,
 			"%s accepts one input per request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.record.Target.Label(), n, limit, max(left, 0)).
 			WithParam("input").WithCode(codeAttempts)
@@ -83,10 +84,10 @@ func (a *attempt) checkPieces(body []byte) error {
 
 // sendSplit sends the pieces of a request, a few at a time, and merges their
 // responses. The first failure cancels the others and is the response.
-func (a *attempt) sendSplit(ctx context.Context, pieces []*attempt) (*Response, error) {
+func (a *attempt) sendSplit(ctx context.Context, pieces []*attempt) (*exchange.Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b := &splitRun{pieces: pieces, responses: make([]*Response, len(pieces)), cancel: cancel}
+	b := &splitRun{pieces: pieces, responses: make([]*exchange.Response, len(pieces)), cancel: cancel}
 	if limit := a.responseTimeout(); limit > 0 { // of all pieces together
 		for _, piece := range pieces {
 			piece.request.AttemptDeadline = time.Now().Add(limit)
@@ -116,13 +117,13 @@ func (a *attempt) adopt(piece *attempt) {
 // splitRun sends the pieces of a request.
 type splitRun struct {
 	pieces    []*attempt
-	responses []*Response // each is set by the goroutine that sends its piece
+	responses []*exchange.Response // each is set by the goroutine that sends its piece
 	cancel    context.CancelFunc
 	taken     atomic.Int64
 
 	mu     sync.Mutex
-	failed bool      // guarded by mu, as are the fields below
-	res    *Response // the first failure: an error response, or an error
+	failed bool               // guarded by mu, as are the fields below
+	res    *exchange.Response // the first failure: an error response, or an error
 	err    error
 }
 
@@ -145,7 +146,7 @@ func (b *splitRun) work(ctx context.Context) {
 
 // send sends one piece. A panic becomes its error, since no caller in this
 // goroutine recovers it.
-func (b *splitRun) send(ctx context.Context, piece *attempt) (res *Response, err error) {
+func (b *splitRun) send(ctx context.Context, piece *attempt) (res *exchange.Response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic of type %T: %s", v, debug.Stack())
@@ -155,7 +156,7 @@ func (b *splitRun) send(ctx context.Context, piece *attempt) (res *Response, err
 }
 
 // fail records the first failure and cancels the other pieces.
-func (b *splitRun) fail(res *Response, err error) {
+func (b *splitRun) fail(res *exchange.Response, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failed {
@@ -169,7 +170,7 @@ func (b *splitRun) fail(res *Response, err error) {
 }
 
 // merge returns one response for the responses to the pieces.
-func (a *attempt) merge(responses []*Response) (*Response, error) {
+func (a *attempt) merge(responses []*exchange.Response) (*exchange.Response, error) {
 	bodies := make([][]byte, len(responses))
 	for i, res := range responses {
 		bodies[i] = res.Bytes
@@ -183,8 +184,8 @@ func (a *attempt) merge(responses []*Response) (*Response, error) {
 		return nil, err
 	}
 	first := responses[0]
-	out := &Response{Status: first.Status, Header: first.Header, Attempt: &a.record, Tap: a.request.Client.NewTap(a.request.Operation)}
-	out.setTapped(encoded)
+	out := &exchange.Response{Status: first.Status, Header: first.Header, Attempt: &a.record, Tap: a.request.Client.NewTap(a.request.Operation)}
+	out.SetTapped(encoded)
 	return out, nil
 }
 

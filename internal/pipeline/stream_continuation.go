@@ -9,6 +9,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/sse"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // streamContinuation lets later branches of a fallback continue a broken
@@ -16,16 +17,16 @@ import (
 // to continue it. It is an extension of the specification, enabled by
 // stream_continuation in a config.
 type streamContinuation struct {
-	Stream      // which is being read: that of the first target, or of one that continues it
-	joined bool // an event of it may hold several
+	exchange.Stream      // which is being read: that of the first target, or of one that continues it
+	joined          bool // an event of it may hold several
 
 	offer *continuationOffer
-	trail *Trail
+	trail *exchange.Trail
 	rest  []int // remaining branches
-	res   *Response
-	now   *Response   // whose stream is being read: res, or a continuation of it
-	queue []sse.Event // events that were joined
-	ahead []sse.Event // the beginning of a continuation, without what it repeats
+	res   *exchange.Response
+	now   *exchange.Response // whose stream is being read: res, or a continuation of it
+	queue []sse.Event        // events that were joined
+	ahead []sse.Event        // the beginning of a continuation, without what it repeats
 
 	emitted []byte // text of the response so far
 	// blocked is true once the response has something that cannot be continued
@@ -41,15 +42,15 @@ const maxSaid = 1 << 20
 type continuationOffer struct {
 	f       *fallbackStrategy
 	ctx     context.Context
-	request *Request
+	request *exchange.Request
 	client  dialect.StreamContinuer // of the request
 	rest    []int
 }
 
 // continuation returns the offer for the branch before those in rest, nil if none of
 // them can continue a stream of the request.
-func (f *fallbackStrategy) continuation(ctx context.Context, r *Request, rest []int) continuer {
-	if !f.resumes || r.Operation != api.Chat || r.Received.Doc == nil || len(rest) == 0 || r.Checking.continued != nil {
+func (f *fallbackStrategy) continuation(ctx context.Context, r *exchange.Request, rest []int) exchange.Continuer {
+	if !f.resumes || r.Operation != api.Chat || r.Received.Doc == nil || len(rest) == 0 || r.Checking.Continued != nil {
 		return nil
 	}
 	client, able := r.Client.(dialect.StreamContinuer)
@@ -59,10 +60,10 @@ func (f *fallbackStrategy) continuation(ctx context.Context, r *Request, rest []
 	return &continuationOffer{f, ctx, r, client, rest}
 }
 
-// Continue implements [continuer].
-func (o *continuationOffer) Continue(t *Trail, res *Response) {
+// Continue implements [exchange.Continuer].
+func (o *continuationOffer) Continue(t *exchange.Trail, res *exchange.Response) {
 	res.Events = &streamContinuation{Stream: res.Events, joined: res.Joined, offer: o, trail: t, rest: o.rest, res: res, now: res}
-	res.Joined, res.Continued = false, new(Continuation)
+	res.Joined, res.Continued = false, new(exchange.Continuation)
 }
 
 // Next returns the next event of the stream, or of another branch's stream if this
@@ -85,7 +86,7 @@ func (c *streamContinuation) Next() (sse.Event, error) {
 	if seen.Finished || seen.Terminated || c.offer.ctx.Err() != nil {
 		return e, err
 	}
-	c.now.release() // released before another target is called
+	c.now.Release() // released before another target is called
 	marker, ok := c.switchTarget()
 	if !ok {
 		return e, err
@@ -108,7 +109,7 @@ func (c *streamContinuation) pull() (sse.Event, error) {
 	return e, nil
 }
 
-// More implements [Stream].
+// More implements [exchange.Stream].
 func (c *streamContinuation) More() bool { return len(c.ahead) > 0 || c.arrived() }
 
 // arrived reports whether pull has another event without waiting.
@@ -132,16 +133,16 @@ func (c *streamContinuation) switchTarget() (sse.Event, bool) {
 		next, joined, err := c.open(b)
 		if err != nil || next.Events == nil || next.Status > 299 {
 			why := ""
-			if errors.Is(err, errOtherGuardrails) {
-				why = ": " + errOtherGuardrails.Error()
+			if errors.Is(err, exchange.ErrOtherGuardrails) {
+				why = ": " + exchange.ErrOtherGuardrails.Error()
 			}
-			c.trail.decide(b.path, "could not continue the broken stream%s", why)
+			c.trail.Decide(b.path, "could not continue the broken stream%s", why)
 			if next != nil {
 				next.Close()
 			}
 			continue
 		}
-		c.trail.decide(b.path, "continues the stream that broke after %d bytes of text", len(c.emitted))
+		c.trail.Decide(b.path, "continues the stream that broke after %d bytes of text", len(c.emitted))
 		c.take(next, joined)
 		c.ahead = c.trimOverlap()
 		return sse.Event{Raw: sse.AppendComment(nil, "continued by "+b.path)}, true
@@ -151,26 +152,26 @@ func (c *streamContinuation) switchTarget() (sse.Event, bool) {
 
 // open asks a branch to continue. Its attempts count for the request; child has
 // its parameter changes.
-func (c *streamContinuation) open(b *branch) (next *Response, child *Trail, err error) {
+func (c *streamContinuation) open(b *branch) (next *exchange.Response, child *exchange.Trail, err error) {
 	o := c.offer
 	r := *o.request
-	r.Checking.continued = c.res.Continued
+	r.Checking.Continued = c.res.Continued
 	r.Edits = append(slices.Clip(r.Edits), o.client.Continue(r.Received.Doc, string(c.emitted))...)
-	child = c.trail.child()
+	child = c.trail.Child()
 	next, err = b.Handle(o.ctx, &r, child)
-	c.trail.join(child)
+	c.trail.Join(child)
 	return next, child, err
 }
 
 // take reads the stream of next from now on. Closing the response closes both.
-func (c *streamContinuation) take(next *Response, child *Trail) {
+func (c *streamContinuation) take(next *exchange.Response, child *exchange.Trail) {
 	c.Stream, c.joined, c.queue, c.now = next.Events, next.Joined, nil, next
-	c.res.after = append(c.res.after, next.Close)
-	c.res.source, c.res.Tap, c.res.Attempt = next.source, next.Tap, next.Attempt
+	c.res.After = append(c.res.After, next.Close)
+	c.res.Source, c.res.Tap, c.res.Attempt = next.Source, next.Tap, next.Attempt
 	if before := c.trail.Outcome; before != nil && child.Outcome != nil { // the response has the changes of both
 		child.Outcome.Params = slices.Concat(before.Params, child.Outcome.Params)
 	}
-	c.trail.follow(child)
+	c.trail.Follow(child)
 }
 
 // overlap is the number of bytes of a continuation that are held back to find

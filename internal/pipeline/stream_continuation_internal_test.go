@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 )
 
 func TestStreamsAreContinuedOnlyByTargetsWithoutOtherGuardrails(t *testing.T) {
 	a, b, other := &guardrail.Hook{ID: "a"}, &guardrail.Hook{ID: "b"}, &guardrail.Hook{ID: "a"}
-	c := &Continuation{Hooks: []*guardrail.Hook{a, b}}
+	c := &exchange.Continuation{Hooks: []*guardrail.Hook{a, b}}
 	for _, tt := range []struct {
 		name string
 		list []*guardrail.Hook
@@ -21,7 +22,7 @@ func TestStreamsAreContinuedOnlyByTargetsWithoutOtherGuardrails(t *testing.T) {
 		{"another before the stream's", []*guardrail.Hook{other, a, b}, false},
 		{"another after the stream's", []*guardrail.Hook{a, b, other}, false},
 	} {
-		if got := c.checkedBy(tt.list); got != tt.want {
+		if got := c.CheckedBy(tt.list); got != tt.want {
 			t.Errorf("a target with the guardrails %s continues the stream: %t, want %t", tt.name, got, tt.want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/format/sse"
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // extension is the output, in tokens, for which more is reserved of a limit that a
@@ -18,7 +19,7 @@ const extension = 256
 // streamMeter counts what a stream uses of limits that end responses, and ends it
 // when nothing is left; see docs/limits.md.
 type streamMeter struct {
-	Stream
+	exchange.Stream
 	attempt *attempt
 	memory  *streamMemory        // counts what cutter keeps; nil for a translated stream
 	cutter  dialect.StreamCutter // nil for a translated stream
@@ -47,7 +48,7 @@ func (a *attempt) newMeter(memory *streamMemory) *streamMeter {
 	return m
 }
 
-// Next implements [Stream]. If a limit ends the stream, the last event has the end.
+// Next implements [exchange.Stream]. If a limit ends the stream, the last event has the end.
 func (m *streamMeter) Next() (sse.Event, error) {
 	if len(m.ahead) > 0 {
 		e := m.ahead[0]
@@ -64,7 +65,7 @@ func (m *streamMeter) Next() (sse.Event, error) {
 	return e, err
 }
 
-// More implements [Stream].
+// More implements [exchange.Stream].
 func (m *streamMeter) More() bool {
 	if m.attempt.Cut() {
 		return len(m.ahead) > 0 || !m.ended

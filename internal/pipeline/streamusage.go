@@ -7,6 +7,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/format/sse"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // optionsField is the request field with which clients of the chat dialect
@@ -63,14 +64,14 @@ func (a *attempt) dropsOptions(list []jsonedit.Edit) bool {
 // requested usage: the chunk with the usage, and the member usage of other
 // chunks.
 type usageHider struct {
-	Stream
+	exchange.Stream
 	doc jsonedit.Doc
 	buf []byte // reused
 }
 
 const usageKey = `usage"`
 
-// Next implements [Stream].
+// Next implements [exchange.Stream].
 func (h *usageHider) Next() (sse.Event, error) {
 	e, err := h.Stream.Next()
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/format/sse"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -87,11 +88,11 @@ func TestUsageIsRequestedOnlyWhereTheClientDidNotAndTheProviderKnowsHow(t *testi
 				p, _ := jsonedit.ParsePath(tt.drop)
 				l.params.drop = append(l.params.drop, p)
 			}
-			edit, asked := (&attempt{record: Attempt{Target: tt.target}, handler: l, request: &Request{Stream: true}, wire: wirePlan{op: tt.op}}).usageRequest(&doc, nil)
+			edit, asked := (&attempt{record: exchange.Attempt{Target: tt.target}, handler: l, request: &exchange.Request{Stream: true}, wire: wirePlan{op: tt.op}}).usageRequest(&doc, nil)
 			if string(edit.Value) != tt.want || asked != (tt.want != "") {
 				t.Errorf("usageRequest(%s) = %s, %t; want %q", tt.body, edit.Value, asked, tt.want)
 			}
-			if _, asked := (&attempt{record: Attempt{Target: tt.target}, handler: l, request: &Request{}, wire: wirePlan{op: tt.op}}).usageRequest(&doc, nil); asked {
+			if _, asked := (&attempt{record: exchange.Attempt{Target: tt.target}, handler: l, request: &exchange.Request{}, wire: wirePlan{op: tt.op}}).usageRequest(&doc, nil); asked {
 				t.Error("usage was requested for a response that is not a stream")
 			}
 		})

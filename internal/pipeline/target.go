@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/upstream"
@@ -121,7 +122,7 @@ type TargetHandler struct {
 }
 
 // Handle makes one attempt.
-func (h *TargetHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+func (h *TargetHandler) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	a, err := h.newAttempt(r, t)
 	if err != nil {
 		return nil, err

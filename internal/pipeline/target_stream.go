@@ -6,13 +6,14 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/sse"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/upstream"
 )
 
 // targetStream is the stream of a target.
 type targetStream struct {
 	attempt *attempt
-	res     *Response
+	res     *exchange.Response
 	reader  frames
 	tap     dialect.Tap
 
@@ -27,7 +28,7 @@ type targetStream struct {
 	early   bool
 }
 
-// Next implements [Stream].
+// Next implements [exchange.Stream].
 func (s *targetStream) Next() (sse.Event, error) {
 	if len(s.ahead) > 0 {
 		e := s.ahead[0]
@@ -58,21 +59,21 @@ func (s *targetStream) Next() (sse.Event, error) {
 
 func (s *targetStream) failure(err error) error { return s.attempt.failure(s.res.Raw.Request, err) }
 
-// More implements [Stream].
+// More implements [exchange.Stream].
 func (s *targetStream) More() bool {
 	return len(s.ahead) > 0 || s.primed || s.pending == nil && s.reader.More()
 }
 
-// Begun implements [Stream].
+// Begun implements [exchange.Stream].
 func (s *targetStream) Begun() bool { return s.pending == nil }
 
-// Comments implements [Stream].
+// Comments implements [exchange.Stream].
 func (s *targetStream) Comments() []byte { return s.comments }
 
-// Pause implements [Stream].
+// Pause implements [exchange.Stream].
 func (s *targetStream) Pause() { s.attempt.timers.dog.Pause() }
 
-// Resume implements [Stream].
+// Resume implements [exchange.Stream].
 func (s *targetStream) Resume() { s.attempt.timers.dog.Resume() }
 
 // failer writes the error that ends a stream: the encoder of a translated stream
@@ -81,7 +82,7 @@ type failer interface {
 	Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte
 }
 
-// Fail implements [Stream].
+// Fail implements [exchange.Stream].
 func (s *targetStream) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
 	if f, ok := s.reader.(failer); ok {
 		return f.Fail(dst, client, e)
@@ -94,7 +95,7 @@ func (s *targetStream) Fail(dst []byte, client dialect.ClientDialect, e *apierr.
 
 // open begins the stream and sets the events of the response: layers, which read s. memory
 // counts what a meter keeps; nil for a translated stream, which counts it itself.
-func (s *targetStream) open(layers Stream, memory *streamMemory) error {
+func (s *targetStream) open(layers exchange.Stream, memory *streamMemory) error {
 	m := s.attempt.newMeter(memory)
 	if ok, err := s.begin(m); err != nil || !ok {
 		return err

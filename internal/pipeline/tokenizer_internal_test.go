@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -41,8 +42,8 @@ func TestNoTokenIsCountedWithoutALimitOfTokens(t *testing.T) {
 			if err := doc.Scan(body.Bytes()); err != nil {
 				t.Fatal(err)
 			}
-			r := &Request{Operation: api.Chat, Received: Received{Method: "POST", Body: body, Doc: doc}, Limiting: Limiting{Limits: tt.limits}}
-			a := &attempt{record: Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}, request: r, trail: new(Trail),
+			r := &exchange.Request{Operation: api.Chat, Received: exchange.Received{Method: "POST", Body: body, Doc: doc}, Limiting: exchange.Limiting{Limits: tt.limits}}
+			a := &attempt{record: exchange.Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}, request: r, trail: new(exchange.Trail),
 				handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}}}
 			a.startTimers(context.Background())
 			defer a.timers.stop()

@@ -6,23 +6,24 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 )
 
 func TestParamsFitAHeader(t *testing.T) {
-	outcome := new(Attempt)
+	outcome := new(exchange.Attempt)
 	for range 10_000 {
 		outcome.Params = append(outcome.Params, dialect.ParamChange{Name: "parameter", Outcome: dialect.Dropped})
 	}
-	trail := Trail{Notes: []dialect.ParamChange{{Name: "cache", Outcome: dialect.Ignored}}, Outcome: outcome}
+	trail := exchange.Trail{Notes: []dialect.ParamChange{{Name: "cache", Outcome: dialect.Ignored}}, Outcome: outcome}
 	told := trail.Params()
-	if got := strings.Join(told, ", "); len(got) > maxParams+1000 || !strings.HasPrefix(got, "cache;ignored, parameter;dropped, ") {
+	if got := strings.Join(told, ", "); len(got) > exchange.MaxParams+1000 || !strings.HasPrefix(got, "cache;ignored, parameter;dropped, ") {
 		t.Errorf("a header of %d bytes: %.80s", len(got), got)
 	}
 	if last, want := told[len(told)-1], "more;count="; !strings.HasPrefix(last, want) {
 		t.Errorf("the last item is %q, want %s…", last, want)
 	}
 	outcome.Params = []dialect.ParamChange{{Name: "a", Outcome: dialect.Dropped}, {Name: "b", Outcome: dialect.Dropped}}
-	if few := strings.Join((&Trail{Outcome: outcome}).Params(), ", "); few != "a;dropped, b;dropped" {
+	if few := strings.Join((&exchange.Trail{Outcome: outcome}).Params(), ", "); few != "a;dropped, b;dropped" {
 		t.Errorf("two items are reported as %q", few)
 	}
 }

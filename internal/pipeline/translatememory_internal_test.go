@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/dialect/responses"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // repeat returns n values of a JSON array.
@@ -108,7 +109,7 @@ func TestEventsOfStreamsTakeNoMoreMemoryThanCounted(t *testing.T) {
 		for name, client := range clients {
 			data := []byte(tt.data)
 			before := heap()
-			m := &streamMemory{frames: &replay{events: []sse.Event{{Raw: data, Data: data, Type: []byte(tt.typ)}}}, pool: bytepool.New(0), translated: true}
+			m := &streamMemory{frames: &exchange.Replay{Events: []sse.Event{{Raw: data, Data: data, Type: []byte(tt.typ)}}}, pool: bytepool.New(0), translated: true}
 			request := new(llm.Request)
 			stream := &translation{
 				src: m, dec: tt.codec.NewDecoder(request, dialect.RequestTarget{Provider: "p", Model: "m"}),

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // translator converts one operation between the client's dialect and the
@@ -20,11 +21,11 @@ type translator interface {
 	// parameter changes.
 	request(dst, body []byte) ([]byte, []dialect.ParamChange, error)
 	// response sets the client's form of a complete body in out.
-	response(a *attempt, out *Response, body []byte) error
+	response(a *attempt, out *exchange.Response, body []byte) error
 	// stream sets the client's form of a stream in out: as a stream, or
 	// complete for a client that wants that. An operation without streams
 	// returns an error.
-	stream(a *attempt, out *Response, src *streamMemory) error
+	stream(a *attempt, out *exchange.Response, src *streamMemory) error
 }
 
 // conversation translates through the neutral model.
@@ -73,7 +74,7 @@ func original(names dialect.SentNames, p llm.Part) llm.Part {
 	return p
 }
 
-func (c *conversation) response(a *attempt, out *Response, body []byte) error {
+func (c *conversation) response(a *attempt, out *exchange.Response, body []byte) error {
 	r, err := c.provider.DecodeResponse(body, c.sent, c.target)
 	if err != nil || textLength(r) == 0 { // no response, or an empty one
 		if fault := dialect.FindError(body); fault != nil {
@@ -97,7 +98,7 @@ func hasNothing(r *llm.Response) bool {
 
 // complete sets a complete response in out. A client that wants a stream gets
 // it as one.
-func (c *conversation) complete(a *attempt, out *Response, r *llm.Response) error {
+func (c *conversation) complete(a *attempt, out *exchange.Response, r *llm.Response) error {
 	tap := new(translationTap)
 	tap.readResponse(r)
 	out.Tap = tap
@@ -127,7 +128,7 @@ func (c *conversation) complete(a *attempt, out *Response, r *llm.Response) erro
 		}
 	}
 	if !c.streamed {
-		out.setBytes(c.client.EncodeResponse(make([]byte, 0, lengthOf(r)), r, c.responseTarget(a)))
+		out.SetBytes(c.client.EncodeResponse(make([]byte, 0, lengthOf(r)), r, c.responseTarget(a)))
 		return nil
 	}
 	enc := c.client.NewEncoder(c.responseTarget(a))
@@ -136,19 +137,19 @@ func (c *conversation) complete(a *attempt, out *Response, r *llm.Response) erro
 	for e = range dialect.Replay(r) {
 		stream = enc.Encode(stream, &e)
 	}
-	out.asStream(c.client.ContentType())
-	out.Events, out.Joined = replayBytes(stream), true
+	out.AsStream(c.client.ContentType())
+	out.Events, out.Joined = exchange.ReplayBytes(stream), true
 	return nil
 }
 
-func (c *conversation) stream(a *attempt, out *Response, src *streamMemory) error {
+func (c *conversation) stream(a *attempt, out *exchange.Response, src *streamMemory) error {
 	decoder := c.provider.NewDecoder(c.sent, c.target)
 	if !c.streamed {
 		r, err := a.collect(out, src, decoder)
 		if r == nil {
 			return err
 		}
-		out.jsonHead()
+		out.JsonHead()
 		return c.complete(a, out, r)
 	}
 	t := &translation{
@@ -161,7 +162,7 @@ func (c *conversation) stream(a *attempt, out *Response, src *streamMemory) erro
 		t.learn = a.learnThinking
 	}
 	out.Tap, a.translation, out.Joined = t, t, true
-	out.asStream(c.client.ContentType())
+	out.AsStream(c.client.ContentType())
 	s := &a.events
 	*s = targetStream{attempt: a, res: out, reader: t, tap: t}
 	return s.open(s, nil)
@@ -197,16 +198,18 @@ func (c *tokenCount) request(dst, body []byte) ([]byte, []dialect.ParamChange, e
 	return c.provider.EncodeCountRequest(dst, decoded, c.target)
 }
 
-func (c *tokenCount) response(a *attempt, out *Response, body []byte) error {
+func (c *tokenCount) response(a *attempt, out *exchange.Response, body []byte) error {
 	n, err := c.provider.DecodeCountResponse(body)
 	if err != nil {
 		return a.unreadable("a body that contains no number of tokens").WithCause(err)
 	}
-	out.setTapped(c.client.EncodeCountResponse(nil, n))
+	out.SetTapped(c.client.EncodeCountResponse(nil, n))
 	return nil
 }
 
-func (c *tokenCount) stream(a *attempt, _ *Response, _ *streamMemory) error { return a.wrongStream() }
+func (c *tokenCount) stream(a *attempt, _ *exchange.Response, _ *streamMemory) error {
+	return a.wrongStream()
+}
 
 // operation translates operations other than conversations, such as embeddings:
 // from the client's dialect to the chat dialect, and from that to the
@@ -259,7 +262,7 @@ func (o *operation) withoutExtraFields(dst []byte) (_ []byte, changes []dialect.
 	return doc.Apply(dst, edits...), changes, nil
 }
 
-func (o *operation) response(a *attempt, out *Response, body []byte) (err error) {
+func (o *operation) response(a *attempt, out *exchange.Response, body []byte) (err error) {
 	if o.provider != nil {
 		body, err = o.provider.Response(nil, body, o.asked, o.target)
 	}
@@ -267,7 +270,7 @@ func (o *operation) response(a *attempt, out *Response, body []byte) (err error)
 		body, err = o.clientBody(body)
 	}
 	if err == nil {
-		out.setTapped(body)
+		out.SetTapped(body)
 		return a.renamer(out.Tap).response(a, out)
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok { // the provider reported an error with a success status
@@ -284,7 +287,9 @@ func (o *operation) clientBody(body []byte) ([]byte, error) {
 	return o.client.Response(nil, body)
 }
 
-func (o *operation) stream(a *attempt, _ *Response, _ *streamMemory) error { return a.wrongStream() }
+func (o *operation) stream(a *attempt, _ *exchange.Response, _ *streamMemory) error {
+	return a.wrongStream()
+}
 
 // wrongStream returns the error for a stream in another format than requested.
 func (a *attempt) wrongStream() error { return a.unreadable("a stream that is not of the protocol") }

@@ -6,6 +6,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/catalog"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // units returns what the attempt used that is not sold by tokens: images,
@@ -37,10 +38,10 @@ func (a *attempt) hasUncertainImages() bool {
 }
 
 // formFields returns the fields of the request's form, and false if it has none.
-func (a *attempt) formFields() (FormFields, bool) {
+func (a *attempt) formFields() (exchange.FormFields, bool) {
 	up := a.request.Received.Upload
 	if up == nil || up.Fields == nil {
-		return FormFields{}, false
+		return exchange.FormFields{}, false
 	}
 	return up.Fields(), true
 }
@@ -100,7 +101,7 @@ func textOf(doc *jsonedit.Doc, name string) string {
 
 // unitCost returns the cost of the units that r used and the name of its price. It
 // is false if its model has no price of units.
-func (a *attemptAccount) unitCost(r *Response) (cost catalog.NanoDollars, row string, known bool) {
+func (a *attemptAccount) unitCost(r *exchange.Response) (cost catalog.NanoDollars, row string, known bool) {
 	u := a.attempt.units()
 	p, cost, known := a.price(r.Tap.Info().Model, func(p *catalog.Price) (catalog.NanoDollars, bool) {
 		switch {

@@ -5,6 +5,7 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/dialect"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // ignoredProperties returns the names of properties of an effective config that
@@ -29,11 +30,11 @@ func (b *build) ignoredProperties(n *config.Config) []string {
 // noticeHandler announces settings of a leaf without effect.
 type noticeHandler struct {
 	names []string
-	next  Handler
+	next  exchange.Handler
 }
 
 // Handle adds the names to the trail and calls the leaf.
-func (a noticeHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+func (a noticeHandler) Handle(ctx context.Context, r *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	for _, name := range a.names {
 		t.Note(dialect.ParamChange{Name: name, Outcome: dialect.Ignored})
 	}

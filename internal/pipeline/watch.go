@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/upstream"
 )
 
@@ -75,7 +76,7 @@ func (w attemptTimers) stop() {
 // uploads opens a body that streams through. Each read restarts the timeout of
 // the response headers: a long upload does not mean a slow provider.
 type uploads struct {
-	up   *Upload
+	up   *exchange.Upload
 	rows func(io.Reader) io.Reader // checks the rows of files; nil does not
 	dog  *upstream.Watchdog
 }
@@ -90,7 +91,7 @@ func (u uploads) Open() (io.ReadCloser, error) {
 }
 
 type uploading struct {
-	up   *Upload
+	up   *exchange.Upload
 	body io.Reader
 	dog  *upstream.Watchdog
 }
@@ -98,12 +99,12 @@ type uploading struct {
 func (u *uploading) Read(p []byte) (int, error) {
 	// The flag is set before the attempt is checked: once an attempt has ended,
 	// either nothing more is read for it or the body counts as consumed.
-	u.up.started.Store(true)
+	u.up.Started.Store(true)
 	if err := u.dog.Context().Err(); err != nil {
 		return 0, err
 	}
 	n, err := u.body.Read(p)
-	u.up.sent.Add(int64(n))
+	u.up.Sent.Add(int64(n))
 	u.dog.Restart()
 	return n, err
 }

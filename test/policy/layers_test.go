@@ -53,7 +53,7 @@ var barriers = []struct {
 	why   string
 }{
 	{
-		from:  []string{"internal/dataplane", "internal/snapshot", "internal/pipeline"},
+		from:  []string{"internal/dataplane", "internal/snapshot", "internal/pipeline/..."},
 		never: []string{"database/sql", "internal/storage/sqlite", "internal/store", "internal/store/publication", "internal/records/logstore", "internal/controlplane/..."},
 		why:   "a model request is served from memory, so the path it takes cannot touch a database even by mistake",
 	},
@@ -69,8 +69,13 @@ var barriers = []struct {
 	},
 	{
 		from:  []string{"internal/dialect/...", "internal/provider/..."},
-		never: []string{"internal/pipeline"},
+		never: []string{"internal/pipeline/..."},
 		why:   "protocols and providers are described without knowing how a request is routed",
+	},
+	{
+		from:  []string{"internal/pipeline/exchange"},
+		never: []string{"internal/pipeline"},
+		why:   "what is passed on between the parts of the pipeline knows none of them",
 	},
 	{
 		from:  []string{"api"},

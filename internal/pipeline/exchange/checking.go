@@ -1,4 +1,4 @@
-package pipeline
+package exchange
 
 import (
 	"io"
@@ -23,17 +23,17 @@ type Checking struct {
 
 	// passed are the results of the hooks that the request passed, and checked
 	// the body that they read.
-	passed  []guardrail.HookResult
-	checked guardrail.Document
+	Passed  []guardrail.HookResult
+	Checked guardrail.Document
 
 	// continued is the stream that the request continues; nil for others.
-	continued *Continuation
+	Continued *Continuation
 	// rows checks the files of an upload; nil sends them as they are.
-	rows func(io.Reader) io.Reader
+	Rows func(io.Reader) io.Reader
 	// configured is true if Body has the parameters that the leaf's config sets.
-	configured bool
+	Configured bool
 	// claims are headers for the provider that hooks set, on unified routes too.
-	claims http.Header
+	Claims http.Header
 }
 
 // Guards are the hooks that apply to a request at one leaf, in the order of
@@ -42,8 +42,8 @@ type Guards struct {
 	Before, After []*guardrail.Hook
 }
 
-// guardsOf returns the hooks of a leaf for the request, nil for none.
-func (r *Request) guardsOf(leaf int) *Guards {
+// GuardsOf returns the hooks of a leaf for the request, nil for none.
+func (r *Request) GuardsOf(leaf int) *Guards {
 	if leaf >= len(r.Leaves) { // in tests of routing only
 		return nil
 	}

@@ -1,4 +1,4 @@
-package pipeline
+package exchange
 
 import (
 	"fmt"
@@ -38,7 +38,7 @@ type Trail struct {
 	// response cost when it was made for another request; its Known is false if
 	// that is unknown or if there was none.
 	Cache CacheStatus
-	Saved settledCost
+	Saved SettledCost
 
 	// UpstreamTime is the time spent on providers so far.
 	UpstreamTime time.Duration
@@ -49,42 +49,42 @@ type Trail struct {
 	// firstOf is the array of Attempts while there is one, as for most requests.
 	firstOf [1]*Attempt
 
-	hasFallback bool // a fallback has more targets
-	moreFollows bool // a failed attempt may be followed by another
+	HasFallback bool // a fallback has more targets
+	MoreFollows bool // a failed attempt may be followed by another
 	// continuer continues broken streams; nil if nobody may.
-	continuer continuer
+	Continuer Continuer
 	// onlyBranch is closed when no other branch of the races around this work is
 	// in progress or may start. Nil outside of races.
-	onlyBranch <-chan struct{}
-	lookups    lookups
+	OnlyBranch <-chan struct{}
+	Lookups    Lookups
 
-	own    bill
-	shared *bill // its own, or that of the parent; see bill
+	own    Bill
+	Shared *Bill // its own, or that of the parent; see bill
 
 	joined struct{ attempts, decisions int } // already merged into the parent
 }
 
-// child returns the trail of work that is done in parallel or may fail.
-func (t *Trail) child() *Trail {
+// Child returns the trail of work that is done in parallel or may fail.
+func (t *Trail) Child() *Trail {
 	return &Trail{
-		Explain: t.Explain, UpstreamTime: t.UpstreamTime, hasFallback: t.hasFallback,
-		moreFollows: t.moreFollows, onlyBranch: t.onlyBranch,
-		shared: t.bill(), lookups: lookups{work: t.lookups.work},
+		Explain: t.Explain, UpstreamTime: t.UpstreamTime, HasFallback: t.HasFallback,
+		MoreFollows: t.MoreFollows, OnlyBranch: t.OnlyBranch,
+		Shared: t.Bill(), Lookups: Lookups{Work: t.Lookups.Work},
 	}
 }
 
-// join merges what a child has done since the last call. Its time is parallel
+// Join merges what a child has done since the last call. Its time is parallel
 // to the time of t.
-func (t *Trail) join(c *Trail) {
+func (t *Trail) Join(c *Trail) {
 	t.Attempts = append(t.Attempts, c.Attempts[c.joined.attempts:]...)
 	t.Decisions = append(t.Decisions, c.Decisions[c.joined.decisions:]...)
 	c.joined.attempts, c.joined.decisions = len(c.Attempts), len(c.Decisions)
 	t.UpstreamTime = max(t.UpstreamTime, c.UpstreamTime)
 }
 
-// follow joins a child whose outcome is the outcome of the request.
-func (t *Trail) follow(c *Trail) {
-	t.join(c)
+// Follow joins a child whose outcome is the outcome of the request.
+func (t *Trail) Follow(c *Trail) {
+	t.Join(c)
 	t.Outcome, t.Retries = c.Outcome, c.Retries
 	if c.Cache != "" {
 		t.Cache, t.Saved = c.Cache, c.Saved
@@ -94,16 +94,16 @@ func (t *Trail) follow(c *Trail) {
 	}
 }
 
-// add adds an attempt that has ended.
-func (t *Trail) add(a *Attempt) {
+// Add adds an attempt that has ended.
+func (t *Trail) Add(a *Attempt) {
 	if t.Attempts == nil {
 		t.Attempts = t.firstOf[:0]
 	}
 	t.Attempts = append(t.Attempts, a)
 }
 
-// decide records the reason for a choice of the node at path.
-func (t *Trail) decide(path, format string, args ...any) {
+// Decide records the reason for a choice of the node at path.
+func (t *Trail) Decide(path, format string, args ...any) {
 	if t.Explain {
 		t.Decisions = append(t.Decisions, reqlog.Decision{Path: path, Text: fmt.Sprintf(format, args...)})
 	}
@@ -111,7 +111,7 @@ func (t *Trail) decide(path, format string, args ...any) {
 
 // Note adds a change unless it is there.
 func (t *Trail) Note(n dialect.ParamChange) {
-	if t.noted == nil && len(t.Notes) > fewNotes {
+	if t.noted == nil && len(t.Notes) > FewNotes {
 		t.noted = make(map[dialect.ParamChange]bool)
 		for _, known := range t.Notes {
 			t.noted[known] = true
@@ -126,9 +126,9 @@ func (t *Trail) Note(n dialect.ParamChange) {
 	}
 }
 
-// fewNotes is the number of notes up to which they are searched linearly. A
+// FewNotes is the number of notes up to which they are searched linearly. A
 // body can cause any number of them.
-const fewNotes = 32
+const FewNotes = 32
 
 // Params returns the items of x-gateway-params: what happened to settings and
 // parameters. Items beyond maxParams bytes are summed up in a final item.
@@ -143,7 +143,7 @@ func (t *Trail) Params() []string {
 // allParams returns the items of [Trail.Params] and those that were found in a stream,
 // whose headers had left.
 func (t *Trail) allParams() []string {
-	b := t.bill()
+	b := t.Bill()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.late) == 0 {
@@ -165,7 +165,7 @@ func boundedItems(changes []dialect.ParamChange) []string {
 	size := 0
 	for i, c := range changes {
 		text := paramItem(c)
-		if size += len(text); size > maxParams {
+		if size += len(text); size > MaxParams {
 			return append(items, "more;count="+strconv.Itoa(len(changes)-i))
 		}
 		items = append(items, text)
@@ -173,24 +173,24 @@ func boundedItems(changes []dialect.ParamChange) []string {
 	return items
 }
 
-// maxParams is the limit in bytes of all items of x-gateway-params: clients and
+// MaxParams is the limit in bytes of all items of x-gateway-params: clients and
 // proxies reject long headers, and a request may have any number of parameters.
-const maxParams = 4 << 10
+const MaxParams = 4 << 10
 
 // paramItem returns c as an item of a structured header field (RFC 9651).
 func paramItem(c dialect.ParamChange) string {
-	text := headerText(c.Name) + ";" + string(c.Outcome)
+	text := HeaderText(c.Name) + ";" + string(c.Outcome)
 	switch {
 	case c.Note == "":
 		return text
 	case c.Outcome == dialect.Clamped: // to a number
 		return text + "=" + c.Note
 	}
-	return text + `="` + headerText(c.Note) + `"`
+	return text + `="` + HeaderText(c.Note) + `"`
 }
 
-// paramItems returns the items of changes.
-func paramItems(changes []dialect.ParamChange) []string {
+// ParamItems returns the items of changes.
+func ParamItems(changes []dialect.ParamChange) []string {
 	items := make([]string, len(changes))
 	for i, c := range changes {
 		items[i] = paramItem(c)
@@ -198,10 +198,10 @@ func paramItems(changes []dialect.ParamChange) []string {
 	return items
 }
 
-// headerText replaces bytes that would end an item or are invalid in a header
+// HeaderText replaces bytes that would end an item or are invalid in a header
 // by dashes: everything except visible ASCII without quotes, commas and
 // semicolons.
-func headerText(s string) string {
+func HeaderText(s string) string {
 	b := []byte(s)
 	for i, c := range b {
 		if c < ' ' || c > '~' || c == '"' || c == '\\' || c == ',' || c == ';' {
@@ -211,32 +211,32 @@ func headerText(s string) string {
 	return string(b)
 }
 
-// bill adds up the cost of all attempts of a request, in all of its trails. It
+// Bill adds up the cost of all attempts of a request, in all of its trails. It
 // is safe for concurrent use.
-type bill struct {
-	attempts atomic.Uint32 // number of attempts begun, which numbers them
+type Bill struct {
+	Attempts atomic.Uint32 // number of attempts begun, which numbers them
 	// used counts, against the limit of attempts, those begun for the request itself and
 	// the requests of hooks of its config.
-	used atomic.Uint32
+	Used atomic.Uint32
 
 	mu   sync.Mutex
 	paid reqlog.ExchangeCost // guarded by mu
 
-	checks checkRecord           // guarded by mu; nil if no hook ran
+	checks CheckRecord           // guarded by mu; nil if no hook ran
 	late   []dialect.ParamChange // found in streams; guarded by mu
 
-	quota       requestQuota
-	promptCache promptCacheUse
+	Quota       RequestQuota
+	PromptCache promptCacheUse
 }
 
-func (b *bill) add(s *reqlog.Settlement) {
+func (b *Bill) Add(s *reqlog.Settlement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.paid.Add(s)
 }
 
-// addChanges adds parameter changes that were found in a stream.
-func (b *bill) addChanges(changes []dialect.ParamChange) {
+// AddChanges adds parameter changes that were found in a stream.
+func (b *Bill) AddChanges(changes []dialect.ParamChange) {
 	if len(changes) == 0 {
 		return
 	}
@@ -245,12 +245,12 @@ func (b *bill) addChanges(changes []dialect.ParamChange) {
 	b.late = append(b.late, changes...)
 }
 
-// bill returns the bill of the request.
-func (t *Trail) bill() *bill {
-	if t.shared == nil {
-		t.shared = &t.own
+// Bill returns the bill of the request.
+func (t *Trail) Bill() *Bill {
+	if t.Shared == nil {
+		t.Shared = &t.own
 	}
-	return t.shared
+	return t.Shared
 }
 
 // Record copies into e what happened: the attempts, the target and the saved
@@ -267,11 +267,11 @@ func (t *Trail) Record(e *reqlog.Entry) {
 	if a := t.Outcome; a != nil {
 		e.Provider, e.Slug, e.OptionIndex, e.Prompt, e.UpstreamModel = a.Record.Provider, a.Record.Slug, a.Record.Target, a.Prompt, a.Model
 	}
-	b := t.bill()
-	e.Decisions = b.promptCache.decide(e.Decisions)
-	e.Saved.Prompt = b.promptCache.saving()
-	t.recordLimits(e)
-	t.recordCost(e)
+	b := t.Bill()
+	e.Decisions = b.PromptCache.decide(e.Decisions)
+	e.Saved.Prompt = b.PromptCache.saving()
+	t.RecordLimits(e)
+	t.RecordCost(e)
 	if t.Cache != CacheHit && t.Cache != CacheSemanticHit {
 		return
 	}
@@ -281,32 +281,32 @@ func (t *Trail) Record(e *reqlog.Entry) {
 	}
 }
 
-// recordLimits adds to e what attempts used of limits since the last call.
-func (t *Trail) recordLimits(e *reqlog.Entry) {
-	q := &t.bill().quota
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	e.Limits, q.log = append(e.Limits, q.log...), nil
+// RecordLimits adds to e what attempts used of limits since the last call.
+func (t *Trail) RecordLimits(e *reqlog.Entry) {
+	q := &t.Bill().Quota
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	e.Limits, q.Log = append(e.Limits, q.Log...), nil
 }
 
-// recordCost sets the cost of all attempts so far in e.
-func (t *Trail) recordCost(e *reqlog.Entry) {
-	b := t.bill()
+// RecordCost sets the cost of all attempts so far in e.
+func (t *Trail) RecordCost(e *reqlog.Entry) {
+	b := t.Bill()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.paid.Fill(e)
 }
 
-// checkRecord is what the hooks of a request did; see [CheckLog].
-type checkRecord interface {
+// CheckRecord is what the hooks of a request did; see [CheckLog].
+type CheckRecord interface {
 	// Release releases what hooks changed.
 	Release()
 }
 
-// checksOf returns what the hooks of the request did, nil if none ran. begin makes it before
+// ChecksOf returns what the hooks of the request did, nil if none ran. begin makes it before
 // the first; nil makes none.
-func (t *Trail) checksOf(begin func() checkRecord) checkRecord {
-	b := t.bill()
+func (t *Trail) ChecksOf(begin func() CheckRecord) CheckRecord {
+	b := t.Bill()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.checks == nil && begin != nil {
@@ -317,7 +317,7 @@ func (t *Trail) checksOf(begin func() checkRecord) checkRecord {
 
 // ReleaseChecks releases the bodies that hooks changed.
 func (t *Trail) ReleaseChecks() {
-	if checks := t.checksOf(nil); checks != nil {
+	if checks := t.ChecksOf(nil); checks != nil {
 		checks.Release()
 	}
 }

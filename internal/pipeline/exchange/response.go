@@ -1,4 +1,4 @@
-package pipeline
+package exchange
 
 import (
 	"io"
@@ -38,9 +38,9 @@ type Response struct {
 	// MaxDecoded is the maximum size of a compressed body after decompression.
 	MaxDecoded int64
 
-	source source           // nil for a response that the gateway made
-	held   *bytepool.Buffer // the buffer of Bytes or of the beginning of Body; may be nil
-	after  []func()         // called last by Close
+	Source source           // nil for a response that the gateway made
+	Held   *bytepool.Buffer // the buffer of Bytes or of the beginning of Body; may be nil
+	After  []func()         // called last by Close
 }
 
 // source is what a response comes from: an attempt, or a response that was stored or
@@ -59,28 +59,28 @@ type source interface {
 // Pause stops the idle timeout while the client reads Body slowly; Resume
 // continues it.
 func (r *Response) Pause() {
-	if r.source != nil {
-		r.source.Pause()
+	if r.Source != nil {
+		r.Source.Pause()
 	}
 }
 
 // Resume ends a pause.
 func (r *Response) Resume() {
-	if r.source != nil {
-		r.source.Resume()
+	if r.Source != nil {
+		r.Source.Resume()
 	}
 }
 
 // Cut reports whether a limit of the gateway ended the stream, in the way in which
 // a response ends at its limit of output tokens.
-func (r *Response) Cut() bool { return r.source != nil && r.source.Cut() }
+func (r *Response) Cut() bool { return r.Source != nil && r.Source.Cut() }
 
 // Usage returns the usage of the response, which has ended: as reported by the
 // provider, or an estimate if it reported none or the response broke off. The zero
 // value means unknown.
 func (r *Response) Usage() llm.Usage {
-	if r.source != nil {
-		return r.source.Usage()
+	if r.Source != nil {
+		return r.Source.Usage()
 	}
 	if u := r.Tap.Info().Usage; u.Known {
 		return u
@@ -94,25 +94,25 @@ func (r *Response) HasEvent() bool { return r.Events == nil || r.Events.Begun() 
 
 // Close releases the connection and the buffers behind the response.
 func (r *Response) Close() {
-	r.release()
-	r.hold(nil)
-	for _, f := range r.after {
+	r.Release()
+	r.Hold(nil)
+	for _, f := range r.After {
 		f()
 	}
 }
 
-// hold releases the response's buffer and replaces it with buf, which may be
+// Hold releases the response's buffer and replaces it with buf, which may be
 // nil.
-func (r *Response) hold(buf *bytepool.Buffer) {
-	if r.held != nil {
-		r.held.Release()
+func (r *Response) Hold(buf *bytepool.Buffer) {
+	if r.Held != nil {
+		r.Held.Release()
 	}
-	r.held = buf
+	r.Held = buf
 }
 
-// release ends the attempt of the response. Further calls do nothing.
-func (r *Response) release() {
-	if r.source != nil {
-		r.source.Release()
+// Release ends the attempt of the response. Further calls do nothing.
+func (r *Response) Release() {
+	if r.Source != nil {
+		r.Source.Release()
 	}
 }

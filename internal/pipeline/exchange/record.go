@@ -1,4 +1,4 @@
-package pipeline
+package exchange
 
 import (
 	"modelgate/internal/dialect"
@@ -21,11 +21,11 @@ type Attempt struct {
 	// provider's.
 	Lenient, NamesRequestedModel bool
 	// Paid is the cost of the attempt once it is settled.
-	Paid settledCost
+	Paid SettledCost
 }
 
-// settledCost is the cost of an attempt. Known is false if it is unknown.
-type settledCost struct {
+// SettledCost is the cost of an attempt. Known is false if it is unknown.
+type SettledCost struct {
 	Cost  catalog.NanoDollars
 	Known bool
 }

@@ -1,4 +1,4 @@
-package pipeline
+package exchange
 
 import (
 	"net/http"

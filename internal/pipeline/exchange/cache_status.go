@@ -1,4 +1,4 @@
-package pipeline
+package exchange
 
 // CacheStatus says how the cache took part in a request. It is a value of
 // x-gateway-cache-status.

@@ -1,4 +1,4 @@
-package pipeline
+package exchange
 
 import (
 	"errors"
@@ -35,8 +35,8 @@ type Stream interface {
 	Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte
 }
 
-// continuer lets other targets continue streams that break.
-type continuer interface {
+// Continuer lets other targets continue streams that break.
+type Continuer interface {
 	// Continue puts a stream around the events of res that reads on from another target
 	// if they break. It must be called before any of them is read.
 	Continue(t *Trail, res *Response)
@@ -47,12 +47,12 @@ type Continuation struct {
 	Hooks []*guardrail.Hook // that check it, continuations included
 }
 
-// errOtherGuardrails is why a target is not asked to continue a stream.
-var errOtherGuardrails = errors.New("the target has other guardrails than the stream")
+// ErrOtherGuardrails is why a target is not asked to continue a stream.
+var ErrOtherGuardrails = errors.New("the target has other guardrails than the stream")
 
-// checkedBy reports whether the hooks of the stream are all that a target has which is to
+// CheckedBy reports whether the hooks of the stream are all that a target has which is to
 // continue it. The target's own would not see the beginning.
-func (c *Continuation) checkedBy(hooks []*guardrail.Hook) bool {
+func (c *Continuation) CheckedBy(hooks []*guardrail.Hook) bool {
 	for _, h := range hooks {
 		if !slices.Contains(c.Hooks, h) {
 			return false
@@ -61,45 +61,45 @@ func (c *Continuation) checkedBy(hooks []*guardrail.Hook) bool {
 	return true
 }
 
-// replay is a stream of events that have all arrived.
-type replay struct{ events []sse.Event }
+// Replay is a stream of events that have all arrived.
+type Replay struct{ Events []sse.Event }
 
-// replayBytes returns the stream of an event with these bytes.
-func replayBytes(b []byte) *replay { return &replay{[]sse.Event{{Raw: b, Data: b}}} }
+// ReplayBytes returns the stream of an event with these bytes.
+func ReplayBytes(b []byte) *Replay { return &Replay{[]sse.Event{{Raw: b, Data: b}}} }
 
 // Next implements [Stream].
-func (r *replay) Next() (sse.Event, error) {
-	if len(r.events) == 0 {
+func (r *Replay) Next() (sse.Event, error) {
+	if len(r.Events) == 0 {
 		return sse.Event{}, io.EOF
 	}
-	e := r.events[0]
-	r.events = r.events[1:]
+	e := r.Events[0]
+	r.Events = r.Events[1:]
 	return e, nil
 }
 
 // More implements [Stream].
-func (r *replay) More() bool { return len(r.events) > 0 }
+func (r *Replay) More() bool { return len(r.Events) > 0 }
 
 // Begun implements [Stream].
-func (*replay) Begun() bool { return true }
+func (*Replay) Begun() bool { return true }
 
 // Comments implements [Stream].
-func (*replay) Comments() []byte { return nil }
+func (*Replay) Comments() []byte { return nil }
 
 // Pause implements [Stream].
-func (*replay) Pause() {}
+func (*Replay) Pause() {}
 
 // Resume implements [Stream].
-func (*replay) Resume() {}
+func (*Replay) Resume() {}
 
 // Fail implements [Stream].
-func (*replay) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
+func (*Replay) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
 	return client.ErrorEvent(dst, e)
 }
 
-// storedTap is the tap of a response that was read before it was stored.
-type storedTap struct{ Read *dialect.ResponseInfo }
+// StoredTap is the tap of a response that was read before it was stored.
+type StoredTap struct{ Read *dialect.ResponseInfo }
 
-func (storedTap) Body([]byte)                   {}
-func (storedTap) Event(sse.Event)               {}
-func (t storedTap) Info() *dialect.ResponseInfo { return t.Read }
+func (StoredTap) Body([]byte)                   {}
+func (StoredTap) Event(sse.Event)               {}
+func (t StoredTap) Info() *dialect.ResponseInfo { return t.Read }

@@ -1,11 +1,4 @@
-// Package pipeline sends an admitted request to providers.
-//
-// A [Handler] returns the response to a [Request]; a [TargetHandler] calls one
-// target. It guarantees that a response is returned only when it is usable: a
-// JSON body is complete, a stream has its first event. Until then retry and
-// fallback still work. It does not read client requests or write responses (see
-// dataplane) or manage connections (see upstream).
-package pipeline
+package exchange
 
 import (
 	"cmp"
@@ -93,7 +86,7 @@ type Request struct {
 
 	// attempts counts the attempts of a check that is not the config's, which those of the
 	// request must not use up. Nil for other requests.
-	attempts *atomic.Uint32
+	Attempts *atomic.Uint32
 
 	// DryRun builds attempts but sends none; see [Trail.Planned].
 	DryRun bool
@@ -194,11 +187,11 @@ type Upload struct {
 	// bodies.
 	Fields func() FormFields
 
-	started atomic.Bool
-	sent    atomic.Int64 // bytes
+	Started atomic.Bool
+	Sent    atomic.Int64 // bytes
 
-	mu   sync.Mutex       // of Body, before it is sent
-	held *bytepool.Buffer // the complete body, if hooks have read it
+	Mu   sync.Mutex       // of Body, before it is sent
+	Held *bytepool.Buffer // the complete body, if hooks have read it
 }
 
 // HoldTimer limits how long an incomplete body, or part of one, is held in memory: from
@@ -208,15 +201,15 @@ type HoldTimer interface {
 	Pass()
 }
 
-// holdPart begins a part of the body that is held until it is complete.
-func (u *Upload) holdPart() {
+// HoldPart begins a part of the body that is held until it is complete.
+func (u *Upload) HoldPart() {
 	if u.Time != nil {
 		u.Time.Hold()
 	}
 }
 
-// passParts ends the last part: what follows is passed on as it arrives.
-func (u *Upload) passParts() {
+// PassParts ends the last part: what follows is passed on as it arrives.
+func (u *Upload) PassParts() {
 	if u.Time != nil {
 		u.Time.Pass()
 	}
@@ -245,9 +238,9 @@ func (r *Request) Derive(client dialect.ClientDialect, op api.Operation, path, m
 	return own
 }
 
-// setBody sets the body to a JSON object in doc, which belongs to the caller. An error
+// SetBody sets the body to a JSON object in doc, which belongs to the caller. An error
 // says that buf holds something else.
-func (r *Received) setBody(buf *bytepool.Buffer, doc *jsonedit.Doc) error {
+func (r *Received) SetBody(buf *bytepool.Buffer, doc *jsonedit.Doc) error {
 	if err := doc.Scan(buf.Bytes()); err != nil {
 		return err
 	}
@@ -255,14 +248,14 @@ func (r *Received) setBody(buf *bytepool.Buffer, doc *jsonedit.Doc) error {
 	return nil
 }
 
-// bodyConsumed reports whether the request cannot be sent again, because its
+// BodyConsumed reports whether the request cannot be sent again, because its
 // streamed body has been read.
-func (r *Request) bodyConsumed() bool {
-	return r.Received.Upload != nil && r.Received.Upload.started.Load()
+func (r *Request) BodyConsumed() bool {
+	return r.Received.Upload != nil && r.Received.Upload.Started.Load()
 }
 
-// pastDeadline reports whether no attempt may begin after waiting for d.
-func (r *Request) pastDeadline(d time.Duration) bool {
+// PastDeadline reports whether no attempt may begin after waiting for d.
+func (r *Request) PastDeadline(d time.Duration) bool {
 	if r.AttemptDeadline.IsZero() && r.Deadline.IsZero() {
 		return false
 	}
@@ -270,22 +263,22 @@ func (r *Request) pastDeadline(d time.Duration) bool {
 	return !r.AttemptDeadline.IsZero() && at.After(r.AttemptDeadline) || !r.Deadline.IsZero() && at.After(r.Deadline)
 }
 
-// owner returns the identity that pays for the request.
-func (r *Request) owner() access.Identity {
+// Owner returns the identity that pays for the request.
+func (r *Request) Owner() access.Identity {
 	if r.Identity == nil {
 		return access.Identity{}
 	}
 	return *r.Identity
 }
 
-// maxModelName is the size in bytes up to which responses repeat the requested
+// MaxModelName is the size in bytes up to which responses repeat the requested
 // name, and up to which it is remembered. A longer one could multiply a stream.
-const maxModelName = 500
+const MaxModelName = 500
 
-// responseModel returns the requested name if the response must give it to its
+// ResponseModel returns the requested name if the response must give it to its
 // model, and an empty string for the provider's own. of is what a config says of it.
-func (r *Request) responseModel(of api.ResponseModel) string {
-	if len(r.Received.RequestedModel) > maxModelName || r.Client == nil {
+func (r *Request) ResponseModel(of api.ResponseModel) string {
+	if len(r.Received.RequestedModel) > MaxModelName || r.Client == nil {
 		return ""
 	}
 	var key api.ResponseModel
@@ -298,7 +291,20 @@ func (r *Request) responseModel(of api.ResponseModel) string {
 	return r.Received.RequestedModel
 }
 
-// namesRequestedModel reports whether the response gives its model the requested name.
-func (r *Request) namesRequestedModel(of api.ResponseModel) bool {
-	return r.Operation != api.Proxy && r.responseModel(of) != ""
+// NamesRequestedModel reports whether the response gives its model the requested name.
+func (r *Request) NamesRequestedModel(of api.ResponseModel) bool {
+	return r.Operation != api.Proxy && r.ResponseModel(of) != ""
+}
+
+// HasTools reports whether the request offers tools to the model.
+func (r *Request) HasTools() bool {
+	if r.Received.Doc == nil {
+		return false
+	}
+	for _, name := range [...]string{"tools", "toolConfig", "tool_config"} {
+		if v, ok := r.Received.Doc.Find(name); ok && v.Kind() != jsonedit.Null {
+			return true
+		}
+	}
+	return false
 }

@@ -1,4 +1,4 @@
-package pipeline
+package exchange
 
 import (
 	"net/http"
@@ -33,10 +33,10 @@ func (r *Received) holdsKey(text string) bool {
 	return strings.TrimSpace(text) == key || strings.TrimSpace(token) == key
 }
 
-// checkForwardedHeaders returns an error for a forwarded header that is meant
+// CheckForwardedHeaders returns an error for a forwarded header that is meant
 // for the gateway: one with a configured prefix, or one that contains a
 // credential of the gateway.
-func (r *Request) checkForwardedHeaders(h http.Header, forwarded []string) error {
+func (r *Request) CheckForwardedHeaders(h http.Header, forwarded []string) error {
 	for _, name := range forwarded {
 		name = strings.TrimSpace(name)
 		for _, family := range r.Received.HeaderPrefixes {
@@ -51,10 +51,10 @@ func (r *Request) checkForwardedHeaders(h http.Header, forwarded []string) error
 	return nil
 }
 
-// stripGatewayKey removes each query parameter whose name or value contains a
+// StripGatewayKey removes each query parameter whose name or value contains a
 // credential of the gateway, as clients of Google's protocol may send theirs.
 // Other queries are returned unchanged.
-func (r *Request) stripGatewayKey(query string) string {
+func (r *Request) StripGatewayKey(query string) string {
 	if query == "" {
 		return ""
 	}
@@ -66,9 +66,9 @@ func (r *Request) parameterHoldsKey(parameter string) bool {
 	return r.Received.holdsKey(urlpath.Decode(name)) || r.Received.holdsKey(urlpath.Decode(value))
 }
 
-// checkPath returns an error for a path that contains a credential of the gateway. A
+// CheckPath returns an error for a path that contains a credential of the gateway. A
 // path without it would be another path, so it is not removed as from a query.
-func (r *Request) checkPath() error {
+func (r *Request) CheckPath() error {
 	if !r.Received.holdsKey(urlpath.Decode(r.Received.Path)) {
 		return nil
 	}
