@@ -108,7 +108,7 @@ func (h *cacheHandler) Handle(ctx context.Context, r *exchange.Request, t *excha
 		f := newFlight(h.cache.Invalidations.Generation(tenantOf(r)))
 		f.question = h.question(ctx, r, t, leaf)
 		h.forget(ctx, f.question)
-		return h.lead(ctx, r, t, key, f)
+		return h.callAndShare(ctx, r, t, key, f)
 	}
 	ended, generation := h.cache.flights.endedOf(key), h.cache.Invalidations.Generation(tenantOf(r))
 	if e := h.lookUp(ctx, r, t, key); e != nil {
@@ -136,7 +136,7 @@ func (h *cacheHandler) Handle(ctx context.Context, r *exchange.Request, t *excha
 	if !r.Deadline.IsZero() { // others may wait longer than this request
 		f := newFlight(generation)
 		f.question = q
-		return h.lead(ctx, r, t, key, f)
+		return h.callAndShare(ctx, r, t, key, f)
 	}
 	f, first := h.cache.flights.join(key, generation, ended)
 	for f == nil {
@@ -149,11 +149,11 @@ func (h *cacheHandler) Handle(ctx context.Context, r *exchange.Request, t *excha
 	}
 	if first {
 		f.question = q
-		return h.lead(ctx, r, t, key, f)
+		return h.callAndShare(ctx, r, t, key, f)
 	}
-	res, err := h.follow(ctx, r, t, f)
+	res, err := h.joinFlight(ctx, r, t, f)
 	if res == nil && err == nil { // the other request failed, for reasons that may be its own
-		return h.lead(ctx, r, t, key, newFlight(generation))
+		return h.callAndShare(ctx, r, t, key, newFlight(generation))
 	}
 	return res, err
 }
@@ -219,9 +219,9 @@ func (h *cacheHandler) replay(r *exchange.Request, t *exchange.Trail, e *respcac
 	return out
 }
 
-// lead calls next and shares its response with those that join the flight. The
+// callAndShare calls next and shares its response with those that join the flight. The
 // call ends when its last user has left.
-func (h *cacheHandler) lead(ctx context.Context, r *exchange.Request, t *exchange.Trail, key respcache.Key, f *flight) (*exchange.Response, error) {
+func (h *cacheHandler) callAndShare(ctx context.Context, r *exchange.Request, t *exchange.Trail, key respcache.Key, f *flight) (*exchange.Response, error) {
 	f.finish = h.options.OnDisconnect == config.FinishAndCache && r.Deadline.IsZero()
 	call := f.begin(ctx)
 	me := f.watch(ctx)
@@ -229,7 +229,7 @@ func (h *cacheHandler) lead(ctx context.Context, r *exchange.Request, t *exchang
 	defer func() {
 		if !landed { // a failure or a panic
 			me.stop()
-			f.land(nil)
+			f.publish(nil)
 		}
 	}()
 	res, err := h.next.Handle(call, r, t)
@@ -272,9 +272,9 @@ func (h *cacheHandler) lead(ctx context.Context, r *exchange.Request, t *exchang
 		}()
 	}
 	if res.Metered { // others have budgets of their own
-		f.land(nil)
+		f.publish(nil)
 	} else {
-		f.land(s)
+		f.publish(s)
 	}
 	out := own.response(res.Attempt, s.header, res.Tap)
 	own.finish = func() {
@@ -295,9 +295,9 @@ func (h *cacheHandler) lead(ctx context.Context, r *exchange.Request, t *exchang
 	return out, nil
 }
 
-// follow returns the response of a flight that another request began, for a
+// joinFlight returns the response of a flight that another request began, for a
 // client of its own. It returns nothing if that request failed.
-func (h *cacheHandler) follow(ctx context.Context, r *exchange.Request, t *exchange.Trail, f *flight) (*exchange.Response, error) {
+func (h *cacheHandler) joinFlight(ctx context.Context, r *exchange.Request, t *exchange.Trail, f *flight) (*exchange.Response, error) {
 	me := f.watch(ctx)
 	began := time.Now()
 	limit := h.wait(r)

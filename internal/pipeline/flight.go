@@ -145,8 +145,8 @@ func (f *flight) close() {
 	f.forget()
 }
 
-// land publishes the response, nil for a failure.
-func (f *flight) land(s *sharedResponse) {
+// publish shares the response, nil for a failure.
+func (f *flight) publish(s *sharedResponse) {
 	f.response = s
 	if s == nil {
 		f.close()

@@ -115,7 +115,7 @@ func TestFailedCallsReachTheClientAsTheyAre(t *testing.T) {
 				return tt.res, tt.err
 			})}
 			f := newFlight(0)
-			res, err := h.lead(t.Context(), new(exchange.Request), new(exchange.Trail), respcache.Key{}, f)
+			res, err := h.callAndShare(t.Context(), new(exchange.Request), new(exchange.Trail), respcache.Key{}, f)
 			if res != tt.res || err != tt.err {
 				t.Fatalf("the client gets %+v, %v, want %+v, %v", res, err, tt.res, tt.err)
 			}

@@ -92,7 +92,7 @@ func (l *CheckLog) runRequest(ctx context.Context, h *requestGuard, r *exchange.
 		l.runs[key] = run
 	}
 	l.mu.Unlock()
-	run.once.Do(func() { run.make(ctx, h, r, l) })
+	run.once.Do(func() { run.runHooks(ctx, h, r, l) })
 	return run
 }
 
@@ -105,8 +105,8 @@ func promptOf(r *exchange.Request, leaf int) *exchange.PromptEdits {
 	return r.Leaves[leaf].Prompt
 }
 
-// make runs the hooks.
-func (run *requestRun) make(ctx context.Context, h *requestGuard, r *exchange.Request, l *CheckLog) {
+// runHooks runs the hooks.
+func (run *requestRun) runHooks(ctx context.Context, h *requestGuard, r *exchange.Request, l *CheckLog) {
 	g, prompt := r.GuardsOf(h.leaf), promptOf(r, h.leaf)
 	if run.fields = guardrail.Fields(g.Before); r.Received.Upload != nil {
 		maps.DeleteFunc(r.Received.Upload.Trailer, func(key string, _ []string) bool { return guardrail.IsField(key, run.fields) })

@@ -78,17 +78,17 @@ type guardedStream struct {
 	values bool // events are JSON values after each other
 	joined bool // an event of the stream may hold several
 
-	queue    []heldEvent // in the order of the provider
-	ready    []sse.Event // to be returned
-	passed   int64       // number of events with data that were returned
-	texts    map[string]*streamText
-	order    []*streamText
-	held     int               // bytes in queue
-	kept     int               // bytes of texts, with textSize for each
-	ended    bool              // all text has arrived
-	recorded bool              // the results of the window hooks are in the response
-	err      error             // returned when ready is empty
-	replaced map[string]string // complete texts by what replaces them
+	queue       []heldEvent // in the order of the provider
+	ready       []sse.Event // to be returned
+	sentEvents  int64       // number of events with data that were returned
+	texts       map[string]*streamText
+	order       []*streamText
+	queuedBytes int               // bytes in queue
+	textBytes   int               // bytes of texts, with textSize for each
+	ended       bool              // all text has arrived
+	recorded    bool              // the results of the window hooks are in the response
+	err         error             // returned when ready is empty
+	replaced    map[string]string // complete texts by what replaces them
 
 	results map[*guardrail.Hook]*guardrail.HookResult // of window hooks so far
 }
@@ -162,7 +162,7 @@ func (s *guardedStream) Next() (sse.Event, error) {
 	e := s.ready[0]
 	s.ready = s.ready[1:]
 	if len(e.Data) > 0 {
-		s.passed++
+		s.sentEvents++
 	}
 	return e, nil
 }
@@ -174,7 +174,7 @@ func (s *guardedStream) Fail(dst []byte, client dialect.ClientDialect, e *apierr
 		return s.Stream.Fail(dst, client, e)
 	}
 	if numbered, ok := client.(dialect.NumberedErrors); ok {
-		return numbered.NumberedErrorEvent(dst, e, s.passed)
+		return numbered.NumberedErrorEvent(dst, e, s.sentEvents)
 	}
 	return client.ErrorEvent(dst, e)
 }
@@ -195,7 +195,7 @@ func (s *guardedStream) pull() {
 	for _, frame := range s.frames(e) {
 		s.add(frame)
 	}
-	if s.held > maxHeldStream || s.kept > maxHeldStream && s.acts() {
+	if s.queuedBytes > maxHeldStream || s.textBytes > maxHeldStream && s.acts() {
 		s.deny(apierr.New(apierr.Denied, "the response is larger than %d bytes, so it could not be checked by guardrails", maxHeldStream).WithCode("response_unchecked"))
 		return
 	}
@@ -244,7 +244,7 @@ func splitMessages(b []byte) []sse.Event {
 func (s *guardedStream) add(e sse.Event) {
 	h := heldEvent{event: e}
 	form := s.find(&h)
-	if s.kept > maxHeldStream && len(h.body.Texts) > 0 {
+	if s.textBytes > maxHeldStream && len(h.body.Texts) > 0 {
 		s.run.log.notCovered("text beyond 8 MB")
 		h.body = bodytext.Body{}
 	}
@@ -259,17 +259,17 @@ func (s *guardedStream) add(e sse.Event) {
 			text.part.Index = len(s.order)
 			text.prev = s.before(text)
 			s.texts[t.Key] = text
-			s.kept += textSize
+			s.textBytes += textSize
 			s.order = append(s.order, text)
 		}
 		text.separate(t)
 		from := text.raw.Len()
 		text.raw.WriteString(t.Value)
 		text.noteEscapes(from)
-		s.kept += len(t.Value)
+		s.textBytes += len(t.Value)
 		h.spans = append(h.spans, textSpan{text, from, text.raw.Len()})
 	}
-	s.held += len(e.Raw)
+	s.queuedBytes += len(e.Raw)
 	s.queue = append(s.queue, h)
 }
 
@@ -281,7 +281,7 @@ func (s *guardedStream) release() {
 			break
 		}
 		s.ready = append(s.ready, s.rewrite(&h))
-		s.held -= len(h.event.Raw)
+		s.queuedBytes -= len(h.event.Raw)
 		n++
 	}
 	s.queue = s.queue[n:]
@@ -379,7 +379,7 @@ func (s *guardedStream) deny(err error) {
 	if len(s.hooks.window) > 0 && !s.recorded {
 		s.record()
 	}
-	s.queue, s.held, s.ended, s.err = nil, 0, true, err
+	s.queue, s.queuedBytes, s.ended, s.err = nil, 0, true, err
 }
 
 // record records the results of the window hooks.

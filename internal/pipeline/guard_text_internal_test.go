@@ -38,8 +38,8 @@ func TestEventsWithoutDataAreHeldLikeOthers(t *testing.T) {
 	for _, data := range []string{"", "[DONE]"} {
 		s := &guardedStream{form: bodytext.Event, run: &responseRun{log: new(CheckLog)}, texts: make(map[string]*streamText)}
 		s.add(sse.Event{Raw: []byte("event: ping\n\n"), Data: []byte(data)})
-		if len(s.queue) != 1 || s.held != len("event: ping\n\n") || len(s.order) != 0 {
-			t.Errorf("data %q: %d events, %d bytes, %d texts held", data, len(s.queue), s.held, len(s.order))
+		if len(s.queue) != 1 || s.queuedBytes != len("event: ping\n\n") || len(s.order) != 0 {
+			t.Errorf("data %q: %d events, %d bytes, %d texts held", data, len(s.queue), s.queuedBytes, len(s.order))
 		}
 	}
 }

@@ -12,7 +12,7 @@ package pipeline
 
 import "modelgate/internal/pipeline/exchange"
 
-// What a request is.
+// The request.
 type (
 	Request     = exchange.Request
 	Received    = exchange.Received
@@ -25,7 +25,7 @@ type (
 	CheckCall   = exchange.CheckCall
 )
 
-// What handles it, and what comes of that.
+// What handles a request, and what it returns and records.
 type (
 	Handler         = exchange.Handler
 	Response        = exchange.Response
