@@ -2,7 +2,6 @@ package chat
 
 import (
 	"hash/fnv"
-	"slices"
 	"strconv"
 
 	"modelgate/internal/dialect"
@@ -167,7 +166,7 @@ func (c *choice) openCall(dst []llm.Event, i int, call *openCall) []llm.Event {
 	if call.id == "" {
 		call.id = c.callID(call.name)
 	}
-	call.free = !call.custom && c.d.standsForText(call.name)
+	call.free = !call.custom && c.d.asked.IsCustom(call.name)
 	dst, call.part = c.begin(dst, i, llm.ToolCall{ID: call.id, Name: call.name, Custom: call.custom || call.free, Signature: call.sign})
 	if call.early != "" {
 		dst = c.appendArguments(dst, i, call, call.early)
@@ -184,15 +183,6 @@ func (c *choice) appendArguments(dst []llm.Event, i int, call *openCall, piece s
 		return dst
 	}
 	return append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: call.part, Text: piece})
-}
-
-// standsForText reports whether the function replaces a custom tool of the
-// request.
-func (d *streamDecoder) standsForText(name string) bool {
-	if d.asked == nil {
-		return false
-	}
-	return slices.ContainsFunc(d.asked.Tools, func(t llm.Tool) bool { return t.Custom && t.Name == name })
 }
 
 // callID returns an id for a call without one. It depends on the response's id,

@@ -16,7 +16,7 @@ import (
 // https://docs.cohere.com/docs/image-inputs
 func (e *requestEncoder) image(m *llm.Media) error {
 	path := cmp.Or(m.At, "messages")
-	e.uncached(m.Cache)
+	e.changes.DropCache(m.Cache)
 	url := m.URL
 	switch {
 	case m.Kind != llm.Image:
@@ -60,7 +60,7 @@ func (e *requestEncoder) document(p llm.Part) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	e.uncached(m.Cache)
+	e.changes.DropCache(m.Cache)
 	b := jsonedit.Append(nil)
 	b.Open('{')
 	appendData(&b, &m, text)
@@ -127,7 +127,7 @@ func textual(mime string) bool {
 
 // result writes a tool result as a message.
 func (e *requestEncoder) result(t *llm.ToolResult) error {
-	e.uncached(t.Cache)
+	e.changes.DropCache(t.Cache)
 	e.Open('{')
 	e.Name("role")
 	e.String("tool")
@@ -139,7 +139,7 @@ func (e *requestEncoder) result(t *llm.ToolResult) error {
 		e.changes.AdaptNamed("failed tool results", dialect.DescribedAsText)
 	}
 	if ok || len(t.Parts) == 0 {
-		e.uncached(text.Cache)
+		e.changes.DropCache(text.Cache)
 		e.String(toolResultText(t, text.Text))
 	} else if err := e.resultBlocks(t); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (e *requestEncoder) piece(t *llm.ToolResult, p llm.Part, first bool) error 
 		return err
 	}
 	text, _ := p.(llm.Text)
-	e.uncached(text.Cache)
+	e.changes.DropCache(text.Cache)
 	e.Name("data")
 	if first {
 		e.String(toolResultText(t, text.Text))

@@ -84,7 +84,7 @@ func (e *requestEncoder) plain(role string, parts []llm.Part) error {
 	e.String(role)
 	e.Name("content")
 	if text, ok := onlyText(parts); ok {
-		e.uncached(text.Cache)
+		e.changes.DropCache(text.Cache)
 		e.String(text.Text)
 		e.Close('}')
 		return nil
@@ -112,7 +112,7 @@ func onlyText(parts []llm.Part) (llm.Text, bool) {
 func (e *requestEncoder) block(p llm.Part) error {
 	switch p := p.(type) {
 	case llm.Text:
-		e.uncached(p.Cache)
+		e.changes.DropCache(p.Cache)
 		e.text("text", p.Text)
 	case llm.Refusal:
 		e.text("text", p.Text)
@@ -190,7 +190,7 @@ func (e *requestEncoder) planBefore(content []llm.Part) string {
 		case llm.Thinking:
 			lines, said = append(lines, p.Text), false
 		case llm.Text:
-			e.uncached(p.Cache)
+			e.changes.DropCache(p.Cache)
 			if p.Text != "" {
 				if said {
 					lines[len(lines)-1] += p.Text

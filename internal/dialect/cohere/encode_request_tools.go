@@ -1,14 +1,8 @@
 package cohere
 
 import (
-	"encoding/json"
-
 	"modelgate/internal/dialect"
 	"modelgate/internal/model/llm"
-)
-
-var (
-	noArguments = json.RawMessage(`{"type":"object","properties":{}}`)
 )
 
 // ToolNames implements dialect.ToolNamer. The vendor documents no length.
@@ -32,10 +26,10 @@ func (e *requestEncoder) writeTools() error {
 	e.Name("tools")
 	e.Open('[')
 	for _, t := range e.plan.tools {
-		e.tool(t)
+		dialect.AppendFunction(&e.Builder, t.Name, t.Description, dialect.SchemaOf(t))
 	}
 	if e.plan.emulated {
-		e.function(formatTool, e.formatPurpose(), e.r.Format.Schema)
+		dialect.AppendFunction(&e.Builder, formatTool, e.formatPurpose(), e.r.Format.Schema)
 	}
 	e.Close(']')
 	if e.plan.strict() {
@@ -61,37 +55,8 @@ func (e *requestEncoder) recordToolChanges() {
 		if t.Custom {
 			e.changes.AdaptNamed("custom tools", dialect.CustomAsFunction)
 		}
-		e.uncached(t.Cache)
+		e.changes.DropCache(t.Cache)
 	}
-}
-
-func (e *requestEncoder) tool(t *llm.Tool) {
-	schema := t.Schema
-	switch {
-	case t.Custom:
-		schema = dialect.FreeText
-	case schema == nil:
-		schema = noArguments
-	}
-	e.function(t.Name, t.Description, schema)
-}
-
-func (e *requestEncoder) function(name, description string, schema json.RawMessage) {
-	e.Open('{')
-	e.Name("type")
-	e.String("function")
-	e.Name("function")
-	e.Open('{')
-	e.Name("name")
-	e.String(name)
-	if description != "" {
-		e.Name("description")
-		e.String(description)
-	}
-	e.Name("parameters")
-	e.Raw(schema)
-	e.Close('}')
-	e.Close('}')
 }
 
 func (e *requestEncoder) formatPurpose() string {
@@ -124,7 +89,7 @@ func (e *requestEncoder) choice(c *llm.ToolChoice) {
 
 // call writes a tool call of an assistant message.
 func (e *requestEncoder) call(c *llm.ToolCall) {
-	e.uncached(c.Cache)
+	e.changes.DropCache(c.Cache)
 	e.Open('{')
 	e.Name("id")
 	e.String(c.ID)
@@ -145,11 +110,4 @@ func (e *requestEncoder) call(c *llm.ToolCall) {
 	}
 	e.Close('}')
 	e.Close('}')
-}
-
-// uncached records a cache mark as dropped: Cohere caches automatically.
-func (e *requestEncoder) uncached(c *llm.Cache) {
-	if c != nil {
-		e.changes.Drop(llm.FieldCache)
-	}
 }

@@ -46,23 +46,14 @@ var messageNames = []string{"id", "type", "role", "model", "content", "stop_reas
 
 // blockReader reads the content blocks of the response to one request.
 type blockReader struct {
-	emulated bool     // the content is the arguments of a forced tool
-	custom   []string // functions that replace tools with text input
-	called   bool     // has a tool call other than the forced tool's
-	forced   bool     // has a call of the forced tool
+	emulated bool         // the content is the arguments of a forced tool
+	asked    *llm.Request // may be nil
+	called   bool         // has a tool call other than the forced tool's
+	forced   bool         // has a call of the forced tool
 }
 
 func newBlockReader(r *llm.Request, to dialect.RequestTarget) blockReader {
-	p := blockReader{emulated: emulates(r, to)}
-	if r == nil {
-		return p
-	}
-	for i := range r.Tools {
-		if t := &r.Tools[i]; t.Custom {
-			p.custom = append(p.custom, t.Name)
-		}
-	}
-	return p
+	return blockReader{emulated: emulates(r, to), asked: r}
 }
 
 // stop returns the stop reason. A call of the forced tool is a normal end.
@@ -103,7 +94,7 @@ func (p *blockReader) call(f fields, arguments string) llm.Part {
 	}
 	p.called = true
 	call := llm.ToolCall{ID: f.word("id"), Name: name, Arguments: arguments, Extra: cloned(f.unknown("type", "id", "name", "input"))}
-	if slices.Contains(p.custom, name) {
+	if p.asked.IsCustom(name) {
 		call.Custom, call.Arguments = true, dialect.UnwrapText(arguments)
 	}
 	return call

@@ -16,7 +16,7 @@ import (
 
 var errNoResponse = errors.New("the response has no message")
 
-// DecodeResponse reads a complete response.
+// DecodeResponse reads a complete response, as a stream of one line.
 func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -29,69 +29,35 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 		}
 		return nil, errNoResponse
 	}
-	var choice llm.Choice
-	if s := message.TextOf("thinking"); s != "" {
-		choice.Parts = append(choice.Parts, llm.Thinking{Text: s})
+	l := lineOf(v)
+	l.done = true
+	var all dialect.Assembler
+	for _, e := range newDecoder(r).add(nil, v, l) {
+		all.Add(&e)
 	}
-	if s := message.TextOf("content"); s != "" {
-		choice.Parts = append(choice.Parts, llm.Text{Text: s})
-	}
-	caller := callerOf(r)
-	list, _ := message.Get("tool_calls")
-	for c := range list.Elements() {
-		choice.Parts = append(choice.Parts, caller.call(c))
-	}
-	logprobs, _ := v.Get("logprobs")
-	choice.Logprobs = logprobsOf(logprobs)
-	choice.NativeFinishReason = v.TextOf("done_reason")
-	choice.Stop = stopOf(choice.NativeFinishReason, caller.calls > 0)
-	return &llm.Response{
-		Dialect: name, Model: cmp.Or(v.TextOf("model"), to.Model), Created: created(v), Choices: []llm.Choice{choice}, Usage: usageOf(v),
-	}, nil
+	res, _, _ := all.Response()
+	res.Dialect, res.Model = name, cmp.Or(res.Model, to.Model)
+	return res, nil
 }
 
 // caller builds tool calls, with ids for those without one.
 type caller struct {
-	custom map[string]bool
-	turn   int
-	calls  int
-}
-
-func callerOf(r *llm.Request) caller {
-	c := caller{}
-	if r == nil {
-		return c
-	}
-	c.turn = len(r.Messages)
-	for i := range r.Tools {
-		if r.Tools[i].Custom {
-			if c.custom == nil {
-				c.custom = map[string]bool{}
-			}
-			c.custom[r.Tools[i].Name] = true
-		}
-	}
-	return c
+	asked *llm.Request // may be nil
+	calls int
 }
 
 func (c *caller) call(v jsonedit.Value) llm.ToolCall {
 	function, _ := v.Get("function")
 	arguments, _ := function.Get("arguments")
 	call := llm.ToolCall{ID: v.TextOf("id"), Name: function.TextOf("name")}
-	switch arguments.Kind() {
-	case jsonedit.Object:
-		call.Arguments = string(arguments.Raw())
-	case jsonedit.String:
-		call.Arguments, _ = arguments.Text()
+	if kind := arguments.Kind(); kind == jsonedit.Object || kind == jsonedit.String {
+		call.Arguments = dialect.Arguments(arguments)
 	}
 	if call.ID == "" {
 		call.ID = c.id(&call)
 	}
-	if c.custom[call.Name] {
-		call.Custom = true
-		if input, ok := arguments.Get("input"); ok && input.Kind() == jsonedit.String {
-			call.Arguments, _ = input.Text()
-		}
+	if c.asked.IsCustom(call.Name) {
+		call.Custom, call.Arguments = true, dialect.UnwrapText(call.Arguments)
 	}
 	c.calls++
 	return call
@@ -101,8 +67,11 @@ func (c *caller) call(v jsonedit.Value) llm.ToolCall {
 // streamed responses, and differs for each call and each turn of a
 // conversation.
 func (c *caller) id(call *llm.ToolCall) string {
-	h := fnv.New64a()
-	for _, s := range []string{strconv.Itoa(c.turn), strconv.Itoa(c.calls), call.Name, call.Arguments} {
+	h, turn := fnv.New64a(), 0
+	if c.asked != nil {
+		turn = len(c.asked.Messages)
+	}
+	for _, s := range []string{strconv.Itoa(turn), strconv.Itoa(c.calls), call.Name, call.Arguments} {
 		_, _ = h.Write([]byte(s))
 		_, _ = h.Write([]byte{0})
 	}

@@ -24,7 +24,11 @@ type streamDecoder struct {
 // NewDecoder returns a decoder for one streamed response. Each line of JSON is
 // a frame.
 func (Dialect) NewDecoder(r *llm.Request, _ dialect.RequestTarget) dialect.StreamDecoder {
-	return &streamDecoder{caller: callerOf(r), open: -1}
+	return newDecoder(r)
+}
+
+func newDecoder(r *llm.Request) *streamDecoder {
+	return &streamDecoder{caller: caller{asked: r}, open: -1}
 }
 
 // Decode reads one line.
@@ -45,6 +49,11 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	if !l.done && l.message.Kind() != jsonedit.Object {
 		return dst
 	}
+	return d.add(dst, v, l)
+}
+
+// add reads a line with a message or the end.
+func (d *streamDecoder) add(dst []llm.Event, v jsonedit.Value, l line) []llm.Event {
 	if !d.begun {
 		d.begun = true
 		dst = append(dst, llm.Event{Kind: llm.EventStart, Model: v.TextOf("model"), Created: created(v)})

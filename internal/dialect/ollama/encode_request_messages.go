@@ -77,7 +77,7 @@ func (t *turn) empty() bool {
 func (e *requestEncoder) gather(t *turn, p llm.Part) error {
 	switch p := p.(type) {
 	case llm.Text:
-		e.uncached(p.Cache)
+		e.changes.DropCache(p.Cache)
 		t.texts = append(t.texts, p.Text)
 	case llm.Refusal:
 		t.texts = append(t.texts, p.Text)
@@ -88,11 +88,11 @@ func (e *requestEncoder) gather(t *turn, p llm.Part) error {
 			e.changes.LeaveOutThinking()
 		}
 	case llm.ToolCall:
-		e.uncached(p.Cache)
+		e.changes.DropCache(p.Cache)
 		e.names[p.ID] = p.Name
 		t.calls = append(t.calls, &p)
 	case llm.Media:
-		e.uncached(p.Cache)
+		e.changes.DropCache(p.Cache)
 		return e.medium(t, &p)
 	}
 	return nil
@@ -162,7 +162,7 @@ func textual(mime string) bool {
 
 // result writes a tool result as a message.
 func (e *requestEncoder) result(r *llm.ToolResult) error {
-	e.uncached(r.Cache)
+	e.changes.DropCache(r.Cache)
 	t := turn{role: "tool", result: r}
 	for _, p := range r.Parts {
 		if err := e.gather(&t, p); err != nil {

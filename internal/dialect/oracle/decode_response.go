@@ -38,9 +38,8 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 		}
 		return nil, errNoResponse
 	}
-	custom := customOf(r)
 	for c := range choices.Elements() {
-		out.Choices = append(out.Choices, choiceOf(c, custom))
+		out.Choices = append(out.Choices, choiceOf(c, r))
 	}
 	if len(out.Choices) == 0 {
 		return nil, errNoResponse
@@ -50,7 +49,7 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	return out, nil
 }
 
-func choiceOf(v jsonedit.Value, custom map[string]bool) llm.Choice {
+func choiceOf(v jsonedit.Value, r *llm.Request) llm.Choice {
 	message, _ := v.Get("message")
 	out := llm.Choice{NativeFinishReason: v.TextOf("finishReason")}
 	if s := message.TextOf("reasoningContent"); s != "" {
@@ -67,8 +66,8 @@ func choiceOf(v jsonedit.Value, custom map[string]bool) llm.Choice {
 	called := false
 	for c := range calls.Elements() {
 		call := llm.ToolCall{ID: c.TextOf("id"), Name: c.TextOf("name"), Arguments: c.TextOf("arguments")}
-		if custom[call.Name] {
-			call.Custom, call.Arguments = true, unwrapText(call.Arguments)
+		if r.IsCustom(call.Name) {
+			call.Custom, call.Arguments = true, dialect.UnwrapText(call.Arguments)
 		}
 		out.Parts = append(out.Parts, call)
 		called = true

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"strconv"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/model/llm"
@@ -29,7 +30,7 @@ func cohereResponse(chat jsonedit.Value, r *llm.Request) (llm.Choice, llm.Usage)
 // cohereCalls reads tool calls. The format has no call ids: calls are numbered,
 // continuing from those in the conversation.
 func cohereCalls(v jsonedit.Value, r *llm.Request) (list []llm.ToolCall) {
-	custom, n := customOf(r), callsIn(r)
+	n := callsIn(r)
 	calls, _ := v.Get("toolCalls")
 	for c := range calls.Elements() {
 		n++
@@ -37,8 +38,8 @@ func cohereCalls(v jsonedit.Value, r *llm.Request) (list []llm.ToolCall) {
 		if parameters, ok := c.Get("parameters"); ok && parameters.Kind() == jsonedit.Object {
 			call.Arguments = string(parameters.Raw())
 		}
-		if custom[call.Name] {
-			call.Custom, call.Arguments = true, unwrapText(call.Arguments)
+		if r.IsCustom(call.Name) {
+			call.Custom, call.Arguments = true, dialect.UnwrapText(call.Arguments)
 		}
 		list = append(list, call)
 	}

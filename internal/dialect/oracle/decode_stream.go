@@ -14,7 +14,7 @@ func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.Stre
 	if isCohere(r, to) {
 		return &cohereDecoder{r: r, model: to.Model}
 	}
-	return &streamDecoder{custom: customOf(r), model: to.Model}
+	return &streamDecoder{asked: r, model: to.Model}
 }
 
 // maxChoices is the limit of choices in a response.
@@ -23,7 +23,7 @@ const maxChoices = 128
 // streamDecoder reads one streamed response: pieces of messages by choice, then
 // the finish reasons, then usage. The protocol has no terminator.
 type streamDecoder struct {
-	custom       map[string]bool
+	asked        *llm.Request // may be nil
 	model        string
 	begun, ended bool
 	choices      []*choice
@@ -120,7 +120,7 @@ func (d *streamDecoder) add(dst []llm.Event, index int, p *piece) []llm.Event {
 		return dst
 	}
 	from := len(dst)
-	dst = c.message(dst, p, d.custom)
+	dst = c.message(dst, p, d.asked)
 	if p.said != "" {
 		c.finished = true
 		dst = append(c.close(dst), llm.Event{Kind: llm.EventFinish, Stop: stopOf(p.said, c.called), NativeFinishReason: p.said})
@@ -131,7 +131,7 @@ func (d *streamDecoder) add(dst []llm.Event, index int, p *piece) []llm.Event {
 	return dst
 }
 
-func (c *choice) message(dst []llm.Event, p *piece, custom map[string]bool) []llm.Event {
+func (c *choice) message(dst []llm.Event, p *piece, asked *llm.Request) []llm.Event {
 	var thought, refusal string
 	var content, calls jsonedit.Value
 	for key, member := range p.message.Fields() {
@@ -150,7 +150,7 @@ func (c *choice) message(dst []llm.Event, p *piece, custom map[string]bool) []ll
 	dst = c.addText(dst, "content", words(content), logprobsOf(p.logprobs))
 	dst = c.addText(dst, "refusal", refusal, nil)
 	for call := range calls.Elements() {
-		dst = c.call(dst, call, custom)
+		dst = c.call(dst, call, asked)
 	}
 	return dst
 }
@@ -205,7 +205,7 @@ func (c *choice) addText(dst []llm.Event, kind, words string, logprobs []llm.Log
 
 // call reads a piece of a call: the first has its id and name, later ones
 // repeat the id or have none.
-func (c *choice) call(dst []llm.Event, v jsonedit.Value, custom map[string]bool) []llm.Event {
+func (c *choice) call(dst []llm.Event, v jsonedit.Value, asked *llm.Request) []llm.Event {
 	id, word, arguments := v.TextOf("id"), v.TextOf("name"), v.TextOf("arguments")
 	i := c.find(id, word)
 	if i >= 0 && word != "" && arguments != "" && c.calls[i].json.Complete() {
@@ -216,8 +216,9 @@ func (c *choice) call(dst []llm.Event, v jsonedit.Value, custom map[string]bool)
 			dst = c.close(dst)
 		}
 		c.called = true
-		dst = c.begin(dst, llm.ToolCall{ID: id, Name: word, Custom: custom[word]})
-		c.calls = append(c.calls, call{id: id, part: c.next - 1, custom: custom[word]})
+		custom := asked.IsCustom(word)
+		dst = c.begin(dst, llm.ToolCall{ID: id, Name: word, Custom: custom})
+		c.calls = append(c.calls, call{id: id, part: c.next - 1, custom: custom})
 		i = len(c.calls) - 1
 	}
 	at := &c.calls[i]
@@ -254,7 +255,7 @@ func (c *choice) close(dst []llm.Event) []llm.Event {
 	for i := range c.calls {
 		call := &c.calls[i]
 		if len(call.text) > 0 {
-			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: call.part, Text: unwrapText(string(call.text))})
+			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: call.part, Text: dialect.UnwrapText(string(call.text))})
 		}
 		dst = append(dst, llm.Event{Kind: llm.EventPartEnd, Part: call.part})
 	}

@@ -220,7 +220,7 @@ func writeCohereCall(b *jsonedit.Builder, c *llm.ToolCall) {
 
 // result writes a tool result together with its call. The output is an object.
 func (t *turns) result(b *jsonedit.Builder, r *llm.ToolResult) error {
-	t.e.uncached(r.Cache)
+	t.e.changes.DropCache(r.Cache)
 	call := t.calls[r.ID]
 	if call == nil {
 		return dialect.Invalid(cmp.Or(r.At, "messages"), dialect.CodeValue, "is the result of a call that is not in the conversation")
@@ -259,7 +259,7 @@ func (t *turns) words(m *llm.Message) (string, error) {
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case llm.Text:
-			t.e.uncached(p.Cache)
+			t.e.changes.DropCache(p.Cache)
 			lines = append(lines, p.Text)
 		case llm.Refusal:
 			lines = append(lines, p.Text)

@@ -24,7 +24,7 @@ func (e *requestEncoder) cohereTools() {
 	if choice.Mode == llm.ChoiceRequired || choice.Mode == llm.ChoiceTool || choice.Raw != nil {
 		e.changes.Drop(llm.FieldToolChoice)
 	}
-	list := e.offered()
+	list, _ := e.changes.Functions(choice.Mode != llm.ChoiceTool) // a choice that is dropped cannot fail
 	if len(list) == 0 {
 		return
 	}
@@ -37,16 +37,7 @@ func (e *requestEncoder) cohereTools() {
 }
 
 func (e *requestEncoder) cohereTool(t *llm.Tool) {
-	e.uncached(t.Cache)
-	schema := t.Schema
-	if t.Custom {
-		schema = freeText
-		e.changes.AdaptNamed("custom tools", dialect.CustomAsFunction)
-	}
-	if t.Strict != nil && *t.Strict {
-		e.changes.DropNamed("strict")
-	}
-	v, _ := jsonedit.ParseValue(schema)
+	v, _ := jsonedit.ParseValue(e.changes.FunctionSchema(t))
 	properties, _ := v.Get("properties")
 	needed := map[string]bool{}
 	required, _ := v.Get("required")

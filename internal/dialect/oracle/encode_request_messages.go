@@ -126,7 +126,7 @@ func (e *requestEncoder) assistant(m *llm.Message) error {
 
 // result writes a tool result as a message.
 func (e *requestEncoder) result(t *llm.ToolResult) error {
-	e.uncached(t.Cache)
+	e.changes.DropCache(t.Cache)
 	e.Open('{')
 	e.word("role", "TOOL")
 	e.word("toolCallId", t.ID)
@@ -152,7 +152,7 @@ func (e *requestEncoder) result(t *llm.ToolResult) error {
 func (e *requestEncoder) block(p llm.Part) error {
 	switch p := p.(type) {
 	case llm.Text:
-		e.uncached(p.Cache)
+		e.changes.DropCache(p.Cache)
 		e.text(p.Text)
 	case llm.Refusal:
 		e.text(p.Text)
@@ -178,7 +178,7 @@ var kinds = map[llm.MediaKind][2]string{
 // medium writes media by URL, or as a data: URL.
 func (e *requestEncoder) medium(m *llm.Media) error {
 	path := cmp.Or(m.At, "messages")
-	e.uncached(m.Cache)
+	e.changes.DropCache(m.Cache)
 	url := m.URL
 	switch {
 	case m.Text != "" || m.Parts != nil:

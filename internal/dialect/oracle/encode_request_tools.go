@@ -2,17 +2,9 @@ package oracle
 
 import (
 	"cmp"
-	"encoding/json"
-	"slices"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
-)
-
-var (
-	noArguments = json.RawMessage(`{"type":"object","properties":{}}`)
-	freeText    = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}`)
 )
 
 // toolNames are the rules of the formats for names of tools.
@@ -31,13 +23,10 @@ func (Dialect) ToolNames(r *llm.Request, to dialect.RequestTarget) dialect.NameR
 
 // writeTools writes the tools and the tool choice.
 func (e *requestEncoder) writeTools() error {
-	list := e.offered()
 	choice := &e.r.ToolChoice
+	list, err := e.changes.Functions(choice.Mode != llm.ChoiceTool)
 	if len(list) == 0 {
-		if len(choice.Names) > 0 {
-			return dialect.Invalid(e.r.NameOf(llm.FieldToolChoice), dialect.CodeValue, "none of the tools that it names can be offered")
-		}
-		return nil
+		return err
 	}
 	e.Name("tools")
 	e.Open('[')
@@ -53,37 +42,7 @@ func (e *requestEncoder) writeTools() error {
 	return nil
 }
 
-// offered returns the functions that the tool choice allows.
-func (e *requestEncoder) offered() (list []*llm.Tool) {
-	choice := &e.r.ToolChoice
-	narrowed := len(choice.Names) > 0 && choice.Mode != llm.ChoiceTool
-	if narrowed {
-		e.changes.Adapt(llm.FieldToolChoice, dialect.OnlyAllowedTools)
-	}
-	for i := range e.r.Tools {
-		switch t := &e.r.Tools[i]; {
-		case t.Native != nil || t.Server != "":
-			e.changes.DropTool(t)
-		case !narrowed || slices.Contains(choice.Names, t.Name):
-			list = append(list, t)
-		}
-	}
-	return list
-}
-
 func (e *requestEncoder) tool(t *llm.Tool) {
-	schema := t.Schema
-	switch {
-	case t.Custom:
-		schema = freeText
-		e.changes.AdaptNamed("custom tools", dialect.CustomAsFunction)
-	case schema == nil:
-		schema = noArguments
-	}
-	if t.Strict != nil && *t.Strict {
-		e.changes.DropNamed("strict")
-	}
-	e.uncached(t.Cache)
 	e.Open('{')
 	e.word("type", "FUNCTION")
 	e.word("name", t.Name)
@@ -91,7 +50,7 @@ func (e *requestEncoder) tool(t *llm.Tool) {
 		e.word("description", t.Description)
 	}
 	e.Name("parameters")
-	e.Raw(schema)
+	e.Raw(e.changes.FunctionSchema(t))
 	e.Close('}')
 }
 
@@ -115,15 +74,10 @@ func (e *requestEncoder) choice(c *llm.ToolChoice) {
 
 // call writes a tool call of an assistant message.
 func (e *requestEncoder) call(c *llm.ToolCall) {
-	e.uncached(c.Cache)
+	e.changes.DropCache(c.Cache)
 	arguments := cmp.Or(c.Arguments, "{}")
 	if c.Custom {
-		var b jsonedit.Builder
-		b.Open('{')
-		b.Name("input")
-		b.String(c.Arguments)
-		b.Close('}')
-		arguments = string(b.Bytes())
+		arguments = dialect.WrapText(c.Arguments)
 	}
 	e.Open('{')
 	e.word("id", c.ID)
@@ -131,40 +85,4 @@ func (e *requestEncoder) call(c *llm.ToolCall) {
 	e.word("name", c.Name)
 	e.word("arguments", arguments)
 	e.Close('}')
-}
-
-// unwrapText returns the text input in the arguments of a custom tool;
-// arguments in another form are returned unchanged.
-func unwrapText(arguments string) string {
-	v, err := jsonedit.ParseValue([]byte(arguments))
-	if err != nil {
-		return arguments
-	}
-	if input, ok := v.Get("input"); ok {
-		if text, ok := input.Text(); ok {
-			return text
-		}
-	}
-	return arguments
-}
-
-// customOf returns the names of the tools with text input.
-func customOf(r *llm.Request) map[string]bool {
-	custom := map[string]bool{}
-	if r == nil {
-		return custom
-	}
-	for i := range r.Tools {
-		if r.Tools[i].Custom {
-			custom[r.Tools[i].Name] = true
-		}
-	}
-	return custom
-}
-
-// uncached records a cache mark as dropped.
-func (e *requestEncoder) uncached(c *llm.Cache) {
-	if c != nil {
-		e.changes.Drop(llm.FieldCache)
-	}
 }

@@ -96,9 +96,7 @@ func (e *requestEncoder) contentOf(m *llm.Message) (words string, images []strin
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case llm.Text:
-			if p.Cache != nil {
-				e.changes.Drop(llm.FieldCache)
-			}
+			e.changes.DropCache(p.Cache)
 			lines = append(lines, p.Text)
 		case llm.Refusal:
 			lines = append(lines, p.Text)

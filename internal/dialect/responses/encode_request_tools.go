@@ -264,17 +264,11 @@ func writeServerTool(b *jsonedit.Builder, word string) {
 	b.Close('}')
 }
 
-var noArguments = []byte(`{"type":"object","properties":{}}`)
-
 // writeSchema writes a function's parameters. A missing strict means true in
 // this dialect and false in others.
 func writeSchema(b *jsonedit.Builder, t *llm.Tool, same bool) {
 	b.Name("parameters")
-	if t.Schema == nil {
-		b.Raw(noArguments)
-	} else {
-		b.Raw(t.Schema)
-	}
+	b.Raw(dialect.SchemaOf(t))
 	if t.Strict != nil {
 		b.Name("strict")
 		b.Bool(*t.Strict)

@@ -1,6 +1,9 @@
 package llm
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Role is the sender of a message.
 type Role string
@@ -212,6 +215,12 @@ func (r *Request) NameOf(field Field) string {
 		return name
 	}
 	return string(field)
+}
+
+// IsCustom reports whether a tool of this name has text as its input. A nil request has
+// no tools.
+func (r *Request) IsCustom(name string) bool {
+	return r != nil && slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.Custom && t.Name == name })
 }
 
 // Parameter returns the value of a parameter that only the client's dialect
