@@ -2,11 +2,8 @@ package cohere
 
 import (
 	"cmp"
-	"encoding/base64"
 	"strings"
-	"unicode/utf8"
 
-	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
@@ -56,7 +53,7 @@ func (e *requestEncoder) document(p llm.Part) (bool, error) {
 	if !ok || m.Kind != llm.Document {
 		return false, nil
 	}
-	text, err := e.documentText(&m)
+	text, err := dialect.DocumentText(&m, cmp.Or(m.At, "messages"), e.to)
 	if err != nil {
 		return false, err
 	}
@@ -85,44 +82,6 @@ func appendData(b *jsonedit.Builder, m *llm.Media, text string) {
 		b.String(m.Context)
 	}
 	b.Close('}')
-}
-
-// documentText returns the text of a document, and an error if it is not text.
-func (e *requestEncoder) documentText(m *llm.Media) (string, error) {
-	path := cmp.Or(m.At, "messages")
-	switch {
-	case m.Text != "":
-		return m.Text, nil
-	case m.Parts != nil:
-		return e.partsText(m, path)
-	case m.Data != "" && textual(m.Type):
-		b, err := base64.StdEncoding.DecodeString(m.Data)
-		if err != nil || !utf8.Valid(b) {
-			return "", dialect.Invalid(path, dialect.CodeValue, "must be text in UTF-8, as base64")
-		}
-		return string(b), nil
-	}
-	return "", e.notText(path)
-}
-
-func (e *requestEncoder) partsText(m *llm.Media, path string) (string, error) {
-	var lines []string
-	for _, p := range m.Parts {
-		text, ok := p.(llm.Text)
-		if !ok {
-			return "", e.notText(path)
-		}
-		lines = append(lines, text.Text)
-	}
-	return strings.Join(lines, "\n"), nil
-}
-
-func (e *requestEncoder) notText(path string) *apierr.Error {
-	return dialect.Unsupported(path, e.to, "a document that is not given as text")
-}
-
-func textual(mime string) bool {
-	return strings.HasPrefix(mime, "text/") || mime == "application/json" || mime == "application/xml"
 }
 
 // result writes a tool result as a message.
@@ -183,7 +142,7 @@ func (e *requestEncoder) resultBlocks(t *llm.ToolResult) error {
 // piece writes the data of a document for a part of a result.
 func (e *requestEncoder) piece(t *llm.ToolResult, p llm.Part, first bool) error {
 	if m, ok := p.(llm.Media); ok {
-		text, err := e.documentText(&m)
+		text, err := dialect.DocumentText(&m, cmp.Or(m.At, "messages"), e.to)
 		if err == nil {
 			appendData(&e.Builder, &m, text)
 		}

@@ -2,9 +2,7 @@ package ollama
 
 import (
 	"cmp"
-	"encoding/base64"
 	"strings"
-	"unicode/utf8"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
@@ -104,7 +102,7 @@ func (e *requestEncoder) medium(t *turn, m *llm.Media) error {
 	path := cmp.Or(m.At, "messages")
 	switch {
 	case m.Kind == llm.Document:
-		text, err := e.documentText(m, path)
+		text, err := dialect.DocumentText(m, path, e.to)
 		if err != nil {
 			return err
 		}
@@ -124,40 +122,6 @@ func (e *requestEncoder) medium(t *turn, m *llm.Media) error {
 	}
 	t.images = append(t.images, m.Data)
 	return nil
-}
-
-func (e *requestEncoder) documentText(m *llm.Media, path string) (string, error) {
-	switch {
-	case m.Text != "":
-		return m.Text, nil
-	case m.Data != "" && textual(m.Type):
-		encoding := base64.RawStdEncoding
-		if strings.ContainsAny(m.Data, "-_") {
-			encoding = base64.RawURLEncoding
-		}
-		b, err := encoding.DecodeString(strings.TrimRight(m.Data, "="))
-		if err != nil || !utf8.Valid(b) {
-			return "", dialect.Invalid(path, dialect.CodeValue, "must be text in UTF-8, as base64")
-		}
-		return string(b), nil
-	}
-	var lines []string
-	for _, p := range m.Parts {
-		text, ok := p.(llm.Text)
-		if !ok {
-			lines = nil
-			break
-		}
-		lines = append(lines, text.Text)
-	}
-	if lines == nil {
-		return "", dialect.Unsupported(path, e.to, "a document that is not given as text")
-	}
-	return strings.Join(lines, "\n"), nil
-}
-
-func textual(mime string) bool {
-	return strings.HasPrefix(mime, "text/") || mime == "application/json" || mime == "application/xml"
 }
 
 // result writes a tool result as a message.
