@@ -10,7 +10,8 @@ import (
 	"modelgate/config"
 )
 
-func pointer[T any](v T) *T { return &v }
+//go:fix inline
+func pointer[T any](v T) *T { return new(v) }
 
 // One config with every part, field by field.
 func TestParseFillsTheFields(t *testing.T) {
@@ -42,13 +43,13 @@ func TestParseFillsTheFields(t *testing.T) {
 		}},
 		Targets: []*config.Config{{
 			Path: "config.targets[0]", Name: "a", Provider: "azure-openai", APIKey: config.NewSecret("k"),
-			Weight: pointer(0.25), Strict: pointer(false), ResourceName: "r",
+			Weight: new(0.25), Strict: new(false), ResourceName: "r",
 			Deployments:    []config.Deployment{{DeploymentID: "d", Alias: "m", APIVersion: "v", Default: true}},
 			Options:        config.Options{"vendora_project": "p"},
 			ServiceAccount: config.NewSecret(`{"a": 1}`),
 			BeforeHooks: []config.Hook{{
 				ID:     "h",
-				OnFail: &config.HookActions{Deny: true, Feedback: &config.Feedback{Value: pointer(-5.0)}},
+				OnFail: &config.HookActions{Deny: true, Feedback: &config.Feedback{Value: new(-5.0)}},
 				Checks: []config.Check{{ID: "c", Parameters: config.Object{{Name: "x", Value: json.RawMessage(`1`)}}, Disabled: true}},
 			}},
 			OutputGuardrails: []config.Guardrail{{Saved: "saved"}, {

@@ -190,14 +190,14 @@ func (p *program) printHeads(chains []store.AuditChain) error {
 
 // brokenChain returns the errors in the chains as one line.
 func brokenChain(chains []store.AuditChain) error {
-	text := ""
+	var text strings.Builder
 	for _, c := range chains {
 		if c.Broken != "" {
-			text += fmt.Sprintf("; organisation %s: %s", c.Organisation, c.Broken)
+			text.WriteString(fmt.Sprintf("; organisation %s: %s", c.Organisation, c.Broken))
 		}
 	}
-	if text == "" {
+	if text.String() == "" {
 		return nil
 	}
-	return fmt.Errorf("the audit log was modified%s", text)
+	return fmt.Errorf("the audit log was modified%s", text.String())
 }

@@ -38,15 +38,15 @@ func TestUnknownVariablesAreRefusedByName(t *testing.T) {
 // TestVariablesAreThoseOfHelpAndDocuments keeps the list complete in all three.
 func TestVariablesAreThoseOfHelpAndDocuments(t *testing.T) {
 	name := regexp.MustCompile(`\b(MODELGATE_[A-Z_]*[A-Z]|DATABASE_URL|DB_SSL(_[A-Z]+)?)\b`)
-	var help string
+	var help strings.Builder
 	for _, c := range [][]string{
 		{"serve"}, {"demo"}, {"tail"}, {"explain"}, {"keys", "create"}, {"keys", "list"}, {"keys", "revoke"}, {"keys", "rotate-master"}, {"apply"}, {"export"},
 		{"check"}, {"seal"}, {"migrate"}, {"logs", "prune"}, {"logs", "export"}, {"cache", "evaluate"}, {"ledger", "verify"}, {"audit", "verify"}, {"organisations", "list"}, {"users", "link"}, {"healthcheck"}, {"simulate"}, {"bench"},
 	} {
 		_, out, errs := invoke(t, nil, "", append(c, "--help")...)
-		help += out + errs
+		help.WriteString(out + errs)
 	}
-	if got := found(name, help); !slices.Equal(got, slices.Sorted(slices.Values(variables))) {
+	if got := found(name, help.String()); !slices.Equal(got, slices.Sorted(slices.Values(variables))) {
 		t.Errorf("--help of all commands has %q, want %q", got, variables)
 	}
 	page := mustRead(t, "../../docs/operations.md")

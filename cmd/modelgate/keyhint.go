@@ -16,7 +16,8 @@ func (p *program) keyHint(d databaseFlags) string {
 	if err != nil {
 		data = *d.data
 	}
-	command := shellWord(os.Args[0]) + " keys create --data " + shellWord(data)
+	var command strings.Builder
+	command.WriteString(shellWord(os.Args[0]) + " keys create --data " + shellWord(data))
 	var unset []string
 	for _, f := range []struct {
 		flag, env, value string
@@ -31,15 +32,15 @@ func (p *program) keyHint(d databaseFlags) string {
 		switch {
 		case f.value == "":
 		case f.secret:
-			command += fmt.Sprintf(` %s "${%s:?}"`, f.flag, f.env)
+			command.WriteString(fmt.Sprintf(` %s "${%s:?}"`, f.flag, f.env))
 			if p.env(f.env) != f.value {
 				unset = append(unset, fmt.Sprintf("%s to the value of %s", f.env, f.flag))
 			}
 		default:
-			command += " " + f.flag + " " + shellWord(f.value)
+			command.WriteString(" " + f.flag + " " + shellWord(f.value))
 		}
 	}
-	hint := "More with:\n\n  " + command + " --name NAME\n"
+	hint := "More with:\n\n  " + command.String() + " --name NAME\n"
 	if len(unset) > 0 {
 		hint += "\nBefore, set in the environment: " + strings.Join(unset, ", ") + ".\n"
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -118,9 +119,7 @@ func (t *tailer) watch(ctx context.Context) (io.ReadCloser, error) {
 // before prints the latest entries, oldest first.
 func (t *tailer) before(ctx context.Context, lines int) error {
 	q := url.Values{"limit": {strconv.Itoa(lines)}}
-	for name, v := range t.query {
-		q[name] = v
-	}
+	maps.Copy(q, t.query)
 	response, err := t.ask.do(ctx, http.MethodGet, "/logs?"+q.Encode(), nil)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"net/mail"
 	"net/smtp"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
@@ -179,15 +180,11 @@ func (m *Mail) connect(ctx context.Context) (c *smtp.Client, err error) {
 func (m *Mail) authenticate(c *smtp.Client, host string) error {
 	_, offered := c.Extension("AUTH")
 	names := strings.Fields(strings.ToUpper(offered))
-	for _, name := range names {
-		if name == "PLAIN" {
-			return reply("the mail server rejected the credentials", c.Auth(smtp.PlainAuth("", m.User, m.Password.Reveal(), host)))
-		}
+	if slices.Contains(names, "PLAIN") {
+		return reply("the mail server rejected the credentials", c.Auth(smtp.PlainAuth("", m.User, m.Password.Reveal(), host)))
 	}
-	for _, name := range names {
-		if name == "LOGIN" {
-			return reply("the mail server rejected the credentials", c.Auth(&loginAuth{m.User, m.Password}))
-		}
+	if slices.Contains(names, "LOGIN") {
+		return reply("the mail server rejected the credentials", c.Auth(&loginAuth{m.User, m.Password}))
 	}
 	return errors.New("the mail server offers neither AUTH PLAIN nor AUTH LOGIN")
 }

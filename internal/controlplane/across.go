@@ -35,7 +35,8 @@ func (l *LogHandler) auditAcross(ctx context.Context, who *access.Identity, r *h
 		now := time.Now()
 		id := reqlog.NewID(now).String()
 		err := l.DB.AddAudit(ctx, &store.Audit{
-			ID: id, RequestID: id, Organisation: organisation, Time: now, Method: r.Method, URI: r.URL.Path, QueryParams: "{}", RequestHeaders: "{}", RequestBody: "null",
+			ID: id, RequestID: id, Organisation: organisation, Time: now, Method: r.Method, URI: r.URL.Path,
+			QueryParams: "{}", RequestHeaders: "{}", RequestBody: "null",
 			UserID: who.KeyID, UserType: "api_key", Status: http.StatusOK, ResourceType: "log", Action: "read_across_organisations", ClientIP: host,
 		})
 		if err != nil {

@@ -15,8 +15,9 @@ import (
 // addCache adds the route that invalidates cached responses.
 func addCache(a *route.API, cache *respcache.Invalidations) {
 	route.Add(a, route.Route{
-		Method: http.MethodPost, Path: "/cache/invalidate", Name: "invalidate-cache", Tag: "Cache", Summary: "Invalidate cached responses of a workspace",
-		Scopes: []access.Scope{"configs.update"}, Resource: "cache",
+		Method: http.MethodPost, Path: "/cache/invalidate", Name: "invalidate-cache", Tag: "Cache",
+		Summary: "Invalidate cached responses of a workspace",
+		Scopes:  []access.Scope{"configs.update"}, Resource: "cache",
 	}, cacheRoutes{cache, a.Now}.invalidate)
 }
 

@@ -23,13 +23,16 @@ func addFeedback(a *route.API, r Logs) {
 	writers := []access.Scope{access.ScopeLogsWrite, access.ScopeCompletions}
 	const tag = "Feedback"
 	route.Add(a, route.Route{
-		Method: http.MethodPost, Path: "/feedback", Name: "add-feedback", Tag: tag, Summary: "Add feedback to a trace", Scopes: writers, Data: true, UncheckedBody: true,
+		Method: http.MethodPost, Path: "/feedback", Name: "add-feedback", Tag: tag, Summary: "Add feedback to a trace",
+		Scopes: writers, Data: true, UncheckedBody: true,
 	}, f.add)
 	route.Add(a, route.Route{
-		Method: http.MethodPut, Path: "/feedback/{feedback}", Name: "update-feedback", Tag: tag, Summary: "Change feedback", Scopes: writers, Data: true,
+		Method: http.MethodPut, Path: "/feedback/{feedback}", Name: "update-feedback", Tag: tag,
+		Summary: "Change feedback", Scopes: writers, Data: true,
 	}, f.change)
 	route.Add(a, route.Route{
-		Method: http.MethodGet, Path: "/feedback", Name: "list-feedback", Tag: tag, Summary: "List feedback, the newest first", Scopes: []access.Scope{access.ScopeLogsView},
+		Method: http.MethodGet, Path: "/feedback", Name: "list-feedback", Tag: tag,
+		Summary: "List feedback, the newest first", Scopes: []access.Scope{access.ScopeLogsView},
 	}, f.list)
 }
 
@@ -130,8 +133,8 @@ type changeFeedbackInput struct {
 	Feedback string `path:"feedback" maxLength:"255"`
 	Body     struct {
 		Value    int                               `json:"value" minimum:"-10" maximum:"10"`
-		Weight   route.Optional[float64]           `json:"weight,omitempty" minimum:"0" maximum:"1" doc:"null is 1"`
-		Metadata route.Optional[map[string]string] `json:"metadata,omitempty" doc:"Strings of up to 512 characters; replaces all metadata"`
+		Weight   route.Optional[float64]           `json:"weight" minimum:"0" maximum:"1" doc:"null is 1"`
+		Metadata route.Optional[map[string]string] `json:"metadata" doc:"Strings of up to 512 characters; replaces all metadata"`
 	}
 }
 
@@ -178,7 +181,8 @@ func checkPairs(pairs map[string]string) error {
 
 // visibleQuery returns a query for the feedback that the caller may see: feedback on entries of
 // the log that they may see. Right is the permission that users need.
-func (f feedbacks) visibleQuery(ctx context.Context, c *route.Caller, workspace string, right access.Permission) (logstore.FeedbackQuery, error) {
+func (f feedbacks) visibleQuery(ctx context.Context, c *route.Caller, workspace string,
+	right access.Permission) (logstore.FeedbackQuery, error) {
 	q := logstore.Query{Workspace: workspace}
 	err := f.logs.limit(ctx, c.Identity, &q, right)
 	return logstore.FeedbackQuery{Scope: feedbackScope(c, &q)}, err
@@ -262,7 +266,8 @@ func toResponse(list []logstore.Feedback) []feedbackRecord {
 	for i := range list {
 		f := &list[i]
 		out[i] = feedbackRecord{
-			"feedback", f.ID.String(), f.TraceID, f.Value, f.Weight, feedbackMetadata{f.Metadata, f.Structures}, orNull(f.About.Model), f.KeyID, f.Workspace, route.Time(f.Created), route.Time(f.Updated),
+			"feedback", f.ID.String(), f.TraceID, f.Value, f.Weight, feedbackMetadata{f.Metadata, f.Structures},
+			orNull(f.About.Model), f.KeyID, f.Workspace, route.Time(f.Created), route.Time(f.Updated),
 		}
 	}
 	return out

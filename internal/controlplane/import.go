@@ -178,11 +178,14 @@ func (p *importedExchange) entry(who *access.Identity, now time.Time) *reqlog.En
 	took := time.Duration(p.Response.Time * float64(time.Millisecond)).Truncate(time.Microsecond)
 	began := now.Add(-took)
 	e := &reqlog.Entry{
-		ID: reqlog.NewID(began), Time: began, Input: reqlog.Input{Operation: api.LogInsert, Method: p.Request.Method, Path: cmp.Or(clip(p.Request.url.EscapedPath()), "/"), RequestBytes: size(p.Request.Body), Metadata: p.Metadata},
-		Trace:  reqlog.Trace{TraceID: p.trace["trace_id"], SpanID: p.trace["span_id"], ParentSpanID: p.trace["parent_span_id"], SpanName: p.trace["span_name"]},
-		Sender: reqlog.Sender{Organisation: who.Organisation, Workspace: who.Workspace, KeyID: who.KeyID, KeyName: who.Name},
-		Origin: reqlog.Origin{Provider: hosts()[strings.ToLower(p.Request.url.Hostname())]},
-		Result: reqlog.Result{Status: p.Response.Status, ResponseBytes: size(p.Response.Body)}, Durations: reqlog.Durations{Total: took, Upstream: took},
+		ID: reqlog.NewID(began), Time: began, Input: reqlog.Input{Operation: api.LogInsert, Method: p.Request.Method,
+			Path: cmp.Or(clip(p.Request.url.EscapedPath()), "/"), RequestBytes: size(p.Request.Body), Metadata: p.Metadata},
+		Trace: reqlog.Trace{TraceID: p.trace["trace_id"], SpanID: p.trace["span_id"],
+			ParentSpanID: p.trace["parent_span_id"], SpanName: p.trace["span_name"]},
+		Sender:    reqlog.Sender{Organisation: who.Organisation, Workspace: who.Workspace, KeyID: who.KeyID, KeyName: who.Name},
+		Origin:    reqlog.Origin{Provider: hosts()[strings.ToLower(p.Request.url.Hostname())]},
+		Result:    reqlog.Result{Status: p.Response.Status, ResponseBytes: size(p.Response.Body)},
+		Durations: reqlog.Durations{Total: took, Upstream: took},
 	}
 	maps.Copy(e.Metadata, who.Metadata)
 	if e.TraceID == "" {

@@ -78,8 +78,10 @@ func listLimits(p policies.Routes) func(context.Context, *route.Caller, *limitsI
 				key = keys[i]
 			}
 			out[i] = limitState{
-				Owner: l.Holder.Kind, ID: l.Holder.ID, ValueKey: route.OrNull(key), Type: l.Measure.String(), Unit: route.OrNull(l.Unit()), Limit: l.Units(l.Max - l.Base),
-				Used: l.Units(s.Used), Reserved: l.Units(s.Held), Remaining: l.Units(s.Left(l)), Reset: route.Time(s.Reset), AtMost: l.OvershootUnits(s),
+				Owner: l.Holder.Kind, ID: l.Holder.ID, ValueKey: route.OrNull(key), Type: l.Measure.String(),
+				Unit: route.OrNull(l.Unit()), Limit: l.Units(l.Max - l.Base),
+				Used: l.Units(s.Used), Reserved: l.Units(s.Held), Remaining: l.Units(s.Left(l)), Reset: route.Time(s.Reset),
+				AtMost: l.OvershootUnits(s),
 			}
 		}
 		return route.PageOf(out, in.LongPaging, nil, func(s limitState) limitState { return s })
@@ -144,7 +146,8 @@ func holders(ctx context.Context, c *route.Caller, in *limitsInput) ([]limitHold
 		return []limitHolder{{quota.Holder{Kind: store.KeyBudget, ID: k.ID, Name: k.Name}, k.RateLimits, k.UsageLimits}}, err
 	case in.Owner == store.UserBudget:
 		u, err := members.Readable(ctx, c, in.ID)
-		return []limitHolder{{quota.Holder{Kind: store.UserBudget, ID: store.UserID(c.Organisation, u.ID), Name: u.Email}, u.RateLimits, u.UsageLimits}}, err
+		return []limitHolder{{quota.Holder{Kind: store.UserBudget, ID: store.UserID(c.Organisation, u.ID), Name: u.Email},
+			u.RateLimits, u.UsageLimits}}, err
 	case in.ID == "":
 		return nil, route.Invalid("id", "is required for the owner %s", in.Owner)
 	case in.Owner == store.WorkspaceBudget:

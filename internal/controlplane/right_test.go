@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -243,12 +244,7 @@ func TestRemovedMembersLoseTheirKeysInTheWorkspace(t *testing.T) {
 	}
 	here, there, mates, chiefs := make("member", "default"), make("member", second.ID), make("mate", "default"), make("chief", "default")
 	alive := func(id string) bool {
-		for _, k := range h.Query(`SELECT id FROM gateway_keys WHERE status = 'active'`) {
-			if k == id {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(h.Query(`SELECT id FROM gateway_keys WHERE status = 'active'`), id)
 	}
 	h.root.Must("DELETE", "/workspaces/default/users/member", "", nil)
 	if alive(here) || !alive(there) || !alive(mates) {

@@ -119,7 +119,8 @@ func spanOf(e *reqlog.Entry) *spanNode {
 		Object: "span", Kind: "exchange", ID: orNull(e.ID.String()), SpanID: orNull(e.SpanID), ParentID: orNull(e.ParentSpanID),
 		Name: cmp.Or(e.SpanName, e.Method+" "+e.Path), Start: route.Time(e.Time), begin: e.Time, Duration: ms(e.Total), Status: orNull(e.Status),
 		Error: orNull(cmp.Or(e.ErrorMessage, e.ErrorCode)), Operation: orNull(string(e.Operation)),
-		Provider: orNull(e.Provider), Slug: orNull(e.Slug), Model: orNull(cmp.Or(e.ResponseModel, e.Model)), Outcome: orNull(e.Outcome().String()), Children: []*spanNode{},
+		Provider: orNull(e.Provider), Slug: orNull(e.Slug), Model: orNull(cmp.Or(e.ResponseModel, e.Model)),
+		Outcome: orNull(e.Outcome().String()), Children: []*spanNode{},
 	}
 	if e.Priced {
 		cost := float64(e.Cost) / 1e7

@@ -122,7 +122,8 @@ func (t *Tail) join(who *access.Identity, first *logstore.Matcher) (*subscriber,
 		e.RetryAfter = tailHeartbeat
 		return nil, e
 	}
-	w := &subscriber{organisation: who.Organisation, workspace: who.Workspace, entries: make(chan *reqlog.Entry, tailBuffer), end: make(chan struct{})}
+	w := &subscriber{organisation: who.Organisation, workspace: who.Workspace, entries: make(chan *reqlog.Entry, tailBuffer),
+		end: make(chan struct{})}
 	w.wanted.Store(first)
 	all = append(slices.Clone(all), w)
 	t.watchers.Store(&all)

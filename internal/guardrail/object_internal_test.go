@@ -23,15 +23,16 @@ func TestParametersAreAnObjectWithoutDuplicates(t *testing.T) {
 			}
 			continue
 		}
-		got := "["
+		var got strings.Builder
+		got.WriteString("[")
 		for i, m := range o {
 			if i > 0 {
-				got += " "
+				got.WriteString(" ")
 			}
-			got += fmt.Sprintf("{%s %s}", m.Name, m.Value)
+			got.WriteString(fmt.Sprintf("{%s %s}", m.Name, m.Value))
 		}
-		if got += "]"; err != nil || got != tt.want {
-			t.Errorf("%s: %s, %v; want %s", tt.raw, got, err, tt.want)
+		if got.WriteString("]"); err != nil || got.String() != tt.want {
+			t.Errorf("%s: %s, %v; want %s", tt.raw, got.String(), err, tt.want)
 		}
 	}
 }

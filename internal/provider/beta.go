@@ -2,6 +2,7 @@ package provider
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"modelgate/api"
@@ -84,10 +85,8 @@ func (b *Betas) hostName(flag string) string {
 	if b.Allow == nil {
 		return flag
 	}
-	for _, known := range b.Allow {
-		if flag == known {
-			return flag
-		}
+	if slices.Contains(b.Allow, flag) {
+		return flag
 	}
 	return ""
 }

@@ -81,7 +81,8 @@ func (s *Server) openCounters(ctx context.Context, set *settings.Settings) (err 
 		node.close()
 		return fmt.Errorf("limits.counters: store %s: %w", kind, err)
 	}
-	s.counters = newLimitCounters(kind, remote, &quota.Breaker{Store: remote, Deadline: c.Deadline.Or(quota.DefaultDeadline), Logger: s.Logger})
+	s.counters = newLimitCounters(kind, remote,
+		&quota.Breaker{Store: remote, Deadline: c.Deadline.Or(quota.DefaultDeadline), Logger: s.Logger})
 	s.counters.node = node
 	s.counters.guard.Default = quota.ParseWhenDown(c.OnStoreDown)
 	s.engine.Quota = s.counters.guard
@@ -148,12 +149,13 @@ func counterMetrics(c *limitCounters) []prometheus.Collector {
 			}
 			return float64(c.guard.DecidedAlone())
 		}),
-		counterFunc("modelgate_limit_settlements_lost_total", "Settlements that may not have reached the shared counters of limits.", func() float64 {
-			if c.remote == nil {
-				return 0
-			}
-			return float64(c.remote.Lost())
-		}),
+		counterFunc("modelgate_limit_settlements_lost_total", "Settlements that may not have reached the shared counters of limits.",
+			func() float64 {
+				if c.remote == nil {
+					return 0
+				}
+				return float64(c.remote.Lost())
+			}),
 		counterFunc("modelgate_limit_slices_leased_total", "Calls that leased a slice of a limit.", func() float64 {
 			if c.leased == nil {
 				return 0

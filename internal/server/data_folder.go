@@ -39,7 +39,8 @@ func (s *Server) openFolder() error {
 	if err := os.Chmod(s.Data, mode&^othersWrite); err != nil {
 		return fmt.Errorf("other users can write to the data folder %s (mode %04o), and its mode cannot be changed; run chmod go-w on it as its owner: %w", s.Data, mode, err)
 	}
-	s.Logger.Warn("other users could write to the data folder; its mode was changed", "folder", s.Data, "mode", fmt.Sprintf("%04o", mode&^othersWrite))
+	s.Logger.Warn("other users could write to the data folder; its mode was changed", "folder", s.Data,
+		"mode", fmt.Sprintf("%04o", mode&^othersWrite))
 	return nil
 }
 

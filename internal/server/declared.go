@@ -16,14 +16,16 @@ func declaredObjects(set *settings.Settings) (f route.Declared) {
 	for _, c := range set.Configs {
 		f.Configs = append(f.Configs, store.ConfigText{
 			Config: store.Config{
-				ID: route.FileID(c.Slug), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Slug: c.Slug, Name: c.Slug, Status: store.Active,
+				ID: route.FileID(c.Slug), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
+				Slug: c.Slug, Name: c.Slug, Status: store.Active,
 			},
 			Text: c.Text().Reveal(),
 		})
 	}
 	for _, p := range set.Providers {
 		f.Providers = append(f.Providers, store.Provider{
-			ID: route.FileID(p.Slug), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Slug: p.Slug, Name: p.Slug, Status: store.Active,
+			ID: route.FileID(p.Slug), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
+			Slug: p.Slug, Name: p.Slug, Status: store.Active,
 		})
 	}
 	for _, k := range set.Keys {
@@ -40,7 +42,8 @@ func fileKey(k settings.Key) store.Key {
 	}
 	return store.Key{
 		ID: route.FileID(k.Name), Type: access.WorkspaceService, Name: k.Name, Hash: hash, Mask: "***", Organisation: store.DefaultOrganisation,
-		Workspace: store.DefaultWorkspace, Scopes: scopes(k.Scopes), Providers: k.Providers, Defaults: defaults, AlertEmails: json.RawMessage("[]"),
+		Workspace: store.DefaultWorkspace, Scopes: scopes(k.Scopes), Providers: k.Providers, Defaults: defaults,
+		AlertEmails:  json.RawMessage("[]"),
 		CreationMode: "auto", Status: store.KeyActive,
 	}
 }

@@ -68,14 +68,15 @@ func modulesOf(g *store.Guardrail, all []publication.Module) (used []publication
 
 // compileGuardrail compiles a saved guardrail for both events.
 func (s *Server) compileGuardrail(g *guardrailVersion) *snapshot.Guardrail {
-	saved := guardrail.Saved{ID: g.Slug, Shared: g.Workspace == "", Checks: g.Checks, Actions: g.Actions, Module: func(ref string) (guardrail.Module, error) {
-		for _, m := range g.modules {
-			if ref == m.ID || ref == m.Slug {
-				return guardrail.Module{Sum: sha256.Sum256(m.Code), Code: func() ([]byte, error) { return m.Code, nil }}, nil
+	saved := guardrail.Saved{ID: g.Slug, Shared: g.Workspace == "", Checks: g.Checks, Actions: g.Actions,
+		Module: func(ref string) (guardrail.Module, error) {
+			for _, m := range g.modules {
+				if ref == m.ID || ref == m.Slug {
+					return guardrail.Module{Sum: sha256.Sum256(m.Code), Code: func() ([]byte, error) { return m.Code, nil }}, nil
+				}
 			}
-		}
-		return guardrail.Module{}, fmt.Errorf("%.60q not found", ref)
-	}}
+			return guardrail.Module{}, fmt.Errorf("%.60q not found", ref)
+		}}
 	out := &snapshot.Guardrail{Organisation: g.Organisation, Workspace: g.Workspace, ID: g.ID, Slug: g.Slug}
 	t := s.guardrails.For(guardrail.Compilation{Organisation: g.Organisation, Admitted: true, Patient: true})
 	compile := func(on guardrail.Event) (*guardrail.Hook, error) {

@@ -29,7 +29,8 @@ func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 	}
 	in.Revision, in.Deployment = p.Revision, s.deploymentLimits(p)
 	in.Keys = append(in.Keys, p.Identities...)
-	in.Prompts, in.Partials, in.SavedOnly, in.Egress, in.Limits, in.Exhausted = p.Prompts, p.Partials, p.SavedOnly, p.Egress, p.Limits, p.Exhausted
+	in.Prompts, in.Partials, in.SavedOnly, in.Egress, in.Limits, in.Exhausted = p.Prompts, p.Partials,
+		p.SavedOnly, p.Egress, p.Limits, p.Exhausted
 	if !s.Off[route.UsageLimits] && !s.Off[route.Policies] {
 		s.policies = policy.Compile(p.Policies, s.policies)
 		in.Policies = s.policies
@@ -40,7 +41,8 @@ func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 	for i := range p.Configs {
 		in.Configs = append(in.Configs, opens.config(&p.Configs[i]))
 	}
-	known := integrations{secretValues: secretValues{opens, p.References, s.secrets, s.uses.begin()}, byID: make(map[string]*integration), lending: provider.MachineIdentityNone}
+	known := integrations{secretValues: secretValues{opens, p.References, s.secrets, s.uses.begin()},
+		byID: make(map[string]*integration), lending: provider.MachineIdentityNone}
 	if s.first.References.OwnIdentity {
 		known.lending = provider.MachineIdentityCloudHosts
 	}
@@ -68,7 +70,8 @@ type integration struct {
 
 // entry returns a managed provider, with its fault if it cannot be used.
 func (k integrations) entry(p *publication.Provider) snapshot.ManagedProvider {
-	m := snapshot.ManagedProvider{Workspace: p.Workspace, Slug: p.Slug, Provider: p.Provider, ExpiresAt: p.ExpiresAt, Limits: p.Limits, Stored: true}
+	m := snapshot.ManagedProvider{Workspace: p.Workspace, Slug: p.Slug, Provider: p.Provider,
+		ExpiresAt: p.ExpiresAt, Limits: p.Limits, Stored: true}
 	if m.Fault = providerFault(p); m.Fault != nil {
 		return m
 	}
@@ -145,7 +148,8 @@ func (k integrations) of(p *publication.Provider) *integration {
 // settingsFor returns the provider settings for requests for model; the empty model has
 // the settings of all models without their own.
 func (k integrations) settingsFor(c *store.IntegrationSettings, opened store.Secrets, model string) provider.Settings {
-	s := provider.Settings{Key: opened.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(opened, model), Headers: opened.Headers, Lending: k.lending}
+	s := provider.Settings{Key: opened.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(opened, model),
+		Headers: opened.Headers, Lending: k.lending}
 	if d, ok := c.Deployment(model); ok {
 		s.BaseModel = d.Model
 	}

@@ -26,7 +26,8 @@ func LedgerDir(data string) string { return filepath.Join(data, "ledger") }
 // openLedger opens the ledger and makes the engine record in it.
 func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err error) {
 	o := ledgerOptions(s.Data, &logRows{Store: s.logs})
-	o.OnFull, o.Sync, o.MaxSize = cmp.Or(ledger.FullPolicy(set.Ledger.OnFull), ledger.Reject), ledger.SyncMode(set.Ledger.Sync), set.Ledger.MaxSize.Or(0)
+	o.OnFull, o.Sync, o.MaxSize = cmp.Or(ledger.FullPolicy(set.Ledger.OnFull), ledger.Reject),
+		ledger.SyncMode(set.Ledger.Sync), set.Ledger.MaxSize.Or(0)
 	o.MaxQueued = set.Log.Queue
 	s.spender = s.newSpender()
 	o.Counter = s.spender
@@ -46,7 +47,8 @@ func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err er
 func (s *Server) newSpender() *budgetCounter {
 	p := &budgetCounter{db: s.store, late: make(map[store.BudgetRef]reqlog.Spend)}
 	if !s.Off[route.UsageLimits] {
-		p.keep = &budgets.Enforcer{DB: s.store, Logger: s.Logger, Changed: s.follower.wake, Counters: s.engine.Quota, Policies: s.currentPolicies, Now: time.Now}
+		p.keep = &budgets.Enforcer{DB: s.store, Logger: s.Logger, Changed: s.follower.wake, Counters: s.engine.Quota,
+			Policies: s.currentPolicies, Now: time.Now}
 		if s.counters.remote != nil {
 			p.filled = s.counters.remote.MarkFilled
 		}

@@ -259,12 +259,12 @@ func TestWorkspaceLimitBindsAllItsKeys(t *testing.T) {
 	l := newLimitedGateway(t)
 	a, b := l.key(`"rate_limits":[]`), l.key(`"rate_limits":[]`)
 	mustDo(t, l.Gateway, "PUT", "/workspaces/default", `{"rate_limits":[{"type":"requests","unit":"rpd","value":2}]}`)
-	statuses := ""
+	var statuses strings.Builder
 	for _, key := range []string{a, b, a, b} {
-		statuses += fmt.Sprint(l.chat(key, oneChat).Status, " ")
+		statuses.WriteString(fmt.Sprint(l.chat(key, oneChat).Status, " "))
 	}
-	if statuses != "200 200 429 429 " {
-		t.Errorf("statuses %s", statuses)
+	if statuses.String() != "200 200 429 429 " {
+		t.Errorf("statuses %s", statuses.String())
 	}
 }
 
@@ -331,12 +331,12 @@ func TestLimitOfAnIntegrationBindsItsProviders(t *testing.T) {
 	mustDo(t, l.Gateway, "POST", "/providers", `{"name":"second","slug":"second","integration_id":"first","workspace_id":"default"}`)
 	mustDo(t, l.Gateway, "PUT", "/integrations/first/workspaces", `{"workspaces":[{"id":"default","enabled":true,"rate_limits":[{"type":"requests","unit":"rpd","value":2}]}]}`)
 	key := l.key(`"rate_limits":[]`)
-	statuses := ""
+	var statuses strings.Builder
 	for _, slug := range []string{"@first", "@second", "@first", "@second", "@simulator"} {
-		statuses += fmt.Sprint(l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", slug).Status, " ")
+		statuses.WriteString(fmt.Sprint(l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", slug).Status, " "))
 	}
-	if statuses != "200 200 429 429 200 " {
-		t.Errorf("statuses %s", statuses)
+	if statuses.String() != "200 200 429 429 200 " {
+		t.Errorf("statuses %s", statuses.String())
 	}
 }
 
@@ -478,12 +478,12 @@ func TestPolicyOfAModelBindsAConfigThatChoosesIt(t *testing.T) {
 	key := l.key(`"rate_limits":[]`)
 	override := `{"provider":"@simulator","override_params":{"model":"sim-costly"}}`
 	second := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@simulator","override_params":{"model":"sim-1+status=503"}},` + override + `]}`
-	statuses := ""
+	var statuses strings.Builder
 	for _, config := range []string{override, second, override, second} {
-		statuses += fmt.Sprint(l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config).Status, " ")
+		statuses.WriteString(fmt.Sprint(l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config).Status, " "))
 	}
-	if statuses != "200 200 429 429 " {
-		t.Errorf("statuses %s", statuses)
+	if statuses.String() != "200 200 429 429 " {
+		t.Errorf("statuses %s", statuses.String())
 	}
 	if res := l.chat(key, oneChat); res.Status != 200 {
 		t.Errorf("another model: %d %s", res.Status, res.Body)

@@ -88,8 +88,9 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 		ReadHeaderTimeout: s.inbound.headerTime,
 		IdleTimeout:       s.inbound.idle,
 		MaxHeaderBytes:    s.inbound.headerBytes,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: time.Minute, WriteByteTimeout: s.inbound.connections.Stall},
-		ErrorLog:          s.connectionLog(),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: time.Minute,
+			WriteByteTimeout: s.inbound.connections.Stall},
+		ErrorLog: s.connectionLog(),
 	}
 }
 

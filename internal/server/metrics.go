@@ -77,14 +77,20 @@ func newMetrics(s *Server) *metrics {
 	m.attempts = counters("modelgate_attempts_total", "Attempts by provider and response status; 0 means no response.", "provider", "status")
 	m.errors = counters("modelgate_gateway_errors_total", "Requests rejected or failed by the gateway itself, by error code.", "code")
 	m.inFlight = gauge("modelgate_requests_in_flight", "Requests in progress.")
-	m.refusedPaths = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_paths_refused_total", Help: "Requests rejected because their path has no canonical form."})
-	m.refusedConnections = counters("modelgate_connections_refused_total", "Connections closed before their first request, by reason.", "reason")
+	m.refusedPaths = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_paths_refused_total",
+		Help: "Requests rejected because their path has no canonical form."})
+	m.refusedConnections = counters("modelgate_connections_refused_total",
+		"Connections closed before their first request, by reason.", "reason")
 	m.signIns = counters("modelgate_sign_ins_total", "Sign-in attempts with a password, by outcome: ok, wrong, limited, busy.", "outcome")
 	m.keyless = counters("modelgate_keyless_requests_total", "Requests without a valid key, by reason.", "reason")
-	m.refusedAdmin = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_admin_refused_total", Help: "Requests to the admin listener without its token."})
-	m.alertsSent = counters("modelgate_alerts_sent_total", "Alerts by destination and delivery outcome: sent, failed, dropped.", "destination", "outcome")
-	m.auditsSent = counters("modelgate_audit_rows_sent_total", "Audit rows by destination and delivery outcome: sent, failed.", "destination", "outcome")
-	m.auditsPruned = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_audit_rows_pruned_total", Help: "Audit rows removed by retention."})
+	m.refusedAdmin = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_admin_refused_total",
+		Help: "Requests to the admin listener without its token."})
+	m.alertsSent = counters("modelgate_alerts_sent_total", "Alerts by destination and delivery outcome: sent, failed, dropped.",
+		"destination", "outcome")
+	m.auditsSent = counters("modelgate_audit_rows_sent_total", "Audit rows by destination and delivery outcome: sent, failed.",
+		"destination", "outcome")
+	m.auditsPruned = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_audit_rows_pruned_total",
+		Help: "Audit rows removed by retention."})
 	m.revision = gauge("modelgate_snapshot_revision", "Revision of the snapshot in use.")
 	m.keys = gauge("modelgate_gateway_keys", "Gateway keys in the snapshot in use.")
 	m.reloads = counters("modelgate_reloads_total", "Reloads of the settings by outcome.", "outcome")
@@ -98,7 +104,9 @@ func newMetrics(s *Server) *metrics {
 	m.database.Set(1)
 	m.taken.Set(1)
 	m.notified.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.saved, m.cached, m.attempts, m.inFlight, m.refusedConnections, m.refusedAdmin, m.refusedPaths, m.signIns, m.keyless, m.alertsSent, m.auditsSent, m.auditsPruned,
+	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate,
+		m.saved, m.cached, m.attempts, m.inFlight, m.refusedConnections, m.refusedAdmin, m.refusedPaths,
+		m.signIns, m.keyless, m.alertsSent, m.auditsSent, m.auditsPruned,
 		m.revision, m.keys, m.reloads, m.settings, m.tls, m.database, m.taken, m.notified,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.errors)
@@ -235,7 +243,8 @@ func statusLabel(status int) int {
 
 // count counts an ended request.
 func (m *metrics) count(e *reqlog.Entry) {
-	c := m.children.of(requestLabels{string(e.Operation), e.Provider, statusLabel(e.Status), e.Outcome()}, requestLabels{operation: otherLabel, provider: otherLabel}, m.newChild)
+	c := m.children.of(requestLabels{string(e.Operation), e.Provider, statusLabel(e.Status), e.Outcome()},
+		requestLabels{operation: otherLabel, provider: otherLabel}, m.newChild)
 	c.requests.Inc()
 	c.duration.Observe(e.Total.Seconds())
 	if e.FirstToken > 0 {

@@ -70,12 +70,14 @@ func (m secretValues) partner(checks []*guardrail.Definition, c *store.Guardrail
 
 // partnerValue returns the value of one mapped credential. own are those stored, which
 // decide the address.
-func (m secretValues) partnerValue(checks []*guardrail.Definition, c *store.GuardrailCredential, mapping store.SecretMapping, own map[string]secret.String) (secret.String, error) {
+func (m secretValues) partnerValue(checks []*guardrail.Definition, c *store.GuardrailCredential,
+	mapping store.SecretMapping, own map[string]secret.String) (secret.String, error) {
 	s, ok := m.references[mapping.Reference]
 	if !ok || !credentials.MayFillPartner(s, c) {
 		return secret.String{}, fmt.Errorf("the secret reference of %s no longer exists", mapping.Target)
 	}
-	to := &publication.Provider{Organisation: c.Organisation, Workspace: c.Workspace, Provider: c.Partner, Integration: c.ID, Owner: c.Workspace}
+	to := &publication.Provider{Organisation: c.Organisation, Workspace: c.Workspace, Provider: c.Partner,
+		Integration: c.ID, Owner: c.Workspace}
 	use := secretUse{reference: s.ID, integration: c.ID, field: mapping.Target}
 	if len(checks) > 0 {
 		if at, _, err := checks[0].Partner.Destination(own); err == nil {
@@ -90,7 +92,8 @@ func (m secretValues) partnerValue(checks []*guardrail.Definition, c *store.Guar
 	return v, nil
 }
 
-func (m secretValues) checkedValue(s store.SecretReference, checks []*guardrail.Definition, mapping store.SecretMapping, own map[string]secret.String) (secret.String, error) {
+func (m secretValues) checkedValue(s store.SecretReference, checks []*guardrail.Definition,
+	mapping store.SecretMapping, own map[string]secret.String) (secret.String, error) {
 	if err := credentials.CheckPartnerReference(s, checks, own); err != nil {
 		return secret.String{}, err
 	}

@@ -31,7 +31,8 @@ func canonicalise(r *http.Request, base string) error {
 	}
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
-		return apierr.New(apierr.Invalid, "the path and query are not a valid request target").WithParam("path").WithCode(urlpath.Code).WithCause(err)
+		return apierr.New(apierr.Invalid,
+			"the path and query are not a valid request target").WithParam("path").WithCode(urlpath.Code).WithCause(err)
 	}
 	r.RequestURI, r.URL = target, u
 	return nil

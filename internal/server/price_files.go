@@ -35,7 +35,8 @@ func (s *Server) openPrices(set *settings.Settings) error {
 		{"general", s.PriceFiles.CapabilitiesLogStore, s.PriceFiles.CapabilitiesLocal, &k.Capabilities},
 	} {
 		if s.PriceFiles.Proxy != nil {
-			*kind.sources = append(*kind.sources, pricing.Proxy(s.PriceFiles.Proxy, kind.name, func(r *http.Request) (*http.Response, error) { return s.engine.Client.Do(r, false) }))
+			*kind.sources = append(*kind.sources, pricing.Proxy(s.PriceFiles.Proxy, kind.name,
+				func(r *http.Request) (*http.Response, error) { return s.engine.Client.Do(r, false) }))
 		}
 		if kind.logStore != "" {
 			files, err := s.openFiles(&set.Blob, "")

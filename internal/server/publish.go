@@ -161,7 +161,8 @@ func (s *Server) identities(set *settings.Settings) ([]*access.Identity, error) 
 		}
 		id := &access.Identity{
 			AllowedAddresses: addresses,
-			KeyID:            route.FileID(k.Name), Type: access.WorkspaceService, Name: k.Name, Hash: hash, Scopes: scopes(k.Scopes), Providers: k.Providers, Config: k.Config,
+			KeyID:            route.FileID(k.Name), Type: access.WorkspaceService, Name: k.Name, Hash: hash,
+			Scopes: scopes(k.Scopes), Providers: k.Providers, Config: k.Config,
 			Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
 			Logging: access.Logging{Key: access.ParseLogLevel(k.Logging)}, ResponseModel: api.ResponseModel(k.ResponseModel),
 		}

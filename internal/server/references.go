@@ -29,7 +29,8 @@ const (
 func (s *Server) openReferences(set *settings.Settings) {
 	shared := s.upstreamOptions(set)
 	s.references = secretref.New(secretref.Options{
-		Environment: set.References.Environment, Files: set.References.Files, OwnIdentity: set.References.OwnIdentity, Vaults: set.References.Vaults,
+		Environment: set.References.Environment, Files: set.References.Files, OwnIdentity: set.References.OwnIdentity,
+		Vaults: set.References.Vaults,
 		Client: s.engine.Client, CheckHost: s.engine.Client.CheckHost,
 		ClientWith: func(roots *x509.CertPool) auth.Doer {
 			own := shared
@@ -166,7 +167,8 @@ func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missin
 		}
 		ref, err := m.reference(s)
 		if err != nil {
-			return &missingSecret{mapping.Target, s.Slug, apierr.New(apierr.Unavailable, "its own credential cannot be opened; set it again").WithCause(err)}
+			return &missingSecret{mapping.Target, s.Slug,
+				apierr.New(apierr.Unavailable, "its own credential cannot be opened; set it again").WithCause(err)}
 		}
 		ref.Key, ref.Format = cmp.Or(mapping.Key, ref.Key), mapping.Format
 		v, err := m.values.Value(ref)
@@ -200,5 +202,6 @@ func (g *missingSecret) fault(slug string) *apierr.Error {
 	}
 	e := apierr.From(g.err)
 	return apierr.New(apierr.Unavailable, "the provider @%s cannot be used because the secret reference of %.60s has no value: %s", slug, g.target, e.Message).
-		WithParam("x-gateway-provider").WithCode(cmp.Or(e.Code, "secret_unavailable")).WithCause(fmt.Errorf("secret reference %s: %w", g.reference, g.err))
+		WithParam("x-gateway-provider").WithCode(cmp.Or(e.Code, "secret_unavailable")).WithCause(fmt.Errorf("secret reference %s: %w",
+		g.reference, g.err))
 }

@@ -43,7 +43,8 @@ func (s *Server) Reload(context.Context) error {
 
 // startSettings returns the settings that are read only at the start, as text.
 func startSettings(set *settings.Settings) string {
-	return fmt.Sprint(set.Listener.ProxyProtocol, set.Listener.TLS, set.Limits, set.Timeouts, set.Drain, set.Upstream, set.References, set.Ledger, set.Logs.Retention, set.Log.Queue, set.Compat.PromptEnvelopeOnly, set.Cache)
+	return fmt.Sprint(set.Listener.ProxyProtocol, set.Listener.TLS, set.Limits, set.Timeouts, set.Drain,
+		set.Upstream, set.References, set.Ledger, set.Logs.Retention, set.Log.Queue, set.Compat.PromptEnvelopeOnly, set.Cache)
 }
 
 // reloadDelay is the pause after the last change of the config file, because editors

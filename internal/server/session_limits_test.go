@@ -96,11 +96,12 @@ func TestSessionWithoutProgressIsRefused(t *testing.T) {
 			`{"role":"assistant","content":[{"toolUse":{"toolUseId":"c%[1]d","name":"read","input":{"p":%[1]d}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"c%[1]d","content":[{"text":%[2]q}]}}]}`},
 	} {
 		for status, results := range map[int][]string{200: {"one", "one", "one", "two"}, 429: {"one", "one", "one", "one"}} {
-			body := `{"model":"sim-1",` + result[0]
+			var body strings.Builder
+			body.WriteString(`{"model":"sim-1",` + result[0])
 			for i, r := range results {
-				body += "," + fmt.Sprintf(result[1], i, r)
+				body.WriteString("," + fmt.Sprintf(result[1], i, r))
 			}
-			req := l.Request("POST", "/chat/completions", body+"]}", "x-gateway-api-key", key, "x-gateway-provider", "@simulator",
+			req := l.Request("POST", "/chat/completions", body.String()+"]}", "x-gateway-api-key", key, "x-gateway-provider", "@simulator",
 				"x-gateway-metadata", `{"app":"agent","session_id":"a"}`)
 			req.URL.Path = path
 			if res := l.Do(req); res.Status != status || status == 429 && !strings.Contains(string(res.Body), "repeat") {

@@ -138,15 +138,15 @@ func TestChatCallsTools(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			body := `{` + tt.extra + `,` + plain("sim-1")[1:]
 			c := h.mustPost("/v1/chat/completions", body).mustDecode(t).Choices[0]
-			var got string
+			var got strings.Builder
 			for _, call := range c.Message.Calls {
-				got += call.Function.Name + call.Function.Arguments
+				got.WriteString(call.Function.Name + call.Function.Arguments)
 			}
 			if c.Message.Call != nil {
-				got += c.Message.Call.Name + c.Message.Call.Arguments
+				got.WriteString(c.Message.Call.Name + c.Message.Call.Arguments)
 			}
-			if got != tt.want || *c.Finish != tt.finish {
-				t.Errorf("calls %q, %s; want %q, %s", got, *c.Finish, tt.want, tt.finish)
+			if got.String() != tt.want || *c.Finish != tt.finish {
+				t.Errorf("calls %q, %s; want %q, %s", got.String(), *c.Finish, tt.want, tt.finish)
 			}
 			s := gather(t, h.mustPost("/v1/chat/completions", `{"stream":true,`+body[1:]).body)
 			if got := s.names[0] + s.args[0] + s.names[1] + s.args[1]; got != tt.want || s.finish[0] != tt.finish {
@@ -185,15 +185,15 @@ func TestChatHonoursFormatChoicesAndLogprobs(t *testing.T) {
 	})
 	t.Run("logprobs", func(t *testing.T) {
 		c := h.mustPost("/v1/chat/completions", `{"logprobs":true,"top_logprobs":2,`+plain("sim-1")[1:]).mustDecode(t).Choices[0]
-		var text string
+		var text strings.Builder
 		for _, p := range c.Logprobs.Content {
-			text += p.Token
+			text.WriteString(p.Token)
 			if len(p.Top) != 2 || len(p.Bytes) != len(p.Token) {
 				t.Errorf("token %+v", p)
 			}
 		}
-		if text != c.Message.Content {
-			t.Errorf("tokens say %q, the message %q", text, c.Message.Content)
+		if text.String() != c.Message.Content {
+			t.Errorf("tokens say %q, the message %q", text.String(), c.Message.Content)
 		}
 	})
 }

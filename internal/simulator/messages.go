@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -143,9 +144,7 @@ func (x *exchange) countMessages(body map[string]any, h host, name string) {
 		c.wrong = unknownExtra("", "max_tokens")
 	}
 	counted := map[string]any{"max_tokens": float64(1 << 20)}
-	for key, value := range body {
-		counted[key] = value
-	}
+	maps.Copy(counted, body)
 	readMessagesBody(c, q, counted, h)
 	q.limit = 0 // which is not the client's
 	if !x.accept(q, c, body) {

@@ -64,7 +64,7 @@ func fixedPath(path string) func(string, bool) string {
 
 // find walks into a decoded value: names and indexes, separated by points.
 func find(v any, path string) any {
-	for _, step := range strings.Split(path, ".") {
+	for step := range strings.SplitSeq(path, ".") {
 		switch w := v.(type) {
 		case map[string]any:
 			v = w[step]
@@ -202,7 +202,7 @@ func eventData(body string) (list []string, clean bool) {
 }
 
 func lineData(body string) (list []string, clean bool) {
-	for _, line := range strings.Split(strings.ReplaceAll(body, "\r\n", "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.ReplaceAll(body, "\r\n", "\n"), "\n") {
 		if line != "" {
 			list = append(list, line)
 		}

@@ -113,7 +113,7 @@ func TestGoMessagesClientGoesTwoTurnsWithToolsAndThinking(t *testing.T) {
 					t.Fatal(err)
 				}
 				var results []anthropic.ContentBlockParamUnion
-				thought := ""
+				var thought strings.Builder
 				for _, block := range first.Content {
 					switch block.Type {
 					case "tool_use":
@@ -122,10 +122,10 @@ func TestGoMessagesClientGoesTwoTurnsWithToolsAndThinking(t *testing.T) {
 						}
 						results = append(results, anthropic.NewToolResultBlock(block.ID, "of "+block.Name, false))
 					case "thinking":
-						thought += block.Thinking + block.Signature
+						thought.WriteString(block.Thinking + block.Signature)
 					}
 				}
-				if len(results) != 2 || first.StopReason != anthropic.StopReasonToolUse || tt.thinks && thought == "" {
+				if len(results) != 2 || first.StopReason != anthropic.StopReasonToolUse || tt.thinks && thought.String() == "" {
 					t.Fatalf("the first turn is %s", first.RawJSON())
 				}
 				params.Messages = append(params.Messages, first.ToParam(), anthropic.NewUserMessage(results...))
@@ -144,8 +144,8 @@ func TestGoMessagesClientGoesTwoTurnsWithToolsAndThinking(t *testing.T) {
 				if len(report.Results) != 2 || report.Results[0].Text != "of weather" || report.Results[1].Text != "of clock" {
 					t.Errorf("the results at the provider are %v", report.Results)
 				}
-				if tt.thinks && tt.dialect != "gemini" && (len(report.Thinking) != 1 || report.Thinking[0].Text+report.Thinking[0].Signature != thought) {
-					t.Errorf("the thinking at the provider is %v, want %q", report.Thinking, thought)
+				if tt.thinks && tt.dialect != "gemini" && (len(report.Thinking) != 1 || report.Thinking[0].Text+report.Thinking[0].Signature != thought.String()) {
+					t.Errorf("the thinking at the provider is %v, want %q", report.Thinking, thought.String())
 				}
 			})
 		}

@@ -126,7 +126,7 @@ func TestFiltersOfTheLogFindWhatTheyName(t *testing.T) {
 				continue
 			}
 			n = 0 // an export is of one workspace
-			for _, id := range strings.Fields(tt.want) {
+			for id := range strings.FieldsSeq(tt.want) {
 				if id != "team" {
 					n++
 				}

@@ -121,7 +121,7 @@ prices:
 			var targets []string
 			want := make([]int, len(strings.Fields(tt.models)))
 			want[tt.want] = 1
-			for _, model := range strings.Fields(tt.models) {
+			for model := range strings.FieldsSeq(tt.models) {
 				p = append(p, newProvider(t, nil))
 				targets = append(targets, leaf(p[len(p)-1], `"override_params":{"model":"`+model+`"}`))
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -76,9 +77,7 @@ func newPriced(t *testing.T, files map[string]string, env ...string) priced {
 	data := t.TempDir()
 	p := newProvider(t, billed)
 	all := map[string]string{"modelgate.yaml": "version: 1\nproviders:\n  - {slug: some, provider: perplexity-ai, api_key: \"${STORED_KEY}\", custom_host: \"" + p.root + "\"}\n"}
-	for name, text := range files {
-		all[name] = text
-	}
+	maps.Copy(all, files)
 	for name, text := range all {
 		name = filepath.Join(data, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {

@@ -130,7 +130,7 @@ func TestLogProbabilitiesOfAnotherProtocolArrive(t *testing.T) {
 		p = newProvider(t, says(200, "text/event-stream", "data: "+body+"\r\n\r\n"))
 		stream := g.do(t, "POST", "/v1/chat/completions", `{"stream":true,`+ask, of("google", p)...).fine(t).body
 		var streamed []any
-		for _, line := range strings.Split(string(stream), "\n") {
+		for line := range strings.SplitSeq(string(stream), "\n") {
 			var chunk any
 			json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &chunk)
 			list, _ := at(chunk, "choices", 0, "logprobs", "content").([]any)

@@ -56,8 +56,8 @@ func (k awsKeys) checkSignature(t *testing.T, in received) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed := strings.Split(parts[5], ";")
-	for _, name := range signed {
+	signed := strings.SplitSeq(parts[5], ";")
+	for name := range signed {
 		if name != "host" && name != "x-amz-security-token" {
 			again.Header[http.CanonicalHeaderKey(name)] = in.header[http.CanonicalHeaderKey(name)]
 		}

@@ -60,7 +60,7 @@ func TestResponsesOfEveryProtocolHaveTheFields(t *testing.T) {
 		prove(t, "S-135", x.name+" calls a tool in a stream", func(t *testing.T) {
 			got := g.do(t, "POST", chatStream.path, x.ask(`"stream":true`), x.to(newProvider(t, speaks(true)))...).fine(t)
 			var calls []string
-			for _, line := range strings.Split(string(got.body), "\n") {
+			for line := range strings.SplitSeq(string(got.body), "\n") {
 				var chunk any
 				json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &chunk)
 				if call := at(chunk, "choices", 0, "delta", "tool_calls", 0); at(call, "id") != nil {

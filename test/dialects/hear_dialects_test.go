@@ -258,11 +258,11 @@ func (h *heard) hearPart(item, part int, delta string) {
 		h.parts[item] = map[int]string{}
 	}
 	h.parts[item][part] += delta
-	text := ""
+	var text strings.Builder
 	for _, n := range slices.Sorted(maps.Keys(h.parts[item])) {
-		text += h.parts[item][n]
+		text.WriteString(h.parts[item][n])
 	}
-	h.at(item, piece{}).text = text
+	h.at(item, piece{}).text = text.String()
 }
 
 func (h *heard) responsesDone(m object) {

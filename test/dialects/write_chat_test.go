@@ -1,5 +1,7 @@
 package dialects
 
+import "strings"
+
 // chatBody writes an ask as a client of the chat protocol does.
 func chatBody(q *ask) object {
 	var messages []any
@@ -63,12 +65,12 @@ func chatUser(t turn, marked bool) (list []any) {
 // asked for them.
 func chatSaid(t turn) object {
 	m := object{"role": "assistant"}
-	words := ""
+	var words strings.Builder
 	var blocks, calls []any
 	for _, p := range t.pieces {
 		switch p.kind {
 		case text:
-			words += p.text
+			words.WriteString(p.text)
 			blocks = append(blocks, object{"type": "text", "text": p.text})
 		case thought:
 			blocks = append(blocks, set(object{"type": "thinking", "thinking": p.text}, "signature", p.sign))
@@ -80,5 +82,5 @@ func chatSaid(t turn) object {
 			calls = append(calls, c)
 		}
 	}
-	return set(m, "content", words, "content_blocks", blocks, "tool_calls", calls)
+	return set(m, "content", words.String(), "content_blocks", blocks, "tool_calls", calls)
 }

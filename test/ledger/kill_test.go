@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -139,9 +140,7 @@ func (b *books) close(t *testing.T, sim *recorder.Recorder, data string) {
 	}
 	total := sim.Served()
 	b.aborted += total.Aborted
-	for model, tokens := range total.Models {
-		b.served[model] = tokens
-	}
+	maps.Copy(b.served, total.Models)
 	sim.Reset()
 	b.read(t, data)
 	for model, got := range b.complete {

@@ -54,7 +54,7 @@ func TestProviderIDsAreWordsOfTheTableOnly(t *testing.T) {
 		}
 	}
 	for _, p := range providerWords {
-		for _, word := range strings.Fields(p.words) {
+		for word := range strings.FieldsSeq(p.words) {
 			if !used[[2]string{p.where, word}] {
 				t.Errorf("%s holds no %q any more: remove the word from providerWords", p.where, word)
 			}

@@ -34,11 +34,12 @@ const quiet = "timeouts: {keep_alive: 24h}\n"
 // prices says that every model costs 3 dollars for a million tokens read, 0.3
 // where they were cached, 15 for as many written and 20 for those of reasoning.
 func prices() string {
-	text := quiet + "prices:\n"
+	var text strings.Builder
+	text.WriteString(quiet + "prices:\n")
 	for _, id := range slices.Compact(slices.Sorted(maps.Values(rows))) {
-		text += "  - {provider: " + id + ", model: \"*\", input: 3, cached_input: 0.3, output: 15, reasoning: 20}\n"
+		text.WriteString("  - {provider: " + id + ", model: \"*\", input: 3, cached_input: 0.3, output: 15, reasoning: 20}\n")
 	}
-	return text
+	return text.String()
 }
 
 // cost is what that comes to, in nano-dollars.

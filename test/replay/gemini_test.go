@@ -43,7 +43,7 @@ func readGemini(documents []string) response {
 
 func (g *gemini) end() response {
 	words := map[string]string{"MAX_TOKENS": "length"}
-	for _, word := range strings.Fields("SAFETY BLOCKLIST PROHIBITED_CONTENT SPII LANGUAGE IMAGE_SAFETY MODEL_ARMOR") {
+	for word := range strings.FieldsSeq("SAFETY BLOCKLIST PROHIBITED_CONTENT SPII LANGUAGE IMAGE_SAFETY MODEL_ARMOR") {
 		words[word] = "content_filter"
 	}
 	if g.finish(g.said, words); g.blocked != "" && g.said == "" {

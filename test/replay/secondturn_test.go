@@ -46,9 +46,7 @@ func (r *refusals) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if rec.Code >= 400 {
 		r.seen = append(r.seen, fmt.Sprintf("%d %.300s", rec.Code, rec.Body))
 	}
-	for name, v := range rec.Header() {
-		w.Header()[name] = v
-	}
+	maps.Copy(w.Header(), rec.Header())
 	w.WriteHeader(rec.Code)
 	w.Write(rec.Body.Bytes())
 }

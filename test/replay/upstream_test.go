@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -130,9 +131,7 @@ func (x *exchange) header() http.Header {
 // play sends the recorded response, a stream in pieces that don't end where
 // events do.
 func (p *player) play(w http.ResponseWriter, x *exchange) {
-	for name, v := range x.header() {
-		w.Header()[name] = v
-	}
+	maps.Copy(w.Header(), x.header())
 	body := x.body()
 	if !x.streamed() {
 		w.WriteHeader(x.Response.Status)

@@ -39,11 +39,11 @@ func TestErrorsOfProvidersRepeatNoStoredCredential(t *testing.T) {
 		env:      []string{"STORED_KEY=" + storedKey},
 	})
 	escape := func(form string) string {
-		out := ""
+		var out strings.Builder
 		for _, c := range []byte(storedKey) {
-			out += fmt.Sprintf(form, c)
+			out.WriteString(fmt.Sprintf(form, c))
 		}
-		return out
+		return out.String()
 	}
 	for name, text := range map[string]string{
 		"as it is": storedKey, "in base64": base64.StdEncoding.EncodeToString([]byte(storedKey)), "as that of a user": base64.URLEncoding.EncodeToString([]byte("ab:" + storedKey + "!")),

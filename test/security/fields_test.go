@@ -181,7 +181,7 @@ func (e *effect) holds(f writableField) bool {
 	if !route {
 		return false
 	}
-	for _, pattern := range strings.Fields(e.fields) {
+	for pattern := range strings.FieldsSeq(e.fields) {
 		for name := f.field; name != ""; {
 			if ok, _ := path.Match(strings.ReplaceAll(pattern, "[]", `\[\]`), name); ok {
 				return true

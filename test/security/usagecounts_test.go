@@ -117,10 +117,10 @@ func TestAnAbsurdCountNeverMendsABudget(t *testing.T) {
 			g.awaitKey(t, key)
 			const used = `{"id":"c1","object":"chat.completion","model":"gpt-4o","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":%s,"completion_tokens":%s,"total_tokens":%s}}`
 			for _, n := range []string{"300", count} {
-				p := newProvider(t, respondWith("application/json", "", []byte(fmt.Sprintf(used, n, n, n))))
+				p := newProvider(t, respondWith("application/json", "", fmt.Appendf(nil, used, n, n, n)))
 				g.do(t, "POST", completePath, chatBody, toCustomHost(key, p)...).ok(t)
 			}
-			p := newProvider(t, respondWith("application/json", "", []byte(fmt.Sprintf(used, "300", "300", "600"))))
+			p := newProvider(t, respondWith("application/json", "", fmt.Appendf(nil, used, "300", "300", "600")))
 			g.do(t, "POST", completePath, chatBody, toCustomHost(key, p)...).ok(t)
 			if r := g.do(t, "POST", completePath, chatBody, toCustomHost(key, p)...); r.status != http.StatusPreconditionFailed {
 				t.Errorf("status %d after 1,200 tokens of a budget of 1,000, want 412", r.status)

@@ -121,11 +121,11 @@ func (a *response) begin() error {
 }
 
 func (a *response) header(line []byte) (err error) {
-	i := bytes.IndexByte(line, ':')
-	if i < 0 {
+	before, after, ok := bytes.Cut(line, []byte{':'})
+	if !ok {
 		return fmt.Errorf("not a header: %.60q", line)
 	}
-	name, value := line[:i], bytes.TrimSpace(line[i+1:])
+	name, value := before, bytes.TrimSpace(after)
 	switch {
 	case len(name) == len(headLength) && bytes.EqualFold(name, headLength):
 		a.left, err = strconv.ParseInt(string(value), 10, 64)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -212,9 +213,7 @@ func (p *plainHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer res.Body.Close()
 	h := w.Header()
-	for name, v := range res.Header {
-		h[name] = v
-	}
+	maps.Copy(h, res.Header)
 	w.WriteHeader(res.StatusCode)
 	p.copy(w, res)
 }

@@ -151,7 +151,7 @@ func (o options) prepare(s *source, dir string) ([]tested, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range strings.Fields(string(names)) {
+		for name := range strings.FieldsSeq(string(names)) {
 			if skip != nil && skip.MatchString(name) {
 				continue
 			}
@@ -207,7 +207,7 @@ func (t *tested) trace(file string) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	for _, word := range strings.Fields(string(b)) {
+	for word := range strings.FieldsSeq(string(b)) {
 		id, err := strconv.Atoi(word)
 		if err != nil {
 			return err

@@ -60,7 +60,7 @@ func load(root, folder string) (*source, error) {
 	}
 	dir, names, _ := strings.Cut(strings.TrimSpace(string(listed)), "\n")
 	var files []*ast.File
-	for _, name := range strings.Fields(names) {
+	for name := range strings.FieldsSeq(names) {
 		path := filepath.Join(dir, name)
 		text, err := os.ReadFile(path)
 		if err != nil {

@@ -36,10 +36,12 @@ func (f Routes) Add(a *route.API) {
 	}
 	const scope = "analytics.view"
 	route.Add(a, get("/analytics/groups/{groupBy}", "group-analytics", "Sum requests by what they have in common", scope), f.groups)
-	route.Add(a, get("/logs/groups/{groupBy}", "group-logs", "Sum requests by what they have in common, for readers of the log", "logs.list"), f.groups)
+	route.Add(a, get("/logs/groups/{groupBy}", "group-logs", "Sum requests by what they have in common, for readers of the log",
+		"logs.list"), f.groups)
 	route.Add(a, get("/analytics/groups/users", "group-analytics-users", "Sum requests by the user that their metadata names", scope), f.users)
 	route.Add(a, get("/analytics/groups/ai-models", "group-analytics-models", "Count requests by model", scope), f.models)
-	route.Add(a, get("/analytics/groups/metadata/{key}", "group-analytics-metadata", "Sum requests by the values of a key of their metadata", scope), f.metadata)
+	route.Add(a, get("/analytics/groups/metadata/{key}", "group-analytics-metadata",
+		"Sum requests by the values of a key of their metadata", scope), f.metadata)
 	for i := range graphs {
 		g := &graphs[i]
 		route.Add(a, get("/analytics/graphs/"+g.path, g.name, g.summary, scope), f.graph(g))
@@ -153,7 +155,8 @@ func administers(ctx context.Context, c *route.Caller) (bool, error) {
 }
 
 func archived(ctx context.Context, c *route.Caller) (ids []string, err error) {
-	list, _, err := c.DB().Workspaces(ctx, store.WorkspaceQuery{Organisation: c.Organisation, Statuses: []string{store.Archived}}, store.Page{})
+	list, _, err := c.DB().Workspaces(ctx, store.WorkspaceQuery{Organisation: c.Organisation, Statuses: []string{store.Archived}},
+		store.Page{})
 	for i := range list {
 		ids = append(ids, list[i].ID)
 	}

@@ -166,16 +166,17 @@ func getCounts(t *testing.T, c *routetest.Caller, path string) string {
 		Data  []map[string]any
 	}
 	c.Must("GET", path, "", &got)
-	out := fmt.Sprint(got.Total, ":")
+	var out strings.Builder
+	out.WriteString(fmt.Sprint(got.Total, ":"))
 	for _, row := range got.Data {
 		n := row["requests"]
 		delete(row, "requests")
 		delete(row, "object")
 		for _, v := range row {
-			out += fmt.Sprintf(" %v=%v", v, n)
+			out.WriteString(fmt.Sprintf(" %v=%v", v, n))
 		}
 	}
-	return out
+	return out.String()
 }
 
 func TestRequestsAreCountedByEachGroup(t *testing.T) {
@@ -261,7 +262,7 @@ func TestRequestsAreDistinguishedByTheirConfig(t *testing.T) {
 // inOrder reports whether got has the words of want one after the other: some
 // routes have further columns.
 func inOrder(got, want string) bool {
-	for _, w := range strings.Fields(want) {
+	for w := range strings.FieldsSeq(want) {
 		_, rest, ok := strings.Cut(got, w)
 		if !ok {
 			return false

@@ -58,7 +58,8 @@ type feedbackFilters struct {
 func (f Routes) addFeedback(a *route.API) {
 	add := func(path, name, summary string, draw func([]logstore.FeedbackGroup, *Filters, time.Duration) *graphResponse) {
 		route.Add(a, route.Route{
-			Method: "GET", Path: "/analytics/graphs/feedbacks" + path, Name: name, Tag: tag, Summary: summary, Scopes: []access.Scope{"analytics.view"},
+			Method: "GET", Path: "/analytics/graphs/feedbacks" + path, Name: name, Tag: tag, Summary: summary,
+			Scopes: []access.Scope{"analytics.view"},
 		}, func(ctx context.Context, c *route.Caller, in *feedbackFilters) (*graphResponse, error) {
 			sums, of, step, err := f.opinions(ctx, c, in)
 			if err != nil {
@@ -76,7 +77,8 @@ func (f Routes) addFeedback(a *route.API) {
 }
 
 // opinions groups the feedback that the caller may see and that matches the filters.
-func (f Routes) opinions(ctx context.Context, c *route.Caller, in *feedbackFilters) ([]logstore.FeedbackGroup, *Filters, time.Duration, error) {
+func (f Routes) opinions(ctx context.Context, c *route.Caller, in *feedbackFilters) ([]logstore.FeedbackGroup,
+	*Filters, time.Duration, error) {
 	of := &Filters{From: in.From, To: in.To, WorkspaceID: in.WorkspaceID, Workspace: in.Workspace, Keys: in.Keys, Models: in.Models}
 	var q logstore.GroupQuery
 	if err := c.CheckFilters(); err != nil {
@@ -159,7 +161,8 @@ func drawModels(sums []logstore.FeedbackGroup, _ *Filters, _ time.Duration) *gra
 	var points []figures
 	for _, name := range names {
 		m := models[name]
-		points = append(points, figures{"ai_model": nullIfZero(int64(len(name)), name), "total": m.n, "avg_weighted_feedback": m.weighted / float64(m.n)})
+		points = append(points, figures{"ai_model": nullIfZero(int64(len(name)), name), "total": m.n,
+			"avg_weighted_feedback": m.weighted / float64(m.n)})
 	}
 	whole := all(sums)
 	return draw(figures{"total": whole.n, "avg_weighted_feedback": nullIfZero(whole.n, whole.weighted/float64(max(whole.n, 1)))}, points)

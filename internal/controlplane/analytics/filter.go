@@ -64,7 +64,8 @@ func (f *Filters) apply(q *logstore.GroupQuery, now time.Time) error {
 		statuses[i] = strconv.Itoa(s)
 	}
 	for field, list := range map[logstore.Field][]string{
-		logstore.ByStatus: statuses, logstore.ByOutcome: f.Outcomes, logstore.ByKey: f.Keys, logstore.ByPrompt: f.Prompts, logstore.ByTarget: f.Targets,
+		logstore.ByStatus: statuses, logstore.ByOutcome: f.Outcomes, logstore.ByKey: f.Keys,
+		logstore.ByPrompt: f.Prompts, logstore.ByTarget: f.Targets,
 		logstore.ByModel: f.Requested, logstore.ByUpstreamModel: f.Upstream, logstore.ByResponseModel: f.Response,
 	} {
 		if len(list) > 0 {

@@ -22,23 +22,29 @@ type graphOf struct {
 }
 
 var graphs = []graphOf{
-	{path: "requests", name: "graph-requests", summary: "Count requests over time", tell: func(s *logstore.Totals) figures { return figures{"total": s.Requests} }},
+	{path: "requests", name: "graph-requests", summary: "Count requests over time",
+		tell: func(s *logstore.Totals) figures { return figures{"total": s.Requests} }},
 	{path: "cost", name: "graph-cost", summary: "Sum costs over time, in US cents", tell: func(s *logstore.Totals) figures {
-		return figures{"total": cost(s), "avg": nullIfZero(s.Priced, float64(s.Cost)/1e7/float64(max(s.Priced, 1))), "unpriced_requests": s.Requests - s.Priced, "estimated_requests": s.Estimated}
+		return figures{"total": cost(s), "avg": nullIfZero(s.Priced, float64(s.Cost)/1e7/float64(max(s.Priced, 1))),
+			"unpriced_requests": s.Requests - s.Priced, "estimated_requests": s.Estimated}
 	}},
-	{path: "latency", name: "graph-latency", summary: "Latency over time, in milliseconds", percentiles: true, tell: func(s *logstore.Totals) figures {
-		at := func(p int) any { return nullIfZero(s.Requests, milliseconds(s.Latencies.Percentile(p))) }
-		return figures{"avg": latency(s), "p50": at(50), "p90": at(90), "p99": at(99)}
-	}},
+	{path: "latency", name: "graph-latency", summary: "Latency over time, in milliseconds", percentiles: true,
+		tell: func(s *logstore.Totals) figures {
+			at := func(p int) any { return nullIfZero(s.Requests, milliseconds(s.Latencies.Percentile(p))) }
+			return figures{"avg": latency(s), "p50": at(50), "p90": at(90), "p99": at(99)}
+		}},
 	{path: "tokens", name: "graph-tokens", summary: "Sum tokens over time", tell: func(s *logstore.Totals) figures {
-		return figures{"total": nullIfZero(s.Counted, s.Prompt+s.Completion), "avg": ratio(s.Prompt+s.Completion, s.Counted), "estimated_requests": s.Estimated}
+		return figures{"total": nullIfZero(s.Counted, s.Prompt+s.Completion), "avg": ratio(s.Prompt+s.Completion, s.Counted),
+			"estimated_requests": s.Estimated}
 	}},
-	{path: "errors", name: "graph-errors", summary: "Count errors over time", tell: func(s *logstore.Totals) figures { return figures{"total": s.Errors} }},
+	{path: "errors", name: "graph-errors", summary: "Count errors over time",
+		tell: func(s *logstore.Totals) figures { return figures{"total": s.Errors} }},
 	{path: "errors/rate", name: "graph-error-rate", summary: "Error rate over time, in percent",
 		tell: func(s *logstore.Totals) figures { return figures{"rate": ratio(100*s.Errors, s.Requests-s.Cancelled)} }},
 	{path: "requests/rescued", name: "graph-requests-rescued", summary: "Requests rescued by retry or fallback over time", tell: rescued},
 	{path: "cache/hit-rate", name: "graph-cache-hit-rate", summary: "Cache hit rate over time", tell: func(s *logstore.Totals) figures {
-		return figures{"total": s.Hits, "simple_hits": s.Hits - s.SemanticHits, "semantic_hits": s.SemanticHits, "rate": ratio(100*s.Hits, s.Requests)}
+		return figures{"total": s.Hits, "simple_hits": s.Hits - s.SemanticHits, "semantic_hits": s.SemanticHits,
+			"rate": ratio(100*s.Hits, s.Requests)}
 	}},
 	{path: "cache/latency", name: "graph-cache-latency", summary: "Latency of cache hits over time, in milliseconds", hits: true,
 		tell: func(s *logstore.Totals) figures { return figures{"avg": latency(s)} }},

@@ -108,7 +108,8 @@ type grouping struct {
 }
 
 func (f Routes) grouped(ctx context.Context, c *route.Caller, in *Filters, p *Paging, g grouping) (*route.List[group], error) {
-	g.query.Percentiles = slices.ContainsFunc(append(g.columns, p.By), func(name string) bool { return name == "p95_latency" || name == "p99_latency" })
+	g.query.Percentiles = slices.ContainsFunc(append(g.columns, p.By),
+		func(name string) bool { return name == "p95_latency" || name == "p99_latency" })
 	sums, err := f.sum(ctx, c, in, g.query)
 	if err != nil {
 		return nil, err

@@ -171,7 +171,8 @@ func (k *Enforcer) correct(ctx context.Context, list []store.BudgetHolder, own m
 			continue // logged when it is applied
 		}
 		for _, u := range budgets {
-			c := quota.Correction{Counter: u.Counter(quota.Holder{Kind: b.Kind, ID: b.ID}), Total: int64(b.Spent.Cost), Settled: int64(own[b.BudgetRef].Cost), Earlier: earlier}
+			c := quota.Correction{Counter: u.Counter(quota.Holder{Kind: b.Kind, ID: b.ID}), Total: int64(b.Spent.Cost),
+				Settled: int64(own[b.BudgetRef].Cost), Earlier: earlier}
 			if u.Type == limits.Tokens {
 				c.Total, c.Settled = b.Spent.Tokens, own[b.BudgetRef].Tokens
 			}

@@ -147,11 +147,12 @@ func (k *Enforcer) record(ctx context.Context, w *policyWarnings, event string, 
 		body = fmt.Sprintf(`{"value_key":%q,"used":%g,"type":%q,"groups":%d}`, key, u.used, p.Type, u.groups)
 	}
 	id := reqlog.NewID(w.now).String()
-	recorded, err := k.DB.RecordPolicyAlert(ctx, store.PolicyWarning{Policy: p.ID, Counter: u.counter, Event: event, Most: u.most}, &store.Audit{
-		ID: id, RequestID: id, Organisation: p.Organisation, Workspace: p.Workspace, Time: w.now, UserType: "system", Status: http.StatusOK,
-		ResourceType: "policy", ResourceID: p.ID, Action: action, QueryParams: "{}", RequestHeaders: "{}",
-		RequestBody: body, Alert: policyAlert(w, action, u),
-	})
+	recorded, err := k.DB.RecordPolicyAlert(ctx, store.PolicyWarning{Policy: p.ID, Counter: u.counter, Event: event, Most: u.most},
+		&store.Audit{
+			ID: id, RequestID: id, Organisation: p.Organisation, Workspace: p.Workspace, Time: w.now, UserType: "system", Status: http.StatusOK,
+			ResourceType: "policy", ResourceID: p.ID, Action: action, QueryParams: "{}", RequestHeaders: "{}",
+			RequestBody: body, Alert: policyAlert(w, action, u),
+		})
 	if err != nil {
 		return err
 	}
@@ -179,7 +180,8 @@ func valueKey(counter string) string {
 func policyAlert(w *policyWarnings, action string, u policyUse) *store.Alert {
 	p := w.Policy
 	d := alert.Data{
-		Organisation: p.Organisation, Workspace: p.Workspace, Object: "policy", ID: p.ID, Name: p.Name, ValueKey: valueKey(u.counter), Groups: u.groups,
+		Organisation: p.Organisation, Workspace: p.Workspace, Object: "policy", ID: p.ID, Name: p.Name,
+		ValueKey: valueKey(u.counter), Groups: u.groups,
 		Measure: p.Type, Used: u.used, Threshold: number(p.Settings.AlertThreshold), Limit: number(p.Settings.Value),
 	}
 	if _, end := p.Rule(nil).Period.At(w.now); !end.IsZero() {

@@ -28,10 +28,12 @@ func Add(a *route.API) {
 	route.Add(a, f.Route(http.MethodPost, "", "create-config", "create", "Save a config"), s.create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-configs", "list", "List configs"), list)
 	route.Add(a, f.Route(http.MethodGet, "/{config}", "get-config", "read", "Read a config with its text"), get)
-	route.Add(a, f.Route(http.MethodPut, "/{config}", "update-config", "update", "Update a config; a changed body creates a new version"), s.update)
+	route.Add(a, f.Route(http.MethodPut, "/{config}", "update-config", "update",
+		"Update a config; a changed body creates a new version"), s.update)
 	route.Add(a, f.Route(http.MethodDelete, "/{config}", "delete-config", "delete", "Archive a config"), archive)
 	route.Add(a, f.Route(http.MethodGet, "/{config}/versions", "list-config-versions", "read", "List config versions"), versions)
-	route.Add(a, f.Route(http.MethodPost, "/{config}/rollback", "rollback-config", "update", "Make the text of an earlier version the current one, as a new version"), rollback)
+	route.Add(a, f.Route(http.MethodPost, "/{config}/rollback", "rollback-config", "update",
+		"Make the text of an earlier version the current one, as a new version"), rollback)
 	f.AddRestore(a, store.RestoreConfig, nil)
 }
 
@@ -78,12 +80,14 @@ func (s service) create(ctx context.Context, c *route.Caller, in *createInput) (
 	}
 	c.SetAuditSubject(w.ID, row.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		return tx.CreateConfig(ctx, row, store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text, Sealed: stored.Sealed, CreatedBy: c.Actor(), CreatedAt: c.Now})
+		return tx.CreateConfig(ctx, row, store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text,
+			Sealed: stored.Sealed, CreatedBy: c.Actor(), CreatedAt: c.Now})
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &changeResponse[created]{true, created{row.ID, row.VersionID, row.Slug, "config", credentials.ConfigWarnings(configText(b.Config))}}, nil
+	return &changeResponse[created]{true, created{row.ID, row.VersionID, row.Slug, "config",
+		credentials.ConfigWarnings(configText(b.Config))}}, nil
 }
 
 // configText returns the JSON text of a config given as an object or as a string.
@@ -260,8 +264,8 @@ func find(ctx context.Context, c *route.Caller, in Named) (store.Config, error) 
 type updateInput struct {
 	Named
 	Body struct {
-		Name   route.Optional[string]     `json:"name,omitempty"`
-		Config route.Optional[route.JSON] `json:"config,omitempty"`
+		Name   route.Optional[string]     `json:"name"`
+		Config route.Optional[route.JSON] `json:"config"`
 		Status string                     `json:"status,omitempty" enum:"active,archived"`
 	}
 }
@@ -292,12 +296,14 @@ func (s service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		if err != nil {
 			return nil, err
 		}
-		stored, err := s.credentials.SealConfig(ctx, row.Organisation, configText(b.Config.Value), credentials.StoredConfig{Text: before.Text, Sealed: before.Sealed})
+		stored, err := s.credentials.SealConfig(ctx, row.Organisation, configText(b.Config.Value),
+			credentials.StoredConfig{Text: before.Text, Sealed: before.Sealed})
 		if err != nil {
 			return nil, err
 		}
 		row.VersionID = c.NewID()
-		version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text, Sealed: stored.Sealed, CreatedBy: c.Actor(), CreatedAt: c.Now}
+		version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text, Sealed: stored.Sealed,
+			CreatedBy: c.Actor(), CreatedAt: c.Now}
 	}
 	if err := change(ctx, c, row, version); err != nil {
 		return nil, err

@@ -134,7 +134,8 @@ type Settings struct {
 
 // settings merges the request over the stored values. Kept is the path of a stored
 // secret that is still used, empty if there is none.
-func settings(spec *provider.Spec, g CredentialInput, was store.IntegrationSettings, before store.Secrets) (next Settings, kept string, err error) {
+func settings(spec *provider.Spec, g CredentialInput, was store.IntegrationSettings,
+	before store.Secrets) (next Settings, kept string, err error) {
 	r := reader{spec: spec, path: g.Path, merge: g.Merge, was: was, before: before}
 	if g.Fields.Set {
 		if err := r.read(g.Fields.Value); err != nil {
@@ -223,7 +224,8 @@ func (k *Manager) seal(ctx context.Context, organisation string, s store.Secrets
 
 func (k *Manager) sealText(ctx context.Context, organisation string, text secret.String) (string, error) {
 	if k.secrets == nil {
-		return "", apierr.New(apierr.Unavailable, "secrets cannot be stored because the gateway was started without a master key").WithCode("no_master_key")
+		return "", apierr.New(apierr.Unavailable,
+			"secrets cannot be stored because the gateway was started without a master key").WithCode("no_master_key")
 	}
 	return k.secrets.Seal(ctx, organisation, text)
 }

@@ -62,7 +62,8 @@ func (g Grant) slug(ctx context.Context, tx *store.Tx, c *route.Caller) (string,
 		slug = g.Integration.Slug
 	}
 	taken, err := tx.ProviderSlugTaken(ctx, g.To.Workspace, slug)
-	_, owned := route.FindDeclared(c.Files().Providers, g.To.Workspace, slug, func(p store.Provider) (string, string, string) { return p.ID, p.Workspace, p.Slug })
+	_, owned := route.FindDeclared(c.Files().Providers, g.To.Workspace, slug,
+		func(p store.Provider) (string, string, string) { return p.ID, p.Workspace, p.Slug })
 	if err != nil || !taken && !owned {
 		return slug, err
 	}
@@ -81,7 +82,8 @@ func GrantDefaults(ctx context.Context, tx *store.Tx, c *route.Caller, w store.W
 	}
 	for _, i := range list {
 		to := store.IntegrationWorkspace{
-			Integration: i.ID, Workspace: w.ID, Enabled: true, UsageLimits: i.GlobalUsageLimits, RateLimits: i.GlobalRateLimits, Status: store.Active,
+			Integration: i.ID, Workspace: w.ID, Enabled: true, UsageLimits: i.GlobalUsageLimits,
+			RateLimits: i.GlobalRateLimits, Status: store.Active,
 		}
 		if err := (Grant{Integration: i, To: to, Default: true, fresh: true}).Apply(ctx, tx, c); err != nil {
 			return err

@@ -36,7 +36,8 @@ type PartnerInput struct {
 
 // ApplyPartner changes c, whose partner must be set, as requested by in, and returns the
 // stored credentials after the change. It must not be called in a transaction.
-func (k *Manager) ApplyPartner(ctx context.Context, c *store.GuardrailCredential, in PartnerInput) (own map[string]secret.String, err error) {
+func (k *Manager) ApplyPartner(ctx context.Context, c *store.GuardrailCredential,
+	in PartnerInput) (own map[string]secret.String, err error) {
 	if k.checks == nil {
 		return nil, apierr.New(apierr.Unavailable, "guardrails are disabled on this gateway")
 	}
@@ -72,7 +73,8 @@ func (k *Manager) ApplyPartner(ctx context.Context, c *store.GuardrailCredential
 
 // mergePartner returns the credentials after the change, and the names of those that
 // stay as they were stored.
-func mergePartner(checks []*guardrail.Definition, masks map[string]string, before map[string]secret.String, in PartnerInput) (next map[string]secret.String, kept []string, err error) {
+func mergePartner(checks []*guardrail.Definition, masks map[string]string, before map[string]secret.String,
+	in PartnerInput) (next map[string]secret.String, kept []string, err error) {
 	known := credentialNames(checks)
 	next = maps.Clone(before)
 	if next == nil {
@@ -153,7 +155,8 @@ func checkComplete(checks []*guardrail.Definition, next map[string]secret.String
 // checkPartnerAddress returns an error if the address of a check is refused, or if a
 // credential that stays would be sent to an address that it was not sent to before. A
 // user who may change credentials must not obtain them by redirecting them.
-func (k *Manager) checkPartnerAddress(checks []*guardrail.Definition, before, next map[string]secret.String, kept []string, path string) error {
+func (k *Manager) checkPartnerAddress(checks []*guardrail.Definition, before, next map[string]secret.String,
+	kept []string, path string) error {
 	for _, d := range checks {
 		to, own, err := d.Partner.Destination(next)
 		if err != nil {
@@ -180,7 +183,8 @@ func (k *Manager) checkPartnerAddress(checks []*guardrail.Definition, before, ne
 // ResolvePartnerMappings returns mappings with the ids of their references, which must
 // exist and be available: to the workspace, or to all workspaces for credentials of the
 // organisation.
-func ResolvePartnerMappings(ctx context.Context, q store.Queries, c *store.GuardrailCredential, list []PartnerMapping) ([]store.SecretMapping, error) {
+func ResolvePartnerMappings(ctx context.Context, q store.Queries, c *store.GuardrailCredential,
+	list []PartnerMapping) ([]store.SecretMapping, error) {
 	out := make([]store.SecretMapping, 0, len(list))
 	for _, m := range list {
 		s, err := q.SecretReference(ctx, c.Organisation, m.Reference)
@@ -230,7 +234,8 @@ func newHostError(s store.SecretReference, to *url.URL) error {
 // CheckPartnerMappings returns an error if a reference mapped in c was removed
 // concurrently or may not be sent to its partner; own are the stored credentials. Call it
 // in the transaction that stores c.
-func (k *Manager) CheckPartnerMappings(ctx context.Context, q store.Queries, c *store.GuardrailCredential, own map[string]secret.String) error {
+func (k *Manager) CheckPartnerMappings(ctx context.Context, q store.Queries, c *store.GuardrailCredential,
+	own map[string]secret.String) error {
 	for _, m := range c.Mappings {
 		s, err := q.SecretReference(ctx, c.Organisation, m.Reference)
 		if apierr.IsNotFound(err) || err == nil && !MayFillPartner(s, c) {

@@ -13,7 +13,8 @@ func AddressWarnings(g CredentialInput, i *store.Integration) []string {
 	if !g.Fields.Set {
 		return nil
 	}
-	removed := table.ShortenedHost(i.Provider, provider.Settings{CustomHost: i.Configuration.CustomHost, Options: i.Configuration.TargetOptions(store.Secrets{}, "")})
+	removed := table.ShortenedHost(i.Provider, provider.Settings{CustomHost: i.Configuration.CustomHost,
+		Options: i.Configuration.TargetOptions(store.Secrets{}, "")})
 	if removed == "" {
 		return nil
 	}

@@ -48,7 +48,8 @@ func (f Routes) Add(a *route.API) {
 	r := route.Family{Path: "/logs/exports", Tag: "Log exports", Scopes: []string{"logs"}, Resource: "export", Versioned: true}
 	route.Add(a, r.Route(http.MethodPost, "", "create-export", "export", "Draft an export"), f.create)
 	route.Add(a, r.Route(http.MethodGet, "", "list-exports", "export", "List exports"), list)
-	route.Add(a, r.Route(http.MethodGet, "/field-restrictions", "list-export-restrictions", "export", "List the fields that exports leave out"), restrictions)
+	route.Add(a, r.Route(http.MethodGet, "/field-restrictions", "list-export-restrictions", "export",
+		"List the fields that exports leave out"), restrictions)
 	route.Add(a, r.Route(http.MethodGet, "/{export}", "get-export", "export", "Read an export and its progress"), get)
 	route.Add(a, r.Route(http.MethodPut, "/{export}", "update-export", "export", "Change an export before it is started"), f.update)
 	route.Add(a, r.Route(http.MethodPost, "/{export}/start", "start-export", "export", "Start an export"), f.start)
@@ -110,7 +111,8 @@ func (f Routes) ask(ctx context.Context, c *route.Caller, w store.Workspace, row
 	if row.Keys, err = visibleKeys(ctx, c.DB(), row); err != nil {
 		return err
 	}
-	names := route.LogNames{DB: c.DB(), Files: c.Files(), Sum: f.GroupEntries, Scope: logstore.Scope{Organisation: w.Organisation, Workspace: w.ID, Keys: row.Keys}}
+	names := route.LogNames{DB: c.DB(), Files: c.Files(), Sum: f.GroupEntries,
+		Scope: logstore.Scope{Organisation: w.Organisation, Workspace: w.ID, Keys: row.Keys}}
 	if err := filters.resolve(ctx, names); err != nil {
 		return err
 	}
@@ -182,7 +184,7 @@ type Named struct {
 type updateInput struct {
 	Named
 	Body struct {
-		Filters   route.Optional[Filters] `json:"filters,omitempty" doc:"Replaces all filters"`
+		Filters   route.Optional[Filters] `json:"filters" doc:"Replaces all filters"`
 		Requested []string                `json:"requested_data,omitempty" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target"`
 		Format    string                  `json:"format,omitempty" enum:"jsonl,csv,parquet"`
 	}

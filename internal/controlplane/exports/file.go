@@ -102,7 +102,8 @@ func (r *Runner) linked(req *http.Request) (*store.Export, error) {
 	switch {
 	case err != nil && !apierr.IsNotFound(err):
 		return nil, err
-	case err != nil, e.Status != store.ExportDone, e.LinkKey == "", !hmac.Equal([]byte(sign(&e, q.Get("expires"))), []byte(q.Get("signature"))):
+	case err != nil, e.Status != store.ExportDone, e.LinkKey == "",
+		!hmac.Equal([]byte(sign(&e, q.Get("expires"))), []byte(q.Get("signature"))):
 		return nil, wrong
 	}
 	return &e, checkFields(ctx, r.DB.Queries, &e)

@@ -68,13 +68,15 @@ func (StringList) Schema(huma.Registry) *huma.Schema {
 	most, long := 100, 255
 	return &huma.Schema{OneOf: []*huma.Schema{
 		{Type: huma.TypeString}, {Type: huma.TypeInteger},
-		{Type: huma.TypeArray, MaxItems: &most, Items: &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeString, MaxLength: &long}, {Type: huma.TypeInteger}}}},
+		{Type: huma.TypeArray, MaxItems: &most,
+			Items: &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeString, MaxLength: &long}, {Type: huma.TypeInteger}}}},
 	}}
 }
 
 // Schema implements huma.SchemaProvider.
 func (Metadata) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}}}}
+	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeString},
+		{Type: huma.TypeObject, AdditionalProperties: &huma.Schema{Type: huma.TypeString}}}}
 }
 
 // Schema implements huma.SchemaProvider.

@@ -20,15 +20,20 @@ var listed = []struct {
 	field logstore.Field
 	of    func(e *reqlog.Entry) string
 }{
-	{"status_code", func(f *Filters) StringList { return f.Statuses }, logstore.ByStatus, func(e *reqlog.Entry) string { return strconv.Itoa(e.Status) }},
-	{"outcome", func(f *Filters) StringList { return f.Outcomes }, logstore.ByOutcome, func(e *reqlog.Entry) string { return e.Outcome().String() }},
+	{"status_code", func(f *Filters) StringList { return f.Statuses }, logstore.ByStatus,
+		func(e *reqlog.Entry) string { return strconv.Itoa(e.Status) }},
+	{"outcome", func(f *Filters) StringList { return f.Outcomes }, logstore.ByOutcome,
+		func(e *reqlog.Entry) string { return e.Outcome().String() }},
 	{"virtual_keys", func(f *Filters) StringList { return f.Slugs }, logstore.ByProvider, func(e *reqlog.Entry) string { return e.Slug }},
 	{"configs", func(f *Filters) StringList { return f.Configs }, logstore.ByConfig, func(e *reqlog.Entry) string { return e.Config }},
-	{"prompt_slug", func(f *Filters) StringList { return f.Prompts }, logstore.ByPrompt, func(e *reqlog.Entry) string { return e.Prompt.Slug }},
+	{"prompt_slug", func(f *Filters) StringList { return f.Prompts }, logstore.ByPrompt,
+		func(e *reqlog.Entry) string { return e.Prompt.Slug }},
 	{"target", func(f *Filters) StringList { return f.Targets }, logstore.ByTarget, func(e *reqlog.Entry) string { return e.OptionIndex }},
 	{"model", func(f *Filters) StringList { return f.Requested }, logstore.ByModel, func(e *reqlog.Entry) string { return e.Model }},
-	{"upstream_model", func(f *Filters) StringList { return f.Upstream }, logstore.ByUpstreamModel, func(e *reqlog.Entry) string { return e.UpstreamModel }},
-	{"response_model", func(f *Filters) StringList { return f.Response }, logstore.ByResponseModel, func(e *reqlog.Entry) string { return e.ResponseModel }},
+	{"upstream_model", func(f *Filters) StringList { return f.Upstream }, logstore.ByUpstreamModel,
+		func(e *reqlog.Entry) string { return e.UpstreamModel }},
+	{"response_model", func(f *Filters) StringList { return f.Response }, logstore.ByResponseModel,
+		func(e *reqlog.Entry) string { return e.ResponseModel }},
 }
 
 // resolve replaces the names of providers and configs by slugs and ids, as entries have
@@ -147,7 +152,8 @@ func (w *rowFilter) matches(e *reqlog.Entry) bool {
 }
 
 // count returns the approximate number of rows; times are rounded to the minute.
-func (w *rowFilter) count(ctx context.Context, row *store.Export, sum func(context.Context, logstore.GroupQuery) ([]logstore.Group, error)) (int64, error) {
+func (w *rowFilter) count(ctx context.Context, row *store.Export,
+	sum func(context.Context, logstore.GroupQuery) ([]logstore.Group, error)) (int64, error) {
 	q := logstore.GroupQuery{
 		Scope: w.scope(row), From: w.query.From, To: w.query.To, Models: w.models, Providers: w.providers, Is: w.is,
 		TraceID: w.query.TraceID, SpanID: w.span, Metadata: w.query.Metadata,

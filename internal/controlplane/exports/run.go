@@ -41,7 +41,8 @@ func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		to  *time.Duration
 		def time.Duration
-	}{{&o.Keep, 7 * 24 * time.Hour}, {&o.Lease, 30 * time.Second}, {&o.Hold, 2 * time.Second}, {&o.Poll, 2 * time.Second}, {&o.Sweep, 10 * time.Minute}} {
+	}{{&o.Keep, 7 * 24 * time.Hour}, {&o.Lease, 30 * time.Second}, {&o.Hold, 2 * time.Second},
+		{&o.Poll, 2 * time.Second}, {&o.Sweep, 10 * time.Minute}} {
 		if *d.to <= 0 {
 			*d.to = d.def
 		}

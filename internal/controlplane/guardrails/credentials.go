@@ -19,12 +19,18 @@ func (p partners) keeper() *credentials.Manager { return credentials.New(p.api.D
 
 func addCredentials(a *route.API) {
 	p := partners{a}
-	f := route.Family{Path: "/guardrail-credentials", Tag: "Guardrails", Scopes: []string{"guardrails", "organisation_guardrails"}, Resource: "guardrail_credential", Versioned: true}
-	route.Add(a, f.Route(http.MethodPost, "", "create-guardrail-credential", "create", "Store the credentials that checks send to a partner"), p.create)
-	route.Add(a, f.Route(http.MethodGet, "", "list-guardrail-credentials", "list", "List the credentials of partners, masked"), listCredentials)
-	route.Add(a, f.Route(http.MethodGet, "/{credential}", "get-guardrail-credential", "read", "Read the credentials of a partner, masked"), getCredential)
-	route.Add(a, f.Route(http.MethodPut, "/{credential}", "update-guardrail-credential", "update", "Change or rotate the credentials of a partner"), p.update)
-	route.Add(a, f.Route(http.MethodDelete, "/{credential}", "delete-guardrail-credential", "delete", "Delete the credentials of a partner"), deleteCredential)
+	f := route.Family{Path: "/guardrail-credentials", Tag: "Guardrails", Scopes: []string{"guardrails", "organisation_guardrails"},
+		Resource: "guardrail_credential", Versioned: true}
+	route.Add(a, f.Route(http.MethodPost, "", "create-guardrail-credential", "create",
+		"Store the credentials that checks send to a partner"), p.create)
+	route.Add(a, f.Route(http.MethodGet, "", "list-guardrail-credentials", "list", "List the credentials of partners, masked"),
+		listCredentials)
+	route.Add(a, f.Route(http.MethodGet, "/{credential}", "get-guardrail-credential", "read",
+		"Read the credentials of a partner, masked"), getCredential)
+	route.Add(a, f.Route(http.MethodPut, "/{credential}", "update-guardrail-credential", "update",
+		"Change or rotate the credentials of a partner"), p.update)
+	route.Add(a, f.Route(http.MethodDelete, "/{credential}", "delete-guardrail-credential", "delete",
+		"Delete the credentials of a partner"), deleteCredential)
 }
 
 type credentialInput struct {
@@ -53,7 +59,8 @@ type Credential struct {
 
 func toCredential(c store.GuardrailCredential) Credential {
 	out := Credential{
-		ID: c.ID, Partner: c.Partner, Organisation: c.Organisation, Workspace: route.OrNull(c.Workspace), Credentials: c.Masks, Mappings: c.Mappings,
+		ID: c.ID, Partner: c.Partner, Organisation: c.Organisation, Workspace: route.OrNull(c.Workspace),
+		Credentials: c.Masks, Mappings: c.Mappings,
 		CreatedBy: c.CreatedBy, UpdatedBy: c.UpdatedBy, CreatedAt: route.Time(c.CreatedAt), UpdatedAt: route.Time(c.UpdatedAt),
 	}
 	if out.Credentials == nil {
@@ -87,14 +94,16 @@ func (p partners) create(ctx context.Context, c *route.Caller, in *credentialInp
 		return tx.CreateGuardrailCredential(ctx, row)
 	})
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict && e.Param == "" {
-		return nil, apierr.New(apierr.Conflict, "credentials of the partner %q already exist there; change them", row.Partner).WithParam("partner")
+		return nil, apierr.New(apierr.Conflict, "credentials of the partner %q already exist there; change them",
+			row.Partner).WithParam("partner")
 	}
 	return route.ItemOf(row, err, toCredential)
 }
 
 // apply changes the credentials and mappings of row, and returns the stored credentials
 // after the change. Nil mappings keep those stored.
-func (p partners) apply(ctx context.Context, c *route.Caller, row *store.GuardrailCredential, values map[string]*string, list []credentials.PartnerMapping) (map[string]secret.String, error) {
+func (p partners) apply(ctx context.Context, c *route.Caller, row *store.GuardrailCredential,
+	values map[string]*string, list []credentials.PartnerMapping) (map[string]secret.String, error) {
 	in := credentials.PartnerInput{Path: "credentials.", Values: values}
 	if list != nil {
 		var err error

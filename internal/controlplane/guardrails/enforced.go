@@ -15,7 +15,8 @@ import (
 // checkEnforced refuses a change of what a guardrail checks or does if a caller of a
 // higher rank made it a default of its workspace: weakening it would lift that default.
 func checkEnforced(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Guardrail) error {
-	if after.Workspace == "" || after.Status == before.Status && bytes.Equal(after.Checks, before.Checks) && bytes.Equal(after.Actions, before.Actions) {
+	if after.Workspace == "" || after.Status == before.Status && bytes.Equal(after.Checks, before.Checks) &&
+		bytes.Equal(after.Actions, before.Actions) {
 		return nil
 	}
 	w, err := tx.Workspace(ctx, after.Organisation, after.Workspace)

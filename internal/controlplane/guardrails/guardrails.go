@@ -41,16 +41,20 @@ type Routes struct {
 
 // Add adds the routes.
 func (r Routes) Add(a *route.API) {
-	f := route.Family{Path: "/guardrails", Tag: "Guardrails", Scopes: []string{"guardrails", "organisation_guardrails"}, Resource: "guardrail", Versioned: true}
+	f := route.Family{Path: "/guardrails", Tag: "Guardrails", Scopes: []string{"guardrails", "organisation_guardrails"},
+		Resource: "guardrail", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-guardrail", "create", "Save a guardrail"), create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-guardrails", "list", "List guardrails"), list)
 	t := &tests{run: r.Test}
 	t.add(a)
 	route.Add(a, f.Route(http.MethodGet, "/{guardrail}", "get-guardrail", "read", "Read a guardrail"), get)
-	route.Add(a, f.Route(http.MethodPut, "/{guardrail}", "update-guardrail", "update", "Change a guardrail; changed checks or actions create a new version"), update)
+	route.Add(a, f.Route(http.MethodPut, "/{guardrail}", "update-guardrail", "update",
+		"Change a guardrail; changed checks or actions create a new version"), update)
 	route.Add(a, f.Route(http.MethodDelete, "/{guardrail}", "delete-guardrail", "delete", "Archive a guardrail"), archive)
-	route.Add(a, f.Route(http.MethodGet, "/{guardrail}/versions", "list-guardrail-versions", "read", "List guardrail versions, newest first"), versions)
-	route.Add(a, f.Route(http.MethodPost, "/{guardrail}/rollback", "rollback-guardrail", "update", "Make the checks and actions of an earlier version the current ones, as a new version"), rollback)
+	route.Add(a, f.Route(http.MethodGet, "/{guardrail}/versions", "list-guardrail-versions", "read",
+		"List guardrail versions, newest first"), versions)
+	route.Add(a, f.Route(http.MethodPost, "/{guardrail}/rollback", "rollback-guardrail", "update",
+		"Make the checks and actions of an earlier version the current ones, as a new version"), rollback)
 	f.AddRestore(a, store.RestoreGuardrail, checkRestored)
 	results{r.Log, a.Now}.add(a)
 	r.addModules(a)

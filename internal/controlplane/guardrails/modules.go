@@ -21,13 +21,16 @@ const (
 
 // addModules adds the routes of WebAssembly modules.
 func (r Routes) addModules(a *route.API) {
-	f := route.Family{Path: "/guardrail-modules", Tag: "Guardrails", Scopes: []string{"guardrails", "organisation_guardrails"}, Resource: "guardrail_module", Versioned: true}
+	f := route.Family{Path: "/guardrail-modules", Tag: "Guardrails", Scopes: []string{"guardrails", "organisation_guardrails"},
+		Resource: "guardrail_module", Versioned: true}
 	upload := f.Route(http.MethodPost, "", "create-guardrail-module", "create", "Upload a WebAssembly module for checks of saved guardrails")
 	upload.MaxBody, upload.Bulk = maxModuleBody, "code"
 	route.Add(a, upload, r.uploadModule)
 	route.Add(a, f.Route(http.MethodGet, "", "list-guardrail-modules", "list", "List WebAssembly modules"), listModules)
-	route.Add(a, f.Route(http.MethodGet, "/{module}", "get-guardrail-module", "read", "Read what a WebAssembly module is, without its code"), getModule)
-	route.Add(a, f.Route(http.MethodDelete, "/{module}", "delete-guardrail-module", "delete", "Delete a WebAssembly module that no guardrail uses"), r.deleteModule)
+	route.Add(a, f.Route(http.MethodGet, "/{module}", "get-guardrail-module", "read",
+		"Read what a WebAssembly module is, without its code"), getModule)
+	route.Add(a, f.Route(http.MethodDelete, "/{module}", "delete-guardrail-module", "delete",
+		"Delete a WebAssembly module that no guardrail uses"), r.deleteModule)
 }
 
 type uploadInput struct {

@@ -122,7 +122,8 @@ type resultList struct {
 func toResult(r logstore.GuardResult) Result {
 	out := Result{
 		ID: r.ID.String(), Request: r.Entry.String(), Workspace: r.Workspace, VersionID: r.Version, On: r.Event, Verdict: r.Verdict,
-		StandsFor: r.Weight, Took: milliseconds(r.Took), CreatedAt: route.Time(r.Created), Label: route.OrNull(r.Label), LabelledBy: route.OrNull(r.LabelledBy),
+		StandsFor: r.Weight, Took: milliseconds(r.Took), CreatedAt: route.Time(r.Created),
+		Label: route.OrNull(r.Label), LabelledBy: route.OrNull(r.LabelledBy),
 	}
 	if !r.Labelled.IsZero() {
 		at := route.Time(r.Labelled)

@@ -163,7 +163,8 @@ func testBody(in *testInput) ([]byte, error) {
 }
 
 // testHook returns the guardrail to test.
-func (s *tests) testHook(ctx context.Context, c *route.Caller, in *testInput, id *access.Identity, on guardrail.Event) (*guardrail.Hook, error) {
+func (s *tests) testHook(ctx context.Context, c *route.Caller, in *testInput, id *access.Identity,
+	on guardrail.Event) (*guardrail.Hook, error) {
 	b, table := &in.Body, c.Guardrails()
 	if table == nil {
 		return nil, apierr.New(apierr.Unavailable, "guardrails are disabled on this gateway")
@@ -214,7 +215,8 @@ func toTested(res *pipeline.TrialResult, took time.Duration) *tested {
 	for _, h := range res.Results {
 		out.Verdict = out.Verdict && h.Verdict
 		for _, c := range h.Checks {
-			one := TestedCheck{ID: c.ID, Verdict: c.Verdict, Transformed: c.Transformed, Took: milliseconds(c.Took), Spans: c.Spans, Data: c.Data.Fields()}
+			one := TestedCheck{ID: c.ID, Verdict: c.Verdict, Transformed: c.Transformed, Took: milliseconds(c.Took),
+				Spans: c.Spans, Data: c.Data.Fields()}
 			if c.Error != nil {
 				one.Error = c.Error.Message
 			}
@@ -248,7 +250,8 @@ func (s *tests) checks(_ context.Context, c *route.Caller, in *checksInput) (*ro
 		list = t.Definitions()
 	}
 	return route.PageOf(list, in.LongPaging, nil, func(d *guardrail.Definition) CheckInfo {
-		info := CheckInfo{ID: d.ID, Summary: d.Summary, On: []string{}, Transforms: d.Transforms, Credentials: d.Credentials, Parameters: d.Schema()}
+		info := CheckInfo{ID: d.ID, Summary: d.Summary, On: []string{}, Transforms: d.Transforms,
+			Credentials: d.Credentials, Parameters: d.Schema()}
 		if d.On&guardrail.Before != 0 {
 			info.On = append(info.On, "request")
 		}

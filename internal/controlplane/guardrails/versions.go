@@ -34,7 +34,8 @@ func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*route.L
 	}
 	found, err := c.DB().GuardrailVersions(ctx, g.ID)
 	return route.PageOf(found, in.LongPaging, err, func(v store.GuardrailVersion) Version {
-		return Version{v.ID, v.Guardrail, v.Number, route.JSON(config.MaskExposed(v.Checks)), route.JSON(config.MaskExposed(v.Actions)), v.CreatedBy, route.Time(v.CreatedAt), "guardrail_version"}
+		return Version{v.ID, v.Guardrail, v.Number, route.JSON(config.MaskExposed(v.Checks)),
+			route.JSON(config.MaskExposed(v.Actions)), v.CreatedBy, route.Time(v.CreatedAt), "guardrail_version"}
 	})
 }
 

@@ -25,17 +25,25 @@ type family struct{ keeper *credentials.Manager }
 // Add adds the routes of integrations.
 func Add(a *route.API) {
 	f := &family{credentials.New(a.Deps)}
-	r := route.Family{Path: "/integrations", Tag: "Integrations", Scopes: []string{"organisation_integrations", "workspace_integrations"}, Resource: "integration", Versioned: true}
+	r := route.Family{Path: "/integrations", Tag: "Integrations",
+		Scopes: []string{"organisation_integrations", "workspace_integrations"}, Resource: "integration", Versioned: true}
 	route.Add(a, r.Route(http.MethodPost, "", "create-integration", "create", "Store credentials of a provider"), f.create)
 	route.Add(a, r.Route(http.MethodGet, "", "list-integrations", "list", "List integrations"), f.list)
 	route.Add(a, r.Route(http.MethodGet, "/{integration}", "get-integration", "read", "Read an integration; secrets are masked"), f.get)
-	route.Add(a, r.Route(http.MethodPut, "/{integration}", "update-integration", "update", "Change an integration; a masked secret sent back stays"), f.update)
-	route.Add(a, r.Route(http.MethodDelete, "/{integration}", "delete-integration", "delete", "Archive an integration with the providers made from it"), f.archive)
-	route.Add(a, r.Route(http.MethodGet, "/{integration}/models", "list-integration-models", "read", "List the models of an integration"), f.models)
-	route.Add(a, r.Route(http.MethodPut, "/{integration}/models", "update-integration-models", "update", "Enable, disable and add models"), f.updateModels)
-	route.Add(a, r.Route(http.MethodDelete, "/{integration}/models", "delete-integration-models", "update", "Remove models that were added; others stay"), f.deleteModels)
-	route.Add(a, r.Route(http.MethodGet, "/{integration}/workspaces", "list-integration-workspaces", "read", "List the workspaces of an integration"), f.workspaces)
-	route.Add(a, r.Route(http.MethodPut, "/{integration}/workspaces", "update-integration-workspaces", "update", "Grant or revoke workspace access to an integration"), f.updateWorkspaces)
+	route.Add(a, r.Route(http.MethodPut, "/{integration}", "update-integration", "update",
+		"Change an integration; a masked secret sent back stays"), f.update)
+	route.Add(a, r.Route(http.MethodDelete, "/{integration}", "delete-integration", "delete",
+		"Archive an integration with the providers made from it"), f.archive)
+	route.Add(a, r.Route(http.MethodGet, "/{integration}/models", "list-integration-models", "read",
+		"List the models of an integration"), f.models)
+	route.Add(a, r.Route(http.MethodPut, "/{integration}/models", "update-integration-models", "update",
+		"Enable, disable and add models"), f.updateModels)
+	route.Add(a, r.Route(http.MethodDelete, "/{integration}/models", "delete-integration-models",
+		"update", "Remove models that were added; others stay"), f.deleteModels)
+	route.Add(a, r.Route(http.MethodGet, "/{integration}/workspaces", "list-integration-workspaces",
+		"read", "List the workspaces of an integration"), f.workspaces)
+	route.Add(a, r.Route(http.MethodPut, "/{integration}/workspaces", "update-integration-workspaces",
+		"update", "Grant or revoke workspace access to an integration"), f.updateWorkspaces)
 	r.AddRestore(a, store.RestoreIntegration, nil)
 }
 
@@ -138,7 +146,8 @@ type Item struct {
 
 func toResponse(i store.Integration) Item {
 	return Item{
-		ID: i.ID, Organisation: i.Organisation, Workspace: route.OrNull(i.Workspace), Provider: i.Provider, Name: i.Name, Slug: i.Slug, Description: i.Description,
+		ID: i.ID, Organisation: i.Organisation, Workspace: route.OrNull(i.Workspace), Provider: i.Provider,
+		Name: i.Name, Slug: i.Slug, Description: i.Description,
 		Tags: i.Tags, Status: i.Status, CreatedAt: route.Time(i.CreatedAt), UpdatedAt: route.Time(i.UpdatedAt), Object: "integration",
 	}
 }

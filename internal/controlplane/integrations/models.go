@@ -59,13 +59,13 @@ func (f *family) models(ctx context.Context, c *route.Caller, in *Named) (*model
 
 type modelInput struct {
 	Slug           string                     `json:"slug" minLength:"1" maxLength:"255"`
-	Name           route.Optional[string]     `json:"name,omitempty" maxLength:"255"`
+	Name           route.Optional[string]     `json:"name" maxLength:"255"`
 	Enabled        bool                       `json:"enabled"`
-	IsCustom       route.Optional[bool]       `json:"is_custom,omitempty"`
-	IsFinetune     route.Optional[bool]       `json:"is_finetune,omitempty"`
-	BaseModel      route.Optional[string]     `json:"base_model_slug,omitempty" maxLength:"255"`
-	Pricing        route.Optional[route.JSON] `json:"pricing_config,omitempty"`
-	Configurations route.Optional[route.JSON] `json:"configurations,omitempty" doc:"custom_host and custom_headers of this model"`
+	IsCustom       route.Optional[bool]       `json:"is_custom"`
+	IsFinetune     route.Optional[bool]       `json:"is_finetune"`
+	BaseModel      route.Optional[string]     `json:"base_model_slug" maxLength:"255"`
+	Pricing        route.Optional[route.JSON] `json:"pricing_config"`
+	Configurations route.Optional[route.JSON] `json:"configurations" doc:"custom_host and custom_headers of this model"`
 }
 
 type modelsInput struct {
@@ -106,7 +106,8 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 		priced := slices.ContainsFunc(next, func(m store.IntegrationModel) bool { return !credentials.SamePrice(m, now[m.Slug]) })
 		for i, m := range next {
 			if o := now[m.Slug]; o.Sealed != before[m.Slug].Sealed {
-				return apierr.New(apierr.Conflict, "the model %q was changed by another request; read it again and retry", m.Slug).WithParam(fmt.Sprintf("models[%d]", i))
+				return apierr.New(apierr.Conflict, "the model %q was changed by another request; read it again and retry",
+					m.Slug).WithParam(fmt.Sprintf("models[%d]", i))
 			}
 			if err := tx.PutIntegrationModel(ctx, m); err != nil {
 				return err
@@ -139,7 +140,8 @@ func (in *modelsInput) warnings(row store.Integration) (list []string) {
 	for i, m := range in.Body.Models {
 		var fields credentials.Fields
 		var host string
-		if !m.Configurations.Set || json.Unmarshal(m.Configurations.Value, &fields) != nil || json.Unmarshal(fields["custom_host"], &host) != nil {
+		if !m.Configurations.Set || json.Unmarshal(m.Configurations.Value, &fields) != nil ||
+			json.Unmarshal(fields["custom_host"], &host) != nil {
 			continue
 		}
 		row.Configuration.CustomHost = host
@@ -153,7 +155,8 @@ func (in *modelsInput) warnings(row store.Integration) (list []string) {
 // modelLimit returns the models that an integration allowed before a change, as a
 // limit.
 func modelLimit(i store.Integration, models map[string]store.IntegrationModel) limits.Object {
-	return limits.Object{BudgetRef: store.BudgetRef{Kind: "integration", ID: i.ID}, Workspace: i.Workspace, Before: allowed(i.AllowAllModels, models)}
+	return limits.Object{BudgetRef: store.BudgetRef{Kind: "integration", ID: i.ID}, Workspace: i.Workspace,
+		Before: allowed(i.AllowAllModels, models)}
 }
 
 // allowed returns the allowed models as a limit, nil if all are allowed.
@@ -184,7 +187,8 @@ func modelsOf(ctx context.Context, q store.Queries, integration string) (map[str
 }
 
 // newModels returns the models of a request merged over before.
-func (f *family) newModels(ctx context.Context, row store.Integration, list []modelInput, before map[string]store.IntegrationModel) ([]store.IntegrationModel, error) {
+func (f *family) newModels(ctx context.Context, row store.Integration, list []modelInput,
+	before map[string]store.IntegrationModel) ([]store.IntegrationModel, error) {
 	seen := make(map[string]bool)
 	var out []store.IntegrationModel
 	for i, in := range list {
@@ -213,7 +217,8 @@ func (f *family) newModels(ctx context.Context, row store.Integration, list []mo
 func (in *modelInput) apply(path string, m *store.IntegrationModel) (err error) {
 	m.Enabled, m.IsCustom, m.IsFinetune = in.Enabled, in.IsCustom.Or(m.IsCustom), in.IsFinetune.Or(m.IsFinetune)
 	m.Name, m.BaseModel = in.Name.Or(m.Name), in.BaseModel.Or(m.BaseModel)
-	if err := cmp.Or(route.CheckLength(path+".name", m.Name, 0, 255), route.CheckLength(path+".base_model_slug", m.BaseModel, 0, 255)); err != nil {
+	if err := cmp.Or(route.CheckLength(path+".name", m.Name, 0, 255),
+		route.CheckLength(path+".base_model_slug", m.BaseModel, 0, 255)); err != nil {
 		return err
 	}
 	if in.Pricing.Set {

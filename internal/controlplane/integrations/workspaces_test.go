@@ -41,13 +41,13 @@ func has(t *testing.T, c *routetest.Caller, path string) string {
 	t.Helper()
 	var g grants
 	c.Must("GET", path, "", &g)
-	out := ""
+	var out strings.Builder
 	for _, w := range g.Workspaces {
 		if w.Enabled {
-			out += w.ID[len(w.ID)-2 : len(w.ID)-1]
+			out.WriteString(w.ID[len(w.ID)-2 : len(w.ID)-1])
 		}
 	}
-	return out
+	return out.String()
 }
 
 func TestWorkspacesAreGivenAnIntegrationInBulk(t *testing.T) {

@@ -40,7 +40,8 @@ func defaults(ctx context.Context, q store.Queries, organisation, workspace stri
 	}
 	for name, value := range in.Metadata {
 		if name == "" || len([]rune(name)) > maxMetadataChars || len([]rune(value)) > maxMetadataChars {
-			return nil, route.Invalid("defaults.metadata", "must have names of 1 to %d characters and values of at most %d", maxMetadataChars, maxMetadataChars)
+			return nil, route.Invalid("defaults.metadata", "must have names of 1 to %d characters and values of at most %d",
+				maxMetadataChars, maxMetadataChars)
 		}
 	}
 	d := store.KeyDefaults{Metadata: in.Metadata}

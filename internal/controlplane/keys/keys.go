@@ -79,7 +79,8 @@ func Add(a *route.API) {
 		Summary: "Revoke all keys that a user or key created", Scopes: scopes("delete"), Resource: "api_key"}, removeCreated)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys/{key}/rotate", Name: "rotate-key", Tag: tag,
 		Summary: "Replace the secret of a key; the previous one is valid until the transition ends", Scopes: scopes("rotate"), Resource: "api_key", Versioned: true}, rotate)
-	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/self/details", Also: []string{"/api-keys/self", "/v2/api-keys/self/details"}, Name: "get-own-key", Tag: tag,
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/self/details",
+		Also: []string{"/api-keys/self", "/v2/api-keys/self/details"}, Name: "get-own-key", Tag: tag,
 		Summary: "Read the key, token or session of this request and its permissions"}, self)
 }
 
@@ -165,7 +166,8 @@ func fileKeyPlace(k store.Key) (id, workspace, slug string) { return k.ID, k.Wor
 // ownedKeys returns the declared keys that belong in a list.
 func ownedKeys(c *route.Caller, p *person, f store.KeyFilter) (list []store.Key) {
 	for _, k := range c.Files().Keys {
-		if slices.Contains(f.Types, k.Type) && (f.Workspaces == nil || slices.Contains(f.Workspaces, k.Workspace)) && p.sees(k) && f.RotationDue.IsZero() && f.CreatedBy == "" {
+		if slices.Contains(f.Types, k.Type) && (f.Workspaces == nil || slices.Contains(f.Workspaces, k.Workspace)) &&
+			p.sees(k) && f.RotationDue.IsZero() && f.CreatedBy == "" {
 			list = append(list, k)
 		}
 	}

@@ -148,7 +148,8 @@ func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key
 			added = append(added, s)
 		}
 		if !slices.Contains(k.Scopes, s) && !(c.CanGive(s) && p.canGrant(k, s)) {
-			return nil, apierr.New(apierr.Forbidden, "you cannot grant the scope %q because you do not have it", string(s)).WithParam(field).WithCode("AB03")
+			return nil, apierr.New(apierr.Forbidden, "you cannot grant the scope %q because you do not have it",
+				string(s)).WithParam(field).WithCode("AB03")
 		}
 		if !slices.Contains(list, s) {
 			list = append(list, s)

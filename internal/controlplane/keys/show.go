@@ -83,7 +83,8 @@ func toResponse(k store.Key, spent reqlog.Spend, now time.Time) (Item, error) {
 		ID: k.ID, Key: k.Mask, Name: k.Name, Description: k.Description, Type: k.Type, Organisation: k.Organisation,
 		Workspace: route.OrNull(k.Workspace), User: route.OrNull(k.UserID), Status: k.StatusAt(now), CreationMode: k.CreationMode,
 		CreatedAt: route.Time(k.CreatedAt), UpdatedAt: route.Time(k.UpdatedAt), Scopes: k.Scopes, ExpiresAt: route.Time(k.ExpiresAt),
-		ManagedBy: route.ManagedBy(k.ID), CreatedBy: route.OrNull(k.Origin.By), MadeBy: append([]string{}, k.Origin.Lineage...), Object: "api-key",
+		ManagedBy: route.ManagedBy(k.ID), CreatedBy: route.OrNull(k.Origin.By), MadeBy: append([]string{}, k.Origin.Lineage...),
+		Object: "api-key",
 	}
 	if out.Scopes == nil {
 		out.Scopes = []access.Scope{}
@@ -132,7 +133,8 @@ func (p *policy) toResponse(now time.Time) *Rotation {
 	if p == nil {
 		return nil
 	}
-	out := &Rotation{Period: route.OrNull(p.Period), NextAt: route.Time(p.NextAt), Due: !p.NextAt.IsZero() && !now.Before(p.NextAt), TransitionMS: p.TransitionMS}
+	out := &Rotation{Period: route.OrNull(p.Period), NextAt: route.Time(p.NextAt), Due: !p.NextAt.IsZero() &&
+		!now.Before(p.NextAt), TransitionMS: p.TransitionMS}
 	if p.PeriodDays != 0 {
 		out.PeriodDays = &p.PeriodDays
 	}
@@ -206,7 +208,8 @@ func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfResponse, er
 	if k.Workspace == "" {
 		return out, nil
 	}
-	out.Exclusions = exclusions{slices.Contains(o.Settings.InputExclusions, k.Workspace), slices.Contains(o.Settings.OutputExclusions, k.Workspace)}
+	out.Exclusions = exclusions{slices.Contains(o.Settings.InputExclusions, k.Workspace),
+		slices.Contains(o.Settings.OutputExclusions, k.Workspace)}
 	w, err := c.DB().Workspace(ctx, c.Organisation, k.Workspace)
 	out.WorkspaceDetails = &ownerNames{w.ID, w.Slug, w.Name}
 	return out, err
@@ -226,7 +229,8 @@ func callerKey(ctx context.Context, c *route.Caller) (store.Key, error) {
 
 // syntheticKey returns a key for an identity without a row.
 func syntheticKey(id *access.Identity) store.Key {
-	defaults := store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata, Logging: id.Logging.Key.String(), ResponseModel: id.ResponseModel, AllowedAddresses: addresses(id)}
+	defaults := store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata,
+		Logging: id.Logging.Key.String(), ResponseModel: id.ResponseModel, AllowedAddresses: addresses(id)}
 	if len(id.Egress) > 0 {
 		defaults.Egress = id.Egress[0]
 	}

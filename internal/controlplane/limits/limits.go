@@ -270,7 +270,8 @@ func (u *Budget) Response(all reqlog.Spend, status string) *BudgetResponse {
 	}
 	a := &BudgetResponse{
 		CreditLimit: u.CreditLimit, Type: u.Type, AlertThreshold: u.AlertThreshold,
-		NextUsageResetAt: route.Time(u.NextResetAt), CurrentUsage: u.Used(all), Status: status, LastResetAt: route.Time(u.LastResetAt), OnBudgetEnd: cmp.Or(u.OnBudgetEnd, "finish"),
+		NextUsageResetAt: route.Time(u.NextResetAt), CurrentUsage: u.Used(all), Status: status,
+		LastResetAt: route.Time(u.LastResetAt), OnBudgetEnd: cmp.Or(u.OnBudgetEnd, "finish"),
 		ThresholdSent: u.ThresholdSent, ExhaustedSent: u.ExhaustedSent, ExpiredSent: status == store.Expired, TimeZone: u.TimeZone,
 	}
 	if u.PeriodicReset != "" {

@@ -184,12 +184,13 @@ func (c Change) String() string {
 
 // references are the objects that entries of a file may refer to, by slug or address.
 type references struct {
-	workspaces, people, guardrails, references, integrations map[string]string   // ids
-	configs                                                  map[[2]string]int64 // numbers of the current versions, zero for new ones, by workspace and slug
-	labels, collections                                      map[string]string   // ids, by workspace and name
-	parents                                                  map[string]string   // collections of the file: parent by workspace and slug
-	former                                                   map[string]bool     // hashes of keys before their last rotation
-	partials                                                 map[string]bool     // partials of the file, by workspace and slug
+	workspaces, people, guardrails, references, integrations map[string]string // ids
+	// configs are the numbers of current versions by workspace and slug; zero for new ones.
+	configs             map[[2]string]int64
+	labels, collections map[string]string // ids, by workspace and name
+	parents             map[string]string // collections of the file: parent by workspace and slug
+	former              map[string]bool   // hashes of keys before their last rotation
+	partials            map[string]bool   // partials of the file, by workspace and slug
 }
 
 // plan is the list of changes to make.
@@ -220,8 +221,10 @@ func (p *plan) make() error {
 	p.register()
 	p.have.PromptCollections = parentsFirst(p.have.PromptCollections)
 	for _, part := range []func(*plan) error{
-		(*plan).organisation, (*plan).planWorkspaces, memberKind.plan, guardrailKind.plan, referenceKind.plan, partnerKind.plan, integrationKind.plan, (*plan).planProviders,
-		labelKind.plan, collectionKind.plan, partialKind.plan, promptKind.plan, configKind.plan, deploymentKind.plan, keyKind.plan, policyKind.plan,
+		(*plan).organisation, (*plan).planWorkspaces, memberKind.plan, guardrailKind.plan, referenceKind.plan,
+		partnerKind.plan, integrationKind.plan, (*plan).planProviders,
+		labelKind.plan, collectionKind.plan, partialKind.plan, promptKind.plan, configKind.plan,
+		deploymentKind.plan, keyKind.plan, policyKind.plan,
 	} {
 		if err := part(p); err != nil {
 			return err

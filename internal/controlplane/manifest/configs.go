@@ -158,7 +158,8 @@ func (p *plan) config(path string, want *settings.Config, old *store.ConfigText,
 	if err != nil {
 		return nil, err
 	}
-	before := rowOr(old, store.ConfigText{Config: store.Config{ID: newID(), Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now}})
+	before := rowOr(old, store.ConfigText{Config: store.Config{ID: newID(), Organisation: p.state.organisation.ID,
+		Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now}})
 	row := before.Config
 	row.Name, row.IsDefault, row.Status, row.UpdatedBy, row.UpdatedAt = want.Name, want.Default, store.Active, actor, p.now
 	var version *store.ConfigVersion
@@ -168,7 +169,8 @@ func (p *plan) config(path string, want *settings.Config, old *store.ConfigText,
 			return nil, p.fault(path+".config", err)
 		}
 		row.VersionID = newID()
-		version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text, Sealed: stored.Sealed, CreatedBy: actor, CreatedAt: p.now}
+		version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text, Sealed: stored.Sealed,
+			CreatedBy: actor, CreatedAt: p.now}
 	}
 	return func(ctx context.Context, tx *store.Tx) error {
 		if old != nil {

@@ -71,8 +71,10 @@ func (r *reader) settings(s *state) (*settings.Settings, error) {
 	}
 	out := &settings.Settings{Version: 1}
 	for _, part := range []func(*reader, *settings.Settings) error{
-		(*reader).organisation, workspaceKind.export, memberKind.export, guardrailKind.export, referenceKind.export, partnerKind.export, integrationKind.export,
-		providerKind.export, labelKind.export, collectionKind.export, partialKind.export, promptKind.export, configKind.export, deploymentKind.export, keyKind.export, policyKind.export,
+		(*reader).organisation, workspaceKind.export, memberKind.export, guardrailKind.export,
+		referenceKind.export, partnerKind.export, integrationKind.export,
+		providerKind.export, labelKind.export, collectionKind.export, partialKind.export, promptKind.export,
+		configKind.export, deploymentKind.export, keyKind.export, policyKind.export,
 	} {
 		if err := part(r, out); err != nil {
 			return nil, err
@@ -148,7 +150,8 @@ func usage(u *limits.Budget) *settings.Usage {
 		return nil
 	}
 	return &settings.Usage{
-		Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, PeriodicReset: u.PeriodicReset, PeriodicResetDays: u.PeriodicResetDays, TimeZone: u.TimeZone, OnBudgetEnd: u.OnBudgetEnd,
+		Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, PeriodicReset: u.PeriodicReset,
+		PeriodicResetDays: u.PeriodicResetDays, TimeZone: u.TimeZone, OnBudgetEnd: u.OnBudgetEnd,
 	}
 }
 

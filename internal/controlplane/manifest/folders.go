@@ -39,7 +39,8 @@ func (p *plan) label(path string, want *settings.PromptLabel, old *store.PromptL
 		return nil, p.file.ErrorAt(path+".name", fmt.Errorf("the label %q already exists there", want.Name))
 	}
 	row := rowOr(old, store.PromptLabel{
-		ID: p.names.labels[qualify(want.Workspace, want.Name)], Organisation: p.state.organisation.ID, Workspace: workspace, Name: want.Name, CreatedAt: p.now,
+		ID: p.names.labels[qualify(want.Workspace, want.Name)], Organisation: p.state.organisation.ID,
+		Workspace: workspace, Name: want.Name, CreatedAt: p.now,
 	})
 	row.Description, row.Color, row.UpdatedAt = want.Description, want.Color, p.now
 	return save(row, old, (*store.Tx).CreatePromptLabel, (*store.Tx).UpdatePromptLabel), nil

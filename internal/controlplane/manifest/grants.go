@@ -142,7 +142,8 @@ func (g *granter) grants(v *settings.Integration) []settings.Grant {
 
 // follows reports whether a workspace has the global access.
 func follows(to settings.Grant, all *settings.DefaultAccess) bool {
-	return all != nil && all.Enabled && !to.Disabled && reflect.DeepEqual(to.UsageLimits, all.UsageLimits) && reflect.DeepEqual(to.RateLimits, all.RateLimits)
+	return all != nil && all.Enabled && !to.Disabled && reflect.DeepEqual(to.UsageLimits, all.UsageLimits) &&
+		reflect.DeepEqual(to.RateLimits, all.RateLimits)
 }
 
 // addProvider adds the default provider of an integration to a workspace without one. A
@@ -190,7 +191,8 @@ func (g *granter) check() error {
 
 // grantedBefore reports whether a workspace has a stored integration that stays.
 func (g *granter) grantedBefore(v settings.Integration, workspace string) bool {
-	return v.Global != nil && v.Global.Enabled || slices.ContainsFunc(v.Workspaces, func(to settings.Grant) bool { return to.Workspace == workspace })
+	return v.Global != nil && v.Global.Enabled ||
+		slices.ContainsFunc(v.Workspaces, func(to settings.Grant) bool { return to.Workspace == workspace })
 }
 
 // dropUngranted removes stored providers of workspaces that lose the integration,

@@ -175,7 +175,8 @@ func (p *plan) newIntegration(path string, want *settings.Integration) (store.In
 
 // describe sets everything in row except credentials.
 func (p *plan) describe(path string, want *settings.Integration, row *store.Integration) (err error) {
-	row.Name, row.Description, row.Tags, row.AllowAllModels, row.Implicit = want.Name, want.Description, want.Tags, !want.OnlyModels, want.Implicit
+	row.Name, row.Description, row.Tags, row.AllowAllModels, row.Implicit = want.Name, want.Description,
+		want.Tags, !want.OnlyModels, want.Implicit
 	row.UpdatedAt = p.now
 	if row.Pricing, err = integrations.Pricing("pricing_adjustments", json.RawMessage(want.Pricing)); err != nil {
 		return err
@@ -222,7 +223,8 @@ func (p *plan) setCredentials(path string, want *settings.Integration, row *stor
 	for name, v := range options {
 		fields[name] = v
 	}
-	for name, v := range map[string]any{"custom_host": want.CustomHost, "skip_ptu_cost_attribution": want.Reserved, "deployment_config": want.Deployed, "custom_headers": headers} {
+	for name, v := range map[string]any{"custom_host": want.CustomHost, "skip_ptu_cost_attribution": want.Reserved,
+		"deployment_config": want.Deployed, "custom_headers": headers} {
 		if !reflect.ValueOf(v).IsZero() {
 			fields[name] = v
 		}
@@ -319,7 +321,8 @@ func (r *reader) integration(i *store.Integration) (v settings.Integration, ok b
 		OnlyModels: !i.AllowAllModels, Implicit: i.Implicit,
 	}
 	for _, d := range c.Deployments {
-		v.Deployed = append(v.Deployed, settings.ModelDeployment{Alias: d.Alias, Name: d.Name, APIVersion: d.APIVersion, Model: d.Model, Default: d.Default})
+		v.Deployed = append(v.Deployed, settings.ModelDeployment{Alias: d.Alias, Name: d.Name,
+			APIVersion: d.APIVersion, Model: d.Model, Default: d.Default})
 	}
 	held, err := r.secrets(i.Sealed)
 	if err != nil {

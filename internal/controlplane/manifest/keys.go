@@ -38,7 +38,8 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key, changed []st
 	case old == nil && p.names.former[want.SHA256]:
 		return nil, p.file.ErrorAt(path+".sha256", errors.New("this key was rotated since the export; export the state again"))
 	}
-	row := rowOr(old, store.Key{Organisation: p.state.organisation.ID, Type: access.KeyType(want.Type), Status: store.KeyActive, CreationMode: "auto"})
+	row := rowOr(old, store.Key{Organisation: p.state.organisation.ID, Type: access.KeyType(want.Type),
+		Status: store.KeyActive, CreationMode: "auto"})
 	var err error
 	if row.Hash, err = access.ParseHash(want.SHA256); err != nil {
 		return nil, err
@@ -62,8 +63,9 @@ func keyBody(want *settings.Key) *keys.UpdateBody {
 		Defaults: route.Set(keys.DefaultsInput{
 			Metadata: want.Metadata, Config: &want.Config, AllowOverride: &override, ResponseModel: &want.ResponseModel, Logging: &want.Logging,
 		}),
-		AlertEmails: route.Set(want.AlertEmails), ExpiresAt: route.SetOrNull(optional(want.ExpiresAt)), Rotation: route.SetOrNull(rotationInput(want.RotationPolicy)),
-		Egress: route.SetOrNull(want.Egress), AllowedAddresses: route.Set(want.Addresses),
+		AlertEmails: route.Set(want.AlertEmails), ExpiresAt: route.SetOrNull(optional(want.ExpiresAt)),
+		Rotation: route.SetOrNull(rotationInput(want.RotationPolicy)),
+		Egress:   route.SetOrNull(want.Egress), AllowedAddresses: route.Set(want.Addresses),
 	}
 }
 
@@ -80,7 +82,8 @@ func rotationInput(want *settings.Rotation) *keys.RotationInput {
 	if want == nil {
 		return nil
 	}
-	return &keys.RotationInput{Period: optional(want.Period), PeriodDays: optional(want.PeriodDays), NextAt: optional(want.NextAt), TransitionMS: &want.TransitionMS}
+	return &keys.RotationInput{Period: optional(want.Period), PeriodDays: optional(want.PeriodDays),
+		NextAt: optional(want.NextAt), TransitionMS: &want.TransitionMS}
 }
 
 // keyPlace sets the owner of a key.

@@ -206,9 +206,11 @@ func (p *plan) register() {
 			func(u store.User) (string, string, bool) { return u.Email, u.ID, true }),
 		guardrails: ids(p.keepsUnlisted(f.Guardrails != nil), f.Guardrails, s.guardrails, func(g settings.Guardrail) string { return g.Slug },
 			func(g store.Guardrail) (string, string, bool) { return g.Slug, g.ID, g.Status == store.Active }),
-		references: ids(p.keepsUnlisted(f.SecretReferences != nil), f.SecretReferences, s.references, func(r settings.SecretReference) string { return r.Slug },
+		references: ids(p.keepsUnlisted(f.SecretReferences != nil), f.SecretReferences, s.references,
+			func(r settings.SecretReference) string { return r.Slug },
 			func(r store.SecretReference) (string, string, bool) { return r.Slug, r.ID, true }),
-		integrations: ids(p.keepsUnlisted(f.Integrations != nil), p.wanted.Integrations, s.integrations, func(i settings.Integration) string { return i.Slug },
+		integrations: ids(p.keepsUnlisted(f.Integrations != nil), p.wanted.Integrations, s.integrations,
+			func(i settings.Integration) string { return i.Slug },
 			func(i store.Integration) (string, string, bool) { return i.Slug, i.ID, true }),
 		configs: make(map[[2]string]int64), former: make(map[string]bool),
 	}

@@ -30,7 +30,8 @@ var guardrailKind = kind[settings.Guardrail, store.Guardrail]{
 }
 
 func (p *plan) guardrail(path string, want *settings.Guardrail, old *store.Guardrail, changed []string) (step, error) {
-	row := rowOr(old, store.Guardrail{ID: p.names.guardrails[want.Slug], Organisation: p.state.organisation.ID, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now})
+	row := rowOr(old, store.Guardrail{ID: p.names.guardrails[want.Slug], Organisation: p.state.organisation.ID,
+		Slug: want.Slug, OwnerID: actor, CreatedAt: p.now})
 	place, err := p.place(path, want.Workspace)
 	if err != nil {
 		return nil, err
@@ -87,9 +88,7 @@ var referenceKind = kind[settings.SecretReference, store.SecretReference]{
 // withStoredSecrets returns given plus the secrets of have that are not given.
 func withStoredSecrets(given, have map[string]string, hidden []string) map[string]string {
 	out := make(map[string]string, len(given))
-	for name, v := range given {
-		out[name] = v
-	}
+	maps.Copy(out, given)
 	for _, name := range hidden {
 		if v, ok := have[name]; ok && given[name] == "" {
 			out[name] = v
@@ -99,11 +98,13 @@ func withStoredSecrets(given, have map[string]string, hidden []string) map[strin
 }
 
 func (p *plan) reference(path string, want *settings.SecretReference, old *store.SecretReference, changed []string) (step, error) {
-	row := rowOr(old, store.SecretReference{ID: p.names.references[want.Slug], Organisation: p.state.organisation.ID, Slug: want.Slug, CreatedAt: p.now})
+	row := rowOr(old, store.SecretReference{ID: p.names.references[want.Slug], Organisation: p.state.organisation.ID,
+		Slug: want.Slug, CreatedAt: p.now})
 	if old != nil && row.Manager != want.Manager {
 		return nil, p.file.ErrorAt(path+".manager_type", errors.New("the manager of a reference cannot be changed; give it another slug"))
 	}
-	row.Name, row.Description, row.Manager, row.Path, row.Key, row.Tags = want.Name, want.Description, want.Manager, want.Path, want.Key, want.Tags
+	row.Name, row.Description, row.Manager, row.Path, row.Key, row.Tags = want.Name, want.Description,
+		want.Manager, want.Path, want.Key, want.Tags
 	row.UpdatedAt = p.now
 	var err error
 	if row.Workspaces, row.AllWorkspaces, err = p.workspaceIDs(path+".allowed_workspaces", want.Workspaces); err != nil {

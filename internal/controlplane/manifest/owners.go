@@ -116,7 +116,8 @@ var workspaceKind = kind[settings.Workspace, store.Workspace]{
 }
 
 func (p *plan) workspace(path string, want *settings.Workspace, old *store.Workspace, _ []string) (step, error) {
-	row := rowOr(old, store.Workspace{ID: p.names.workspaces[want.Slug], Organisation: p.state.organisation.ID, Slug: want.Slug, CreatedBy: actor, CreatedAt: p.now})
+	row := rowOr(old, store.Workspace{ID: p.names.workspaces[want.Slug], Organisation: p.state.organisation.ID,
+		Slug: want.Slug, CreatedBy: actor, CreatedAt: p.now})
 	if err := p.checkNames(path+".defaults", want.Defaults, guardrailFields, "guardrail", p.names.guardrails); err != nil {
 		return nil, err
 	}
@@ -346,7 +347,8 @@ func (r *reader) workspaceSettings(stored json.RawMessage) (settings.Object, err
 }
 
 func (r *reader) member(row *store.User) (settings.Member, bool, error) {
-	m := settings.Member{Email: row.Email, FirstName: row.FirstName, LastName: row.LastName, Role: row.Role, Disabled: row.Status != store.Active}
+	m := settings.Member{Email: row.Email, FirstName: row.FirstName, LastName: row.LastName, Role: row.Role,
+		Disabled: row.Status != store.Active}
 	for id, role := range r.state.roles[row.ID] {
 		if m.Workspaces == nil {
 			m.Workspaces = make(map[string]string)

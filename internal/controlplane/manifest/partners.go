@@ -77,7 +77,8 @@ func (p *plan) partner(path string, want *settings.GuardrailCredential, old *sto
 
 // checkPartnerMappings returns an error for a mapping of a secret reference that may not
 // be sent to the partner. It uses the references as they are after the change.
-func (p *plan) checkPartnerMappings(path string, want *settings.GuardrailCredential, row *store.GuardrailCredential, own map[string]secret.String) error {
+func (p *plan) checkPartnerMappings(path string, want *settings.GuardrailCredential,
+	row *store.GuardrailCredential, own map[string]secret.String) error {
 	if len(want.SecretMappings) == 0 {
 		return nil
 	}
@@ -109,7 +110,8 @@ func (r *reader) partner(c *store.GuardrailCredential) (v settings.GuardrailCred
 	v = settings.GuardrailCredential{Partner: c.Partner, Workspace: slug}
 	v.Credentials = r.rendered(settings.PartnerPlace(slug, c.Partner)+" credentials", nil, held.Options)
 	for _, m := range c.Mappings {
-		v.SecretMappings = append(v.SecretMappings, settings.PartnerMapping{Target: m.Target, Reference: r.references[m.Reference], Key: m.Key, Format: m.Format})
+		v.SecretMappings = append(v.SecretMappings, settings.PartnerMapping{Target: m.Target,
+			Reference: r.references[m.Reference], Key: m.Key, Format: m.Format})
 	}
 	return v, true, nil
 }

@@ -48,7 +48,8 @@ func readPolicies(ctx context.Context, q store.Queries, organisation string) ([]
 }
 
 func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.Policy, _ []string) (step, error) {
-	row := rowOr(old, store.Policy{Organisation: p.state.organisation.ID, Name: want.Name, Kind: want.Kind, Type: want.Type, GroupBy: want.GroupBy})
+	row := rowOr(old, store.Policy{Organisation: p.state.organisation.ID, Name: want.Name, Kind: want.Kind,
+		Type: want.Type, GroupBy: want.GroupBy})
 	place, err := p.place(path, want.Workspace)
 	if err != nil {
 		return nil, err
@@ -62,11 +63,13 @@ func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.P
 	row.Workspace, row.Description, row.Unit = place, want.Description, want.Unit
 	row.Conditions = nil
 	for _, c := range want.Conditions {
-		row.Conditions = append(row.Conditions, policy.Condition{Key: c.Key, Value: p.values(c.Key, c.Value), Excludes: p.values(c.Key, c.Excludes)})
+		row.Conditions = append(row.Conditions, policy.Condition{Key: c.Key, Value: p.values(c.Key, c.Value),
+			Excludes: p.values(c.Key, c.Excludes)})
 	}
 	row.Settings = store.PolicySettings{
-		Value: number(want.Value), AlertThreshold: number(want.AlertThreshold), PeriodicReset: want.PeriodicReset, PeriodicResetDays: want.PeriodicResetDays,
-		TimeZone: want.TimeZone, OnBudgetEnd: want.OnBudgetEnd, OnStoreDown: want.OnStoreDown,
+		Value: number(want.Value), AlertThreshold: number(want.AlertThreshold), PeriodicReset: want.PeriodicReset,
+		PeriodicResetDays: want.PeriodicResetDays,
+		TimeZone:          want.TimeZone, OnBudgetEnd: want.OnBudgetEnd, OnStoreDown: want.OnStoreDown,
 	}
 	if want.Kind == store.UsagePolicy {
 		row.Settings.Value = number(want.CreditLimit)
@@ -77,7 +80,8 @@ func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.P
 	if want.FirstReset != "" {
 		at, err := limits.ParseReset(want.FirstReset, want.TimeZone)
 		if err != nil {
-			return nil, p.file.ErrorAt(path+".next_usage_reset_at", errors.New("must be a time or day in ISO 8601 format, such as 2026-06-01T00:00:00Z"))
+			return nil, p.file.ErrorAt(path+".next_usage_reset_at",
+				errors.New("must be a time or day in ISO 8601 format, such as 2026-06-01T00:00:00Z"))
 		}
 		row.Settings.NextReset = at
 	}
@@ -152,7 +156,8 @@ func (r *reader) limitPolicy(row *store.Policy) (v settings.LimitPolicy, ok bool
 		v.Value, v.CreditLimit = nil, v.Value
 	}
 	for _, c := range row.Conditions {
-		v.Conditions = append(v.Conditions, settings.PolicyCondition{Key: c.Key, Value: r.values(c.Key, c.Value), Excludes: r.values(c.Key, c.Excludes)})
+		v.Conditions = append(v.Conditions, settings.PolicyCondition{Key: c.Key, Value: r.values(c.Key, c.Value),
+			Excludes: r.values(c.Key, c.Excludes)})
 	}
 	if !s.NextReset.IsZero() {
 		v.FirstReset = s.NextReset.UTC().Format(time.RFC3339Nano)

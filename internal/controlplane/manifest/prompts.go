@@ -25,7 +25,8 @@ var partialKind = kind[settings.Partial, store.Prompt]{
 		want.Versions = appendStored(want.Versions, have.Versions)
 	},
 	put: func(p *plan, path string, want *settings.Partial, old *store.Prompt, _ []string) (step, error) {
-		same := settings.Prompt{Slug: want.Slug, Workspace: want.Workspace, Name: want.Name, Collection: want.Collection, Published: want.Published}
+		same := settings.Prompt{Slug: want.Slug, Workspace: want.Workspace, Name: want.Name,
+			Collection: want.Collection, Published: want.Published}
 		for _, v := range want.Versions {
 			same.Versions = append(same.Versions, settings.PromptVersion{String: v.String, Description: v.Description})
 		}
@@ -71,7 +72,8 @@ func (p *plan) saved(path, kind string, want *settings.Prompt, old *store.Prompt
 	if old != nil && old.Kind != kind {
 		return nil, p.file.ErrorAt(path+".slug", fmt.Errorf("a %s has the same slug", old.Kind))
 	}
-	row := rowOr(old, store.Prompt{ID: newID(), Kind: kind, Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now})
+	row := rowOr(old, store.Prompt{ID: newID(), Kind: kind, Organisation: p.state.organisation.ID,
+		Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now})
 	folder, err := p.folder(path, want)
 	if err != nil {
 		return nil, err
@@ -184,8 +186,9 @@ func fields(v settings.PromptVersion) prompts.Fields {
 	}
 	word := func(s string) route.Optional[string] { return route.Optional[string]{Set: true, Value: s} }
 	f := prompts.Fields{
-		String: set(text(v.String)), Parameters: set(v.Parameters), Model: word(v.Model), VirtualKey: word(v.Provider), Functions: set(v.Functions),
-		Tools: set(v.Tools), ToolChoice: set(v.ToolChoice), Description: word(v.Description), Metadata: set(v.Metadata),
+		String: set(text(v.String)), Parameters: set(v.Parameters), Model: word(v.Model), VirtualKey: word(v.Provider),
+		Functions: set(v.Functions),
+		Tools:     set(v.Tools), ToolChoice: set(v.ToolChoice), Description: word(v.Description), Metadata: set(v.Metadata),
 	}
 	if v.Raw {
 		f.Raw = route.Optional[int]{Set: true, Value: 1}
@@ -295,7 +298,8 @@ func versionsOf(versions []store.PromptVersion, kind string, labels map[string]s
 	var out []settings.PromptVersion
 	for _, v := range versions {
 		v.Text = string(config.MaskExposed([]byte(v.Text)))
-		said := settings.PromptVersion{String: v.Text, Description: v.Description, Metadata: object(config.MaskExposed(v.Metadata)), Label: labels[v.Label]}
+		said := settings.PromptVersion{String: v.Text, Description: v.Description,
+			Metadata: object(config.MaskExposed(v.Metadata)), Label: labels[v.Label]}
 		if kind == store.KindPrompt {
 			c, err := prompt.Decode(v.Text)
 			if err != nil {

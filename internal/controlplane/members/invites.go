@@ -52,7 +52,8 @@ func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, er
 	if err != nil {
 		return nil, err
 	}
-	i := store.Invite{ID: c.NewID(), Organisation: c.Organisation, Email: address, Role: b.Role, Status: store.InvitePending, InvitedBy: c.Actor(), CreatedAt: c.Now}
+	i := store.Invite{ID: c.NewID(), Organisation: c.Organisation, Email: address, Role: b.Role,
+		Status: store.InvitePending, InvitedBy: c.Actor(), CreatedAt: c.Now}
 	if i.Workspaces, err = places(ctx, c, b.Workspaces); err != nil {
 		return nil, err
 	}
@@ -128,7 +129,8 @@ func keyDetails(c *route.Caller, k *KeyDetails) (json.RawMessage, error) {
 			return nil, route.Invalid("workspace_api_key_details.scopes", "%v", err)
 		}
 		if scope.CheckHolder(c.Type) == nil && !c.Allows(scope) {
-			return nil, apierr.New(apierr.Forbidden, "you cannot grant the scope %q because you do not have it", string(scope)).WithParam("workspace_api_key_details.scopes").WithCode("AB03")
+			return nil, apierr.New(apierr.Forbidden, "you cannot grant the scope %q because you do not have it",
+				string(scope)).WithParam("workspace_api_key_details.scopes").WithCode("AB03")
 		}
 	}
 	return json.Marshal(k)

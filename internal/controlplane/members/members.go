@@ -28,11 +28,14 @@ func Add(a *route.API) {
 	route.Add(a, invites.Route(http.MethodGet, "/invites", "list-invites", "list", "List invites"), listInvites)
 	route.Add(a, invites.Route(http.MethodGet, "/invites/{invite}", "get-invite", "read", "Read an invite"), getInvite)
 	route.Add(a, invites.Route(http.MethodDelete, "/invites/{invite}", "cancel-invite", "delete", "Cancel an invite"), cancelInvite)
-	route.Add(a, invites.Route(http.MethodPost, "/invites/{invite}/resend", "resend-invite", "create", "Create a new link for an invite"), resendInvite)
+	route.Add(a, invites.Route(http.MethodPost, "/invites/{invite}/resend", "resend-invite", "create",
+		"Create a new link for an invite"), resendInvite)
 	route.Add(a, f.Route(http.MethodGet, "/{user}", "get-user", "read", "Read a user"), get)
 	route.Add(a, f.Route(http.MethodPut, "/{user}", "update-user", "update", "Change the role and the limits of a user"), update)
-	route.Add(a, f.Route(http.MethodPost, "/{user}/link", "create-password-link", "create", "Create a link for a user without a password to set one"), link)
-	route.Add(a, f.Route(http.MethodPost, "/{user}/password-reset", "reset-password", "update", "Create a link for a user to replace their password"), reset)
+	route.Add(a, f.Route(http.MethodPost, "/{user}/link", "create-password-link", "create",
+		"Create a link for a user without a password to set one"), link)
+	route.Add(a, f.Route(http.MethodPost, "/{user}/password-reset", "reset-password", "update",
+		"Create a link for a user to replace their password"), reset)
 	route.Add(a, f.Route(http.MethodDelete, "/{user}", "remove-user", "delete", "Remove a user from the organisation"), remove)
 }
 
@@ -115,8 +118,8 @@ type updateInput struct {
 
 type updateBody struct {
 	Role        string                             `json:"role,omitempty" enum:"admin,member" doc:"Required unless the request changes limits"`
-	RateLimits  route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
-	UsageLimits route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
+	RateLimits  route.Optional[limits.Rates]       `json:"rate_limits" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
+	UsageLimits route.Optional[limits.BudgetInput] `json:"usage_limits"`
 	ResetUsage  bool                               `json:"reset_usage,omitempty" doc:"Resets the usage"`
 }
 

@@ -31,7 +31,8 @@ func link(ctx context.Context, c *route.Caller, in *oneInput) (*linked, error) {
 	return makeLink(ctx, c, in.User, store.PasswordLink{ExpiresAt: c.Now.Add(inviteLife)}, func(u store.User) error {
 		switch {
 		case u.Role == "owner":
-			return apierr.New(apierr.Forbidden, "the owner claims the installation with the link printed at startup").WithParam("user").WithCode("AB03")
+			return apierr.New(apierr.Forbidden,
+				"the owner claims the installation with the link printed at startup").WithParam("user").WithCode("AB03")
 		case u.PasswordHash != "":
 			return apierr.New(apierr.Conflict, "%s already has a password", u.Email).WithParam("user")
 		}

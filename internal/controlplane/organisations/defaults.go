@@ -46,8 +46,8 @@ func references(ctx context.Context, c *route.Caller, ids []string) ([]Reference
 
 type defaultsInput struct {
 	Body struct {
-		Input  route.Optional[[]string] `json:"input_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"Ids or slugs of guardrails of the organisation, for every request of all workspaces; null or empty for none"`
-		Output route.Optional[[]string] `json:"output_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"The same for responses"`
+		Input  route.Optional[[]string] `json:"input_guardrails" maxItems:"100" maxLength:"255" doc:"Ids or slugs of guardrails of the organisation, for every request of all workspaces; null or empty for none"`
+		Output route.Optional[[]string] `json:"output_guardrails" maxItems:"100" maxLength:"255" doc:"The same for responses"`
 	}
 }
 
@@ -64,7 +64,8 @@ func updateDefaults(ctx context.Context, c *route.Caller, in *defaultsInput) (*r
 			if !list.given.Set {
 				continue
 			}
-			if *list.to, err = route.ResolveGuardrails(ctx, tx.Queries, store.Workspace{Organisation: o.ID}, list.field, list.given.Value); err != nil {
+			if *list.to, err = route.ResolveGuardrails(ctx, tx.Queries, store.Workspace{Organisation: o.ID},
+				list.field, list.given.Value); err != nil {
 				return err
 			}
 		}

@@ -15,14 +15,17 @@ import (
 // addExclusions adds the routes for the workspaces to which default guardrails of the
 // organisation do not apply.
 func addExclusions(a *route.API) {
-	r := route.Family{Path: "/workspace-exclusions", Tag: "Organisation", Scopes: []string{"organisation_exclusions"}, Resource: "organisation", Versioned: true}
+	r := route.Family{Path: "/workspace-exclusions", Tag: "Organisation", Scopes: []string{"organisation_exclusions"},
+		Resource: "organisation", Versioned: true}
 	for _, list := range []exclusionList{
 		{"input", func(s *store.OrganisationSettings) *[]string { return &s.InputExclusions }},
 		{"output", func(s *store.OrganisationSettings) *[]string { return &s.OutputExclusions }},
 	} {
 		path := "/" + list.kind + "-guardrails"
-		route.Add(a, r.Route(http.MethodGet, path, "get-"+list.kind+"-guardrail-exclusions", "list", "List the workspaces excluded from the organisation's "+list.kind+" guardrails"), list.get)
-		route.Add(a, r.Route(http.MethodPut, path, "update-"+list.kind+"-guardrail-exclusions", "update", "Exclude workspaces from the organisation's "+list.kind+" guardrails, or include them again"), list.update)
+		route.Add(a, r.Route(http.MethodGet, path, "get-"+list.kind+"-guardrail-exclusions", "list",
+			"List the workspaces excluded from the organisation's "+list.kind+" guardrails"), list.get)
+		route.Add(a, r.Route(http.MethodPut, path, "update-"+list.kind+"-guardrail-exclusions", "update",
+			"Exclude workspaces from the organisation's "+list.kind+" guardrails, or include them again"), list.update)
 	}
 }
 

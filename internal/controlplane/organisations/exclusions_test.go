@@ -34,14 +34,14 @@ func TestExclusionsChangeOnlyWhatIsNamed(t *testing.T) {
 			}
 		}
 		c.Must("GET", path, "", &got)
-		list := ""
+		var list strings.Builder
 		for _, w := range got.Workspaces {
 			if !w.Excluded || w.Slug == "" || got.Organisation != store.DefaultOrganisation {
 				t.Errorf("%s: %+v", path, got)
 			}
-			list += strings.NewReplacer(ids[0], "0", ids[1], "1", store.DefaultWorkspace, "d").Replace(w.ID)
+			list.WriteString(strings.NewReplacer(ids[0], "0", ids[1], "1", store.DefaultWorkspace, "d").Replace(w.ID))
 		}
-		return list
+		return list.String()
 	}
 	item := func(id string, excluded bool) string {
 		return fmt.Sprintf(`{"workspace_id":%q,"excluded":%t}`, id, excluded)

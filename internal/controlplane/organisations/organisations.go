@@ -28,11 +28,14 @@ func (o Routes) Add(a *route.API) {
 	if f.checkHost == nil {
 		f.checkHost = upstream.New(upstream.Options{}).CheckHost
 	}
-	r := route.Family{Path: "/admin/organisation", Also: "/organisation", Tag: "Organisation", Scopes: []string{"organisation_settings"}, Resource: "organisation", Versioned: true}
+	r := route.Family{Path: "/admin/organisation", Also: "/organisation", Tag: "Organisation",
+		Scopes: []string{"organisation_settings"}, Resource: "organisation", Versioned: true}
 	route.Add(a, r.Route(http.MethodGet, "", "get-organisation", "read", "Read the organisation with its settings"), f.get)
 	route.Add(a, r.Route(http.MethodPut, "", "update-organisation", "update", "Change the organisation and its settings"), f.update)
-	route.Add(a, r.Route(http.MethodGet, "/defaults", "get-organisation-defaults", "read", "Get the organisation's request defaults"), defaults)
-	route.Add(a, r.Route(http.MethodPut, "/defaults", "update-organisation-defaults", "update", "Change the organisation's request defaults"), updateDefaults)
+	route.Add(a, r.Route(http.MethodGet, "/defaults", "get-organisation-defaults", "read",
+		"Get the organisation's request defaults"), defaults)
+	route.Add(a, r.Route(http.MethodPut, "/defaults", "update-organisation-defaults", "update",
+		"Change the organisation's request defaults"), updateDefaults)
 	addExclusions(a)
 }
 

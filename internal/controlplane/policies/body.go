@@ -163,7 +163,7 @@ type Update struct {
 	Description *string              `json:"description,omitempty" maxLength:"500"`
 	Conditions  []Condition          `json:"conditions,omitempty" minItems:"1" maxItems:"20"`
 	OnStoreDown string               `json:"on_store_down,omitempty" enum:"open,closed,cached"`
-	Loop        route.Optional[Loop] `json:"loop_detection,omitempty" doc:"null removes it"`
+	Loop        route.Optional[Loop] `json:"loop_detection" doc:"null removes it"`
 }
 
 func (u *Update) apply(p *store.Policy) error {
@@ -321,7 +321,8 @@ func checkTime(p *store.Policy, inSession bool) error {
 		name string
 		set  bool
 	}{
-		{"periodic_reset", s.PeriodicReset != ""}, {"periodic_reset_days", s.PeriodicResetDays != 0}, {"next_usage_reset_at", !s.NextReset.IsZero()},
+		{"periodic_reset", s.PeriodicReset != ""}, {"periodic_reset_days", s.PeriodicResetDays != 0},
+		{"next_usage_reset_at", !s.NextReset.IsZero()},
 		{"time_zone", s.TimeZone != ""},
 		{"alert_threshold", s.AlertThreshold != ""}, {"on_budget_end", s.OnBudgetEnd != ""},
 	} {

@@ -17,8 +17,10 @@ import (
 
 // addEntities adds the routes of the counters of policies of a kind.
 func (r Routes) addEntities(a *route.API, f route.Family, kind, name string) {
-	route.Add(a, f.Route(http.MethodGet, "/{policy}/entities", "list-"+name+"-entities", "read", "List the counters of a policy and their usage"), r.listEntities(kind))
-	route.Add(a, f.Route(http.MethodPut, "/{policy}/entities/{entity}/reset", "reset-"+name+"-entity", "update", "Start a counter of a policy again at zero"), r.resetEntity(kind))
+	route.Add(a, f.Route(http.MethodGet, "/{policy}/entities", "list-"+name+"-entities", "read",
+		"List the counters of a policy and their usage"), r.listEntities(kind))
+	route.Add(a, f.Route(http.MethodPut, "/{policy}/entities/{entity}/reset", "reset-"+name+"-entity",
+		"update", "Start a counter of a policy again at zero"), r.resetEntity(kind))
 }
 
 // Entity is a counter of a policy.

@@ -38,12 +38,14 @@ func (r Routes) Add(a *route.API) {
 	route.Add(a, rates.Route(http.MethodGet, "", "list-rate-limit-policies", "list", "List rate-limit policies"), listRates)
 	route.Add(a, rates.Route(http.MethodGet, "/{policy}", "get-rate-limit-policy", "read", "Read a rate-limit policy"), getRate)
 	route.Add(a, rates.Route(http.MethodPut, "/{policy}", "update-rate-limit-policy", "update", "Change a rate-limit policy"), updateRate)
-	route.Add(a, rates.Route(http.MethodDelete, "/{policy}", "delete-rate-limit-policy", "delete", "Archive a rate-limit policy"), archive(store.RatePolicy))
+	route.Add(a, rates.Route(http.MethodDelete, "/{policy}", "delete-rate-limit-policy", "delete", "Archive a rate-limit policy"),
+		archive(store.RatePolicy))
 	route.Add(a, usages.Route(http.MethodPost, "", "create-usage-limit-policy", "create", "Create a usage-limit policy"), createUsage)
 	route.Add(a, usages.Route(http.MethodGet, "", "list-usage-limit-policies", "list", "List usage-limit policies"), listUsages)
 	route.Add(a, usages.Route(http.MethodGet, "/{policy}", "get-usage-limit-policy", "read", "Read a usage-limit policy"), getUsage)
 	route.Add(a, usages.Route(http.MethodPut, "/{policy}", "update-usage-limit-policy", "update", "Change a usage-limit policy"), updateUsage)
-	route.Add(a, usages.Route(http.MethodDelete, "/{policy}", "delete-usage-limit-policy", "delete", "Archive a usage-limit policy"), archive(store.UsagePolicy))
+	route.Add(a, usages.Route(http.MethodDelete, "/{policy}", "delete-usage-limit-policy", "delete", "Archive a usage-limit policy"),
+		archive(store.UsagePolicy))
 	rates.AddRestore(a, store.RestorePolicy, nil)
 	usages.AddRestore(a, store.RestorePolicy, nil)
 	r.addEntities(a, rates, store.RatePolicy, "rate-limit")
@@ -328,11 +330,11 @@ type updateUsageInput struct {
 	Body   struct {
 		Update
 		CreditLimit       Number                 `json:"credit_limit,omitempty"`
-		AlertThreshold    route.Optional[Number] `json:"alert_threshold,omitempty" doc:"null removes it"`
-		PeriodicReset     route.Optional[string] `json:"periodic_reset,omitempty" enum:"monthly,weekly"`
-		PeriodicResetDays route.Optional[int]    `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365"`
-		NextUsageResetAt  route.Optional[string] `json:"next_usage_reset_at,omitempty" maxLength:"40"`
-		TimeZone          route.Optional[string] `json:"time_zone,omitempty" maxLength:"64" doc:"null means UTC"`
+		AlertThreshold    route.Optional[Number] `json:"alert_threshold" doc:"null removes it"`
+		PeriodicReset     route.Optional[string] `json:"periodic_reset" enum:"monthly,weekly"`
+		PeriodicResetDays route.Optional[int]    `json:"periodic_reset_days" minimum:"1" maximum:"365"`
+		NextUsageResetAt  route.Optional[string] `json:"next_usage_reset_at" maxLength:"40"`
+		TimeZone          route.Optional[string] `json:"time_zone" maxLength:"64" doc:"null means UTC"`
 		OnBudgetEnd       string                 `json:"on_budget_end,omitempty" enum:"finish,stop"`
 		ResetFor          string                 `json:"reset_usage_for_value,omitempty" maxLength:"1024" doc:"Value key whose usage is reset to zero"`
 	}

@@ -87,7 +87,8 @@ func rateResponse(p store.Policy) RateResponse {
 func usageResponse(c *route.Caller) func(store.Policy) UsageResponse {
 	return func(p store.Policy) UsageResponse {
 		s := &p.Settings
-		r := UsageResponse{Item: itemOf(&p, usageObject), CreditLimit: Number(s.Value), PeriodicReset: route.OrNull(s.PeriodicReset), TimeZone: s.TimeZone, OnBudgetEnd: s.OnBudgetEnd}
+		r := UsageResponse{Item: itemOf(&p, usageObject), CreditLimit: Number(s.Value),
+			PeriodicReset: route.OrNull(s.PeriodicReset), TimeZone: s.TimeZone, OnBudgetEnd: s.OnBudgetEnd}
 		if r.OnBudgetEnd == "" {
 			r.OnBudgetEnd = "finish"
 		}

@@ -112,7 +112,8 @@ func unknownValues(ctx context.Context, q store.Queries, p *store.Policy, c *pol
 	case policy.KeyModel:
 		what = "is the name of a model; only * and @provider/* match several"
 		known = func(v string) (bool, error) {
-			return v == policy.Any || !strings.Contains(strings.TrimSuffix(v, "/*"), "*") && (strings.HasPrefix(v, "@") || !strings.HasSuffix(v, "/*")), nil
+			return v == policy.Any || !strings.Contains(strings.TrimSuffix(v, "/*"), "*") &&
+				(strings.HasPrefix(v, "@") || !strings.HasSuffix(v, "/*")), nil
 		}
 	default:
 		return "", nil

@@ -18,7 +18,8 @@ func addLabels(a *route.API) {
 	route.Add(a, f.Route(http.MethodGet, "", "list-labels", "list", "List labels"), listLabels)
 	route.Add(a, f.Route(http.MethodGet, "/{label}", "get-label", "read", "Read a label"), getLabel)
 	route.Add(a, f.Route(http.MethodPut, "/{label}", "update-label", "update", "Change a label"), updateLabel)
-	route.Add(a, f.Route(http.MethodDelete, "/{label}", "delete-label", "delete", "Delete a label and remove it from all versions"), deleteLabel)
+	route.Add(a, f.Route(http.MethodDelete, "/{label}", "delete-label", "delete", "Delete a label and remove it from all versions"),
+		deleteLabel)
 }
 
 type createLabelInput struct {
@@ -177,9 +178,9 @@ func getLabel(ctx context.Context, c *route.Caller, in *NamedLabel) (*Label, err
 type updateLabelInput struct {
 	NamedLabel
 	Body struct {
-		Name        route.Optional[string] `json:"name,omitempty"`
-		Description route.Optional[string] `json:"description,omitempty"`
-		Color       route.Optional[string] `json:"color_code,omitempty"`
+		Name        route.Optional[string] `json:"name"`
+		Description route.Optional[string] `json:"description"`
+		Color       route.Optional[string] `json:"color_code"`
 	}
 }
 
@@ -194,8 +195,10 @@ func updateLabel(ctx context.Context, c *route.Caller, in *updateLabelInput) (*r
 		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
-		now.Name, now.Description, now.Color, now.UpdatedAt = b.Name.Or(now.Name), b.Description.Or(now.Description), b.Color.Or(now.Color), c.NextUpdateTime(now.UpdatedAt)
-		if err := cmp.Or(CheckLabel(now.Name), route.CheckLength("description", now.Description, 0, 1024), route.CheckLength("color_code", now.Color, 0, 32)); err != nil {
+		now.Name, now.Description, now.Color, now.UpdatedAt = b.Name.Or(now.Name), b.Description.Or(now.Description),
+			b.Color.Or(now.Color), c.NextUpdateTime(now.UpdatedAt)
+		if err := cmp.Or(CheckLabel(now.Name), route.CheckLength("description", now.Description, 0, 1024),
+			route.CheckLength("color_code", now.Color, 0, 32)); err != nil {
 			return err
 		}
 		if err := free(ctx, tx, now); err != nil {

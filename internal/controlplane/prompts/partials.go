@@ -14,11 +14,14 @@ func addPartials(a *route.API) {
 	route.Add(a, f.Route(http.MethodPost, "", "create-partial", "create", "Save a partial; its first version is published"), createPartial)
 	route.Add(a, f.Route(http.MethodGet, "", "list-partials", "list", "List partials"), listPartials)
 	route.Add(a, f.Route(http.MethodGet, "/{partial}", "get-partial", "read", "Read a version of a partial"), getPartial)
-	route.Add(a, f.Route(http.MethodPut, "/{partial}", "update-partial", "update", "Change a partial; a changed string creates a new version"), updatePartial)
+	route.Add(a, f.Route(http.MethodPut, "/{partial}", "update-partial", "update",
+		"Change a partial; a changed string creates a new version"), updatePartial)
 	route.Add(a, f.Route(http.MethodDelete, "/{partial}", "delete-partial", "delete", "Archive a partial"), archivePartial)
 	f.AddRestore(a, store.RestorePartial, nil)
-	route.Add(a, f.Route(http.MethodGet, "/{partial}/versions", "list-partial-versions", "read", "List versions of a partial, newest first"), partialVersions)
-	route.Add(a, f.Route(http.MethodPut, "/{partial}/makeDefault", "publish-partial", "publish", "Publish a version of a partial"), publishPartial)
+	route.Add(a, f.Route(http.MethodGet, "/{partial}/versions", "list-partial-versions", "read",
+		"List versions of a partial, newest first"), partialVersions)
+	route.Add(a, f.Route(http.MethodPut, "/{partial}/makeDefault", "publish-partial", "publish", "Publish a version of a partial"),
+		publishPartial)
 }
 
 type createPartialInput struct {
@@ -119,8 +122,8 @@ func toFullPartial(p store.Prompt, v store.PromptVersion) *fullPartial {
 type updatePartialInput struct {
 	NamedPartial
 	Body struct {
-		Name        route.Optional[string] `json:"name,omitempty"`
-		String      route.Optional[string] `json:"string,omitempty"`
+		Name        route.Optional[string] `json:"name"`
+		String      route.Optional[string] `json:"string"`
 		Description string                 `json:"description,omitempty" maxLength:"255" doc:"Description of the version that a changed string creates"`
 		Status      string                 `json:"status,omitempty" enum:"active,archived"`
 	}

@@ -22,12 +22,16 @@ func Add(a *route.API) {
 	route.Add(a, f.Route(http.MethodPost, "", "create-prompt", "create", "Save a prompt; its first version is published"), create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-prompts", "list", "List prompts"), list)
 	route.Add(a, f.Route(http.MethodGet, "/{prompt}", "get-prompt", "read", "Read a version of a prompt"), get)
-	route.Add(a, f.Route(http.MethodPut, "/{prompt}", "update-prompt", "update", "Change a prompt; changed version fields create a new version"), update)
+	route.Add(a, f.Route(http.MethodPut, "/{prompt}", "update-prompt", "update",
+		"Change a prompt; changed version fields create a new version"), update)
 	route.Add(a, f.Route(http.MethodDelete, "/{prompt}", "delete-prompt", "delete", "Archive a prompt"), archive)
 	route.Add(a, f.Route(http.MethodPut, "/{prompt}/makeDefault", "publish-prompt", "publish", "Publish a version of a prompt"), publish)
-	route.Add(a, f.Route(http.MethodGet, "/{prompt}/versions", "list-prompt-versions", "read", "List versions of a prompt, newest first"), versions)
-	route.Add(a, f.Route(http.MethodGet, "/{prompt}/versions/{version}", "get-prompt-version", "read", "Read a version of a prompt"), getVersion)
-	route.Add(a, f.Route(http.MethodPut, "/{prompt}/versions/{version}", "label-prompt-version", "update", "Set the label of a version of a prompt"), label)
+	route.Add(a, f.Route(http.MethodGet, "/{prompt}/versions", "list-prompt-versions", "read",
+		"List versions of a prompt, newest first"), versions)
+	route.Add(a, f.Route(http.MethodGet, "/{prompt}/versions/{version}", "get-prompt-version", "read",
+		"Read a version of a prompt"), getVersion)
+	route.Add(a, f.Route(http.MethodPut, "/{prompt}/versions/{version}", "label-prompt-version", "update",
+		"Set the label of a version of a prompt"), label)
 	f.AddRestore(a, store.RestorePrompt, nil)
 	addPartials(a)
 	addLabels(a)

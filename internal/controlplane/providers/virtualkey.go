@@ -23,8 +23,10 @@ func addVirtualKeys(a *route.API) {
 	f := route.Family{Path: "/virtual-keys", Tag: "Virtual keys", Scopes: []string{"virtual_keys"}, Resource: "virtual_key", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-virtual-key", "create", "Create a provider with its own credentials"+older), v.create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-virtual-keys", "list", "List a workspace's providers"+older), v.list)
-	route.Add(a, f.Route(http.MethodGet, "/{provider}", "get-virtual-key", "read", "Read a provider with its settings; secrets are masked"+older), v.get)
-	route.Add(a, f.Route(http.MethodPut, "/{provider}", "update-virtual-key", "update", "Change a provider and its credentials"+older), v.update)
+	route.Add(a, f.Route(http.MethodGet, "/{provider}", "get-virtual-key", "read",
+		"Read a provider with its settings; secrets are masked"+older), v.get)
+	route.Add(a, f.Route(http.MethodPut, "/{provider}", "update-virtual-key", "update",
+		"Change a provider and its credentials"+older), v.update)
 	route.Add(a, f.Route(http.MethodDelete, "/{provider}", "delete-virtual-key", "delete", "Archive a provider"+older), archive)
 }
 
@@ -32,24 +34,25 @@ func addVirtualKeys(a *route.API) {
 // fields, in camel case.
 type KeyBody struct {
 	_           struct{}                              `json:"-" additionalProperties:"true"`
-	Name        route.Optional[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Name        route.Optional[string]                `json:"name" minLength:"1" maxLength:"255"`
 	Provider    string                                `json:"provider,omitempty" maxLength:"128" doc:"Id or alias of a provider; cannot be changed"`
-	Key         route.Optional[string]                `json:"key,omitempty" maxLength:"16384"`
-	Note        route.Optional[string]                `json:"note,omitempty" maxLength:"1024"`
+	Key         route.Optional[string]                `json:"key" maxLength:"16384"`
+	Note        route.Optional[string]                `json:"note" maxLength:"1024"`
 	Workspace   string                                `json:"workspace_id,omitempty" maxLength:"255"`
-	UsageLimits route.Optional[limits.BudgetInput]    `json:"usage_limits,omitempty"`
-	RateLimits  route.Optional[limits.Rates]          `json:"rate_limits,omitempty" maxItems:"7" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
-	ExpiresAt   route.Optional[string]                `json:"expires_at,omitempty" maxLength:"40"`
+	UsageLimits route.Optional[limits.BudgetInput]    `json:"usage_limits"`
+	RateLimits  route.Optional[limits.Rates]          `json:"rate_limits" maxItems:"7" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
+	ExpiresAt   route.Optional[string]                `json:"expires_at" maxLength:"40"`
 	Reset       *bool                                 `json:"reset_usage,omitempty" nullable:"true"`
-	Mappings    route.Optional[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
-	Config      route.Optional[credentials.Fields]    `json:"model_config,omitempty" doc:"Settings of the provider; takes precedence over settings given as fields of the key"`
+	Mappings    route.Optional[[]credentials.Mapping] `json:"secret_mappings" maxItems:"64"`
+	Config      route.Optional[credentials.Fields]    `json:"model_config" doc:"Settings of the provider; takes precedence over settings given as fields of the key"`
 
 	rest credentials.Fields // provider settings among the fields
 }
 
 // ownFields are the fields of KeyBody; all other fields are provider settings.
 var ownFields = []string{
-	"name", "provider", "key", "note", "workspace_id", "usage_limits", "rate_limits", "expires_at", "reset_usage", "secret_mappings", "model_config",
+	"name", "provider", "key", "note", "workspace_id", "usage_limits", "rate_limits", "expires_at",
+	"reset_usage", "secret_mappings", "model_config",
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -79,7 +82,8 @@ func (b *KeyBody) credentials() credentials.CredentialInput {
 }
 
 func (b *KeyBody) edit() edit {
-	return edit{Name: b.Name, Note: b.Note, UsageLimits: b.UsageLimits, RateLimits: b.RateLimits, ExpiresAt: b.ExpiresAt, Reset: b.Reset != nil && *b.Reset}
+	return edit{Name: b.Name, Note: b.Note, UsageLimits: b.UsageLimits, RateLimits: b.RateLimits,
+		ExpiresAt: b.ExpiresAt, Reset: b.Reset != nil && *b.Reset}
 }
 
 // statusResponse is the response envelope of some of the routes.
@@ -168,7 +172,8 @@ type KeyItem struct {
 }
 
 // shownKey returns p as a virtual key. Its integration is taken from known, or read.
-func shownKey(ctx context.Context, c *route.Caller, p store.Provider, spent reqlog.Spend, known map[string]store.Integration) (KeyItem, error) {
+func shownKey(ctx context.Context, c *route.Caller, p store.Provider, spent reqlog.Spend,
+	known map[string]store.Integration) (KeyItem, error) {
 	item, err := toResponse(p, spent, c)
 	if err != nil {
 		return KeyItem{}, err
@@ -184,7 +189,8 @@ func shownKey(ctx context.Context, c *route.Caller, p store.Provider, spent reql
 	return KeyItem{
 		ID: item.ID, Name: item.Name, Slug: item.Slug, Provider: i.Provider, Note: item.Note, Status: item.Status,
 		UsageLimits: item.UsageLimits, RateLimits: item.RateLimits, Config: settings, MaskedKey: i.Configuration.Masks.Key,
-		Workspace: item.Workspace, CreatedAt: item.CreatedAt, UpdatedAt: item.UpdatedAt, ExpiresAt: item.ExpiresAt, ManagedBy: item.ManagedBy, Object: "virtual-key",
+		Workspace: item.Workspace, CreatedAt: item.CreatedAt, UpdatedAt: item.UpdatedAt, ExpiresAt: item.ExpiresAt,
+		ManagedBy: item.ManagedBy, Object: "virtual-key",
 	}, err
 }
 
@@ -201,7 +207,8 @@ func (v *virtualKeys) list(ctx context.Context, c *route.Caller, in *PageQuery) 
 	if err != nil {
 		return nil, err
 	}
-	has, _, err := c.DB().Integrations(ctx, store.IntegrationFilter{Organisation: w.Organisation, Workspace: w.ID, Shared: true, Own: true}, store.Page{})
+	has, _, err := c.DB().Integrations(ctx, store.IntegrationFilter{Organisation: w.Organisation,
+		Workspace: w.ID, Shared: true, Own: true}, store.Page{})
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +278,8 @@ func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKey
 
 // credentials returns the step that changes a virtual key's credentials, and warnings about
 // them. The change is prepared outside the transaction because sealing may need one.
-func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row store.Provider, b *KeyBody) (change func(context.Context, *store.Tx) error, warnings []string, err error) {
+func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row store.Provider,
+	b *KeyBody) (change func(context.Context, *store.Tx) error, warnings []string, err error) {
 	g := b.credentials()
 	i, err := c.DB().Integration(ctx, c.Organisation, row.Integration)
 	if err != nil {

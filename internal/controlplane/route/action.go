@@ -9,7 +9,8 @@ import (
 func (r *Route) Action() string {
 	switch r.Method {
 	case http.MethodPost:
-		for end, action := range map[string]string{"/rotate": "rotate", "/restore": "restore", "/rollback": "rollback", "/resend": "resend", "/link": "password_link", "/password-reset": "password_reset_link"} {
+		for end, action := range map[string]string{"/rotate": "rotate", "/restore": "restore",
+			"/rollback": "rollback", "/resend": "resend", "/link": "password_link", "/password-reset": "password_reset_link"} {
 			if strings.HasSuffix(r.Path, end) {
 				return action
 			}

@@ -76,7 +76,8 @@ func (r *Route) operation(p string) huma.Operation {
 		op.Parameters = append(op.Parameters, pagedParams()...)
 	}
 	if r.Resource != "" && !r.Data {
-		op.Responses = map[string]*huma.Response{"200": {Headers: map[string]*huma.Param{strings.ToLower(api.HeaderAppliedWithin): appliedWithin}}}
+		headers := map[string]*huma.Param{strings.ToLower(api.HeaderAppliedWithin): appliedWithin}
+		op.Responses = map[string]*huma.Response{"200": {Headers: headers}}
 	}
 	if len(r.Scopes) > 0 {
 		words := make([]string, len(r.Scopes))

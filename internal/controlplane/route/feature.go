@@ -34,7 +34,8 @@ var Features = []Feature{Guardrails, APIAccess, DataExports, UsageLimits, AuditL
 
 // families are the path prefixes of features.
 var families = map[Feature][]string{
-	Guardrails:  {"/guardrails", "/guardrail-modules", "/guardrail-credentials", "/workspace-exclusions", "/admin/organisation/defaults", "/organisation/defaults"},
+	Guardrails: {"/guardrails", "/guardrail-modules", "/guardrail-credentials", "/workspace-exclusions",
+		"/admin/organisation/defaults", "/organisation/defaults"},
 	DataExports: {"/logs/exports"},
 	AuditLogs:   {"/audit-logs"},
 	SCIM:        {"/scim"},

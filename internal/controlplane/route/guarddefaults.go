@@ -99,7 +99,8 @@ func (c *defaultsCheck) check(ctx context.Context, owner, workspace string, inpu
 				return apierr.New(apierr.Conflict, "guardrail %.60q is in %s of %s; remove it there first", id, list.field, owner).WithParam(list.field)
 			}
 			if faults := c.faults(ctx, g, list.on); len(faults) > 0 {
-				return apierr.New(apierr.Invalid, "AB01: guardrail %s cannot run as one of %s of %s: %s %s", g.Slug, list.field, owner, faults[0].Path, faults[0].Message).
+				return apierr.New(apierr.Invalid, "AB01: guardrail %s cannot run as one of %s of %s: %s %s",
+					g.Slug, list.field, owner, faults[0].Path, faults[0].Message).
 					WithParam(list.field).WithCode("AB01")
 			}
 		}
@@ -118,24 +119,25 @@ func (c *defaultsCheck) faults(ctx context.Context, g *store.Guardrail, on guard
 // SavedGuardrail returns g in the form that is compiled, with the stored modules that it
 // may use.
 func SavedGuardrail(ctx context.Context, q store.Queries, g *store.Guardrail) guardrail.Saved {
-	return guardrail.Saved{ID: g.Slug, Shared: g.Workspace == "", Checks: g.Checks, Actions: g.Actions, Module: func(ref string) (guardrail.Module, error) {
-		m, err := q.GuardrailModuleFor(ctx, g.Organisation, g.Workspace, ref)
-		if apierr.IsNotFound(err) {
-			return guardrail.Module{}, fmt.Errorf("%.60q not found; upload the module, for the organisation if the guardrail is the organisation's", ref)
-		}
-		if err != nil {
-			return guardrail.Module{}, errors.New("cannot be read now; try again later")
-		}
-		out := guardrail.Module{Code: func() ([]byte, error) {
-			code, err := q.GuardrailModuleCode(ctx, m.ID)
-			if err != nil {
-				return nil, errors.New("cannot be read now; try again later")
+	return guardrail.Saved{ID: g.Slug, Shared: g.Workspace == "", Checks: g.Checks, Actions: g.Actions,
+		Module: func(ref string) (guardrail.Module, error) {
+			m, err := q.GuardrailModuleFor(ctx, g.Organisation, g.Workspace, ref)
+			if apierr.IsNotFound(err) {
+				return guardrail.Module{}, fmt.Errorf("%.60q not found; upload the module, for the organisation if the guardrail is the organisation's", ref)
 			}
-			return code, nil
+			if err != nil {
+				return guardrail.Module{}, errors.New("cannot be read now; try again later")
+			}
+			out := guardrail.Module{Code: func() ([]byte, error) {
+				code, err := q.GuardrailModuleCode(ctx, m.ID)
+				if err != nil {
+					return nil, errors.New("cannot be read now; try again later")
+				}
+				return code, nil
+			}}
+			_, err = hex.Decode(out.Sum[:], []byte(m.SHA256))
+			return out, err
 		}}
-		_, err = hex.Decode(out.Sum[:], []byte(m.SHA256))
-		return out, err
-	}}
 }
 
 // CheckModules returns an error unless the stored modules exist that a guardrail uses.
@@ -144,7 +146,8 @@ func SavedGuardrail(ctx context.Context, q store.Queries, g *store.Guardrail) gu
 func CheckModules(ctx context.Context, q store.Queries, g *store.Guardrail) error {
 	for _, ref := range g.Modules() {
 		if _, err := q.GuardrailModuleFor(ctx, g.Organisation, g.Workspace, ref); apierr.IsNotFound(err) {
-			return apierr.New(apierr.Invalid, "AB01: checks name the module %.60q, which was deleted; upload it again", ref).WithParam("checks").WithCode("AB01")
+			return apierr.New(apierr.Invalid, "AB01: checks name the module %.60q, which was deleted; upload it again",
+				ref).WithParam("checks").WithCode("AB01")
 		} else if err != nil {
 			return err
 		}

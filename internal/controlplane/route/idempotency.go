@@ -59,18 +59,19 @@ func (r *Route) readIdempotencyKey(req *http.Request, c *Caller) error {
 	switch {
 	case !r.acceptsIdempotencyKey():
 		return Invalid(idempotencyKey, "is not supported by this route")
-	case len(values) > 1, len(key) == 0, len(key) > maxIdempotencyKey, strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }):
+	case len(values) > 1, len(key) == 0, len(key) > maxIdempotencyKey,
+		strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }):
 		return Invalid(idempotencyKey, "must be 1 to %d visible ASCII characters long, sent once", maxIdempotencyKey)
 	}
-	credential := ""
+	var credential strings.Builder
 	for _, name := range [...]string{api.HeaderKey, "Authorization", "X-Api-Key", "X-Goog-Api-Key"} {
-		credential += "\n" + req.Header.Get(name)
+		credential.WriteString("\n" + req.Header.Get(name))
 	}
-	if strings.TrimSpace(credential) == "" {
+	if strings.TrimSpace(credential.String()) == "" {
 		return Invalid(idempotencyKey, "needs the key of the caller in x-gateway-api-key or authorization")
 	}
 	hash := func(parts ...string) [sha256.Size]byte { return sha256.Sum256([]byte(strings.Join(parts, "\x00"))) }
-	id, secret := hash("id", c.KeyID, c.UserID, credential, key), hash("seal", credential, key)
+	id, secret := hash("id", c.KeyID, c.UserID, credential.String(), key), hash("seal", credential.String(), key)
 	asks := hash(req.Method, req.URL.Path, req.URL.RawQuery, string(c.body))
 	block, err := aes.NewCipher(secret[:])
 	if err != nil {

@@ -22,7 +22,8 @@ var inert = map[string][]string{
 	},
 }
 
-var inWorkspaces = []string{"settings.debug_log", "settings.user_key_metadata", "settings.user_key_metadata_override", "defaults.user_api_key_config"}
+var inWorkspaces = []string{"settings.debug_log", "settings.user_key_metadata", "settings.user_key_metadata_override",
+	"defaults.user_api_key_config"}
 
 // ignoredFields returns the fields of a body that have no effect, as items of
 // [api.HeaderParams].

@@ -154,8 +154,10 @@ func (n LogNames) checkLogged(ctx context.Context, field logstore.Field, value s
 
 // missingName is [Missing] for a filter, and names the route that lists what exists.
 func missingName(field, what, ref string) error {
-	lists := map[string]string{"workspace": "/v1/workspaces", "provider": "/v1/providers", "API key": "/v1/api-keys", "config": "/v1/configs", "prompt": "/v1/prompts"}
-	return apierr.New(apierr.NotFound, "%s %.60q not found; GET %s lists those that exist", what, ref, lists[what]).WithParam(field).WithCode("AB02")
+	lists := map[string]string{"workspace": "/v1/workspaces", "provider": "/v1/providers",
+		"API key": "/v1/api-keys", "config": "/v1/configs", "prompt": "/v1/prompts"}
+	return apierr.New(apierr.NotFound, "%s %.60q not found; GET %s lists those that exist", what, ref,
+		lists[what]).WithParam(field).WithCode("AB02")
 }
 
 // CheckKeys returns an error unless all are ids of keys, which may be revoked.
@@ -206,7 +208,8 @@ const bootstrapKey = "bootstrap"
 
 // seesDefault reports whether the scope has the first workspace.
 func (n LogNames) seesDefault() bool {
-	return (n.Scope.Organisation == "" || n.Scope.Organisation == store.DefaultOrganisation) && (n.Scope.Workspace == "" || n.Scope.Workspace == store.DefaultWorkspace)
+	return (n.Scope.Organisation == "" || n.Scope.Organisation == store.DefaultOrganisation) &&
+		(n.Scope.Workspace == "" || n.Scope.Workspace == store.DefaultWorkspace)
 }
 
 // CheckPrompts returns an error unless all are slugs of prompts, which may be archived.

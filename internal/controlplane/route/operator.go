@@ -19,7 +19,8 @@ func (a *API) Operator(tx *store.Tx, organisation string) *Caller {
 	r := &http.Request{URL: &url.URL{}}
 	c := a.caller(r, new(Route))
 	c.tx = tx
-	c.identify(&access.Identity{KeyID: fileActor, Type: access.OrganisationService, Name: fileActor, Organisation: organisation, Scopes: []access.Scope{access.ScopeAll}})
+	c.identify(&access.Identity{KeyID: fileActor, Type: access.OrganisationService, Name: fileActor,
+		Organisation: organisation, Scopes: []access.Scope{access.ScopeAll}})
 	return c
 }
 

@@ -64,7 +64,8 @@ func isPaged(in reflect.Type) bool {
 func pagedParams() []*huma.Param {
 	least, longest := 1.0, 64
 	return []*huma.Param{
-		{Name: cursorParam, In: "query", Description: "next_cursor of the previous page", Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest}},
+		{Name: cursorParam, In: "query", Description: "next_cursor of the previous page",
+			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &longest}},
 		{Name: sizeAlias, In: "query", Description: "Another name of page_size", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least}},
 	}
 }

@@ -58,7 +58,8 @@ func (c *Caller) CheckRole(role string, workspaces ...string) error {
 func (c *Caller) checkScopes(role string, scopes []access.Scope) error {
 	for _, s := range scopes {
 		if s.CheckHolder(c.Type) == nil && !c.Allows(s) {
-			return apierr.New(apierr.Forbidden, "the role %q exceeds the permissions of this key, which lacks the scope %q", role, string(s)).WithParam("role").WithCode("AB03")
+			return apierr.New(apierr.Forbidden, "the role %q exceeds the permissions of this key, which lacks the scope %q",
+				role, string(s)).WithParam("role").WithCode("AB03")
 		}
 	}
 	return nil

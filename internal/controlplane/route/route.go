@@ -193,7 +193,8 @@ func New(d Deps) *API {
 		"key":   {Type: "apiKey", In: "header", Name: "x-gateway-api-key"},
 		"token": {Type: "http", Scheme: "bearer"},
 	}
-	a := &API{Deps: d, mux: new(paths), routes: make(map[string]*Route), etags: make(map[string]bool), firsts: make(map[string]bool), handlers: make(handlers)}
+	a := &API{Deps: d, mux: new(paths), routes: make(map[string]*Route), etags: make(map[string]bool),
+		firsts: make(map[string]bool), handlers: make(handlers)}
 	a.EachMinute(a.pruneIdempotent)
 	a.huma = humago.New(a.handlers, c)
 	for pattern := range a.handlers { // those of the description

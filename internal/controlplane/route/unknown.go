@@ -45,7 +45,8 @@ func (a *API) ServeUnknown(w http.ResponseWriter, r *http.Request, near string) 
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	failed(apierr.New(apierr.MethodNotAllowed, "method %.20q is not allowed at this path; use %s"+advice, r.Method, strings.Join(allowed, ", "))).write(w)
+	failed(apierr.New(apierr.MethodNotAllowed, "method %.20q is not allowed at this path; use %s"+advice,
+		r.Method, strings.Join(allowed, ", "))).write(w)
 }
 
 // methodsOf returns the methods of the routes at the path of a request.

@@ -28,11 +28,13 @@ var managers = map[string]managerKind{
 	"environment": {},
 	"file":        {},
 	"hashicorp_vault": {
-		types: []string{"token", "approle", "kubernetes"}, needed: []string{"address"}, plain: []string{"namespace", "mount", "kv_version", "ca_cert", "role", "role_id", "auth_mount"},
+		types: []string{"token", "approle", "kubernetes"}, needed: []string{"address"},
+		plain:  []string{"namespace", "mount", "kv_version", "ca_cert", "role", "role_id", "auth_mount"},
 		sealed: []string{"token", "secret_id"}, places: []string{"address", "ca_cert"},
 	},
 	"cloud_a_secrets": {
-		types: []string{"accessKey", "assumedRole", "serviceRole"}, needed: []string{"region"}, plain: []string{"access_key_id", "role_arn", "external_id", "endpoint"},
+		types: []string{"accessKey", "assumedRole", "serviceRole"}, needed: []string{"region"},
+		plain:  []string{"access_key_id", "role_arn", "external_id", "endpoint"},
 		sealed: []string{"secret_access_key", "session_token"}, places: []string{"region", "endpoint"},
 	},
 	"cloud_c_vault": {
@@ -152,7 +154,8 @@ func (k service) opened(ctx context.Context, s *store.SecretReference) (secret.S
 }
 
 func noMasterKey() error {
-	return apierr.New(apierr.Unavailable, "secrets cannot be stored because the gateway was started without a master key").WithCode("no_master_key")
+	return apierr.New(apierr.Unavailable,
+		"secrets cannot be stored because the gateway was started without a master key").WithCode("no_master_key")
 }
 
 func clip(name string) string {

@@ -32,14 +32,16 @@ func (r Routes) Add(a *route.API) {
 	if k.resolver == nil {
 		k.resolver = secretref.New(secretref.Options{})
 	}
-	f := route.Family{Path: "/secret-references", Tag: "Secret references", Scopes: []string{"secret_references"}, Resource: "secret_reference", Versioned: true}
+	f := route.Family{Path: "/secret-references", Tag: "Secret references", Scopes: []string{"secret_references"},
+		Resource: "secret_reference", Versioned: true}
 	const one = "/{reference}"
 	route.Add(a, f.Route(http.MethodPost, "", "create-secret-reference", "create", "Create a secret reference"), k.create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-secret-references", "list", "List secret references"), list)
 	route.Add(a, f.Route(http.MethodGet, one, "get-secret-reference", "read", "Read a secret reference"), get)
 	route.Add(a, f.Route(http.MethodPut, one, "update-secret-reference", "update", "Change a secret reference"), k.update)
 	route.Add(a, f.Route(http.MethodDelete, one, "delete-secret-reference", "delete", "Remove a secret reference that nothing uses"), remove)
-	route.Add(a, f.Route(http.MethodPost, one+"/test", "test-secret-reference", "read", "Test whether the secret of a reference can be read"), k.test)
+	route.Add(a, f.Route(http.MethodPost, one+"/test", "test-secret-reference", "read",
+		"Test whether the secret of a reference can be read"), k.test)
 }
 
 type createInput struct {
@@ -111,9 +113,9 @@ type updateInput struct {
 		Key           *string                          `json:"secret_key,omitempty" maxLength:"255"`
 		AllWorkspaces *bool                            `json:"allow_all_workspaces,omitempty"`
 		Workspaces    []string                         `json:"allowed_workspaces,omitempty" maxItems:"1000"`
-		Providers     route.Optional[[]string]         `json:"allowed_providers,omitempty" maxItems:"200" doc:"null or an empty array for all"`
-		Hosts         route.Optional[[]string]         `json:"allowed_hosts,omitempty" maxItems:"100" doc:"null or an empty array for the providers' own hosts only"`
-		Tags          route.Optional[credentials.Tags] `json:"tags,omitempty"`
+		Providers     route.Optional[[]string]         `json:"allowed_providers" maxItems:"200" doc:"null or an empty array for all"`
+		Hosts         route.Optional[[]string]         `json:"allowed_hosts" maxItems:"100" doc:"null or an empty array for the providers' own hosts only"`
+		Tags          route.Optional[credentials.Tags] `json:"tags"`
 	}
 }
 

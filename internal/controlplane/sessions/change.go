@@ -44,7 +44,8 @@ func (f *family) change(ctx context.Context, c *route.Caller, in *changeInput) (
 		return nil, err
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		err := tx.ReplacePassword(ctx, store.PasswordChange{User: u.ID, Before: u.PasswordHash, After: hash, Keep: c.Hash.String(), Now: c.NextUpdateTime(u.UpdatedAt)})
+		err := tx.ReplacePassword(ctx, store.PasswordChange{User: u.ID, Before: u.PasswordHash, After: hash,
+			Keep: c.Hash.String(), Now: c.NextUpdateTime(u.UpdatedAt)})
 		if apierr.IsNotFound(err) {
 			err = apierr.New(apierr.Conflict, "the password was changed by another request; sign in again")
 		}

@@ -296,7 +296,8 @@ func hasEnded(k *store.Key, now time.Time) bool {
 
 // unless returns errors that do not mean that the token is invalid.
 func unless(err error) error {
-	if e, ok := errors.AsType[*apierr.Error](err); ok && (e.Kind == apierr.NotFound || e.Kind == apierr.Unauthenticated || e.Kind == apierr.Forbidden) {
+	if e, ok := errors.AsType[*apierr.Error](err); ok &&
+		(e.Kind == apierr.NotFound || e.Kind == apierr.Unauthenticated || e.Kind == apierr.Forbidden) {
 		return nil
 	}
 	return err
@@ -324,7 +325,8 @@ func describeToken(ctx context.Context, c *route.Caller, id *access.Identity, ki
 	for i, s := range id.Scopes {
 		words[i] = string(s)
 	}
-	out := &introspected{Active: true, Scope: strings.Join(words, " "), ClientID: id.KeyID, Subject: id.KeyID, IssuedAt: issued, TokenType: kind}
+	out := &introspected{Active: true, Scope: strings.Join(words, " "), ClientID: id.KeyID, Subject: id.KeyID,
+		IssuedAt: issued, TokenType: kind}
 	if !id.ExpiresAt.IsZero() {
 		out.ExpiresAt = id.ExpiresAt.Unix()
 	}

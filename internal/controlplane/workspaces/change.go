@@ -69,7 +69,8 @@ func toResponse(w *store.Workspace, spent reqlog.Spend, above *store.Organisatio
 	raw, err := json.Marshal(defaults)
 	return Item{
 		ID: w.ID, Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description, Organisation: w.Organisation,
-		Status: w.Status, IsDefault: w.IsDefault, Defaults: raw, Settings: object(w.Settings), Overridden: overridden, Security: above.Security.WithOverrides(own, above.Overridable),
+		Status: w.Status, IsDefault: w.IsDefault, Defaults: raw, Settings: object(w.Settings),
+		Overridden: overridden, Security: above.Security.WithOverrides(own, above.Overridable),
 		UsageLimits: usages.Response(spent), RateLimits: rates,
 		CreatedBy: w.CreatedBy, CreatedAt: route.Time(w.CreatedAt), UpdatedAt: route.Time(w.UpdatedAt), Object: "workspace",
 	}, err
@@ -162,13 +163,13 @@ type updateInput struct {
 	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
 	Body      struct {
 		Name        string                                 `json:"name,omitempty" minLength:"1" maxLength:"255"`
-		Description route.Optional[string]                 `json:"description,omitempty"`
-		Icon        route.Optional[string]                 `json:"icon,omitempty"`
-		Defaults    route.Optional[Defaults]               `json:"defaults,omitempty"`
-		UsageLimits route.Optional[[]limits.BudgetInput]   `json:"usage_limits,omitempty"`
-		RateLimits  route.Optional[limits.Rates]           `json:"rate_limits,omitempty" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
-		Settings    route.Optional[map[string]any]         `json:"settings,omitempty"`
-		Security    route.Optional[access.RolePermissions] `json:"security_settings,omitempty" doc:"All permissions; null clears them"`
+		Description route.Optional[string]                 `json:"description"`
+		Icon        route.Optional[string]                 `json:"icon"`
+		Defaults    route.Optional[Defaults]               `json:"defaults"`
+		UsageLimits route.Optional[[]limits.BudgetInput]   `json:"usage_limits"`
+		RateLimits  route.Optional[limits.Rates]           `json:"rate_limits" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
+		Settings    route.Optional[map[string]any]         `json:"settings"`
+		Security    route.Optional[access.RolePermissions] `json:"security_settings" doc:"All permissions; null clears them"`
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/egress"
@@ -49,9 +50,7 @@ func keepEgress(ctx context.Context, c *route.Caller, w *store.Workspace, given 
 		}
 	}
 	out := make(map[string]any, len(given)+1)
-	for name, v := range given {
-		out[name] = v
-	}
+	maps.Copy(out, given)
 	if _, said := given[egressPolicy]; !said {
 		if had.Egress != nil {
 			out[egressPolicy] = had.Egress

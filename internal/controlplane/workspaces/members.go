@@ -16,7 +16,8 @@ var ranks = []string{access.Member, access.Manager, access.Admin}
 
 func addMembers(a *route.API) {
 	const path = "/workspaces/{workspace}/users"
-	f := route.Family{Path: "/admin" + path, Also: path, Tag: "Workspaces", Scopes: []string{"workspace_users"}, Resource: "workspace_user", Versioned: true}
+	f := route.Family{Path: "/admin" + path, Also: path, Tag: "Workspaces", Scopes: []string{"workspace_users"},
+		Resource: "workspace_user", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "add-workspace-users", "create", "Add users to a workspace"), addUsers)
 	route.Add(a, f.Route(http.MethodGet, "", "list-workspace-users", "list", "List the members of a workspace"), listUsers)
 	route.Add(a, f.Route(http.MethodGet, "/{user}", "get-workspace-user", "read", "Read a member"), getUser)
@@ -168,7 +169,8 @@ func getUser(ctx context.Context, c *route.Caller, in *userInput) (*memberItem, 
 
 func memberOf(ctx context.Context, c *route.Caller, w store.Workspace, user string) (store.WorkspaceMember, error) {
 	m, err := c.DB().WorkspaceMember(ctx, w.ID, user)
-	return m, c.CheckFound(w.ID, user, err, apierr.New(apierr.NotFound, "member %.60q not found in the workspace %q", user, w.Slug).WithParam("user"))
+	return m, c.CheckFound(w.ID, user, err, apierr.New(apierr.NotFound, "member %.60q not found in the workspace %q",
+		user, w.Slug).WithParam("user"))
 }
 
 type roleInput struct {

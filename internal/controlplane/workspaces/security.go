@@ -62,7 +62,8 @@ func ofAdmins(ctx context.Context, c *route.Caller, w *store.Workspace) error {
 
 // delegatedPermissions returns the permissions of given in delegated sections if all
 // others are unchanged.
-func delegatedPermissions(given access.RolePermissions, w *store.Workspace, above *store.OrganisationSettings) (access.RolePermissions, error) {
+func delegatedPermissions(given access.RolePermissions, w *store.Workspace,
+	above *store.OrganisationSettings) (access.RolePermissions, error) {
 	for _, name := range required {
 		if _, ok := given[name]; !ok {
 			return nil, route.Invalid("security_settings", "must have all of %s; %s is missing", strings.Join(required, ", "), name)

@@ -27,7 +27,8 @@ import (
 
 // Add adds the routes of workspaces.
 func Add(a *route.API) {
-	f := route.Family{Path: "/admin/workspaces", Also: "/workspaces", Tag: "Workspaces", Scopes: []string{"workspaces"}, Resource: "workspace", Versioned: true}
+	f := route.Family{Path: "/admin/workspaces", Also: "/workspaces", Tag: "Workspaces",
+		Scopes: []string{"workspaces"}, Resource: "workspace", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-workspace", "create", "Create a workspace"), create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-workspaces", "list", "List workspaces"), list)
 	route.Add(a, f.Route(http.MethodGet, "/{workspace}", "get-workspace", "read", "Read a workspace with its members"), get)
@@ -50,7 +51,7 @@ type createInput struct {
 		Name        string               `json:"name" minLength:"1" maxLength:"255"`
 		Description string               `json:"description,omitempty" maxLength:"1024"`
 		Icon        string               `json:"icon,omitempty" maxLength:"255"`
-		Defaults    Defaults             `json:"defaults,omitempty"`
+		Defaults    Defaults             `json:"defaults"`
 		Users       []string             `json:"users,omitempty" maxItems:"1000" doc:"Ids or e-mail addresses of users of the organisation, who become members"`
 		UsageLimits []limits.BudgetInput `json:"usage_limits,omitempty" maxItems:"10"`
 		RateLimits  limits.Rates         `json:"rate_limits,omitempty" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
@@ -64,7 +65,8 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 		ID: c.NewID(), Organisation: c.Organisation, Slug: route.NewSlug("ws", b.Name), Name: b.Name, Icon: b.Icon, Description: b.Description,
 		Status: store.Active, CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
-	err := errors.Join(setDefaults(ctx, c, &w, b.Defaults), changeSettings(ctx, c, &w, b.Settings), setUsage(&w, b.UsageLimits, c), setRates(&w, b.RateLimits))
+	err := errors.Join(setDefaults(ctx, c, &w, b.Defaults), changeSettings(ctx, c, &w, b.Settings),
+		setUsage(&w, b.UsageLimits, c), setRates(&w, b.RateLimits))
 	if err != nil {
 		return nil, clientError(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -207,10 +208,8 @@ func (r Words) Check(c *jsonedit.Cursor) *Fault {
 		return WrongType(r.Expected(), c.Raw())
 	}
 	raw := c.Raw()
-	for _, w := range r {
-		if string(raw[1:len(raw)-1]) == w {
-			return nil
-		}
+	if slices.Contains(r, string(raw[1:len(raw)-1])) {
+		return nil
 	}
 	return &Fault{Code: CodeValue, Want: r.Expected(), Sent: DescribeWord(raw)}
 }

@@ -131,11 +131,12 @@ func TestAPathThatLeadsNowhereChangesNothing(t *testing.T) {
 
 // drawPath draws a path that often leads to something in a drawn value.
 func drawPath(t *rapid.T) string {
-	path := string(jsonedit.AppendString([]byte("["), unquote(literal(t)))) + "]"
+	var path strings.Builder
+	path.WriteString(string(jsonedit.AppendString([]byte("["), unquote(literal(t)))) + "]")
 	for range rapid.IntRange(0, 3).Draw(t, "steps") {
-		path += rapid.SampledFrom([]string{".a", ".name", "[0]", "[1]", "[*]", `["b"]`, `[""]`}).Draw(t, "step")
+		path.WriteString(rapid.SampledFrom([]string{".a", ".name", "[0]", "[1]", "[*]", `["b"]`, `[""]`}).Draw(t, "step"))
 	}
-	return path
+	return path.String()
 }
 
 func TestSetIsReadBackAndDeleteLeavesNothing(t *testing.T) {

@@ -162,11 +162,12 @@ func TestManyMembersAreFoundAndComparedByName(t *testing.T) {
 		}
 	}
 	for size := 2; size < 200; size++ { // the repeated key may be the one that makes the index grow
-		doc := "{"
+		var doc strings.Builder
+		doc.WriteString("{")
 		for i := range size {
-			doc += fmt.Sprintf(`"%d":0,`, i)
+			doc.WriteString(fmt.Sprintf(`"%d":0,`, i))
 		}
-		if err := d.Scan([]byte(doc + `"last":1}`)); err != nil {
+		if err := d.Scan([]byte(doc.String() + `"last":1}`)); err != nil {
 			t.Fatalf("Scan of %d members: %v", size+1, err)
 		}
 		for name, want := range map[string]bool{"0": true, fmt.Sprint(size - 1): true, "last": true, fmt.Sprint(size): false} {
@@ -175,7 +176,7 @@ func TestManyMembersAreFoundAndComparedByName(t *testing.T) {
 			}
 		}
 		var duplicate *jsonedit.DuplicateKeyError
-		if err := d.Scan([]byte(doc + `"1":0}`)); !errors.As(err, &duplicate) {
+		if err := d.Scan([]byte(doc.String() + `"1":0}`)); !errors.As(err, &duplicate) {
 			t.Errorf("1 again after %d members: %v", size, err)
 		}
 	}
@@ -185,14 +186,14 @@ func TestADocCanBeUsedAgain(t *testing.T) {
 	var d jsonedit.Doc
 	for _, tt := range []struct{ doc, found string }{{`{"a":1,"\u0062":2}`, "ab"}, {`{"c":3}`, "c"}, {`{}`, ""}, {`{"a"}`, ""}} {
 		_ = d.Scan([]byte(tt.doc))
-		found := ""
+		var found strings.Builder
 		for _, name := range []string{"a", "b", "c"} {
 			if _, ok := d.Find(name); ok {
-				found += name
+				found.WriteString(name)
 			}
 		}
-		if found != tt.found {
-			t.Errorf("%s: found %s, want %s", tt.doc, found, tt.found)
+		if found.String() != tt.found {
+			t.Errorf("%s: found %s, want %s", tt.doc, found.String(), tt.found)
 		}
 	}
 	d.Reset()

@@ -43,9 +43,9 @@ func reference(stream string) (events []event) {
 		case name == "data":
 			data = append(data, value)
 		case name == "event":
-			now.Type = is(value)
+			now.Type = new(value)
 		case name == "id" && !strings.Contains(value, "\x00"):
-			now.ID = is(value)
+			now.ID = new(value)
 		}
 	}
 	if started {
@@ -64,7 +64,7 @@ func lineEndAt(s string) string {
 
 func finish(e event, data []string) event {
 	if data != nil {
-		e.Data = is(strings.Join(data, "\n"))
+		e.Data = new(strings.Join(data, "\n"))
 	}
 	return e
 }
@@ -175,9 +175,9 @@ func TestWrittenEventsAreReadBack(t *testing.T) {
 
 		lines := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(data)
 		oneLine := strings.NewReplacer("\r\n", " ", "\r", " ", "\n", " ").Replace(typ)
-		want := []event{{Data: is(lines)}, {}, {Data: is(lines)}}
+		want := []event{{Data: new(lines)}, {}, {Data: new(lines)}}
 		if typ != "" {
-			want[0].Type = is(oneLine)
+			want[0].Type = new(oneLine)
 		}
 		if diff := cmp.Diff(want, reference(string(stream))); diff != "" {
 			t.Fatalf("%q (-want +got):\n%s", stream, diff)

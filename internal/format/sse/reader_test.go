@@ -30,7 +30,8 @@ func text(b []byte) *string {
 	return &s
 }
 
-func is(s string) *string { return &s }
+//go:fix inline
+func is(s string) *string { return new(s) }
 
 // readAll reads every event of r and the error that ended the reading.
 func readAll(r *sse.Reader) (events []event, err error) {
@@ -49,45 +50,45 @@ func TestReaderFollowsTheEventStreamFormat(t *testing.T) {
 		want         []event
 	}{
 		{"nothing", "", nil},
-		{"one event", "data: a\n\n", []event{{Raw: "data: a\n\n", Data: is("a")}}},
+		{"one event", "data: a\n\n", []event{{Raw: "data: a\n\n", Data: new("a")}}},
 		{"CR LF", "data: a\r\n\r\ndata: b\r\n\r\n", []event{
-			{Raw: "data: a\r\n\r\n", Data: is("a")}, {Raw: "data: b\r\n\r\n", Data: is("b")}}},
+			{Raw: "data: a\r\n\r\n", Data: new("a")}, {Raw: "data: b\r\n\r\n", Data: new("b")}}},
 		{"CR", "data: a\r\rdata: b\r\r", []event{
-			{Raw: "data: a\r\r", Data: is("a")}, {Raw: "data: b\r\r", Data: is("b")}}},
+			{Raw: "data: a\r\r", Data: new("a")}, {Raw: "data: b\r\r", Data: new("b")}}},
 		{"line ends mixed", "event: x\rdata: a\r\ndata: b\n\r\ndata: c\r\n\n", []event{
-			{Raw: "event: x\rdata: a\r\ndata: b\n\r\n", Type: is("x"), Data: is("a\nb")},
-			{Raw: "data: c\r\n\n", Data: is("c")}}},
+			{Raw: "event: x\rdata: a\r\ndata: b\n\r\n", Type: new("x"), Data: new("a\nb")},
+			{Raw: "data: c\r\n\n", Data: new("c")}}},
 		{"several lines", "data: a\ndata\ndata:\ndata:  b\n\n", []event{
-			{Raw: "data: a\ndata\ndata:\ndata:  b\n\n", Data: is("a\n\n\n b")}}},
+			{Raw: "data: a\ndata\ndata:\ndata:  b\n\n", Data: new("a\n\n\n b")}}},
 		{"no space after the colon", "data:a\nevent:b\nid:c\n\n", []event{
-			{Raw: "data:a\nevent:b\nid:c\n\n", Data: is("a"), Type: is("b"), ID: is("c")}}},
-		{"one space only is taken off", "data:  a \n\n", []event{{Raw: "data:  a \n\n", Data: is(" a ")}}},
+			{Raw: "data:a\nevent:b\nid:c\n\n", Data: new("a"), Type: new("b"), ID: new("c")}}},
+		{"one space only is taken off", "data:  a \n\n", []event{{Raw: "data:  a \n\n", Data: new(" a ")}}},
 		{"data before event", "data: a\nevent: b\n\n", []event{
-			{Raw: "data: a\nevent: b\n\n", Data: is("a"), Type: is("b")}}},
+			{Raw: "data: a\nevent: b\n\n", Data: new("a"), Type: new("b")}}},
 		{"the last event field counts", "event: a\nevent: b\ndata: c\n\n", []event{
-			{Raw: "event: a\nevent: b\ndata: c\n\n", Data: is("c"), Type: is("b")}}},
-		{"event without data", "event: ping\n\n", []event{{Raw: "event: ping\n\n", Type: is("ping")}}},
+			{Raw: "event: a\nevent: b\ndata: c\n\n", Data: new("c"), Type: new("b")}}},
+		{"event without data", "event: ping\n\n", []event{{Raw: "event: ping\n\n", Type: new("ping")}}},
 		{"empty data is not absent", "data\n\ndata:\n\nevent\nid\n\n", []event{
-			{Raw: "data\n\n", Data: is("")}, {Raw: "data:\n\n", Data: is("")},
-			{Raw: "event\nid\n\n", Type: is(""), ID: is("")}}},
+			{Raw: "data\n\n", Data: new("")}, {Raw: "data:\n\n", Data: new("")},
+			{Raw: "event\nid\n\n", Type: new(""), ID: new("")}}},
 		{"comments", ": one\n\n: two\n:\ndata: a\n\n", []event{
-			{Raw: ": one\n\n"}, {Raw: ": two\n:\ndata: a\n\n", Data: is("a")}}},
+			{Raw: ": one\n\n"}, {Raw: ": two\n:\ndata: a\n\n", Data: new("a")}}},
 		{"blank lines", "\n\ndata: a\n\n\n", []event{
-			{Raw: "\n\n"}, {Raw: "data: a\n\n", Data: is("a")}, {Raw: "\n"}}},
+			{Raw: "\n\n"}, {Raw: "data: a\n\n", Data: new("a")}, {Raw: "\n"}}},
 		{"unknown fields", "retry: 10\nfoo: bar\ndatas: 1\nDATA: 2\n data: 3\n\n", []event{
 			{Raw: "retry: 10\nfoo: bar\ndatas: 1\nDATA: 2\n data: 3\n\n"}}},
-		{"id with NUL", "id: 1\nid: 2\x003\n\n", []event{{Raw: "id: 1\nid: 2\x003\n\n", ID: is("1")}}},
+		{"id with NUL", "id: 1\nid: 2\x003\n\n", []event{{Raw: "id: 1\nid: 2\x003\n\n", ID: new("1")}}},
 		{"byte order mark", "\ufeffdata: a\n\n\ufeffdata: b\n\n", []event{
-			{Raw: "\ufeffdata: a\n\n", Data: is("a")}, {Raw: "\ufeffdata: b\n\n"}}},
+			{Raw: "\ufeffdata: a\n\n", Data: new("a")}, {Raw: "\ufeffdata: b\n\n"}}},
 		{"byte order mark before a blank line", "\ufeff\n", []event{{Raw: "\ufeff\n"}}},
 		{"byte order mark after a blank line", "\n\ufeffdata: a\n\n", []event{{Raw: "\n"}, {Raw: "\ufeffdata: a\n\n"}}},
 		{"half a byte order mark", "\xef\xbbdata: a\n\n", []event{{Raw: "\xef\xbbdata: a\n\n"}}},
 		{"colons in the value", "data: {\"a\":1}\nid: a:b\n\n", []event{
-			{Raw: "data: {\"a\":1}\nid: a:b\n\n", Data: is(`{"a":1}`), ID: is("a:b")}}},
+			{Raw: "data: {\"a\":1}\nid: a:b\n\n", Data: new(`{"a":1}`), ID: new("a:b")}}},
 		{"no final blank line", "data: a\n\ndata: b\n", []event{
-			{Raw: "data: a\n\n", Data: is("a")}, {Raw: "data: b\n", Data: is("b"), Unterminated: true}}},
+			{Raw: "data: a\n\n", Data: new("a")}, {Raw: "data: b\n", Data: new("b"), Unterminated: true}}},
 		{"no final line end", "data: a\nevent: b", []event{
-			{Raw: "data: a\nevent: b", Data: is("a"), Type: is("b"), Unterminated: true}}},
+			{Raw: "data: a\nevent: b", Data: new("a"), Type: new("b"), Unterminated: true}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := readAll(sse.NewReader(strings.NewReader(tt.stream), 0))
@@ -136,8 +137,8 @@ func TestTheLineFeedOfASplitLineEndOpensNoLine(t *testing.T) {
 	src := &parts{parts: []string{"data: a\r", "\n\r", "\ndata: b\r", "\ndata: c\r\n\r", "\n"}, err: io.EOF}
 	got, err := readAll(sse.NewReader(src, 0))
 	want := []event{
-		{Raw: "data: a\r\n\r", Data: is("a")},
-		{Raw: "\ndata: b\r\ndata: c\r\n\r", Data: is("b\nc")},
+		{Raw: "data: a\r\n\r", Data: new("a")},
+		{Raw: "\ndata: b\r\ndata: c\r\n\r", Data: new("b\nc")},
 		{Raw: "\n"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != io.EOF {

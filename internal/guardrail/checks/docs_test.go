@@ -77,7 +77,7 @@ func reference() string {
 			facts = append(facts, "Credentials: `"+strings.Join(d.Credentials, "`, `")+"`.")
 		}
 		b.WriteString(strings.Join(facts, " ") + "\n")
-		rows := ""
+		var rows strings.Builder
 		for _, p := range d.Params {
 			if slices.Contains(shared, p.Name) {
 				continue
@@ -96,10 +96,10 @@ func reference() string {
 			if p.Min != 0 || p.Max != 0 {
 				kind += fmt.Sprintf(", %g to %g", p.Min, p.Max)
 			}
-			rows += fmt.Sprintf("| `%s` | %s | %s | %s |\n", p.Name, kind, value, p.Doc)
+			rows.WriteString(fmt.Sprintf("| `%s` | %s | %s | %s |\n", p.Name, kind, value, p.Doc))
 		}
-		if rows != "" {
-			b.WriteString("\n| parameter | type | default | meaning |\n|---|---|---|---|\n" + rows)
+		if rows.String() != "" {
+			b.WriteString("\n| parameter | type | default | meaning |\n|---|---|---|---|\n" + rows.String())
 		}
 	}
 	return b.String()

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -228,9 +229,7 @@ func bedrock() []partner {
 			req.Header.Set("Content-Type", "application/json")
 			keys := sigv4.Keys{ID: c.credential("awsAccessKeyId"), Secret: c.own["awsSecretAccessKey"], Session: c.own["awsSessionToken"]}
 			err = sigv4.Sign(req, keys, sigv4.Scope{Region: c.credential("awsRegion"), Service: service}, hex.EncodeToString(sum[:]), time.Now())
-			for name, values := range req.Header {
-				o.header[name] = values
-			}
+			maps.Copy(o.header, req.Header)
 			return err
 		},
 		read: readBedrock,

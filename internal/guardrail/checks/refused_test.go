@@ -124,9 +124,9 @@ func TestEveryURLIsChecked(t *testing.T) {
 		}
 		return 200, strings.NewReader(""), nil
 	})}
-	many := ""
+	var many strings.Builder
 	for i := range 21 {
-		many += fmt.Sprintf("https://good.example/%d ", i)
+		many.WriteString(fmt.Sprintf("https://good.example/%d ", i))
 	}
 	for _, tt := range []struct{ name, text, params, want string }{
 		{"after 200 times the same", strings.Repeat("https://good.example/a ", 200) + "https://gone.example", `{}`, "failed"},
@@ -134,8 +134,8 @@ func TestEveryURLIsChecked(t *testing.T) {
 		{"5,000 times the same", strings.Repeat("https://good.example/a ", 5000), `{}`, "passed"},
 		{"a long one", "https://good.example/" + strings.Repeat("a", 3000), `{}`, "error"},
 		{"as long as may be", "https://good.example/" + strings.Repeat("a", 1900), `{}`, "passed"},
-		{"too many", many, `{}`, "failed"},
-		{"too many that must be invalid", many, `{"not":true}`, "error"},
+		{"too many", many.String(), `{}`, "failed"},
+		{"too many that must be invalid", many.String(), `{"not":true}`, "error"},
 	} {
 		r, _ := run(t, s, text(after, tt.text), "default.validUrls", tt.params)
 		if got := resultOf(r); got != tt.want || r.Error != nil && !r.Incomplete {

@@ -132,11 +132,11 @@ func TestURLsAreAskedFor(t *testing.T) {
 		}
 		asked = map[string]bool{}
 	}
-	many := ""
+	var many strings.Builder
 	for i := range 30 {
-		many += fmt.Sprintf("https://good.example/%d ", i)
+		many.WriteString(fmt.Sprintf("https://good.example/%d ", i))
 	}
-	if r, _ := run(t, s, text(after, many), "default.validUrls", `{}`); resultOf(r) != "failed" || len(asked) > 0 {
+	if r, _ := run(t, s, text(after, many.String()), "default.validUrls", `{}`); resultOf(r) != "failed" || len(asked) > 0 {
 		t.Errorf("30 URLs = %s after %d requests, want failed after none", resultOf(r), len(asked))
 	}
 }

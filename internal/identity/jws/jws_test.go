@@ -13,6 +13,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/big"
 	"strings"
 	"sync"
@@ -65,9 +66,7 @@ var kinds = map[string]string{
 func sign(t testing.TB, key crypto.Signer, alg string, header values) string {
 	t.Helper()
 	head := values{"alg": alg, "kid": "one"}
-	for name, value := range header {
-		head[name] = value
-	}
+	maps.Copy(head, header)
 	text := object(head) + "." + object(values{"sub": "ada"})
 	return text + "." + encode(signature(t, key, alg, text))
 }

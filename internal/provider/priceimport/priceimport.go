@@ -151,9 +151,7 @@ func (p tokenPrices) rates(further map[catalog.Kind]*float64) (rates catalog.Rat
 		catalog.Input: p.input, catalog.Output: p.output, catalog.CachedInput: p.cached, catalog.CacheWrite5m: p.write5m,
 		catalog.CacheWrite1h: p.write1h,
 	}
-	for kind, price := range further {
-		all[kind] = price
-	}
+	maps.Copy(all, further)
 	for kind, price := range all {
 		if price == nil {
 			continue

@@ -91,11 +91,12 @@ not.
 `
 
 func idCell(s *provider.Spec) string {
-	cell := code(s.ID)
+	var cell strings.Builder
+	cell.WriteString(code(s.ID))
 	for _, a := range s.Aliases {
-		cell += "<br>" + code(a)
+		cell.WriteString("<br>" + code(a))
 	}
-	return cell
+	return cell.String()
 }
 
 func addressCell(s *provider.Spec) string {

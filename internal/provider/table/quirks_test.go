@@ -2,6 +2,7 @@ package table_test
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"testing"
 
@@ -82,9 +83,7 @@ func TestAzurePutsVersionAndDeploymentWhereTheFormWantsThem(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			opts := options{"resource_name": "contoso"}
-			for k, v := range tt.options {
-				opts[k] = v
-			}
+			maps.Copy(opts, tt.options)
 			req := mustRequest(t, "azure-openai", provider.Settings{Options: opts, CustomHost: tt.custom}, &tt.call)
 			if got := address(req); got != tt.want {
 				t.Errorf("address\n got %s\nwant %s", got, tt.want)

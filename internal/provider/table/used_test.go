@@ -84,9 +84,9 @@ func fieldsOf(typ reflect.Type, seen map[reflect.Type]bool) (names []string) {
 			return nil
 		}
 		seen[typ] = true
-		for i := range typ.NumField() {
-			names = append(names, typ.String()+"."+typ.Field(i).Name)
-			names = append(names, fieldsOf(typ.Field(i).Type, seen)...)
+		for field := range typ.Fields() {
+			names = append(names, typ.String()+"."+field.Name)
+			names = append(names, fieldsOf(field.Type, seen)...)
 		}
 	}
 	return names

@@ -86,7 +86,7 @@ func TestRowsThatMayBeDroppedLeaveRoomToAttempts(t *testing.T) {
 	if got := l.Stats().Bytes; got > most*3/4 || got < most*3/4-2000 {
 		t.Errorf("rows were dropped at %d bytes, want it at three quarters of %d", got, most)
 	}
-	for n := 0; n < most/4/ledger.IntentSize; n++ {
+	for range most / 4 / ledger.IntentSize {
 		mustIntend(t, l, reqlog.NewID(time.Now()), 1)
 	}
 	if st := l.Stats(); st.LostAttempts != 0 || st.Open != most/4/ledger.IntentSize {

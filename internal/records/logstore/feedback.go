@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -249,11 +250,11 @@ func (r FloatRange) check() error {
 
 // text returns a string that identifies the range.
 func (r FloatRange) text() string {
-	out := ""
+	var out strings.Builder
 	for _, n := range [...]*float64{r.Min, r.Max} {
-		if out += ","; n != nil {
-			out += strconv.FormatFloat(*n, 'g', -1, 64)
+		if out.WriteString(","); n != nil {
+			out.WriteString(strconv.FormatFloat(*n, 'g', -1, 64))
 		}
 	}
-	return out
+	return out.String()
 }

@@ -13,7 +13,8 @@ import (
 	"modelgate/internal/records/reqlog"
 )
 
-func amount(n float64) *float64 { return &n }
+//go:fix inline
+func amount(n float64) *float64 { return new(n) }
 
 // feedbackAt is feedback of a trace, so many seconds after a time.
 func feedbackAt(at time.Time, sec int, workspace, trace string, value int, weight float64) logstore.Feedback {

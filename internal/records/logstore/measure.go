@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"strconv"
+	"strings"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/records/reqlog"
@@ -58,11 +59,11 @@ func (b Bounds) hold(known bool, n int64) bool {
 
 // text returns a string that identifies the range.
 func (b Bounds) text() string {
-	out := ""
+	var out strings.Builder
 	for _, n := range [...]*int64{b.Min, b.Max} {
-		if out += ","; n != nil {
-			out += strconv.FormatInt(*n, 10)
+		if out.WriteString(","); n != nil {
+			out.WriteString(strconv.FormatInt(*n, 10))
 		}
 	}
-	return out
+	return out.String()
 }

@@ -3,6 +3,7 @@ package logstore
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,13 +111,13 @@ func TestTheLogIsListedByRouteAndOutcome(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := ""
+			var got strings.Builder
 			m, err := tt.q.Matcher()
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, e := range page.Entries {
-				got += e.TraceID
+				got.WriteString(e.TraceID)
 			}
 			watched := ""
 			for _, e := range routed() {
@@ -124,8 +125,8 @@ func TestTheLogIsListedByRouteAndOutcome(t *testing.T) {
 					watched = e.TraceID + watched
 				}
 			}
-			if got != tt.want || watched != tt.want {
-				t.Errorf("by %s: listed %q, watched %q, want %q", tt.name, got, watched, tt.want)
+			if got.String() != tt.want || watched != tt.want {
+				t.Errorf("by %s: listed %q, watched %q, want %q", tt.name, got.String(), watched, tt.want)
 			}
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -184,20 +185,21 @@ func TestEachFieldIsSummedBy(t *testing.T) {
 
 // counts writes the requests of each sum.
 func counts(list []Group) string {
-	out := ""
+	var out strings.Builder
 	for i, s := range list {
 		if i > 0 {
-			out += " "
+			out.WriteString(" ")
 		}
 		if !s.Step.IsZero() {
-			out += s.Step.Format("15:04")
+			out.WriteString(s.Step.Format("15:04"))
 		}
-		out += fmt.Sprintf("%s=%d", s.Value, s.Requests)
+		out.WriteString(fmt.Sprintf("%s=%d", s.Value, s.Requests))
 	}
-	return out
+	return out.String()
 }
 
-func number(n int64) *int64 { return &n }
+//go:fix inline
+func number(n int64) *int64 { return new(n) }
 
 // narrowings are queries of known with how many requests match.
 var narrowings = []struct {

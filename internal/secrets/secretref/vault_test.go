@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -30,9 +31,7 @@ func inVault(address string) secretref.Reference {
 
 func withAuth(ref secretref.Reference, pairs ...string) secretref.Reference {
 	auth := map[string]string{}
-	for name, v := range ref.Auth {
-		auth[name] = v
-	}
+	maps.Copy(auth, ref.Auth)
 	for i := 0; i < len(pairs); i += 2 {
 		auth[pairs[i]] = pairs[i+1]
 	}

@@ -122,7 +122,8 @@ func (t *attempt) add(u attempt) {
 }
 
 // sendAll sends to the destinations that do not have the alert.
-func (a *alertQueue) sendAll(ctx context.Context, set *settings.Alerts, stored *store.Alert, sent *alert.Alert, logger *slog.Logger) (sum attempt) {
+func (a *alertQueue) sendAll(ctx context.Context, set *settings.Alerts, stored *store.Alert,
+	sent *alert.Alert, logger *slog.Logger) (sum attempt) {
 	results := make([]attempt, len(set.Webhooks)+1)
 	var sending sync.WaitGroup
 	for i := range set.Webhooks {
@@ -154,7 +155,8 @@ func (a *alertQueue) sendWebhook(ctx context.Context, w alert.Webhook, sent *ale
 }
 
 // sendEmail sends to the recipients that do not have the alert.
-func (a *alertQueue) sendEmail(ctx context.Context, set *settings.AlertEmail, stored *store.Alert, sent *alert.Alert, logger *slog.Logger) attempt {
+func (a *alertQueue) sendEmail(ctx context.Context, set *settings.AlertEmail, stored *store.Alert,
+	sent *alert.Alert, logger *slog.Logger) attempt {
 	to, err := a.recipients(ctx, set, stored)
 	if err != nil {
 		return attempt{waiting: 1, err: err}

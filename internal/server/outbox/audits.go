@@ -59,7 +59,8 @@ func (o *Outbox) sendAuditsToSyslog(ctx context.Context) {
 func (o *Outbox) sendAudits(ctx context.Context, a *auditQueue) {
 	a.out, a.node = o, rand.Text()
 	defer a.leave(ctx)
-	o.run(ctx, queue{send: a.send, retry: auditPause, failed: "audit log not sent; retrying", recovered: "audit log sending recovered", logger: o.Logger.With("destination", a.name)})
+	o.run(ctx, queue{send: a.send, retry: auditPause, failed: "audit log not sent; retrying",
+		recovered: "audit log sending recovered", logger: o.Logger.With("destination", a.name)})
 }
 
 // send sends the new rows of every organisation.

@@ -61,14 +61,15 @@ func (b *Bench) Keep() (restore func()) {
 	if _, err := file.Write.ExecContext(b.t.Context(), `PRAGMA foreign_keys = OFF; ATTACH $1 AS kept`, kept); err != nil {
 		b.t.Fatal(err)
 	}
-	all := "BEGIN IMMEDIATE;\n"
+	var all strings.Builder
+	all.WriteString("BEGIN IMMEDIATE;\n")
 	for _, table := range b.Query(`SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`) {
-		all += "DELETE FROM main." + table + "; INSERT INTO main." + table + " SELECT * FROM kept." + table + ";\n"
+		all.WriteString("DELETE FROM main." + table + "; INSERT INTO main." + table + " SELECT * FROM kept." + table + ";\n")
 	}
-	all += "COMMIT"
+	all.WriteString("COMMIT")
 	return func() {
 		b.t.Helper()
-		if _, err := file.Write.ExecContext(b.t.Context(), all); err != nil {
+		if _, err := file.Write.ExecContext(b.t.Context(), all.String()); err != nil {
 			b.t.Fatalf("restoring the database: %v", err)
 		}
 	}

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"time"
+
+	"modelgate/internal/controlplane"
+	"modelgate/internal/controlplane/analytics"
+	"modelgate/internal/controlplane/exports"
+	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/controlplane/organisations"
+	"modelgate/internal/controlplane/policies"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/controlplane/secrets"
+	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/dataplane"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/settings"
+)
+
+// makeRoutes creates the handlers of the data plane and the control plane.
+func (s *Server) makeRoutes(set *settings.Settings) {
+	s.tail = new(controlplane.Tail)
+	plane := dataplane.New(dataplane.Options{
+		Snapshot:  &s.holder,
+		Engine:    s.engine,
+		Clients:   clients(),
+		Recorder:  s.recorder(),
+		Keyless:   s.keylessRecorder(set),
+		Logger:    s.Logger,
+		MaxJSON:   set.Limits.JSONBody.Or(50 << 20),
+		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
+		KeepAlive: orNone(set.Timeouts.KeepAlive),
+
+		Gate:         s.gate,
+		IsModelRoute: s.isModelRoute,
+		OtherRoutes:  s.controlRoutes,
+		PublicURL:    s.publicURL,
+		Box:          s.box,
+
+		PromptEnvelopeOnly: set.Compat.PromptEnvelopeOnly,
+		HookStatus:         set.Compat.Status246,
+		Guardrails:         s.guardrails,
+		Feedback:           s.addFeedback,
+		Shadow:             s.addShadowResults,
+		PromptCacheSaved:   s.promptCacheSaved,
+
+		ClientStall:     set.Timeouts.Client.Or(5 * time.Minute),
+		AttemptsTimeout: orNone(set.Timeouts.Budget),
+	})
+	s.plane, s.requests = plane, plane
+	logs := &controlplane.LogHandler{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog,
+		DB: s.store, Files: s.files, Logger: s.Logger}
+	s.logRoute, s.tail.Logs = logs, logs
+	s.control = controlplane.New(route.Deps{
+		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, OnChange: s.storeChanged, AwaitSpending: s.ledger.AwaitCounted,
+		Guardrails: s.guardrails, Secrets: s.ring, CheckHost: s.engine.Client.CheckHost, Files: s.files,
+		PublicURL: s.publicURL, ListenURL: s.listenURL(),
+		Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime, Off: s.Off, Version: s.Version,
+	}, controlplane.Families{
+		Organisations: organisations.Routes{Retention: s.Retention},
+		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
+		Guardrails:    guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},
+		Policies:      policies.Routes{Policies: s.currentPolicies, Counters: s.engine.Quota},
+		Secrets:       secrets.Routes{References: s.references},
+		Analytics:     analytics.Routes{Log: s.logs, GroupEntries: s.sum},
+		Exports:       exports.Routes{Writer: s.maker(), GroupEntries: s.sum},
+		Logs:          controlplane.Logs{Log: s.logs, Flush: s.flushLog, Recorder: importRecorder{s.ledger, s.tail}, Policy: s.logPolicy},
+		Cache:         s.cacheInvalidations(),
+	})
+	s.documentRoutes()
+}
