@@ -141,7 +141,8 @@ func (a *admission) facts() *policy.Facts {
 	id := a.request.Identity
 	f := &policy.Facts{
 		Time: a.request.Time, Organisation: id.Organisation, Workspace: id.Workspace, KeyID: id.KeyID, User: id.UserID,
-		Metadata: a.request.Metadata, Model: cmp.Or(a.request.Received.RequestedModel, a.request.Model), Prompt: a.request.Prompt.Slug, EndpointType: string(a.request.Operation),
+		Metadata: a.request.Metadata, Model: cmp.Or(a.request.Received.RequestedModel, a.request.Model),
+		Prompt: a.request.Prompt.Slug, EndpointType: string(a.request.Operation),
 	}
 	if names := modelnames.Path(a.request.Received.Path); f.Model == "" && a.request.Operation == api.Proxy && len(names) > 0 {
 		f.Model, f.ModelInPath = names[len(names)-1], true

@@ -236,7 +236,8 @@ func (p *Plane) stream(r *http.Request, a *admission) error {
 	}
 	sent := pipeline.Received{Key: a.request.Received.Key} // a copy: the transport may still read after x has been recorded
 	a.upload.drops = sent.HoldsKey
-	a.request.Received.Upload = &pipeline.Upload{Body: a.upload, Trailer: a.upload.trailer, Watch: a.upload.watch, Limit: p.MaxUpload, TokenBytes: a.tokenBytes(r), Time: a.upload.body}
+	a.request.Received.Upload = &pipeline.Upload{Body: a.upload, Trailer: a.upload.trailer,
+		Watch: a.upload.watch, Limit: p.MaxUpload, TokenBytes: a.tokenBytes(r), Time: a.upload.body}
 	if a.route.body == bodyForm {
 		a.upload.fields = newFormFields(a.upload.contentType)
 		a.request.Received.Upload.Fields = a.upload.fields.get
@@ -266,7 +267,8 @@ func (a *admission) tokenBytes(r *http.Request) int64 {
 
 // mayPassText reports whether a body that streams through may be text, not a form or a file.
 func (a *admission) mayPassText() bool {
-	return a.route.op == api.Proxy && a.route.api.op != api.Files && !strings.HasPrefix(strings.ToLower(a.request.Received.Header.Get("Content-Type")), "multipart/")
+	return a.route.op == api.Proxy && a.route.api.op != api.Files &&
+		!strings.HasPrefix(strings.ToLower(a.request.Received.Header.Get("Content-Type")), "multipart/")
 }
 
 // findUploadText looks at the beginning of a body whose type says that it is media: many
@@ -288,7 +290,8 @@ func isBinary(media string) bool {
 	case "audio", "video", "image", "font", "model":
 		return true
 	case "application":
-		return rest == "octet-stream" || rest == "pdf" || rest == "zip" || rest == "gzip" || strings.HasPrefix(rest, "vnd.") && !strings.HasSuffix(rest, "json")
+		return rest == "octet-stream" || rest == "pdf" || rest == "zip" || rest == "gzip" ||
+			strings.HasPrefix(rest, "vnd.") && !strings.HasSuffix(rest, "json")
 	}
 	return false
 }
@@ -313,12 +316,14 @@ func bodyError(err error, limit int64) error {
 	case errors.Is(err, contentcoding.ErrUnknown):
 		return apierr.New(apierr.Invalid, "the content coding of the request body is not supported; send it as gzip, deflate, br or zstd, or uncompressed").WithParam("content-encoding")
 	case errors.Is(err, contentcoding.ErrCorrupt):
-		return apierr.New(apierr.Invalid, "the request body is not in the content coding that its Content-Encoding names").WithParam("content-encoding")
+		return apierr.New(apierr.Invalid,
+			"the request body is not in the content coding that its Content-Encoding names").WithParam("content-encoding")
 	case bytepool.IsFull(err):
 		return apierr.BodyMemoryFull(err)
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok { // of a time limit
 		return e
 	}
-	return apierr.New(apierr.Invalid, "the request body is shorter than its Content-Length; send it again").WithCode("body_incomplete").WithCause(err)
+	return apierr.New(apierr.Invalid,
+		"the request body is shorter than its Content-Length; send it again").WithCode("body_incomplete").WithCause(err)
 }

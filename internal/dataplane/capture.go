@@ -72,7 +72,8 @@ func first(h http.Header, name string) string {
 func textual(media string) bool {
 	switch media {
 	case "application/json", "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines",
-		"application/xml", "application/yaml", "application/x-yaml", "application/x-www-form-urlencoded", "application/graphql", "application/javascript":
+		"application/xml", "application/yaml", "application/x-yaml", "application/x-www-form-urlencoded",
+		"application/graphql", "application/javascript":
 		return true
 	}
 	return strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "+json") || strings.HasSuffix(media, "+xml")

@@ -116,13 +116,15 @@ func (rs *resolver) routeCheckCall(m *guardrail.Model) error {
 func (p *Plane) TestGuardrail(ctx context.Context, t *pipeline.Trial) (*pipeline.TrialResult, error) {
 	now := time.Now()
 	x := p.newExchange(reqlog.Entry{
-		ID: reqlog.NewID(now), Time: now, Input: reqlog.Input{Method: http.MethodPost, Path: api.BasePath + "/guardrails/test"}, Origin: reqlog.Origin{CacheStatus: "DISABLED"},
+		ID: reqlog.NewID(now), Time: now, Input: reqlog.Input{Method: http.MethodPost, Path: api.BasePath + "/guardrails/test"},
+		Origin: reqlog.Origin{CacheStatus: "DISABLED"},
 	})
 	a := &x.admission
 	x.entry.TraceID = a.id
 	a.setIdentity(t.Identity)
 	a.request = pipeline.Request{
-		ID: x.entry.ID, Time: now, TraceID: a.id, Identity: t.Identity, Metadata: t.Metadata, Memory: p.Engine.Pool.Organisation(t.Identity.Organisation),
+		ID: x.entry.ID, Time: now, TraceID: a.id, Identity: t.Identity, Metadata: t.Metadata,
+		Memory:   p.Engine.Pool.Organisation(t.Identity.Organisation),
 		Received: pipeline.Received{HeaderPrefixes: a.snap.HeaderPrefixes, RequestedModel: t.Model},
 	}
 	a.request.Limiting = pipeline.Limiting{Limits: a.limits(), Policies: a.snap.Policies, Facts: a.facts(), Prices: a.snap.Prices}

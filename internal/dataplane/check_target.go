@@ -55,13 +55,15 @@ func (rs *resolver) checkTarget(t *provider.Target, given, strict bool) error {
 // response can be made from a prompt that the provider stores. A list of models
 // can't be compared with it.
 func (rs *resolver) modelIsOptional(t *provider.Target) bool {
-	return rs.admission.request.Operation == api.Responses && t.Models == nil && t.DialectFor(rs.admission.request.Dialect, "") == rs.admission.request.Dialect
+	return rs.admission.request.Operation == api.Responses && t.Models == nil &&
+		t.DialectFor(rs.admission.request.Dialect, "") == rs.admission.request.Dialect
 }
 
 // fit completes the settings of a leaf with a target for the request.
 func (rs *resolver) fit(out *pipeline.Leaf, leaf *config.Config) {
 	out.AllowModel = rs.allowModel(out.Target)
-	if out.Err = rs.checkTarget(out.Target, givesModel(leaf) || rs.filledModel(leaf) != "", leaf.Strict != nil && *leaf.Strict); out.Err == nil {
+	if out.Err = rs.checkTarget(out.Target, givesModel(leaf) || rs.filledModel(leaf) != "",
+		leaf.Strict != nil && *leaf.Strict); out.Err == nil {
 		out.Notes, out.Err = rs.checkParams(leaf)
 	}
 }

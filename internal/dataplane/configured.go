@@ -143,7 +143,8 @@ func errSavedConfigHost(leaf *config.Config) error {
 // except for the provider that the request chooses.
 func (rs *resolver) tree(text string) (*pipeline.Tree, error) {
 	key := treeKey{
-		text: text, workspace: rs.admission.request.Identity.Workspace, timeout: rs.admission.opts.rootTimeout(), forward: strings.Join(rs.admission.opts.forward, ","),
+		text: text, workspace: rs.admission.request.Identity.Workspace, timeout: rs.admission.opts.rootTimeout(),
+		forward:    strings.Join(rs.admission.opts.forward, ","),
 		customHost: rs.admission.opts.customHost, noCode: rs.compilation().NoCode,
 	}
 	if rs.admission.opts.strict != nil {
@@ -159,7 +160,8 @@ func (rs *resolver) tree(text string) (*pipeline.Tree, error) {
 		}
 		key.chosen = rs.providerKey()
 	}
-	if sent := rs.admission.request.Received.Header["Authorization"]; rs.admission.ownKey && len(sent) > 0 && slices.ContainsFunc(t.Leaves, needsClientKey) {
+	if sent := rs.admission.request.Received.Header["Authorization"]; rs.admission.ownKey && len(sent) > 0 &&
+		slices.ContainsFunc(t.Leaves, needsClientKey) {
 		sum := sha256.Sum256([]byte(sent[0]))
 		key.chosen += hex.EncodeToString(sum[:8])
 	}
@@ -186,7 +188,8 @@ func (rs *resolver) compiled(key treeKey) (*pipeline.Tree, error) {
 // of anyone who may send requests, so code in it needs a key that may create guardrails.
 func (rs *resolver) compilation() guardrail.Compilation {
 	saved := rs.admission.entry.Config != ""
-	return guardrail.Compilation{Organisation: rs.admission.request.Identity.Organisation, NoCode: !saved && !rs.admission.request.Identity.May(access.ScopeGuardrailsCreate), Admitted: saved}
+	return guardrail.Compilation{Organisation: rs.admission.request.Identity.Organisation,
+		NoCode: !saved && !rs.admission.request.Identity.May(access.ScopeGuardrailsCreate), Admitted: saved}
 }
 
 // parse parses the config of key. It returns its size and the function that

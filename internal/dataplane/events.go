@@ -127,7 +127,8 @@ func (x *exchange) ending(res *pipeline.Response) []byte {
 	case seen.Finished:
 		return x.admission.request.Client.Terminator()
 	}
-	e := apierr.New(apierr.UpstreamFailed, "%s closed the stream before a finish reason", res.Attempt.Target.Label()).WithCode("upstream_stream_incomplete")
+	e := apierr.New(apierr.UpstreamFailed, "%s closed the stream before a finish reason",
+		res.Attempt.Target.Label()).WithCode("upstream_stream_incomplete")
 	x.entry.ErrorSource, x.entry.ErrorCode, x.entry.ErrorMessage = "provider", e.Code, e.Message
 	return res.Events.Fail(nil, x.admission.request.Client, e)
 }
@@ -135,7 +136,8 @@ func (x *exchange) ending(res *pipeline.Response) []byte {
 // endsByReason reports whether a complete stream of the exchange's operation
 // has a finish reason.
 func endsByReason(x *exchange) bool {
-	return x.admission.request.Operation == api.Completions || x.admission.request.Operation == x.admission.request.Dialect.ConversationOperation()
+	return x.admission.request.Operation == api.Completions ||
+		x.admission.request.Operation == x.admission.request.Dialect.ConversationOperation()
 }
 
 // eventWriter writes to the client and sends comments during silence. Writing

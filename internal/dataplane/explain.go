@@ -221,7 +221,8 @@ func checkMembers(v jsonedit.Value, path string, names ...string) error {
 		name := key.String()
 		switch {
 		case !slices.Contains(names, name):
-			return apierr.New(apierr.Invalid, "%s%.60s is not a field of POST /v1/explain; use %s", path, name, strings.Join(names, ", ")).WithParam(path + name[:min(len(name), 60)]).WithCode("invalid_json")
+			return apierr.New(apierr.Invalid, "%s%.60s is not a field of POST /v1/explain; use %s", path,
+				name, strings.Join(names, ", ")).WithParam(path + name[:min(len(name), 60)]).WithCode("invalid_json")
 		case seen[name]:
 			return apierr.New(apierr.Invalid, "the key %q is duplicated; send it once", path+name).WithParam(path + name).WithCode("duplicate_key")
 		}
@@ -281,7 +282,8 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 // explanation describes an exchange after its dry run. The tree is nil if the
 // request has no config or an invalid one.
 func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tree, err error) ExplainResponse {
-	out := ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit(), TimeoutMS: x.admission.opts.timeout.Milliseconds()}
+	out := ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK,
+		Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit(), TimeoutMS: x.admission.opts.timeout.Milliseconds()}
 	if err != nil {
 		e := apierr.From(err)
 		out.Status, out.Error = e.Status(), x.admission.errorClient().Error(e)

@@ -122,7 +122,8 @@ func (rs *resolver) namesModel(model string, n *requestedModels) bool {
 		return model != ""
 	case len(n.models) > 0, (rs.admission.request.Received.Doc != nil || rs.admission.upload != nil) && model != "":
 		return true
-	case rs.admission.request.Received.Method == http.MethodGet || rs.admission.request.Received.Method == http.MethodDelete, rs.admission.runsNoModel():
+	case rs.admission.request.Received.Method == http.MethodGet || rs.admission.request.Received.Method == http.MethodDelete,
+		rs.admission.runsNoModel():
 		return true
 	case rs.admission.request.Received.Doc != nil:
 		models, err := modelnames.JSON(rs.admission.request.Received.Doc.Bytes())
@@ -154,7 +155,8 @@ func (rs *resolver) checkPath(t *provider.Target) (named bool, err error) {
 // readsBody reports whether all providers read the model from the body at this
 // path.
 func readsBody(path string) bool {
-	for _, end := range [...]string{"/chat/completions", "/completions", "/embeddings", "/responses", "/messages", "/images/generations", "/rerank"} {
+	for _, end := range [...]string{"/chat/completions", "/completions", "/embeddings", "/responses",
+		"/messages", "/images/generations", "/rerank"} {
 		if strings.HasSuffix(path, end) {
 			return true
 		}
@@ -164,7 +166,8 @@ func readsBody(path string) bool {
 
 // modelFree are resources whose requests run no model, by the first segment of
 // their path.
-var modelFree = map[string]bool{"files": true, "uploads": true, "vector_stores": true, "containers": true, "conversations": true, "threads": true}
+var modelFree = map[string]bool{"files": true, "uploads": true, "vector_stores": true, "containers": true,
+	"conversations": true, "threads": true}
 
 // runsNoModel reports whether a pass-through request only stores or manages
 // objects that later requests, which name their model, refer to.

@@ -116,7 +116,8 @@ func (l modelList) geminiPage(query string) (*geminiPage, error) {
 	from := 0
 	if token := q.Get("pageToken"); token != "" {
 		if from = l.index(token) + 1; from == 0 {
-			return nil, apierr.New(apierr.Invalid, "pageToken %.100q does not belong to this list; start again without it", token).WithParam("pageToken")
+			return nil, apierr.New(apierr.Invalid, "pageToken %.100q does not belong to this list; start again without it",
+				token).WithParam("pageToken")
 		}
 	}
 	out := &geminiPage{Models: []geminiEntry{}, Failed: l.Failed}

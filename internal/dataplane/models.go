@@ -176,7 +176,8 @@ func (p *Plane) gatherModels(r *http.Request, rs *resolver, slugs []string) mode
 			if !entry.Target.Models.Allows(m.id) {
 				continue
 			}
-			list.Data = append(list.Data, model{ID: "@" + slug + "/" + m.id, Object: "model", Created: m.created, OwnedBy: entry.Provider, Slug: slug})
+			list.Data = append(list.Data, model{ID: "@" + slug + "/" + m.id, Object: "model", Created: m.created,
+				OwnedBy: entry.Provider, Slug: slug})
 		}
 	}
 	list.Total = len(list.Data)

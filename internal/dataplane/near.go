@@ -26,7 +26,8 @@ func (rs *resolver) missingProvider() *apierr.Error {
 	}
 	if rs.admission.route.op == api.Proxy {
 		if near := rs.admission.plane.NearRoute(rs.admission.request.Received.Method, rs.admission.entry.Path); near != "" {
-			message += fmt.Sprintf("; %s is not a route of the gateway: did you mean %s?", shorten(rs.admission.request.Received.Method+" "+rs.admission.entry.Path), near)
+			message += fmt.Sprintf("; %s is not a route of the gateway: did you mean %s?",
+				shorten(rs.admission.request.Received.Method+" "+rs.admission.entry.Path), near)
 		}
 	}
 	return apierr.New(apierr.Invalid, "%s", message).WithParam("x-gateway-provider").WithCode("missing_provider")

@@ -94,7 +94,8 @@ func (p *Plane) PassesThrough(h http.Header) bool {
 		return strings.EqualFold(v[0], "true")
 	}
 	suffix := strings.TrimPrefix(api.HeaderPassThrough, api.HeaderPrefix)
-	return slices.ContainsFunc(p.Snapshot.Load().HeaderPrefixes, func(prefix string) bool { return strings.EqualFold(h.Get(prefix+suffix), "true") })
+	return slices.ContainsFunc(p.Snapshot.Load().HeaderPrefixes,
+		func(prefix string) bool { return strings.EqualFold(h.Get(prefix+suffix), "true") })
 }
 
 func (a *admission) readOptionHeader(name, value string) (err error) {
@@ -223,7 +224,8 @@ func visibleASCII(name, value string) (string, error) {
 func milliseconds(name, value string) (time.Duration, error) {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 || n > int64(24*time.Hour/time.Millisecond) {
-		return 0, apierr.New(apierr.Invalid, "the header %s must be milliseconds from 0 (no limit) to 86400000, not %.40q", strings.ToLower(name), value).
+		return 0, apierr.New(apierr.Invalid, "the header %s must be milliseconds from 0 (no limit) to 86400000, not %.40q",
+			strings.ToLower(name), value).
 			WithParam(strings.ToLower(name))
 	}
 	return time.Duration(n) * time.Millisecond, nil
@@ -234,7 +236,8 @@ func nameList(name, value string) ([]string, error) {
 	var list []string
 	if strings.HasPrefix(strings.TrimSpace(value), "[") {
 		if err := json.Unmarshal([]byte(value), &list); err != nil {
-			return nil, apierr.New(apierr.Invalid, "the header %s must list header names, comma-separated or as a JSON array", strings.ToLower(name)).
+			return nil, apierr.New(apierr.Invalid, "the header %s must list header names, comma-separated or as a JSON array",
+				strings.ToLower(name)).
 				WithParam(strings.ToLower(name))
 		}
 		return list, nil
@@ -276,7 +279,8 @@ func metadata(value string) (map[string]string, error) {
 			s = string(v)
 		}
 		if utf8.RuneCountInString(s) > api.MaxMetadataValue {
-			return nil, metadataError("x-gateway-metadata: the value of " + strconv.Quote(k) + " has more than " + strconv.Itoa(api.MaxMetadataValue) + " characters")
+			return nil, metadataError("x-gateway-metadata: the value of " + strconv.Quote(k) + " has more than " +
+				strconv.Itoa(api.MaxMetadataValue) + " characters")
 		}
 		out[k] = s
 	}
@@ -316,7 +320,8 @@ func traceParent(h http.Header) (trace, parent, flags string, ok bool) {
 		return "", "", "", false
 	}
 	trace, parent, flags = s[3:35], s[36:52], s[53:55]
-	if !lowerHex(s[:2]) || !lowerHex(flags) || !lowerHex(trace) || !lowerHex(parent) || strings.Trim(trace, "0") == "" || strings.Trim(parent, "0") == "" {
+	if !lowerHex(s[:2]) || !lowerHex(flags) || !lowerHex(trace) || !lowerHex(parent) ||
+		strings.Trim(trace, "0") == "" || strings.Trim(parent, "0") == "" {
 		return "", "", "", false
 	}
 	return trace, parent, flags, true

@@ -63,7 +63,8 @@ func (p *Plane) ownResultsURLs(r *http.Request, x *exchange, res *pipeline.Respo
 }
 
 func refuseBatches(err error) error {
-	return apierr.New(apierr.UpstreamFailed, "the addresses of results in the provider's batches could not be replaced: %v", err).WithCode("upstream_unreadable")
+	return apierr.New(apierr.UpstreamFailed, "the addresses of results in the provider's batches could not be replaced: %v",
+		err).WithCode("upstream_unreadable")
 }
 
 // decoded returns the content of a response without its encoding.

@@ -118,7 +118,9 @@ func (p *Plane) fillBody(a *admission) error {
 	a.request.Prompt, a.entry.Prompt, a.promptProvider = named, named, out.Provider
 	a.describe("_prompt", named.Slug) // for filters
 	if a.trail.Explain {
-		a.trail.Decisions = append(a.trail.Decisions, reqlog.Decision{Path: "prompt", Text: fmt.Sprintf("the saved prompt %s makes the request, in its version %d", named.Slug, named.Version)})
+		a.trail.Decisions = append(a.trail.Decisions,
+			reqlog.Decision{Path: "prompt", Text: fmt.Sprintf("the saved prompt %s makes the request, in its version %d",
+				named.Slug, named.Version)})
 	}
 	return p.replaceBody(a, out.Body)
 }
@@ -135,9 +137,11 @@ func (a *admission) overrides() ([]jsonedit.Edit, error) {
 		switch name := key.String(); name {
 		case "variables", "prompt_id", "promptID": // the last two repeat the path
 		case "messages", "prompt":
-			return nil, apierr.New(apierr.Invalid, "%s cannot be sent with a saved prompt; pass variables instead", name).WithParam(name).WithCode("invalid_parameter")
+			return nil, apierr.New(apierr.Invalid, "%s cannot be sent with a saved prompt; pass variables instead",
+				name).WithParam(name).WithCode("invalid_parameter")
 		case "parameters", "hyperparameters":
-			return nil, apierr.New(apierr.Invalid, "%s is not accepted; put each parameter at the top level of the body", name).WithParam(name).WithCode("invalid_parameter")
+			return nil, apierr.New(apierr.Invalid, "%s is not accepted; put each parameter at the top level of the body",
+				name).WithParam(name).WithCode("invalid_parameter")
 		default:
 			if !v.IsNull() {
 				list = append(list, jsonedit.Edit{Name: name, Value: slices.Clone(v.Raw())})
@@ -264,7 +268,8 @@ func (rs *resolver) fillPrompt(ref string) (*promptResult, error) {
 	}
 	f := &promptResult{PromptEdits: pipeline.PromptEdits{Prompt: named}}
 	switch {
-	case rs.admission.request.Received.Doc != nil && (rs.admission.request.Operation == api.Chat || rs.admission.request.Operation == api.Completions):
+	case rs.admission.request.Received.Doc != nil && (rs.admission.request.Operation == api.Chat ||
+		rs.admission.request.Operation == api.Completions):
 		f.Err = rs.makeEdits(f, v)
 	case rs.admission.request.Operation == rs.admission.request.Dialect.ConversationOperation():
 		f.Err = apierr.New(apierr.Unsupported, "saved prompts work on /v1/chat/completions and /v1/completions, not on this route").

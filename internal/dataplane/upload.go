@@ -55,7 +55,8 @@ type upload struct {
 }
 
 func newUpload(r *http.Request, limit int64) *upload {
-	u := &upload{ReadCloser: http.MaxBytesReader(nil, r.Body, limit), body: inbound.BodyOf(r), limit: limit, contentType: r.Header.Get("Content-Type"), length: r.ContentLength}
+	u := &upload{ReadCloser: http.MaxBytesReader(nil, r.Body, limit), body: inbound.BodyOf(r), limit: limit,
+		contentType: r.Header.Get("Content-Type"), length: r.ContentLength}
 	if len(r.Trailer) > 0 {
 		u.sent, u.trailer = r.Trailer, make(http.Header, len(r.Trailer))
 		upstream.CopyRequestHeader(u.trailer, r.Trailer)

@@ -59,7 +59,8 @@ func (p *Plane) ownUploadURL(r *http.Request, x *exchange, h http.Header, res *p
 	}
 	query := u.RawQuery
 	if key := x.admission.request.Received.Key.Reveal(); key != "" {
-		grant, _ := json.Marshal(uploadGrant{Key: key, Provider: t.Slug, Query: query, Until: x.admission.request.Time.Add(grantLifetime)}) // strings and a time
+		grant, _ := json.Marshal(uploadGrant{Key: key, Provider: t.Slug, Query: query,
+			Until: x.admission.request.Time.Add(grantLifetime)}) // strings and a time
 		query += "&" + grantParameter + "=" + url.QueryEscape(p.Box.Seal(secret.New(string(grant))))
 	}
 	h[uploadURL] = []string{strings.TrimSuffix(own, "/") + path + "?" + query}

@@ -120,9 +120,11 @@ func changesOllama(path string) bool {
 var credentialPaths = []string{
 	"/realtime/sessions/", "/realtime/transcription_sessions/", "/realtime/client_secrets/", "/realtime/calls/",
 	"/realtimeapi/sessions/", "/chatkit/sessions/", "/organization/", "/organizations/", "/auth_tokens/", "/keys/", "/auth/grant/",
-	"/apikeys/", "/api_keys/", "/api-keys/", "/listkeys/", "/regeneratekey/", "/access_tokens/", "/access-tokens/", "/accesstokens/", "/access_keys/", "/access-keys/", "/accesskeys/",
+	"/apikeys/", "/api_keys/", "/api-keys/", "/listkeys/", "/regeneratekey/", "/access_tokens/",
+	"/access-tokens/", "/accesstokens/", "/access_keys/", "/access-keys/", "/accesskeys/",
 	"/service_accounts/", "/service-accounts/", "/serviceaccounts/",
-	"/users/", "/members/", "/memberships/", "/invites/", "/invitations/", "/certificates/", "/scim/", "/permissions/", "/roleassignments/", "/role_assignments/",
+	"/users/", "/members/", "/memberships/", "/invites/", "/invitations/", "/certificates/", "/scim/",
+	"/permissions/", "/roleassignments/", "/role_assignments/",
 	"/token/create/", "/token-management/", ":setiampolicy/", ":generateaccesstoken/", ":generateidtoken/", ":signblob/", ":signjwt/",
 	"/access-token/", "/single-use-token/", "/get-signed-url/", "/get_signed_url/", "/conversation/token/", "/realtime/token/", "/v3/token/",
 }
@@ -140,8 +142,10 @@ func issuesCredentials(method, path string) bool {
 // administeredThings are words in the names of actions with which providers issue credentials or
 // decide who has access, such as CreateAccessKey.
 var administeredThings = []string{
-	"Key", "Keys", "User", "Users", "Policy", "Policies", "Role", "Roles", "Token", "Credential", "Credentials", "Secret", "Secrets", "Member", "Members", "Group", "Groups",
-	"Account", "Accounts", "Permission", "Permissions", "Login", "Password", "Certificate", "Certificates", "Grant", "Grants", "Invitation", "Invitations",
+	"Key", "Keys", "User", "Users", "Policy", "Policies", "Role", "Roles", "Token", "Credential",
+	"Credentials", "Secret", "Secrets", "Member", "Members", "Group", "Groups",
+	"Account", "Accounts", "Permission", "Permissions", "Login", "Password", "Certificate", "Certificates",
+	"Grant", "Grants", "Invitation", "Invitations",
 }
 
 // administers reports whether a request names an action of an API in RPC style with which a
@@ -177,10 +181,13 @@ func wordsOf(name string) (words []string) {
 // checkIssuedCredentials returns an error for a request that may have the provider issue
 // credentials or change who has access, unless the key may change providers.
 func (rs *resolver) checkIssuedCredentials() error {
-	if rs.admission.request.Operation != api.Proxy || !issuesCredentials(rs.admission.request.Received.Method, rs.admission.request.Received.Path) && !administers(rs.admission.request.Received.Query, rs.admission.request.Received.Header) || rs.admission.request.Identity.May(access.ScopeProvidersUpdate) {
+	if rs.admission.request.Operation != api.Proxy || !issuesCredentials(rs.admission.request.Received.Method,
+		rs.admission.request.Received.Path) && !administers(rs.admission.request.Received.Query, rs.admission.request.Received.Header) ||
+		rs.admission.request.Identity.May(access.ScopeProvidersUpdate) {
 		return nil
 	}
-	return apierr.New(apierr.Forbidden, "%.100s creates credentials, access or connections for use without the gateway and its limits; this gateway key lacks the scope %q, or the role of its user the permission for it", rs.admission.request.Received.Path, access.ScopeProvidersUpdate).
+	return apierr.New(apierr.Forbidden,
+		"%.100s creates credentials, access or connections for use without the gateway and its limits; this gateway key lacks the scope %q, or the role of its user the permission for it", rs.admission.request.Received.Path, access.ScopeProvidersUpdate).
 		WithParam("path").WithCode(pipeline.CodeModelRefused)
 }
 
@@ -275,7 +282,8 @@ func (a *admission) passModelsThrough() {
 // isMessagesClient reports whether a request on a path that several protocols
 // share is from a client of the messages dialect, which names its version.
 func (a *admission) isMessagesClient() bool {
-	return a.route.clientDialect() == api.DialectChat && (a.route.op == api.Models || a.route.op == api.Proxy) && len(a.request.Received.Header["Anthropic-Version"]) > 0
+	return a.route.clientDialect() == api.DialectChat && (a.route.op == api.Models || a.route.op == api.Proxy) &&
+		len(a.request.Received.Header["Anthropic-Version"]) > 0
 }
 
 // chooseProvider chooses the provider of a request whose headers name none: by
@@ -305,7 +313,8 @@ func (rs *resolver) chooseProvider() error {
 		return !v.offeredBy(entry.Target.Spec)
 	})
 	if len(slugs) > 1 {
-		return apierr.New(apierr.Invalid, "several providers have this path: @%s; set x-gateway-provider to one of them", strings.Join(slugs[:min(len(slugs), 8)], ", @")).
+		return apierr.New(apierr.Invalid, "several providers have this path: @%s; set x-gateway-provider to one of them",
+			strings.Join(slugs[:min(len(slugs), 8)], ", @")).
 			WithParam("x-gateway-provider").WithCode("missing_provider")
 	}
 	if len(slugs) == 1 {
@@ -317,8 +326,10 @@ func (rs *resolver) chooseProvider() error {
 // checkAPI returns an error for a target that does not have the path of the
 // request, and for a caller who may not change the target.
 func (rs *resolver) checkAPI(t *provider.Target) error {
-	if rs.admission.request.Operation == api.Proxy && ollamaAPI.offeredBy(t.Spec) && changesOllama(rs.admission.request.Received.Path) && !rs.admission.request.Identity.May(access.ScopeProvidersUpdate) {
-		return apierr.New(apierr.Forbidden, "%s changes the models of an Ollama server for all of its users; this gateway key lacks the scope %q, or the role of its user the permission for it", rs.admission.request.Received.Path, access.ScopeProvidersUpdate).
+	if rs.admission.request.Operation == api.Proxy && ollamaAPI.offeredBy(t.Spec) &&
+		changesOllama(rs.admission.request.Received.Path) && !rs.admission.request.Identity.May(access.ScopeProvidersUpdate) {
+		return apierr.New(apierr.Forbidden,
+			"%s changes the models of an Ollama server for all of its users; this gateway key lacks the scope %q, or the role of its user the permission for it", rs.admission.request.Received.Path, access.ScopeProvidersUpdate).
 			WithParam("path")
 	}
 	if v := rs.admission.route.api; v == (vendorAPI{}) || v.offeredBy(t.Spec) {

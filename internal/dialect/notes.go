@@ -56,36 +56,36 @@ const (
 	ProvidersLifetime = "for as long as the provider keeps it"
 )
 
-// SentAs is the note of something that is sent under another name.
-func SentAs(name string) string { return "sent as " + name }
+// sentAs returns the note of something that is sent under another name.
+func sentAs(name string) string { return "sent as " + name }
 
-// SentIn is the note of a parameter whose value is sent in a member of the provider.
-func SentIn(member, value string) string { return member + " " + value }
+// NoteMember returns the note of a parameter whose value is sent in a member of the provider.
+func NoteMember(member, value string) string { return member + " " + value }
 
-// Without is the note of something that is sent without one of its members.
-func Without(note, member string) string { return note + ", without " + member }
+// NoteLeftOut returns the note of something that is sent without one of its members.
+func NoteLeftOut(note, member string) string { return note + ", without " + member }
 
-// OnlyTool is the note of a choice of the only tool that is sent, by a word.
-func OnlyTool(choice string) string { return "the only tool, " + choice }
+// NoteOnlyTool returns the note of a choice of the only tool that is sent, by a word.
+func NoteOnlyTool(choice string) string { return "the only tool, " + choice }
 
-// Budget is the note of thinking that is limited to n tokens.
-func Budget(n int64) string { return "a budget of " + strconv.FormatInt(n, 10) + " tokens" }
+// NoteBudget returns the note of thinking that is limited to n tokens.
+func NoteBudget(n int64) string { return "a budget of " + strconv.FormatInt(n, 10) + " tokens" }
 
-// FirstOf is the note of a list of which the first n are sent.
-func FirstOf(n int) string { return "the first " + strconv.Itoa(n) }
+// NoteFirst returns the note of a list of which the first n are sent.
+func NoteFirst(n int) string { return "the first " + strconv.Itoa(n) }
 
-// Minimum is the note of a value that is raised to the provider's minimum.
-func Minimum(value string) string { return value + " (minimum)" }
+// NoteMinimum returns the note of a value that is raised to the provider's minimum.
+func NoteMinimum(value string) string { return value + " (minimum)" }
 
-// Maximum is the note of a value that is reduced to the provider's maximum.
-func Maximum(value string) string { return value + " (maximum)" }
+// NoteMaximum returns the note of a value that is reduced to the provider's maximum.
+func NoteMaximum(value string) string { return value + " (maximum)" }
 
-// HashedUser is the note of a user's id that is longer than most bytes.
-func HashedUser(most int) string {
+// noteHashedUser returns the note of a user's id that is longer than most bytes.
+func noteHashedUser(most int) string {
 	return "its SHA-256 hash: the provider accepts at most " + strconv.Itoa(most) + " bytes"
 }
 
-// SeedOf32Bits is the note of a seed of which the provider reads 32 bits.
-func SeedOf32Bits(seed int64) string {
+// NoteSeed returns the note of a seed of which the provider reads 32 bits.
+func NoteSeed(seed int64) string {
 	return strconv.FormatInt(seed, 10) + ": the provider accepts integers of 32 bits"
 }

@@ -179,7 +179,7 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 				continue
 			}
 			if t := typeOf(&part); t != part.Type {
-				p.changes.AdaptNamed(cmp.Or(part.At, string(part.Kind))+".type", SentAs(t))
+				p.changes.AdaptNamed(cmp.Or(part.At, string(part.Kind))+".type", sentAs(t))
 				part.Type, part.Kind = t, MediaKindOf(t)
 			}
 			if part.Context != "" && !p.contexts {
@@ -204,7 +204,7 @@ func (p *porter) callID(c *llm.ToolCall) string {
 		id = p.calls.call(id)
 	}
 	if id != c.ID || c.Numbered {
-		p.changes.AdaptNamed(cmp.Or(c.At, "calls")+".id", SentAs(id))
+		p.changes.AdaptNamed(cmp.Or(c.At, "calls")+".id", sentAs(id))
 	}
 	return id
 }

@@ -39,7 +39,7 @@ func FitToolNames(r *llm.Request, rule NameRule) (*llm.Request, SentNames, []Par
 				f.tools = slices.Clone(r.Tools)
 			}
 			f.tools[i].Name = fitted
-			f.changes = append(f.changes, ParamChange{cmp.Or(t.At, "tools") + ".name", Adapted, SentAs(fitted)})
+			f.changes = append(f.changes, ParamChange{cmp.Or(t.At, "tools") + ".name", Adapted, sentAs(fitted)})
 		}
 	}
 	if f.tools != nil {

@@ -22,7 +22,7 @@ func (f *ParamChanges) User(most int) string {
 	if len(user) <= most {
 		return user
 	}
-	f.Adapt(llm.FieldUser, HashedUser(most))
+	f.Adapt(llm.FieldUser, noteHashedUser(most))
 	sum := sha256.Sum256([]byte(user))
 	return hex.EncodeToString(sum[:])
 }

@@ -56,7 +56,8 @@ func (a *attempt) openAccount() (attemptAccount, error) {
 	if err := countAttempt(used, a.handler.AttemptLimit()); err != nil {
 		return attemptAccount{}, err
 	}
-	acc := attemptAccount{open: true, ledger: a.handler.Ledger, bill: bill, number: uint16(n), began: time.Now(), attempt: a, sent: sentBy(a.request), survivesClient: a.runsOn()}
+	acc := attemptAccount{open: true, ledger: a.handler.Ledger, bill: bill, number: uint16(n),
+		began: time.Now(), attempt: a, sent: sentBy(a.request), survivesClient: a.runsOn()}
 	if err := acc.reserve(a.timers.context()); err != nil {
 		acc.sent.release()
 		return attemptAccount{}, err
@@ -67,7 +68,8 @@ func (a *attempt) openAccount() (attemptAccount, error) {
 	owner := a.request.Owner()
 	i := reqlog.Intent{
 		ID: a.request.ID, Attempt: acc.number, Time: acc.began, Organisation: owner.Organisation, Workspace: owner.Workspace, KeyID: owner.KeyID,
-		Provider: a.record.Target.ID, Slug: a.record.Target.Slug, Model: a.record.Model, RequestBytes: acc.sent.size, Counters: acc.policyCounters(),
+		Provider: a.record.Target.ID, Slug: a.record.Target.Slug, Model: a.record.Model, RequestBytes: acc.sent.size,
+		Counters: acc.policyCounters(),
 	}
 	if err := acc.ledger.RecordIntent(a.timers.context(), i); err != nil {
 		acc.settleQuota(quota.Use{})
@@ -197,7 +199,8 @@ func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost 
 // price returns the price that applies to the attempt and the cost by it: that of its
 // model, or of the model that served it if it names several. If that is unknown, the
 // dearest of them counts. It is false if no cost is known.
-func (a *attemptAccount) price(served string, costOf func(*catalog.Price) (catalog.NanoDollars, bool)) (price *catalog.Price, cost catalog.NanoDollars, known bool) {
+func (a *attemptAccount) price(served string, costOf func(*catalog.Price) (catalog.NanoDollars, bool)) (price *catalog.Price,
+	cost catalog.NanoDollars, known bool) {
 	of := a.attempt
 	if len(of.also) > 0 && served != "" {
 		if p, ok := of.record.Target.Price(of.request.Limiting.Prices, served, "", a.began); ok {

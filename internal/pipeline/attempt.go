@@ -58,7 +58,8 @@ func (h *TargetHandler) newAttempt(r *exchange.Request, t *exchange.Trail) (*att
 		t.Note(n)
 	}
 	a.handler, a.request, a.trail = h, r, t
-	a.record = exchange.Attempt{Target: leaf.Target, Prompt: r.Prompt, Lenient: h.Lenient, NamesRequestedModel: r.NamesRequestedModel(h.ResponseModel)}
+	a.record = exchange.Attempt{Target: leaf.Target, Prompt: r.Prompt, Lenient: h.Lenient,
+		NamesRequestedModel: r.NamesRequestedModel(h.ResponseModel)}
 	model := h.params.model
 	if leaf.Prompt != nil {
 		made, err := a.applyPrompt(leaf.Prompt)

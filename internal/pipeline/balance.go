@@ -103,7 +103,8 @@ func (b *build) sticky(n *config.Config) *sticky {
 	if s == nil || !s.Enabled {
 		return nil
 	}
-	return &sticky{fields: s.HashFields, ttl: s.Lifetime(), prefix: slices.Contains(s.HashFields, config.PrefixField), kept: b.State.assignments(b.key, n.Path)}
+	return &sticky{fields: s.HashFields, ttl: s.Lifetime(), prefix: slices.Contains(s.HashFields, config.PrefixField),
+		kept: b.State.assignments(b.key, n.Path)}
 }
 
 // recall returns the branch assigned to a hash, if it is usable.

@@ -30,7 +30,8 @@ func (a *attempt) build() (req *http.Request, body *bytepool.Buffer, err error) 
 		a.trail.Note(dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: flag})
 	}
 	for _, replaced := range call.Replaced {
-		a.trail.Note(dialect.ParamChange{Name: strings.ToLower(replaced.Name), Outcome: dialect.Ignored, Note: "the provider's option " + replaced.Option + " applies"})
+		a.trail.Note(dialect.ParamChange{Name: strings.ToLower(replaced.Name), Outcome: dialect.Ignored,
+			Note: "the provider's option " + replaced.Option + " applies"})
 	}
 	if err == nil && a.record.Target.Auth.Method != "" && a.handler.Signer != nil {
 		err = a.sign(req, body)
@@ -147,7 +148,8 @@ func (a *attempt) noteLostBetas(h http.Header) {
 func (a *attempt) body() (*bytepool.Buffer, error) {
 	call := &a.call
 	if up := a.request.Received.Upload; up != nil {
-		call.Body, call.Trailer = provider.Body{Source: uploads{up, a.request.Checking.Rows, a.timers.dog}, Length: a.request.Received.Length}, up.Trailer
+		call.Body, call.Trailer = provider.Body{Source: uploads{up, a.request.Checking.Rows, a.timers.dog},
+			Length: a.request.Received.Length}, up.Trailer
 		return nil, nil
 	}
 	if a.request.Received.Body == nil {

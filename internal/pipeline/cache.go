@@ -206,7 +206,8 @@ func (h *cacheHandler) recordHit(t *exchange.Trail) {
 func (h *cacheHandler) replay(r *exchange.Request, t *exchange.Trail, e *respcache.Entry) *exchange.Response {
 	t.Saved = exchange.SettledCost{Cost: e.Cost, Known: e.Priced}
 	info := &dialect.ResponseInfo{Model: e.Model, Finish: e.Finish, Usage: e.Usage, Begun: true, Finished: true, Terminated: e.Terminated}
-	out := &exchange.Response{Status: e.Status, Header: headerOf(e.ContentType, e.Encoding), Attempt: h.outcome(r, t, e.Upstream, e.Params), Tap: exchange.StoredTap{Read: info}, Length: int64(len(e.Body)), Source: storedResponse{}}
+	out := &exchange.Response{Status: e.Status, Header: headerOf(e.ContentType, e.Encoding),
+		Attempt: h.outcome(r, t, e.Upstream, e.Params), Tap: exchange.StoredTap{Read: info}, Length: int64(len(e.Body)), Source: storedResponse{}}
 	switch e.Form {
 	case respcache.Complete:
 		out.Bytes = e.Body
@@ -221,7 +222,8 @@ func (h *cacheHandler) replay(r *exchange.Request, t *exchange.Trail, e *respcac
 
 // callAndShare calls next and shares its response with those that join the flight. The
 // call ends when its last user has left.
-func (h *cacheHandler) callAndShare(ctx context.Context, r *exchange.Request, t *exchange.Trail, key respcache.Key, f *flight) (*exchange.Response, error) {
+func (h *cacheHandler) callAndShare(ctx context.Context, r *exchange.Request, t *exchange.Trail,
+	key respcache.Key, f *flight) (*exchange.Response, error) {
 	f.finish = h.options.OnDisconnect == config.FinishAndCache && r.Deadline.IsZero()
 	call := f.begin(ctx)
 	me := f.watch(ctx)
@@ -313,7 +315,8 @@ func (h *cacheHandler) joinFlight(ctx context.Context, r *exchange.Request, t *e
 	case <-ctx.Done():
 		err = apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(ctx))
 	case <-due:
-		err = apierr.New(apierr.Timeout, "%s did not respond within the request timeout of %d ms", r.Leaves[h.leaf].Target.Label(), limit.Milliseconds())
+		err = apierr.New(apierr.Timeout, "%s did not respond within the request timeout of %d ms",
+			r.Leaves[h.leaf].Target.Label(), limit.Milliseconds())
 	}
 	t.UpstreamTime += time.Since(began)
 	if err != nil {

@@ -31,7 +31,8 @@ var cachedOperations = map[api.Operation]bool{
 // cachedPaths are the ends of the paths that are cached on pass-through: only
 // requests to models. Others may create something at the provider each time.
 var cachedPaths = [...]string{
-	"/chat/completions", "/completions", "/messages", "/responses", "/embeddings", "/rerank", "/moderations", "/images/generations", "/audio/speech",
+	"/chat/completions", "/completions", "/messages", "/responses", "/embeddings", "/rerank", "/moderations",
+	"/images/generations", "/audio/speech",
 	":generateContent", ":streamGenerateContent", ":embedContent", ":batchEmbedContents", ":predict", ":rawPredict", ":streamRawPredict",
 	"/converse", "/converse-stream", "/invoke",
 	"/generate", "/generate_stream", "/embed", "/chat", "/api/generate", "/api/chat", "/api/embed",
@@ -70,7 +71,8 @@ func cacheable(r *exchange.Request) bool {
 // of a response: all except those listed here.
 func leafKey(n *config.Config) respcache.Key {
 	c := *n
-	c.Cache, c.Retry, c.Breaker, c.Hedge, c.Weight, c.Name, c.Path, c.RequestTimeout, c.StreamContinuation, c.OnStatusCodes = nil, nil, nil, nil, nil, "", "", 0, nil, nil
+	c.Cache, c.Retry, c.Breaker, c.Hedge, c.Weight, c.Name, c.Path, c.RequestTimeout, c.StreamContinuation,
+		c.OnStatusCodes = nil, nil, nil, nil, nil, "", "", 0, nil, nil
 	return sha256.Sum256(c.Canonical())
 }
 
@@ -105,7 +107,8 @@ func (h *cacheHandler) cacheKey(r *exchange.Request, leaf *exchange.Leaf) respca
 	} else {
 		k.text()
 	}
-	k.text(string(r.Operation), string(r.Dialect), r.Received.Path, r.StripGatewayKey(r.Received.Query), string(r.Identity.ResponseModel), r.Received.RequestedModel, r.Model, strconv.FormatBool(r.Stream))
+	k.text(string(r.Operation), string(r.Dialect), r.Received.Path, r.StripGatewayKey(r.Received.Query),
+		string(r.Identity.ResponseModel), r.Received.RequestedModel, r.Model, strconv.FormatBool(r.Stream))
 	h.headers(k, r)
 	k.doc(r.Received.Doc)
 	k.edits(r.Edits)

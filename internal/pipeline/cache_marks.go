@@ -43,7 +43,8 @@ func fitMarks(r *llm.Request, d api.Dialect) (changes []dialect.ParamChange) {
 		}
 		return c
 	})
-	return append(changes, dialect.ParamChange{Name: r.NameOf(llm.FieldCache), Outcome: dialect.Adapted, Note: "four marks, the first and the last ones"})
+	return append(changes, dialect.ParamChange{Name: r.NameOf(llm.FieldCache), Outcome: dialect.Adapted,
+		Note: "four marks, the first and the last ones"})
 }
 
 // isDeferred reports whether a tool is loaded only when the model searches for it.

@@ -23,7 +23,8 @@ var (
 
 // callMarks occur in responses that call a tool, of the client or of the
 // provider. Text cannot contain them, since its quotes are escaped.
-var callMarks = [...]string{`"tool_calls"`, `"tool_call"`, `"tool_use"`, `"toolUse"`, `"functionCall"`, `"function_call"`, `"server_tool_use"`, `"mcp_tool_use"`, `"executableCode"`}
+var callMarks = [...]string{`"tool_calls"`, `"tool_call"`, `"tool_use"`, `"toolUse"`, `"functionCall"`,
+	`"function_call"`, `"server_tool_use"`, `"mcp_tool_use"`, `"executableCode"`}
 
 // callFinish are the finish reasons of responses that end in a call.
 var callFinish = [...]string{"tool_calls", "tool_use", "function_call", "TOOL_CALL"}

@@ -22,7 +22,8 @@ const unknownOutput = 4096
 // checked: those of the key and its user, of the workspace, of the provider, of
 // policies. Counted are the counters that have the request already.
 func (acc *attemptAccount) claims(dst []quota.Claim, counted []string, now time.Time) []quota.Claim {
-	for _, list := range [...][]*quota.Limit{acc.attempt.request.Limiting.Limits, acc.attempt.record.Target.Quota, acc.attempt.policyLimits(now)} {
+	for _, list := range [...][]*quota.Limit{acc.attempt.request.Limiting.Limits, acc.attempt.record.Target.Quota,
+		acc.attempt.policyLimits(now)} {
 		for _, l := range list {
 			switch {
 			case !countsOne(l) && !acc.sent.uses(), l.PerAttempt && acc.local:

@@ -139,7 +139,8 @@ func tellable(path string, v json.RawMessage) bool {
 // see such headers, since their results are explained.
 func sensitive(name string) bool {
 	switch strings.ToLower(name) {
-	case "authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie", strings.ToLower(api.HeaderKey), strings.ToLower(api.HeaderConfig):
+	case "authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie", strings.ToLower(api.HeaderKey),
+		strings.ToLower(api.HeaderConfig):
 		return true
 	}
 	return false

@@ -69,7 +69,8 @@ func (a *attempt) dryRun(ctx context.Context) (*exchange.Response, error) {
 		}
 		a.trail.Planned = append(a.trail.Planned, planned)
 	}
-	return &exchange.Response{Status: http.StatusOK, Header: http.Header{}, Attempt: &a.record, Tap: a.request.Client.NewTap(a.request.Operation), Bytes: []byte("{}")}, nil
+	return &exchange.Response{Status: http.StatusOK, Header: http.Header{}, Attempt: &a.record,
+		Tap: a.request.Client.NewTap(a.request.Operation), Bytes: []byte("{}")}, nil
 }
 
 // planned builds one request.

@@ -54,7 +54,8 @@ func (s *refusedEndpoints) learn(e endpoint, served api.Dialect) {
 
 // endpoint returns the endpoint that serves dialect d of the attempt's target.
 func (a *attempt) endpoint(d api.Dialect) endpoint {
-	e := endpoint{provider: a.record.Target.ID, credential: maphash.String(credentials, a.record.Target.Key.Reveal()), model: a.record.Model, dialect: d}
+	e := endpoint{provider: a.record.Target.ID, credential: maphash.String(credentials, a.record.Target.Key.Reveal()),
+		model: a.record.Model, dialect: d}
 	if a.record.Target.Base != nil {
 		e.host, e.path = a.record.Target.Base.Host, a.record.Target.Base.Path
 	}
@@ -83,7 +84,8 @@ func (a *attempt) conversationDialect() api.Dialect {
 // first refused it for that reason, and remembers the refusal if the other one
 // serves it. If that cannot serve it either, the result is the first attempt,
 // whose error is about the request as the client sent it.
-func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, first *attempt, res *exchange.Response) (*attempt, *exchange.Response, error) {
+func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, first *attempt, res *exchange.Response) (*attempt,
+	*exchange.Response, error) {
 	r, t := first.request, first.trail
 	if r.PastDeadline(0) {
 		return first, res, nil
@@ -93,7 +95,8 @@ func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, first *attempt, re
 		return first, res, nil
 	}
 	second.refusedDialect, t.Outcome = first.wire.dialect, &second.record
-	t.Decide(h.Path, "%s does not serve this request in %s, trying %s", first.record.Target.Label(), first.wire.dialect, first.record.Target.OtherDialect(first.wire.dialect))
+	t.Decide(h.Path, "%s does not serve this request in %s, trying %s", first.record.Target.Label(),
+		first.wire.dialect, first.record.Target.OtherDialect(first.wire.dialect))
 	next, err := second.run(ctx)
 	switch {
 	case err != nil && apierr.From(err).Status() >= 500, err != nil && ctx.Err() != nil:

@@ -33,7 +33,8 @@ type sentRequest struct {
 
 // sentBy returns the sentRequest of r. The caller releases it.
 func sentBy(r *exchange.Request) sentRequest {
-	s := sentRequest{op: r.Operation, method: r.Received.Method, body: r.Received.Body, size: r.Received.Length, json: r.Received.Doc != nil, upload: r.Received.Upload}
+	s := sentRequest{op: r.Operation, method: r.Received.Method, body: r.Received.Body, size: r.Received.Length,
+		json: r.Received.Doc != nil, upload: r.Received.Upload}
 	if s.body != nil {
 		s.body.Retain()
 		s.size = int64(s.body.Len())
@@ -194,7 +195,8 @@ func (a *attempt) estimateCount() (*exchange.Response, error) {
 		return nil, err
 	}
 	for field := range doc.Members() {
-		a.record.Params = append(a.record.Params, dialect.ParamChange{Name: field.String(), Outcome: dialect.Adapted, Note: "an estimate: the provider offers no token count"})
+		a.record.Params = append(a.record.Params, dialect.ParamChange{Name: field.String(), Outcome: dialect.Adapted,
+			Note: "an estimate: the provider offers no token count"})
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
 	return &exchange.Response{Status: http.StatusOK, Header: header, Attempt: &a.record, Tap: r.Client.NewTap(r.Operation), Bytes: body}, nil

@@ -38,7 +38,8 @@ func (a *attempt) failure(req *http.Request, err error) error {
 	case upstream.BadRequest:
 		return apierr.New(apierr.Invalid, "%s", f.Reason())
 	}
-	return apierr.New(apierr.UpstreamFailed, "%s: %s%s", a.record.Target.Label(), f.Reason(), advice(f.Kind)).WithCode("upstream_" + f.Kind.String()).WithCause(f)
+	return apierr.New(apierr.UpstreamFailed, "%s: %s%s", a.record.Target.Label(), f.Reason(),
+		advice(f.Kind)).WithCode("upstream_" + f.Kind.String()).WithCause(f)
 }
 
 // advice returns what to check if a provider could not be connected to, empty for other
@@ -53,7 +54,8 @@ func advice(k upstream.FailureKind) string {
 
 // unreadable reports whether the bytes arrived but are invalid.
 func unreadable(err error) bool {
-	for _, e := range [...]error{contentcoding.ErrTooLarge, contentcoding.ErrCorrupt, errUnreadableFrame, errTornEvent, sse.ErrTooLarge, eventstream.ErrTooLarge, eventstream.ErrCorrupt} {
+	for _, e := range [...]error{contentcoding.ErrTooLarge, contentcoding.ErrCorrupt, errUnreadableFrame,
+		errTornEvent, sse.ErrTooLarge, eventstream.ErrTooLarge, eventstream.ErrCorrupt} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -68,5 +70,6 @@ func (a *attempt) withSlug(body []byte) []byte {
 	if a.record.Target.Slug == "" || d.Scan(body) != nil {
 		return body
 	}
-	return d.Apply(make([]byte, 0, len(body)+64), jsonedit.Edit{Name: "provider_slug", Value: jsonedit.AppendString(nil, a.record.Target.Slug)})
+	return d.Apply(make([]byte, 0, len(body)+64),
+		jsonedit.Edit{Name: "provider_slug", Value: jsonedit.AppendString(nil, a.record.Target.Slug)})
 }

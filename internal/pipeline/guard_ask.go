@@ -42,7 +42,8 @@ func openCheck(c *exchange.CheckCall, body []byte) (*exchange.Request, error) {
 // ask sends the request of a check of r. Its attempts are part of r: they are
 // recorded in its log entry, paid and limited like its own, and those of a check
 // of its config count for its limit of attempts.
-func (l *CheckLog) ask(ctx context.Context, r *exchange.Request, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
+func (l *CheckLog) ask(ctx context.Context, r *exchange.Request, m *guardrail.Model,
+	call guardrail.ModelCall) (guardrail.ModelResponse, error) {
 	admitted := r.Checking.CheckCalls[m]
 	if admitted == nil {
 		return guardrail.ModelResponse{}, errors.New("no model can be asked for this request")

@@ -51,7 +51,8 @@ func partsOf(r *exchange.Request, form bodytext.Form, texts []bodytext.Text) []g
 	}
 	parts := make([]guardrail.Part, len(texts))
 	for i, t := range texts {
-		p := guardrail.Part{Kind: kindOf(r.Operation, t.Kind), Role: string(t.Role), Message: max(t.Message, 0), Decoded: t.Decoded, Text: t.Value}
+		p := guardrail.Part{Kind: kindOf(r.Operation, t.Kind), Role: string(t.Role), Message: max(t.Message, 0),
+			Decoded: t.Decoded, Text: t.Value}
 		if i > 0 && parts[i-1].Message == p.Message {
 			p.Index = parts[i-1].Index + 1
 		}

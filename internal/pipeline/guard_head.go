@@ -16,11 +16,16 @@ import (
 // serverHeaders are headers of responses whose values clients and caches read, next to
 // those of protocolHeaders.
 var serverHeaders = map[string]bool{
-	"Age": true, "Allow": true, "Accept-Ranges": true, "Content-Length": true, "Etag": true, "Expires": true, "Last-Modified": true, "Retry-After": true,
-	"Server": true, "Server-Timing": true, "Set-Cookie": true, "Vary": true, "Via": true, "Www-Authenticate": true, "Alt-Svc": true, "Strict-Transport-Security": true,
-	"Content-Security-Policy": true, "X-Content-Type-Options": true, "X-Frame-Options": true, "X-Xss-Protection": true, "Referrer-Policy": true, "Permissions-Policy": true,
-	"Cross-Origin-Opener-Policy": true, "Cross-Origin-Resource-Policy": true, "Cross-Origin-Embedder-Policy": true, "X-Robots-Tag": true, "X-Powered-By": true,
-	"Access-Control-Allow-Origin": true, "Access-Control-Allow-Headers": true, "Access-Control-Allow-Methods": true, "Access-Control-Expose-Headers": true,
+	"Age": true, "Allow": true, "Accept-Ranges": true, "Content-Length": true, "Etag": true, "Expires": true,
+	"Last-Modified": true, "Retry-After": true,
+	"Server": true, "Server-Timing": true, "Set-Cookie": true, "Vary": true, "Via": true,
+	"Www-Authenticate": true, "Alt-Svc": true, "Strict-Transport-Security": true,
+	"Content-Security-Policy": true, "X-Content-Type-Options": true, "X-Frame-Options": true,
+	"X-Xss-Protection": true, "Referrer-Policy": true, "Permissions-Policy": true,
+	"Cross-Origin-Opener-Policy": true, "Cross-Origin-Resource-Policy": true, "Cross-Origin-Embedder-Policy": true,
+	"X-Robots-Tag": true, "X-Powered-By": true,
+	"Access-Control-Allow-Origin": true, "Access-Control-Allow-Headers": true, "Access-Control-Allow-Methods": true,
+	"Access-Control-Expose-Headers":    true,
 	"Access-Control-Allow-Credentials": true, "Access-Control-Max-Age": true,
 }
 

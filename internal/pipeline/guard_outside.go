@@ -66,10 +66,13 @@ func isIdentifier(text string) bool {
 // protocolHeaders are headers of clients whose values servers and libraries read, not models.
 var protocolHeaders = map[string]bool{
 	"User-Agent": true, "Accept": true, "Accept-Encoding": true, "Accept-Language": true, "Accept-Charset": true, "Content-Type": true,
-	"Content-Encoding": true, "Content-Language": true, "Content-Md5": true, "Content-Range": true, "Content-Disposition": true, "Cache-Control": true, "Pragma": true, "Range": true,
-	"Date": true, "Digest": true, "Dnt": true, "Origin": true, "Priority": true, "Idempotency-Key": true, "Traceparent": true, "Tracestate": true, "Upgrade-Insecure-Requests": true,
+	"Content-Encoding": true, "Content-Language": true, "Content-Md5": true, "Content-Range": true,
+	"Content-Disposition": true, "Cache-Control": true, "Pragma": true, "Range": true,
+	"Date": true, "Digest": true, "Dnt": true, "Origin": true, "Priority": true, "Idempotency-Key": true,
+	"Traceparent": true, "Tracestate": true, "Upgrade-Insecure-Requests": true,
 	"If-Match": true, "If-None-Match": true, "If-Modified-Since": true, "If-Unmodified-Since": true, "If-Range": true,
-	"Anthropic-Version": true, "Anthropic-Beta": true, "Openai-Beta": true, "Openai-Organization": true, "Openai-Project": true, "X-Request-Id": true,
+	"Anthropic-Version": true, "Anthropic-Beta": true, "Openai-Beta": true, "Openai-Organization": true,
+	"Openai-Project": true, "X-Request-Id": true,
 }
 
 // headerTexts returns the text of the headers that pass to a provider.

@@ -62,7 +62,8 @@ func readPart(part *multipart.Part) (p formPart, problem string) {
 
 // fileNames are the names of fields whose text is the content of a file.
 var fileNames = map[string]bool{
-	"file": true, "files": true, "image": true, "images": true, "mask": true, "audio": true, "video": true, "document": true, "documents": true,
+	"file": true, "files": true, "image": true, "images": true, "mask": true, "audio": true, "video": true,
+	"document": true, "documents": true,
 	"media": true, "attachment": true, "attachments": true, "upload": true, "data": true,
 }
 

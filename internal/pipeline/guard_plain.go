@@ -120,7 +120,8 @@ func encodeForm(value []byte) ([]byte, error) {
 
 // isTextMedia reports whether a media type is one of text.
 func isTextMedia(media string) bool {
-	return strings.HasPrefix(media, "text/") && media != mediaEvents || media == "application/xml" || strings.HasSuffix(media, "+xml") || media == mediaForm
+	return strings.HasPrefix(media, "text/") && media != mediaEvents || media == "application/xml" ||
+		strings.HasSuffix(media, "+xml") || media == mediaForm
 }
 
 // mayBeText reports whether a body that begins with head may be text, by its media type or

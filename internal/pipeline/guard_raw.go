@@ -117,7 +117,8 @@ func (c *rowChecks) checkRows(body []byte) ([]byte, error) {
 
 // checkText runs the hooks on a body that is no JSON object: another value, text, a form,
 // or a JSON object in each line. It returns the input for hooks that read the value.
-func (run *requestRun) checkText(ctx context.Context, h *requestGuard, r *exchange.Request, g *exchange.Guards, l *CheckLog) (doc *document, err error) {
+func (run *requestRun) checkText(ctx context.Context, h *requestGuard, r *exchange.Request,
+	g *exchange.Guards, l *CheckLog) (doc *document, err error) {
 	raw, err := run.readText(h, r, g, l)
 	if err != nil || raw == nil {
 		l.notCovered("request body")

@@ -320,7 +320,8 @@ func (run *requestRun) apply(r *exchange.Request, leaf int) *exchange.Request {
 	if run.rows != nil {
 		out.Checking.Rows, out.Received.Length = run.rows.wrap, -1
 	}
-	out.Received.Header, out.Received.Query = guardrail.WithoutFields(r.Received.Header, run.fields), withoutFields(r.Received.Query, run.fields)
+	out.Received.Header, out.Received.Query = guardrail.WithoutFields(r.Received.Header, run.fields),
+		withoutFields(r.Received.Query, run.fields)
 	if len(run.header) > 0 {
 		out.Received.Header, out.Checking.Claims = maps.Clone(out.Received.Header), run.header
 		maps.Copy(out.Received.Header, run.header)
@@ -329,7 +330,8 @@ func (run *requestRun) apply(r *exchange.Request, leaf int) *exchange.Request {
 		return &out
 	}
 	out.Received.Upload = nil
-	out.Received.Body, out.Received.Doc, out.Edits, out.Received.Length, out.Checking.Configured = run.body, run.doc, nil, int64(run.body.Len()), run.configured
+	out.Received.Body, out.Received.Doc, out.Edits, out.Received.Length, out.Checking.Configured = run.body,
+		run.doc, nil, int64(run.body.Len()), run.configured
 	if p := promptOf(r, leaf); p != nil { // its edits are in the body
 		out.Leaves = slices.Clone(r.Leaves)
 		out.Leaves[leaf].Prompt = &exchange.PromptEdits{Prompt: p.Prompt, Edits: []jsonedit.Edit{}, Model: p.Model}

@@ -154,13 +154,15 @@ func (run *responseRun) checkPlain(body io.Reader) error {
 // isMedium reports whether a media type is one of content without text.
 func isMedium(media string) bool {
 	kind, _, _ := strings.Cut(media, "/")
-	return kind == "image" && media != "image/svg+xml" || kind == "audio" || kind == "video" || kind == "font" || media == "application/pdf" || media == "application/zip"
+	return kind == "image" && media != "image/svg+xml" || kind == "audio" || kind == "video" ||
+		kind == "font" || media == "application/pdf" || media == "application/zip"
 }
 
 // startsEvents reports whether a body without a content type begins as server-sent events do.
 func startsEvents(head []byte) bool {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), "\r\n")
-	return slices.ContainsFunc([]string{"data:", "event:", "id:", "retry:", ":"}, func(field string) bool { return bytes.HasPrefix(head, []byte(field)) })
+	return slices.ContainsFunc([]string{"data:", "event:", "id:", "retry:", ":"},
+		func(field string) bool { return bytes.HasPrefix(head, []byte(field)) })
 }
 
 // plainBody returns the body without its content coding, and an error for an unknown coding or

@@ -57,7 +57,8 @@ func (run *responseRun) guardRows() error {
 		res.Body = lines
 		return run.runFacts()
 	}
-	rows := &rowResults{checks: checks, rows: &rowReader{lines: lines, pool: run.guard.engine.Pool, share: run.request.Memory}, res: res, declared: strings.Contains(mediaType(res.Header.Get("Content-Type")), "json")}
+	rows := &rowResults{checks: checks, rows: &rowReader{lines: lines, pool: run.guard.engine.Pool, share: run.request.Memory},
+		res: res, declared: strings.Contains(mediaType(res.Header.Get("Content-Type")), "json")}
 	res.Edited()
 	res.Body = rows
 	res.After = append(res.After, rows.rows.release)

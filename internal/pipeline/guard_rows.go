@@ -57,8 +57,9 @@ var rowRequests = map[string]struct {
 	operation api.Operation
 	dialect   api.Dialect
 }{
-	"/v1/chat/completions": {api.Chat, api.DialectChat}, "/v1/completions": {api.Completions, api.DialectChat}, "/v1/embeddings": {api.Embeddings, api.DialectChat},
-	"/v1/responses": {api.Responses, api.DialectResponses}, "/v1/messages": {api.Messages, api.DialectMessages},
+	"/v1/chat/completions": {api.Chat, api.DialectChat}, "/v1/completions": {api.Completions, api.DialectChat},
+	"/v1/embeddings": {api.Embeddings, api.DialectChat},
+	"/v1/responses":  {api.Responses, api.DialectResponses}, "/v1/messages": {api.Messages, api.DialectMessages},
 }
 
 // check runs the hooks on a row, which is JSON without the end of its line, and returns
@@ -240,11 +241,13 @@ func customID(row []byte) string {
 // deniedRow returns a row that replaces a denied one: an error in the form of results of
 // batches.
 func deniedRow(row []byte, e *apierr.Error) []byte {
-	out := map[string]any{"custom_id": customID(row), "response": nil, "error": map[string]string{"code": e.CodeOrDefault(), "message": e.Message}}
+	out := map[string]any{"custom_id": customID(row), "response": nil,
+		"error": map[string]string{"code": e.CodeOrDefault(), "message": e.Message}}
 	if v, err := jsonedit.ParseValue(row); err == nil {
 		if _, anthropic := v.Get("result"); anthropic {
 			out = map[string]any{"custom_id": customID(row), "result": map[string]any{
-				"type": "errored", "error": map[string]any{"type": "error", "error": map[string]string{"type": "invalid_request_error", "message": e.Message}},
+				"type": "errored", "error": map[string]any{"type": "error",
+					"error": map[string]string{"type": "invalid_request_error", "message": e.Message}},
 			}}
 		}
 	}

@@ -103,7 +103,8 @@ func (t *Trial) Run(ctx context.Context) (*TrialResult, error) {
 	if err := notRun(out); err != nil {
 		return nil, err
 	}
-	res := &TrialResult{Results: out.Results, Denied: out.Denied, Transformed: out.Transformed, Body: t.Body, Texts: textsOf(doc.parts), Unchecked: doc.body.Uncovered}
+	res := &TrialResult{Results: out.Results, Denied: out.Denied, Transformed: out.Transformed,
+		Body: t.Body, Texts: textsOf(doc.parts), Unchecked: doc.body.Uncovered}
 	if !out.Transformed {
 		return res, nil
 	}
@@ -128,7 +129,8 @@ func textsOf(parts []guardrail.Part) []string {
 // runStream runs the hooks on a stream as the request path does.
 func (t *Trial) runStream(ctx context.Context, r *exchange.Request, hooks []*guardrail.Hook, log *CheckLog) (*TrialResult, error) {
 	from := &trialStream{chunks: t.Chunks}
-	run := &responseRun{guard: new(responseGuard), ctx: ctx, request: r, log: log, res: &exchange.Response{Status: 200, Events: from}, hooks: hooks}
+	run := &responseRun{guard: new(responseGuard), ctx: ctx, request: r, log: log,
+		res: &exchange.Response{Status: 200, Events: from}, hooks: hooks}
 	out := &TrialResult{Mode: "observe"}
 	s, err := run.guardEvents(from, bodytext.Event, false)
 	if err == nil {

@@ -43,7 +43,8 @@ type rowUpload struct {
 // wrap returns the form with checked rows, written again: parsers that read the received
 // form differently cannot find other rows in it.
 func (u *rowUpload) wrap(body io.Reader) io.Reader {
-	return &rowForm{upload: u.checks.request.Received.Upload, checks: u.checks, boundary: u.boundary, form: multipart.NewReader(body, u.boundary)}
+	return &rowForm{upload: u.checks.request.Received.Upload, checks: u.checks, boundary: u.boundary,
+		form: multipart.NewReader(body, u.boundary)}
 }
 
 // rowForm is a form whose rows are checked as it is read.
@@ -99,7 +100,8 @@ func (f *rowForm) step() error {
 	}
 	line, err := f.rows.next()
 	if err == errRowTooLong {
-		return inRow(apierr.New(apierr.Denied, "is larger than %d bytes, so it could not be checked by guardrails", maxRow).WithCode(codeRequestUnchecked), f.row+1, nil)
+		return inRow(apierr.New(apierr.Denied, "is larger than %d bytes, so it could not be checked by guardrails",
+			maxRow).WithCode(codeRequestUnchecked), f.row+1, nil)
 	}
 	if err != nil && err != io.EOF {
 		return err
@@ -204,7 +206,8 @@ func (f *rowForm) line(line []byte) error {
 	return nil
 }
 
-var errNotARow = apierr.New(apierr.Denied, "is not a valid JSON object, so it could not be checked by guardrails").WithCode(codeRequestUnchecked)
+var errNotARow = apierr.New(apierr.Denied,
+	"is not a valid JSON object, so it could not be checked by guardrails").WithCode(codeRequestUnchecked)
 
 // other passes a line other than a JSON object, of a file other than a batch.
 func (f *rowForm) other(line []byte) error {
@@ -290,7 +293,8 @@ func (f *rowForm) clearValue() {
 
 // settings are fields of forms that hold no text for a model.
 var settings = map[string]bool{
-	"purpose": true, "model": true, "language": true, "response_format": true, "temperature": true, "timestamp_granularities[]": true, "stream": true,
+	"purpose": true, "model": true, "language": true, "response_format": true, "temperature": true,
+	"timestamp_granularities[]": true, "stream": true,
 	"n": true, "size": true, "quality": true, "background": true, "output_format": true, "moderation": true,
 }
 

@@ -13,7 +13,8 @@ import (
 
 // isValues reports whether a media type is one of JSON values after each other.
 func isValues(media string) bool {
-	return media == "application/json-seq" || strings.HasSuffix(media, "+json-seq") || media == "application/stream+json" || media == "application/x-json-stream" ||
+	return media == "application/json-seq" || strings.HasSuffix(media, "+json-seq") ||
+		media == "application/stream+json" || media == "application/x-json-stream" ||
 		rowTypes[media] && strings.Contains(media, "json") || strings.HasSuffix(media, "ndjson")
 }
 

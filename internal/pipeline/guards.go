@@ -44,7 +44,8 @@ func CheckGuards(root *config.Config, table *guardrail.Table) error {
 // compileGuards compiles the lists of n. It returns nil if they are empty.
 func compileGuards(n *config.Config, table *guardrail.Table) (*GuardList, []config.FieldError) {
 	c := guardCompiler{table: table, path: "$" + strings.TrimPrefix(n.Path, "config")}
-	list := &GuardList{Before: c.hooks("before_request_hooks", n.BeforeHooks, guardrail.Before), After: c.hooks("after_request_hooks", n.AfterHooks, guardrail.After)}
+	list := &GuardList{Before: c.hooks("before_request_hooks", n.BeforeHooks, guardrail.Before),
+		After: c.hooks("after_request_hooks", n.AfterHooks, guardrail.After)}
 	list.Before = append(list.Before, c.guardrails("input_guardrails", n.InputGuardrails, guardrail.Before, "")...)
 	list.Before = append(list.Before, c.guardrails("input_mutators", n.InputMutators, guardrail.Before, guardrail.TypeMutator)...)
 	list.After = append(list.After, c.guardrails("output_guardrails", n.OutputGuardrails, guardrail.After, "")...)
@@ -166,7 +167,8 @@ func decideGuards(t *exchange.Trail, path string, g *exchange.Guards) {
 			case h.DenyPassed:
 				how = ", and a success denies it"
 			}
-			text := fmt.Sprintf("the guardrail %s would check the %s with %s%s", cmp.Or(h.ID, "without an id"), list.of, strings.Join(names, ", "), how)
+			text := fmt.Sprintf("the guardrail %s would check the %s with %s%s", cmp.Or(h.ID, "without an id"),
+				list.of, strings.Join(names, ", "), how)
 			t.Decisions = append(t.Decisions, reqlog.Decision{Path: path, Text: text})
 		}
 	}

@@ -38,7 +38,8 @@ type runner struct {
 
 // race runs branches in the given order until the outcome of one does not
 // trigger a fallback.
-func (h hedge) race(ctx context.Context, r *exchange.Request, t *exchange.Trail, order []*branch, codes func(*branch) []int) (*exchange.Response, error) {
+func (h hedge) race(ctx context.Context, r *exchange.Request, t *exchange.Trail, order []*branch,
+	codes func(*branch) []int) (*exchange.Response, error) {
 	s := &raceState{ctx: ctx, request: r, trail: t, order: order, limit: h.limit, ended: make(chan *runner, len(order))}
 	slow := time.NewTimer(h.Delay)
 	defer slow.Stop()

@@ -72,7 +72,8 @@ func (a *attempt) followJob(out *exchange.Response, read dialect.JobReader, body
 		}
 	}
 	if j.now.Failed != "" {
-		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", a.record.Target.Label(), j.now.Failed).WithCode("prediction_failed")
+		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", a.record.Target.Label(),
+			j.now.Failed).WithCode("prediction_failed")
 	}
 	if err := a.wire.translator.response(a, out, out.Held.Bytes()); err != nil {
 		return nil, err
@@ -171,7 +172,8 @@ func (j *job) events() *url.URL {
 // the address itself is secret.
 func (j *job) streamed(out *exchange.Response, address *url.URL) (*exchange.Response, error) {
 	req := (&http.Request{Method: http.MethodGet, URL: address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"User-Agent": {j.handler.UserAgent}, "Accept": {mediaEvents}, "Cache-Control": {"no-store"}, "Accept-Encoding": {"identity"}},
+		Header: http.Header{"User-Agent": {j.handler.UserAgent}, "Accept": {mediaEvents}, "Cache-Control": {"no-store"},
+			"Accept-Encoding": {"identity"}},
 	}).WithContext(j.timers.context())
 	res, err := j.handler.Client.Do(req, j.record.Target.Guarded)
 	if err == nil && (res.StatusCode != http.StatusOK || mediaType(res.Header.Get("Content-Type")) != mediaEvents) {

@@ -60,7 +60,8 @@ func budgetError(c quota.Claim, s quota.State) *apierr.Error {
 }
 
 func budgetExhausted(l *quota.Limit) *apierr.Error {
-	return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted: %s; raise it or wait for the next reset", holderName(l), l.Terms()))
+	return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted: %s; raise it or wait for the next reset",
+		holderName(l), l.Terms()))
 }
 
 func shareable(l *quota.Limit, e *apierr.Error) *apierr.Error {

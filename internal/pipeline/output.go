@@ -32,14 +32,17 @@ var fieldsOf = map[api.Operation]outputFields{
 	api.Invoke:      {limits: []place{{"max_tokens", ""}}},
 	api.Responses:   {limits: []place{{"max_output_tokens", ""}}},
 	api.Generate: { // both spellings are accepted by Google's APIs
-		limits: []place{{"generationConfig", "maxOutputTokens"}, {"generationConfig", "max_output_tokens"}, {"generation_config", "maxOutputTokens"}, {"generation_config", "max_output_tokens"}},
-		counts: []place{{"generationConfig", "candidateCount"}, {"generationConfig", "candidate_count"}, {"generation_config", "candidateCount"}, {"generation_config", "candidate_count"}},
+		limits: []place{{"generationConfig", "maxOutputTokens"}, {"generationConfig", "max_output_tokens"},
+			{"generation_config", "maxOutputTokens"}, {"generation_config", "max_output_tokens"}},
+		counts: []place{{"generationConfig", "candidateCount"}, {"generationConfig", "candidate_count"},
+			{"generation_config", "candidateCount"}, {"generation_config", "candidate_count"}},
 	},
 	api.Converse:   {limits: []place{{"inferenceConfig", "maxTokens"}}, raises: []place{{"additionalModelRequestFields", "max_tokens"}}},
 	api.CohereChat: {limits: []place{{"max_tokens", ""}}},
 	api.OllamaChat: {limits: []place{{"options", "num_predict"}}},
 	api.OracleChat: {limits: []place{{"chatRequest", "maxTokens"}, {"chatRequest", "maxCompletionTokens"}}},
-	api.Prediction: {limits: []place{{"input", "max_tokens"}, {"input", "max_completion_tokens"}}, raises: []place{{"input", "max_new_tokens"}}},
+	api.Prediction: {limits: []place{{"input", "max_tokens"}, {"input", "max_completion_tokens"}},
+		raises: []place{{"input", "max_new_tokens"}}},
 }
 
 // unknownFields are the fields of an API that the gateway does not know: every field that
@@ -59,7 +62,8 @@ var knownPaths = []struct {
 	op  api.Operation
 }{
 	{"/chat/completions", api.Chat}, {"/completions", api.Completions}, {"/messages", api.Messages}, {"/responses", api.Responses},
-	{":generateContent", api.Generate}, {":streamGenerateContent", api.Generate}, {"/converse", api.Converse}, {"/converse-stream", api.Converse},
+	{":generateContent", api.Generate}, {":streamGenerateContent", api.Generate}, {"/converse", api.Converse},
+	{"/converse-stream", api.Converse},
 	{"/v2/chat", api.CohereChat}, {"/api/chat", api.OllamaChat}, {"/api/generate", api.OllamaChat},
 }
 

@@ -38,7 +38,8 @@ func (a *attempt) followRedirects(req *http.Request, res *http.Response) (*http.
 		case err != nil || to.Host == "":
 			return nil, a.unreadable("a redirect to an address that is not valid, which is not followed").WithCode(codeRedirect)
 		case req.Method != http.MethodGet:
-			return nil, RefuseRedirect(a.record.Target, to, "only redirects of GET requests are followed, and this is a "+req.Method+"; if the provider has moved, change its address")
+			return nil, RefuseRedirect(a.record.Target, to,
+				"only redirects of GET requests are followed, and this is a "+req.Method+"; if the provider has moved, change its address")
 		case hops == maxRedirects:
 			return nil, RefuseRedirect(a.record.Target, to, "it is one of more than 5 redirects in a row")
 		}
@@ -65,7 +66,8 @@ func (a *attempt) followRedirect(req *http.Request, from, to *url.URL) (*http.Re
 		}
 	}
 	a.trail.Decide(a.handler.Path, "the provider redirects to %s, where the gateway follows without credentials", originOf(to))
-	next := (&http.Request{Method: req.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header)}).WithContext(req.Context())
+	next := (&http.Request{Method: req.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1, Header: make(http.Header)}).WithContext(req.Context())
 	for _, name := range redirectHeaders {
 		if v, ok := a.request.Received.Header[name]; ok {
 			next.Header[name] = v

@@ -60,7 +60,8 @@ func (h *TargetHandler) repeatRequest(ctx context.Context, a *attempt, res *exch
 			break
 		}
 		b.refusedDialect, b.without, t.Outcome = a.refusedDialect, slices.Concat(a.without, a.refusedParams), &b.record
-		t.Decide(h.Path, "%s refused %s for the model %s, repeating the request without", a.record.Target.Label(), strings.Join(a.refusedParams, " and "), a.record.Model)
+		t.Decide(h.Path, "%s refused %s for the model %s, repeating the request without", a.record.Target.Label(),
+			strings.Join(a.refusedParams, " and "), a.record.Model)
 		next, err := b.run(ctx)
 		switch {
 		case err != nil && (apierr.From(err).Status() >= 500 || ctx.Err() != nil):
@@ -99,7 +100,8 @@ func (a *attempt) withoutRefused(doc *jsonedit.Doc, list []jsonedit.Edit, rule *
 	}
 	for _, p := range provider.OptionalParameters(a.wire.dialect) {
 		edit, ok := withoutMember(doc, list, p.Path)
-		if !ok || !(rule.NoEffort && p.Effort || slices.Contains(a.without, p.Path) || a.handler.refusedParams.has(refusedParam{a.endpoint(a.wire.dialect), p.Path})) {
+		if !ok || !(rule.NoEffort && p.Effort || slices.Contains(a.without, p.Path) ||
+			a.handler.refusedParams.has(refusedParam{a.endpoint(a.wire.dialect), p.Path})) {
 			continue
 		}
 		list = append(slices.Clip(list), edit)

@@ -46,7 +46,8 @@ func newRetry(n *config.Config, e *Engine, g *breaker, next exchange.Handler) ex
 	if codes == nil {
 		codes = defaultRetry
 	}
-	return &retry{path: n.Path, next: next, engine: e, breaker: g, attempts: attempts, clamped: clamped, codes: codes, useRetryAfter: n.Retry.UseRetryAfter}
+	return &retry{path: n.Path, next: next, engine: e, breaker: g, attempts: attempts, clamped: clamped,
+		codes: codes, useRetryAfter: n.Retry.UseRetryAfter}
 }
 
 // Handle retries until an outcome is not retried or no retry is left. It sets

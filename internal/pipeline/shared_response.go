@@ -78,7 +78,8 @@ type progress struct{ begun, finished, terminated, failed bool }
 // newSharedResponse returns res to be shared. The caller must call run for a
 // response with events or a body.
 func newSharedResponse(res *exchange.Response, limit int, pool *bytepool.Pool, share *bytepool.Share) *sharedResponse {
-	s := &sharedResponse{source: res, head: exchange.Response{Status: res.Status, Length: res.Length}, decoded: res.MaxDecoded, header: res.Header, limit: limit, readers: make(map[*sharedReader]struct{})}
+	s := &sharedResponse{source: res, head: exchange.Response{Status: res.Status, Length: res.Length},
+		decoded: res.MaxDecoded, header: res.Header, limit: limit, readers: make(map[*sharedReader]struct{})}
 	if res.Attempt != nil {
 		s.model, s.params = res.Attempt.Model, slices.Clone(res.Attempt.Params)
 	}

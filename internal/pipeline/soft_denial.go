@@ -38,7 +38,8 @@ func SoftDenial(r *exchange.Request, err error) *exchange.Response {
 	}
 	to := dialect.ResponseTarget{Request: decoded, Strict: true, ID: hex.EncodeToString(r.ID[:]), Created: completion.Created}
 	out := &exchange.Response{Status: http.StatusOK, Header: http.Header{}, Hooks: denial.results, Length: -1}
-	out.Tap = exchange.StoredTap{Read: &dialect.ResponseInfo{Model: r.Received.RequestedModel, Finish: string(llm.StopEnd), Begun: true, Finished: true, Terminated: true}}
+	out.Tap = exchange.StoredTap{Read: &dialect.ResponseInfo{Model: r.Received.RequestedModel,
+		Finish: string(llm.StopEnd), Begun: true, Finished: true, Terminated: true}}
 	if !r.Stream {
 		out.SetBytes(r.Client.EncodeResponse(nil, &completion, to))
 		return out

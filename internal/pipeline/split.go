@@ -53,7 +53,8 @@ func (a *attempt) split() ([]*attempt, error) {
 		if r.Received.Doc, r.Edits = new(jsonedit.Doc), nil; r.Received.Doc.Scan(body) != nil {
 			return nil, fmt.Errorf("a piece of a request for %s is not a JSON object", a.record.Target.Label())
 		}
-		piece := &attempt{record: exchange.Attempt{Target: a.record.Target, Model: a.record.Model}, handler: &bare, request: &r, trail: a.trail.Child(), wire: a.wire, parent: a.parent}
+		piece := &attempt{record: exchange.Attempt{Target: a.record.Target, Model: a.record.Model},
+			handler: &bare, request: &r, trail: a.trail.Child(), wire: a.wire, parent: a.parent}
 		piece.wire.translator = &operation{provider: o.provider, target: o.target}
 		pieces[i] = piece
 	}
@@ -184,7 +185,8 @@ func (a *attempt) merge(responses []*exchange.Response) (*exchange.Response, err
 		return nil, err
 	}
 	first := responses[0]
-	out := &exchange.Response{Status: first.Status, Header: first.Header, Attempt: &a.record, Tap: a.request.Client.NewTap(a.request.Operation)}
+	out := &exchange.Response{Status: first.Status, Header: first.Header, Attempt: &a.record,
+		Tap: a.request.Client.NewTap(a.request.Operation)}
 	out.SetTapped(encoded)
 	return out, nil
 }

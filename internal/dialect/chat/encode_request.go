@@ -108,7 +108,7 @@ func (e *requestEncoder) sampling() {
 		r.TopK = nil
 	}
 	if e.profile.Vendor && len(r.Stop) > maxVendorStops {
-		e.changes.Adapt(llm.FieldStop, dialect.FirstOf(4))
+		e.changes.Adapt(llm.FieldStop, dialect.NoteFirst(4))
 		r.Stop = r.Stop[:maxVendorStops]
 	}
 	scalars.Append(&e.Builder, &r)

@@ -98,7 +98,7 @@ func (e *requestEncoder) effortWord() {
 		e.changes.Drop(field)
 		return
 	case r.Mode != "":
-		e.changes.Adapt(field, dialect.SentIn("reasoning_effort", word))
+		e.changes.Adapt(field, dialect.NoteMember("reasoning_effort", word))
 	case word != effort:
 		e.changes.Adapt(field, word)
 	}
@@ -127,7 +127,7 @@ func (e *requestEncoder) thinkingObject() {
 	}
 	switch {
 	case r.Mode == "" && word != r.Effort:
-		e.changes.Adapt(llm.FieldEffort, dialect.SentIn("thinking", mode))
+		e.changes.Adapt(llm.FieldEffort, dialect.NoteMember("thinking", mode))
 	case r.Mode == llm.ThinkingAdaptive, r.Budget != nil && !e.profile.Budget:
 		e.changes.Adapt(llm.FieldThinking, mode)
 	}
@@ -145,7 +145,7 @@ func (e *requestEncoder) fitBudget() int64 {
 	}
 	n := dialect.FitBudget(*asked, e.r.MaxTokens)
 	if n != *asked {
-		e.changes.Adapt(llm.FieldThinking, dialect.Budget(n))
+		e.changes.Adapt(llm.FieldThinking, dialect.NoteBudget(n))
 	}
 	return n
 }

@@ -174,7 +174,7 @@ func (e *requestEncoder) choice(narrowed bool) {
 	case mode == llm.ChoiceTool && !narrowed:
 		e.named(c.Names[0], c.Custom)
 	case mode == llm.ChoiceTool:
-		e.changes.Adapt(llm.FieldToolChoice, dialect.OnlyTool(e.profile.Required))
+		e.changes.Adapt(llm.FieldToolChoice, dialect.NoteOnlyTool(e.profile.Required))
 		e.String(e.profile.Required)
 	case len(c.Names) > 0 && !narrowed:
 		e.allowed(mode)

@@ -111,7 +111,7 @@ func (e *requestEncoder) sampling() {
 		r.Seed = nil
 	}
 	if len(r.Stop) > maxStops {
-		e.changes.Adapt(llm.FieldStop, dialect.FirstOf(5))
+		e.changes.Adapt(llm.FieldStop, dialect.NoteFirst(5))
 		r.Stop = r.Stop[:maxStops]
 	}
 	scalars.Append(&e.Builder, &r)
@@ -153,7 +153,7 @@ func (e *requestEncoder) thinking() {
 	case t.Effort != "":
 		if budget, ok := budgets[t.Effort]; ok {
 			e.think("enabled", &budget)
-			e.changes.Adapt(llm.FieldEffort, dialect.SentIn("token_budget", strconv.FormatInt(budget, 10)))
+			e.changes.Adapt(llm.FieldEffort, dialect.NoteMember("token_budget", strconv.FormatInt(budget, 10)))
 		} else {
 			e.changes.Drop(llm.FieldEffort)
 		}
@@ -172,7 +172,7 @@ func (e *requestEncoder) think(kind string, budget *int64) {
 			if e.r.Reasoning.Mode != "" || e.r.Reasoning.Budget != nil {
 				field = llm.FieldThinking
 			}
-			e.changes.Adapt(field, dialect.SentIn("token_budget", strconv.FormatInt(fits, 10)))
+			e.changes.Adapt(field, dialect.NoteMember("token_budget", strconv.FormatInt(fits, 10)))
 		}
 		e.number("token_budget", &fits)
 	}

@@ -50,7 +50,7 @@ func (e *requestEncoder) sampling() (temperature, topP *float64) {
 	if temperature != nil && *temperature > 1 {
 		one := 1.0
 		temperature = &one
-		e.changes.Adapt(llm.FieldTemperature, dialect.Maximum("1"))
+		e.changes.Adapt(llm.FieldTemperature, dialect.NoteMaximum("1"))
 	}
 	if temperature != nil && topP != nil && e.model.claude() {
 		// Claude 4.5 and later reject both together.

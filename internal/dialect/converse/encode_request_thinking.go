@@ -97,7 +97,7 @@ func (t *thinking) explicit(r *llm.Request, m model) {
 		}
 	case mode == llm.ThinkingAdaptive && !m.Adapts():
 		t.spend(budgetFor(r.Reasoning.Effort), r, m)
-		t.note = dialect.Budget(t.budget)
+		t.note = dialect.NoteBudget(t.budget)
 	case mode == llm.ThinkingAdaptive, mode == llm.ThinkingDisabled:
 		t.mode, t.active = mode, mode == llm.ThinkingAdaptive
 	case r.Reasoning.Budget == nil || *r.Reasoning.Budget < 0:
@@ -106,7 +106,7 @@ func (t *thinking) explicit(r *llm.Request, m model) {
 			return
 		}
 		t.spend(budgetFor(r.Reasoning.Effort), r, m)
-		t.note = dialect.Budget(t.budget)
+		t.note = dialect.NoteBudget(t.budget)
 	default:
 		t.byBudget(*r.Reasoning.Budget, r, m)
 	}
@@ -153,7 +153,7 @@ func (t *thinking) spend(budget int64, r *llm.Request, m model) {
 		}
 	}
 	if n != budget {
-		t.note = dialect.Budget(n)
+		t.note = dialect.NoteBudget(n)
 	}
 	if r.MaxTokens == nil && r.Dialect != name {
 		limit := n + defaultOutput
@@ -177,7 +177,7 @@ func (t *thinking) byEffort(r *llm.Request, m model) {
 			t.drop, t.effortFailed = "", true
 			return
 		}
-		t.note, t.effortNote = "", dialect.Budget(t.budget)
+		t.note, t.effortNote = "", dialect.NoteBudget(t.budget)
 		if len(m.Efforts) > 0 {
 			t.setEffort(effort, m)
 		}
@@ -257,7 +257,7 @@ func (t *thinking) other(r *llm.Request, m model) {
 	case word == "" && effort != "none":
 		t.effortFailed = true
 	case said:
-		t.note = dialect.SentIn("effort", effort)
+		t.note = dialect.NoteMember("effort", effort)
 	case word != r.Reasoning.Effort && word != "":
 		t.effortNote = word
 	}

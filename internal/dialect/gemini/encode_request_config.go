@@ -51,7 +51,7 @@ func (w *requestEncoder) sampling() {
 	}
 	if n := r.Seed; n != nil && int64(int32(*n)) != *n && !w.own {
 		low := int64(int32(*n))
-		w.changes.Adapt(llm.FieldSeed, dialect.SeedOf32Bits(low))
+		w.changes.Adapt(llm.FieldSeed, dialect.NoteSeed(low))
 		r.Seed = &low
 	}
 	scalars.Append(&w.b, &r)
@@ -309,12 +309,12 @@ func (w *requestEncoder) thinkingFor() {
 	case t.Effort != "" && w.levels():
 		level := w.levelOf(t.Effort)
 		if level != t.Effort {
-			w.changes.Adapt(llm.FieldEffort, dialect.SentIn("thinkingLevel", level))
+			w.changes.Adapt(llm.FieldEffort, dialect.NoteMember("thinkingLevel", level))
 		}
 		text(&w.b, "thinkingLevel", level)
 	case t.Effort != "":
 		w.budget(budgetOf(t.Effort), llm.FieldEffort)
-		w.changes.Adapt(llm.FieldEffort, dialect.SentIn("thinkingBudget", strconv.FormatInt(budgetOf(t.Effort), 10)))
+		w.changes.Adapt(llm.FieldEffort, dialect.NoteMember("thinkingBudget", strconv.FormatInt(budgetOf(t.Effort), 10)))
 	case t.Mode == llm.ThinkingAdaptive && !w.levels():
 		number(&w.b, "thinkingBudget", -1)
 	}
@@ -325,14 +325,14 @@ func (w *requestEncoder) thinkingFor() {
 func (w *requestEncoder) disableThinking(field llm.Field) {
 	if w.levels() {
 		level := w.model.Efforts[0]
-		w.changes.Adapt(field, dialect.SentIn("thinkingLevel", level))
+		w.changes.Adapt(field, dialect.NoteMember("thinkingLevel", level))
 		text(&w.b, "thinkingLevel", level)
 		return
 	}
 	n := int64(0)
 	if w.model.AlwaysThinks {
 		n = w.model.MinBudget
-		w.changes.Adapt(field, dialect.SentIn("thinkingBudget", strconv.FormatInt(n, 10)))
+		w.changes.Adapt(field, dialect.NoteMember("thinkingBudget", strconv.FormatInt(n, 10)))
 	}
 	number(&w.b, "thinkingBudget", n)
 }
@@ -350,7 +350,7 @@ func (w *requestEncoder) budget(n int64, field llm.Field) {
 			return
 		}
 		if bound != n {
-			w.changes.Adapt(field, dialect.SentIn("thinkingBudget", strconv.FormatInt(bound, 10)))
+			w.changes.Adapt(field, dialect.NoteMember("thinkingBudget", strconv.FormatInt(bound, 10)))
 			n = bound
 		}
 	}

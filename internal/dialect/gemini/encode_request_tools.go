@@ -65,7 +65,7 @@ func (w *requestEncoder) searches(list []llm.Tool) bool {
 	v, _ := jsonedit.ParseValue(raw)
 	note := "googleSearch"
 	if place, _ := v.Get("user_location"); !place.IsNull() {
-		note = dialect.Without(note, "user_location")
+		note = dialect.NoteLeftOut(note, "user_location")
 	}
 	w.changes.AdaptNamed(searchOptions, note)
 	w.changes.DropMembers(searchOptions, v, "user_location")

@@ -110,7 +110,7 @@ func (a *operationRequest) aspect(b *jsonedit.Builder) {
 	}
 	if ratio, ok := ratioOf(size); ok {
 		text(b, "aspectRatio", ratio)
-		a.record("size", dialect.Adapted, dialect.SentIn("aspectRatio", ratio))
+		a.record("size", dialect.Adapted, dialect.NoteMember("aspectRatio", ratio))
 		return
 	}
 	a.record("size", dialect.Dropped, "")
@@ -167,7 +167,7 @@ func (a *operationRequest) output(b *jsonedit.Builder) {
 	}
 	if isNumber {
 		number(b, "compressionQuality", n)
-		a.record("quality", dialect.Adapted, dialect.SentIn("compressionQuality", strconv.FormatInt(n, 10)))
+		a.record("quality", dialect.Adapted, dialect.NoteMember("compressionQuality", strconv.FormatInt(n, 10)))
 	}
 	b.Close('}')
 }

@@ -105,7 +105,7 @@ func (e *requestEncoder) sampling() {
 		r.Temperature, r.TopP, r.TopK = nil, nil, nil
 	case r.Temperature != nil:
 		if *r.Temperature > most {
-			e.changes.Adapt(llm.FieldTemperature, dialect.Maximum("1"))
+			e.changes.Adapt(llm.FieldTemperature, dialect.NoteMaximum("1"))
 			r.Temperature = &most
 		}
 		if !e.own { // newer models reject both together

@@ -103,7 +103,7 @@ func (e *requestEncoder) fitThinking() {
 	case llm.ThinkingAdaptive:
 		if !e.model.Adapts() {
 			e.thinking = thinking{mode: llm.ThinkingEnabled, budget: budgetFor(r.Effort)}
-			e.adapt(llm.FieldThinking, dialect.Budget(e.thinking.budget))
+			e.adapt(llm.FieldThinking, dialect.NoteBudget(e.thinking.budget))
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (e *requestEncoder) fitBudget() {
 	}
 	if e.thinking.budget < minBudget {
 		e.thinking.budget = minBudget
-		e.adapt(llm.FieldThinking, dialect.Minimum(dialect.Budget(1024)))
+		e.adapt(llm.FieldThinking, dialect.NoteMinimum(dialect.NoteBudget(1024)))
 	}
 }
 
@@ -160,7 +160,7 @@ func (e *requestEncoder) fitEffort() {
 		e.thinkFor(r.Effort)
 	case r.Mode == "" && r.Budget == nil:
 		e.thinkFor(r.Effort)
-		e.adapt(llm.FieldEffort, dialect.Budget(e.thinking.budget))
+		e.adapt(llm.FieldEffort, dialect.NoteBudget(e.thinking.budget))
 	case e.thinking.mode == llm.ThinkingEnabled && r.Budget == nil: // the budget replaces it
 	default:
 		e.drop(llm.FieldEffort)
@@ -244,7 +244,7 @@ func (e *requestEncoder) fitLength() {
 	if e.thinking.mode == llm.ThinkingEnabled && e.thinking.budget >= e.maxTokens {
 		e.thinking.budget = e.maxTokens - 1
 		if e.r.Reasoning.Budget != nil {
-			e.changes.Adapt(llm.FieldThinking, dialect.Budget(e.thinking.budget))
+			e.changes.Adapt(llm.FieldThinking, dialect.NoteBudget(e.thinking.budget))
 		}
 	}
 }

@@ -179,7 +179,7 @@ func (e *requestEncoder) reasoning() {
 			e.changes.Adapt(llm.FieldThinking, dialect.ModelDecides)
 			return
 		}
-		e.changes.Adapt(llm.FieldThinking, dialect.SentIn("reasoningEffort", cmp.Or(efforts[effort], "HIGH")))
+		e.changes.Adapt(llm.FieldThinking, dialect.NoteMember("reasoningEffort", cmp.Or(efforts[effort], "HIGH")))
 	}
 	if effort == "" {
 		return

@@ -41,7 +41,7 @@ func imageRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect
 			e.Name(paintNames[name])
 			e.Raw(v.Raw())
 		case name == "size" && ratios[word] != "":
-			e.changes.AdaptNamed(name, dialect.SentIn("aspect_ratio", ratios[word]))
+			e.changes.AdaptNamed(name, dialect.NoteMember("aspect_ratio", ratios[word]))
 			e.Name("aspect_ratio")
 			e.String(ratios[word])
 		default:

@@ -154,7 +154,7 @@ var scalars = dialect.Scalars{
 func (s *requestEncoder) writeSampling() {
 	r, least := *s.r, int64(leastTokens)
 	if n := r.MaxTokens; n != nil && *n < least && !s.same && profileOf(s.to).Vendor {
-		s.changes.Adapt(llm.FieldMaxTokens, dialect.Minimum("16"))
+		s.changes.Adapt(llm.FieldMaxTokens, dialect.NoteMinimum("16"))
 		r.MaxTokens = &least
 	}
 	if !s.samples {

@@ -88,7 +88,7 @@ func (s *requestEncoder) effort() string {
 		return s.least()
 	case r.Mode == llm.ThinkingEnabled && r.Budget != nil:
 		effort := s.model.Effort(dialect.EffortForBudget(*r.Budget))
-		s.changes.Adapt(llm.FieldThinking, dialect.SentIn("reasoning.effort", effort))
+		s.changes.Adapt(llm.FieldThinking, dialect.NoteMember("reasoning.effort", effort))
 		return effort
 	}
 	if r.Effort == "" && (r.Mode == llm.ThinkingAdaptive || r.Mode == llm.ThinkingEnabled) {
@@ -96,7 +96,7 @@ func (s *requestEncoder) effort() string {
 	}
 	effort := s.model.Effort(r.Effort)
 	if effort != r.Effort {
-		s.changes.Adapt(llm.FieldEffort, dialect.SentIn("reasoning.effort", effort))
+		s.changes.Adapt(llm.FieldEffort, dialect.NoteMember("reasoning.effort", effort))
 	}
 	return effort
 }
@@ -123,7 +123,7 @@ func (s *requestEncoder) least() string {
 		return ""
 	}
 	effort := s.model.Effort("none")
-	s.changes.Adapt(llm.FieldThinking, dialect.SentIn("reasoning.effort", effort))
+	s.changes.Adapt(llm.FieldThinking, dialect.NoteMember("reasoning.effort", effort))
 	return effort
 }
 
@@ -135,7 +135,7 @@ func (s *requestEncoder) summary() string {
 	case s.plain(), word == "omitted":
 		return ""
 	case word == "summarized":
-		s.changes.Adapt(llm.FieldSummary, dialect.SentIn("reasoning.summary", "auto"))
+		s.changes.Adapt(llm.FieldSummary, dialect.NoteMember("reasoning.summary", "auto"))
 		return "auto"
 	}
 	return word

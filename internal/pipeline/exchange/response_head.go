@@ -28,7 +28,8 @@ func (r *Response) Head(contentType string) {
 
 // bodyHeaders are the headers that describe the exact bytes of a provider's
 // body.
-var bodyHeaders = [...]string{"Content-Length", "Content-Encoding", "Content-Md5", "Content-Digest", "Digest", "Repr-Digest", "Etag", "Accept-Ranges"}
+var bodyHeaders = [...]string{"Content-Length", "Content-Encoding", "Content-Md5", "Content-Digest",
+	"Digest", "Repr-Digest", "Etag", "Accept-Ranges"}
 
 // SetTapped sets a translated body in the response, and passes it to the tap.
 func (r *Response) SetTapped(body []byte) {
