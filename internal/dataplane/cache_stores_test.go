@@ -144,8 +144,8 @@ func TestInvalidationsApplyToOtherGatewaysAndLaterOnes(t *testing.T) {
 func copyCache(t *testing.T, s cacheStore) func() {
 	t.Helper()
 	if s.redis != nil {
-		names := strings.Split(redisReply(t, s, "KEYS *entry:*\r\n"), "\r\n")
-		for _, n := range names {
+		names := strings.SplitSeq(redisReply(t, s, "KEYS *entry:*\r\n"), "\r\n")
+		for n := range names {
 			if strings.Contains(n, "entry:") {
 				redisReply(t, s, "COPY "+n+" copy-of-"+n+"\r\n")
 			}

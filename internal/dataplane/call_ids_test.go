@@ -37,12 +37,12 @@ func TestCompleteCallsWithEqualIDsRemainTwo(t *testing.T) {
 			if ids = ids[len(ids)-min(2, len(ids)):]; !slices.Equal(ids, []string{"call_0", "call_0_2"}) {
 				t.Errorf("calls %q, want call_0 and call_0_2", ids)
 			}
-			var sum string
+			var sum strings.Builder
 			for _, e := range sseData(res.Body) {
-				sum += str(at(e, "delta.partial_json"))
+				sum.WriteString(str(at(e, "delta.partial_json")))
 			}
-			if sum != `{"a":1}{"a":2}` {
-				t.Errorf("arguments %s", sum)
+			if sum.String() != `{"a":1}{"a":2}` {
+				t.Errorf("arguments %s", sum.String())
 			}
 			if t.Failed() {
 				t.Logf("%s", res.Body)

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -388,15 +389,7 @@ func (rs *resolver) deployment(leaf *config.Config) config.Deployment {
 
 // modelOf returns the model in a leaf.
 func (rs *resolver) modelOf(leaf *config.Config) string {
-	if m, ok := leaf.OverrideParams.Text("model"); ok && m != "" {
-		return m
-	}
-	if m := rs.filledModel(leaf); m != "" {
-		return m
-	}
-	if rs.admission.request.Model != "" {
-		return rs.admission.request.Model
-	}
-	m, _ := leaf.DefaultParams.Text("model")
-	return m
+	override, _ := leaf.OverrideParams.Text("model")
+	standard, _ := leaf.DefaultParams.Text("model")
+	return cmp.Or(override, rs.filledModel(leaf), rs.admission.request.Model, standard)
 }

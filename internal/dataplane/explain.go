@@ -221,8 +221,8 @@ func checkMembers(v jsonedit.Value, path string, names ...string) error {
 		name := key.String()
 		switch {
 		case !slices.Contains(names, name):
-			return apierr.New(apierr.Invalid, "%s%.60s is not a field of POST /v1/explain; use %s", path,
-				name, strings.Join(names, ", ")).WithParam(path + name[:min(len(name), 60)]).WithCode("invalid_json")
+			err := apierr.New(apierr.Invalid, "%s%.60s is not a field of POST /v1/explain; use %s", path, name, strings.Join(names, ", "))
+			return err.WithParam(path + name[:min(len(name), 60)]).WithCode("invalid_json")
 		case seen[name]:
 			return apierr.New(apierr.Invalid, "the key %q is duplicated; send it once", path+name).WithParam(path + name).WithCode("duplicate_key")
 		}
@@ -385,10 +385,7 @@ func withoutCredentials(body []byte) json.RawMessage {
 	if len(body) > maxExplainedBody {
 		return nil
 	}
-	text, err := config.MaskParams(body)
-	if err != nil {
-		return nil
-	}
+	text, _ := config.MaskParams(body) // nil on an error
 	return text
 }
 

@@ -78,10 +78,10 @@ func (g generator) node(depth int) map[string]any {
 
 // request draws a path, a body for it with the text, and headers.
 func (g generator) request(text string) (path, body string, headers map[string]string) {
-	more := ""
+	var more strings.Builder
 	for _, field := range []string{`"temperature":0.5`, `"top_p":0.9`, `"seed":7`, `"metadata":{"a":"b"}`, `"stop":["x"]`, one(g, `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`, `"tools":[{"type":"custom","custom":{"name":"f"}}]`), `"response_format":{"type":"json_object"}`, `"logit_bias":{"1":1}`} {
 		if g.IntN(4) == 0 {
-			more += "," + field
+			more.WriteString("," + field)
 		}
 	}
 	model := one(g, "sim-1", "good", "bad", "@some/good", "@some/bad", "@nobody/m")
@@ -93,7 +93,7 @@ func (g generator) request(text string) (path, body string, headers map[string]s
 	case 2:
 		path, body = "/v1/embeddings", fmt.Sprintf(`{"model":%q,"input":[%q,"b"]}`, model, text)
 	default:
-		path, body = "/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":"be brief"},{"role":"user","content":%q}]%s}`, model, text, more)
+		path, body = "/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":"be brief"},{"role":"user","content":%q}]%s}`, model, text, more.String())
 	}
 	if g.IntN(6) == 0 {
 		body = strings.Replace(body, fmt.Sprintf(`"model":%q,`, model), "", 1)

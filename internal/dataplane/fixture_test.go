@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -329,9 +330,7 @@ func (r *everyProvider) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	r.got <- message{req.Method + " " + scheme + req.Host + req.RequestURI, req.Header, body}
 	response := r.response.Load()
-	for name, v := range response.header {
-		w.Header()[name] = v
-	}
+	maps.Copy(w.Header(), response.header)
 	status, err := strconv.Atoi(response.first)
 	if err != nil {
 		panic(fmt.Sprintf("status of a fixture: %v", err))

@@ -1,5 +1,7 @@
 package dataplane
 
+import "strings"
+
 import "testing"
 
 func TestEventsBecomeAnArray(t *testing.T) {
@@ -17,12 +19,12 @@ func TestEventsBecomeAnArray(t *testing.T) {
 		{"only an error", nil, "data: 2\n\n", "[2]"},
 	} {
 		var a jsonArrayWriter
-		got := ""
+		var got strings.Builder
 		for _, e := range tt.events {
-			got += string(a.take([]byte(e)))
+			got.WriteString(string(a.take([]byte(e))))
 		}
-		if got += string(a.close([]byte(tt.end))); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		if got.WriteString(string(a.close([]byte(tt.end)))); got.String() != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got.String(), tt.want)
 		}
 	}
 	for query, want := range map[string]bool{"": false, "alt=sse": true, "key=k&alt=sse": true, "alt=json": false, "%zz": false} {

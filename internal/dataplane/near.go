@@ -18,19 +18,20 @@ var providerHeaders = []string{api.HeaderProvider, api.HeaderConfig, api.HeaderV
 // missingProvider returns the error for a request that selects no provider. It names a
 // header that may be misspelt and a route that is near, if there is one.
 func (rs *resolver) missingProvider() *apierr.Error {
-	message := "no provider selected; put it before the model, as in @slug/model, set x-gateway-provider to a provider id or @slug, or send a config that names one"
+	var message strings.Builder
+	message.WriteString("no provider selected; put it before the model, as in @slug/model, set x-gateway-provider to a provider id or @slug, or send a config that names one")
 	for _, name := range slices.Sorted(maps.Keys(rs.admission.request.Received.Header)) {
 		if meant := config.Nearest(name, providerHeaders); meant != "" && name != meant {
-			message += fmt.Sprintf("; the header %.60s has no effect: did you mean %s?", strings.ToLower(name), strings.ToLower(meant))
+			message.WriteString(fmt.Sprintf("; the header %.60s has no effect: did you mean %s?", strings.ToLower(name), strings.ToLower(meant)))
 		}
 	}
 	if rs.admission.route.op == api.Proxy {
 		if near := rs.admission.plane.NearRoute(rs.admission.request.Received.Method, rs.admission.entry.Path); near != "" {
-			message += fmt.Sprintf("; %s is not a route of the gateway: did you mean %s?",
-				shorten(rs.admission.request.Received.Method+" "+rs.admission.entry.Path), near)
+			message.WriteString(fmt.Sprintf("; %s is not a route of the gateway: did you mean %s?",
+				shorten(rs.admission.request.Received.Method+" "+rs.admission.entry.Path), near))
 		}
 	}
-	return apierr.New(apierr.Invalid, "%s", message).WithParam("x-gateway-provider").WithCode("missing_provider")
+	return apierr.New(apierr.Invalid, "%s", message.String()).WithParam("x-gateway-provider").WithCode("missing_provider")
 }
 
 func shorten(text string) string { return text[:min(len(text), 100)] }

@@ -57,14 +57,14 @@ func TestABrokenStreamGoesOnWithTheNextTarget(t *testing.T) {
 			if err := g.Sim.Wait(t.Context(), 2); err != nil {
 				t.Fatal(err)
 			}
-			asked := "" // recorded as requests end, which the first may do last
+			var asked strings.Builder // recorded as requests end, which the first may do last
 			for _, r := range g.Sim.Requests() {
 				if body := string(r.Body); strings.Contains(body, `"sim-2+tokens=40"`) {
-					asked += body
+					asked.WriteString(body)
 				}
 			}
-			if strings.Count(asked, `"model"`) != 1 || !strings.Contains(asked, `{"role":"assistant","content":"`+first+`"},{"role":"user"`) {
-				t.Errorf("the second target was asked %s", asked)
+			if strings.Count(asked.String(), `"model"`) != 1 || !strings.Contains(asked.String(), `{"role":"assistant","content":"`+first+`"},{"role":"user"`) {
+				t.Errorf("the second target was asked %s", asked.String())
 			}
 			e := g.Entry(res)
 			if n := len(e["attempts"].([]any)); n != 2 || e["option_index"] != "config.targets[1]" || !strings.Contains(fmt.Sprint(e["decisions"]), "continues the stream") {

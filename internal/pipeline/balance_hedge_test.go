@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,12 +24,12 @@ func TestHedgedBalanceStartsAnotherTargetWhereTheDrawnOneIsSlow(t *testing.T) {
 				}
 				r.on(string(tt.want[4]), quick)
 				got := r.send()
-				started := ""
+				var started strings.Builder
 				for _, c := range r.calls {
-					started += " " + rtShort(c.path)
+					started.WriteString(" " + rtShort(c.path))
 				}
-				if got.status != 200 || got.path != string(tt.want[4]) || started != " "+tt.want || got.took != 210*time.Millisecond {
-					t.Errorf("status %d by %s after starting%s in %v; want 200 by the last of %s in 210ms", got.status, got.path, started, got.took, tt.want)
+				if got.status != 200 || got.path != string(tt.want[4]) || started.String() != " "+tt.want || got.took != 210*time.Millisecond {
+					t.Errorf("status %d by %s after starting%s in %v; want 200 by the last of %s in 210ms", got.status, got.path, started.String(), got.took, tt.want)
 				}
 				r.closedOnce()
 			})

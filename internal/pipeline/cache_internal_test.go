@@ -145,7 +145,7 @@ func sendAsTenants(t *testing.T, store respcache.Store, requests int) {
 }
 
 func BenchmarkCacheKey(b *testing.B) {
-	body := []byte(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%04096d"}],"temperature":0.5,"stream":false}`, 0))
+	body := fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"%04096d"}],"temperature":0.5,"stream":false}`, 0)
 	r := &exchange.Request{Identity: &access.Identity{Organisation: "0198", Workspace: "0199"}, Client: chat.Dialect{}, Received: exchange.Received{Doc: new(jsonedit.Doc), Header: http.Header{"Content-Type": {"application/json"}}}}
 	if err := r.Received.Doc.Scan(body); err != nil {
 		b.Fatal(err)

@@ -12,11 +12,12 @@ const rtPrefix = `,"sticky":{"enabled":true,"hash_fields":["prefix"]}`
 
 // rtConversation is a body whose prefix is the system prompt and the first turn.
 func rtConversation(t *testing.T, system, first string, later ...string) func(*rtRequest) {
-	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":%q},{"role":"user","content":%q}`, system, first)
+	var body strings.Builder
+	body.WriteString(fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":%q},{"role":"user","content":%q}`, system, first))
 	for _, turn := range later {
-		body += fmt.Sprintf(`,{"role":"assistant","content":"ok"},{"role":"user","content":%q}`, turn)
+		body.WriteString(fmt.Sprintf(`,{"role":"assistant","content":"ok"},{"role":"user","content":%q}`, turn))
 	}
-	return func(x *rtRequest) { rtBody(t, x, body+`]}`) }
+	return func(x *rtRequest) { rtBody(t, x, body.String()+`]}`) }
 }
 
 var rtLong = strings.Repeat("long ", 1000)

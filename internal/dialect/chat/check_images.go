@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"slices"
 
 	"modelgate/internal/format/grammar"
 	"modelgate/internal/format/jsonedit"
@@ -82,12 +83,7 @@ func isWord(d *jsonedit.Doc, name string, words ...string) bool {
 		return false
 	}
 	got, _ := v.TextBytes()
-	for _, w := range words {
-		if string(got) == w {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(words, string(got))
 }
 
 // modelName returns the model of a body without a provider prefix as in

@@ -68,13 +68,13 @@ func (c *plainChoice) add(p *plainPiece) {
 			}
 		}
 	}
-	detailed := ""
+	var detailed strings.Builder
 	for _, d := range p.ReasoningDetails {
-		detailed += d.Text + d.Summary
+		detailed.WriteString(d.Text + d.Summary)
 	}
 	switch {
 	case len(p.ReasoningDetails) > 0:
-		c.Thought += detailed
+		c.Thought += detailed.String()
 	case p.ReasoningContent != "":
 		c.Thought += p.ReasoningContent
 	default:

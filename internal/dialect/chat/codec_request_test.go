@@ -16,7 +16,8 @@ import (
 	"modelgate/internal/testing/dialecttest"
 )
 
-func p[T any](v T) *T { return &v }
+//go:fix inline
+func p[T any](v T) *T { return new(v) }
 
 // agent is a request as the messages dialect would decode it, in the middle of a
 // loop of tool calls.
@@ -41,8 +42,8 @@ func agent() *llm.Request {
 		},
 		Tools:      []llm.Tool{{Name: "look", Schema: json.RawMessage(`{"type":"object"}`)}, {Name: "skip", Schema: json.RawMessage(`{"type":"object"}`)}},
 		ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"look"}},
-		MaxTokens:  p(int64(100)),
-		Reasoning:  llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: p(int64(4000))},
+		MaxTokens:  new(int64(100)),
+		Reasoning:  llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: new(int64(4000))},
 		Format:     llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(`{"type":"object"}`)},
 		Stream:     true,
 	}
@@ -300,7 +301,7 @@ func TestFunctionsBecomeTools(t *testing.T) {
 
 func TestForeignParametersAreReported(t *testing.T) {
 	r := &llm.Request{
-		Dialect: "responses", TopK: p(int64(3)), Verbosity: "low", Metadata: json.RawMessage(`{}`), ServiceTier: "auto",
+		Dialect: "responses", TopK: new(int64(3)), Verbosity: "low", Metadata: json.RawMessage(`{}`), ServiceTier: "auto",
 		Stop:  []string{"1", "2", "3", "4", "5"},
 		Extra: []llm.Member{{Name: "prompt_cache_key", Value: json.RawMessage(`"k"`)}, {Name: "truncation", Value: json.RawMessage(`"auto"`)}},
 	}

@@ -3,6 +3,7 @@ package chat_test
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -201,7 +202,7 @@ func plainly(op api.Operation, body string, streamed bool) dialect.ResponseInfo 
 		}
 		return p.seen
 	}
-	for _, line := range strings.Split(body, "\n") {
+	for line := range strings.SplitSeq(body, "\n") {
 		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data:")
 		if !ok {
 			continue
@@ -269,9 +270,7 @@ func (p *plain) choice(i int, c map[string]any) {
 	message := map[string]any{"text": c["text"]}
 	for _, name := range []string{"delta", "message"} {
 		m, _ := c[name].(map[string]any)
-		for k, v := range m {
-			message[k] = v
-		}
+		maps.Copy(message, m)
 	}
 	for k, v := range message {
 		b, _ := json.Marshal(v)

@@ -2,6 +2,7 @@ package cohere
 
 import (
 	"modelgate/internal/model/llm"
+	"slices"
 )
 
 // formatTool is the forced tool for the schema of the response.
@@ -43,12 +44,7 @@ func offered(r *llm.Request, t *llm.Tool) bool {
 	if len(r.ToolChoice.Names) == 0 || r.ToolChoice.Mode == llm.ChoiceNone {
 		return true
 	}
-	for _, name := range r.ToolChoice.Names {
-		if name == t.Name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.ToolChoice.Names, t.Name)
 }
 
 // strict reports whether all tools have strict arguments.

@@ -144,7 +144,7 @@ func plainly(t *testing.T, body string) (h heard) {
 		h.usage(a.Usage)
 		return h
 	}
-	for _, line := range strings.Split(body, "\n") {
+	for line := range strings.SplitSeq(body, "\n") {
 		data, ok := strings.CutPrefix(line, "data: ")
 		var a plainResponse
 		if !ok || json.Unmarshal([]byte(data), &a) != nil {

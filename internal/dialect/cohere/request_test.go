@@ -15,7 +15,8 @@ import (
 
 var target = dialect.RequestTarget{Provider: "cohere", Model: "command-a-03-2025"}
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 func user(parts ...llm.Part) llm.Message {
 	return llm.Message{Role: llm.User, Parts: parts, At: "messages[0]"}
@@ -50,25 +51,25 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 		want  string
 		fates []dialect.ParamChange
 	}{
-		{"max tokens and stream", llm.Request{MaxTokens: ptr(int64(5)), Stream: true}, `"max_tokens":5,"stream":true`, nil},
-		{"top_p of one is the most that Cohere takes", llm.Request{TopP: ptr(1.0)}, `"p":0.99`, []dialect.ParamChange{adapted("top_p", "0.99")}},
-		{"top_k", llm.Request{TopK: ptr(int64(40))}, `"k":40`, nil},
-		{"top_k beyond the most", llm.Request{TopK: ptr(int64(900))}, `"k":500`, []dialect.ParamChange{adapted("top_k", "500")}},
-		{"penalties below zero", llm.Request{FrequencyPenalty: ptr(-1.0), PresencePenalty: ptr(0.5)}, `"frequency_penalty":0,"presence_penalty":0.5`, []dialect.ParamChange{adapted("frequency_penalty", "0")}},
-		{"seed", llm.Request{Seed: ptr(int64(7))}, `"seed":7`, nil},
-		{"a negative seed", llm.Request{Seed: ptr(int64(-7))}, ``, []dialect.ParamChange{dropped("seed")}},
+		{"max tokens and stream", llm.Request{MaxTokens: new(int64(5)), Stream: true}, `"max_tokens":5,"stream":true`, nil},
+		{"top_p of one is the most that Cohere takes", llm.Request{TopP: new(1.0)}, `"p":0.99`, []dialect.ParamChange{adapted("top_p", "0.99")}},
+		{"top_k", llm.Request{TopK: new(int64(40))}, `"k":40`, nil},
+		{"top_k beyond the most", llm.Request{TopK: new(int64(900))}, `"k":500`, []dialect.ParamChange{adapted("top_k", "500")}},
+		{"penalties below zero", llm.Request{FrequencyPenalty: new(-1.0), PresencePenalty: new(0.5)}, `"frequency_penalty":0,"presence_penalty":0.5`, []dialect.ParamChange{adapted("frequency_penalty", "0")}},
+		{"seed", llm.Request{Seed: new(int64(7))}, `"seed":7`, nil},
+		{"a negative seed", llm.Request{Seed: new(int64(-7))}, ``, []dialect.ParamChange{dropped("seed")}},
 		{"six stop sequences", llm.Request{Stop: []string{"1", "2", "3", "4", "5", "6"}}, `"stop_sequences":["1","2","3","4","5"]`, []dialect.ParamChange{adapted("stop", "the first 5")}},
-		{"logprobs", llm.Request{Logprobs: ptr(true), TopLogprobs: ptr(int64(3))}, `"logprobs":true`, []dialect.ParamChange{dropped("top_logprobs")}},
+		{"logprobs", llm.Request{Logprobs: new(true), TopLogprobs: new(int64(3))}, `"logprobs":true`, []dialect.ParamChange{dropped("top_logprobs")}},
 		{"the effort becomes a budget", llm.Request{Reasoning: llm.Reasoning{Effort: "medium"}}, `"thinking":{"type":"enabled","token_budget":9830}`, []dialect.ParamChange{adapted("reasoning_effort", "token_budget 9830")}},
 		{"no effort means no thinking", llm.Request{Reasoning: llm.Reasoning{Effort: "none"}}, `"thinking":{"type":"disabled"}`, nil},
-		{"a budget wins over the effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000)), Effort: "low"}}, `"thinking":{"type":"enabled","token_budget":2000}`, []dialect.ParamChange{dropped("reasoning_effort")}},
+		{"a budget wins over the effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: new(int64(2000)), Effort: "low"}}, `"thinking":{"type":"enabled","token_budget":2000}`, []dialect.ParamChange{dropped("reasoning_effort")}},
 		{"thinking as the model likes", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingAdaptive}}, `"thinking":{"type":"enabled"}`, nil},
-		{"what has no place", llm.Request{LogitBias: schema, User: "u", ServiceTier: "auto", ParallelTools: ptr(false), Metadata: schema, Verbosity: "low", Speech: schema, Modalities: []string{"text", "audio"}, Cache: &llm.Cache{}},
+		{"what has no place", llm.Request{LogitBias: schema, User: "u", ServiceTier: "auto", ParallelTools: new(false), Metadata: schema, Verbosity: "low", Speech: schema, Modalities: []string{"text", "audio"}, Cache: &llm.Cache{}},
 			``, []dialect.ParamChange{dropped("parallel_tool_calls"), dropped("logit_bias"), dropped("verbosity"), dropped("modalities"), dropped("audio"), dropped("user"), dropped("metadata"), dropped("service_tier"), dropped("cache_control")}},
-		{"what is the usual anyway", llm.Request{N: ptr(int64(1)), ParallelTools: ptr(true), Modalities: []string{"text"}}, ``, nil},
+		{"what is the usual anyway", llm.Request{N: new(int64(1)), ParallelTools: new(true), Modalities: []string{"text"}}, ``, nil},
 		{"Cohere's own parameters", llm.Request{Extra: []llm.Member{{Name: "safety_mode", Value: json.RawMessage(`"OFF"`)}, {Name: "store", Value: json.RawMessage(`true`)}, {Name: "k", Value: json.RawMessage(`3`)}}}, `"safety_mode":"OFF","k":3`, []dialect.ParamChange{dropped("store")}},
 		{"json", llm.Request{Format: llm.Format{Kind: llm.FormatJSON}}, `"response_format":{"type":"json_object"}`, nil},
-		{"a schema stands bare", llm.Request{Format: llm.Format{Kind: llm.FormatSchema, Name: "x", Schema: schema, Strict: ptr(true)}}, `"response_format":{"type":"json_object","json_schema":` + string(schema) + `}`, nil},
+		{"a schema stands bare", llm.Request{Format: llm.Format{Kind: llm.FormatSchema, Name: "x", Schema: schema, Strict: new(true)}}, `"response_format":{"type":"json_object","json_schema":` + string(schema) + `}`, nil},
 		{"json next to tools", llm.Request{Tools: []llm.Tool{clock}, Format: llm.Format{Kind: llm.FormatJSON}}, `"tools":[` + clockTool + `]`, []dialect.ParamChange{dropped("response_format")}},
 		{"a schema next to tools is a tool", llm.Request{Tools: []llm.Tool{clock}, Format: llm.Format{Kind: llm.FormatSchema, Description: "It", Schema: schema}},
 			`"tools":[` + clockTool + `,{"type":"function","function":{"name":"json_response","description":"It","parameters":` + string(schema) + `}}],"tool_choice":"REQUIRED"`, []dialect.ParamChange{adapted("response_format", "forced tool")}},
@@ -78,8 +79,8 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 		{"auto is left out", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceAuto}}, `"tools":[` + clockTool + `]`, nil},
 		{"the choice of one tool offers only it", llm.Request{Tools: []llm.Tool{weather, clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"weather"}}},
 			`"tools":[` + weatherTool + `],"tool_choice":"REQUIRED"`, []dialect.ParamChange{adapted("tool_choice", "only the allowed tools are sent")}},
-		{"strict for all", llm.Request{Tools: []llm.Tool{{Name: "clock", Strict: ptr(true)}}}, `"tools":[` + clockTool + `],"strict_tools":true`, nil},
-		{"strict for some", llm.Request{Tools: []llm.Tool{clock, {Name: "weather", Description: "Tells it", Schema: weather.Schema, Strict: ptr(true), At: "tools[1]"}}}, `"tools":[` + clockTool + `,` + weatherTool + `]`, []dialect.ParamChange{dropped("strict")}},
+		{"strict for all", llm.Request{Tools: []llm.Tool{{Name: "clock", Strict: new(true)}}}, `"tools":[` + clockTool + `],"strict_tools":true`, nil},
+		{"strict for some", llm.Request{Tools: []llm.Tool{clock, {Name: "weather", Description: "Tells it", Schema: weather.Schema, Strict: new(true), At: "tools[1]"}}}, `"tools":[` + clockTool + `,` + weatherTool + `]`, []dialect.ParamChange{dropped("strict")}},
 		{"a tool that runs at another provider", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch, At: "tools[0]"}}}, ``, []dialect.ParamChange{dropped("tools[0]")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

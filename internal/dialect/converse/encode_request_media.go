@@ -144,13 +144,14 @@ func (e *requestEncoder) source(p *llm.Media) {
 }
 
 func textOf(p *llm.Media) string {
-	text := p.Text
+	var text strings.Builder
+	text.WriteString(p.Text)
 	for _, part := range p.Parts {
 		if t, ok := part.(llm.Text); ok {
-			text += t.Text
+			text.WriteString(t.Text)
 		}
 	}
-	return text
+	return text.String()
 }
 
 // documents gives each document of a request a unique name in the characters

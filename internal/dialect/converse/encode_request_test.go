@@ -23,7 +23,8 @@ const (
 	titan    = "amazon.titan-text-express-v1"
 )
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 func user(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.User, Parts: parts} }
 
@@ -44,11 +45,12 @@ func encoded(r llm.Request, model string) string {
 	if err != nil {
 		return "refused: " + err.Error()
 	}
-	out := strings.TrimPrefix(string(body), `{"messages":[{"role":"user","content":[{"text":"Hi"}]}]`)
+	var out strings.Builder
+	out.WriteString(strings.TrimPrefix(string(body), `{"messages":[{"role":"user","content":[{"text":"Hi"}]}]`))
 	for _, f := range fates {
-		out += fmt.Sprintf(" | %s %s %s", f.Name, f.Outcome, f.Note)
+		out.WriteString(fmt.Sprintf(" | %s %s %s", f.Name, f.Outcome, f.Note))
 	}
-	return out
+	return out.String()
 }
 
 var weather = llm.Tool{Name: "weather", Schema: []byte(`{"type":"object","properties":{"city":{"type":"string"}}}`)}
@@ -65,24 +67,24 @@ func TestParametersHaveTheNamesOfTheModel(t *testing.T) {
 		want  string
 	}{
 		{
-			"sampling", nova, llm.Request{MaxTokens: ptr(int64(5)), Temperature: ptr(0.5), TopP: ptr(0.25), Stop: []string{"END"}, TopK: ptr(int64(9))},
+			"sampling", nova, llm.Request{MaxTokens: new(int64(5)), Temperature: new(0.5), TopP: new(0.25), Stop: []string{"END"}, TopK: new(int64(9))},
 			`,"inferenceConfig":{"maxTokens":5,"temperature":0.5,"topP":0.25,"stopSequences":["END"]},"additionalModelRequestFields":{"inferenceConfig":{"topK":9}}}`,
 		},
 		{
-			"Claude takes one of temperature and topP", sonnet45, llm.Request{Temperature: ptr(0.0), TopP: ptr(0.5), TopK: ptr(int64(0))},
+			"Claude takes one of temperature and topP", sonnet45, llm.Request{Temperature: new(0.0), TopP: new(0.5), TopK: new(int64(0))},
 			`,"inferenceConfig":{"temperature":0},"additionalModelRequestFields":{"top_k":0}} | top_p dropped `,
 		},
-		{"newest Claude takes none", opus47, llm.Request{Temperature: ptr(0.5), TopK: ptr(int64(1))}, `} | temperature dropped  | top_k dropped `},
-		{"temperature above 1", llama, llm.Request{Temperature: ptr(1.5)}, `,"inferenceConfig":{"temperature":1}} | temperature adapted 1 (maximum)`},
-		{"top_k of other families", llama, llm.Request{TopK: ptr(int64(1))}, `} | top_k dropped `},
+		{"newest Claude takes none", opus47, llm.Request{Temperature: new(0.5), TopK: new(int64(1))}, `} | temperature dropped  | top_k dropped `},
+		{"temperature above 1", llama, llm.Request{Temperature: new(1.5)}, `,"inferenceConfig":{"temperature":1}} | temperature adapted 1 (maximum)`},
+		{"top_k of other families", llama, llm.Request{TopK: new(int64(1))}, `} | top_k dropped `},
 		{
-			"what has no place", llama, llm.Request{Seed: ptr(int64(1)), User: "u", Verbosity: "low", ParallelTools: ptr(false), Extra: []llm.Member{{Name: "store", Value: []byte("true")}}},
+			"what has no place", llama, llm.Request{Seed: new(int64(1)), User: "u", Verbosity: "low", ParallelTools: new(false), Extra: []llm.Member{{Name: "store", Value: []byte("true")}}},
 			`} | seed dropped  | verbosity dropped  | user dropped  | store dropped `,
 		},
-		{"several choices", sonnet45, llm.Request{N: ptr(int64(2))}, `refused: n: provider "bedrock" does not support this with model "us.anthropic.claude-sonnet-4-5-20250929-v1:0": it gives one response to a request`},
+		{"several choices", sonnet45, llm.Request{N: new(int64(2))}, `refused: n: provider "bedrock" does not support this with model "us.anthropic.claude-sonnet-4-5-20250929-v1:0": it gives one response to a request`},
 		{"user of Claude", sonnet45, llm.Request{User: "u"}, `,"additionalModelRequestFields":{"metadata":{"user_id":"u"}}}`},
-		{"penalties of Cohere", "cohere.command-r-v1:0", llm.Request{PresencePenalty: ptr(0.5)}, `,"additionalModelRequestFields":{"presence_penalty":0.5}}`},
-		{"penalties of J2", "ai21.j2-ultra-v1", llm.Request{PresencePenalty: ptr(0.5)}, `,"additionalModelRequestFields":{"presencePenalty":{"scale":0.5}}}`},
+		{"penalties of Cohere", "cohere.command-r-v1:0", llm.Request{PresencePenalty: new(0.5)}, `,"additionalModelRequestFields":{"presence_penalty":0.5}}`},
+		{"penalties of J2", "ai21.j2-ultra-v1", llm.Request{PresencePenalty: new(0.5)}, `,"additionalModelRequestFields":{"presencePenalty":{"scale":0.5}}}`},
 		{"tiers", nova, llm.Request{ServiceTier: "auto"}, `,"serviceTier":{"type":"default"}} | service_tier adapted default`},
 		{"unknown tier", nova, llm.Request{ServiceTier: "turbo"}, `} | service_tier dropped `},
 		{"metadata", nova, llm.Request{Metadata: []byte(`{"team":"blue"}`)}, `,"requestMetadata":{"team":"blue"}}`},
@@ -104,7 +106,7 @@ func TestParametersHaveTheNamesOfTheModel(t *testing.T) {
 			`,"additionalModelRequestFields":{"anthropic_beta":["context-1m-2025-08-07"]}} | anthropic_beta.files-api-2025-04-14 dropped `,
 		},
 		{
-			"the client's own field wins", sonnet45, llm.Request{TopK: ptr(int64(3)), Extra: []llm.Member{{Name: "additionalModelRequestFields", Value: []byte(`{"top_k":7}`)}}},
+			"the client's own field wins", sonnet45, llm.Request{TopK: new(int64(3)), Extra: []llm.Member{{Name: "additionalModelRequestFields", Value: []byte(`{"top_k":7}`)}}},
 			`,"additionalModelRequestFields":{"top_k":7}}`,
 		},
 		{"prompt cache", sonnet45, llm.Request{Messages: []llm.Message{user(text("Hello"))}, Cache: &llm.Cache{TTL: "1h"}}, `{"messages":[{"role":"user","content":[{"text":"Hello"},{"cachePoint":{"type":"default","ttl":"1h"}}]}]} | cache_control adapted a cache point after the last message`},
@@ -124,15 +126,15 @@ func TestThinkingIsAskedForAsTheModelKnowsIt(t *testing.T) {
 		return llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: &budget}}
 	}
 	limited := effort("high")
-	limited.MaxTokens = ptr(int64(10000))
+	limited.MaxTokens = new(int64(10000))
 	tight := enabled(5000)
-	tight.MaxTokens = ptr(int64(2000))
+	tight.MaxTokens = new(int64(2000))
 	level := enabled(2000)
-	level.MaxTokens = ptr(int64(2000))
+	level.MaxTokens = new(int64(2000))
 	tiny := enabled(5000)
-	tiny.MaxTokens = ptr(int64(900))
+	tiny.MaxTokens = new(int64(900))
 	with := enabled(2000)
-	with.Temperature, with.Tools, with.ToolChoice = ptr(0.5), []llm.Tool{weather}, llm.ToolChoice{Mode: llm.ChoiceRequired}
+	with.Temperature, with.Tools, with.ToolChoice = new(0.5), []llm.Tool{weather}, llm.ToolChoice{Mode: llm.ChoiceRequired}
 	claudes := effort("low")
 	claudes.Dialect = "messages"
 	for _, tt := range []struct {
@@ -193,8 +195,8 @@ func TestToolsAndFormsAreAskedForAsTheModelKnowsThem(t *testing.T) {
 		{"named", nova, tools(one), `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"tool":{"name":"weather"}}}}`},
 		{"named, where names can't be", mistral, tools(one), `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"any":{}}}} | tool_choice adapted any (only this tool is sent)`},
 		{"named among others, where names can't be", mistral, llm.Request{Tools: []llm.Tool{{Name: "other"}, weather}, ToolChoice: one}, `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"any":{}}}} | tool_choice adapted any (only this tool is sent)`},
-		{"strict, where it is taken", sonnet45, llm.Request{Tools: []llm.Tool{{Name: "f", Strict: ptr(true)}}}, `,"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object","properties":{}}},"strict":true}}]}}`},
-		{"strict, where it is not", opus47, llm.Request{Tools: []llm.Tool{{Name: "f", Strict: ptr(true), At: "tools[0]"}}}, `,"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object","properties":{}}}}}]}} | tools[0].strict dropped `},
+		{"strict, where it is taken", sonnet45, llm.Request{Tools: []llm.Tool{{Name: "f", Strict: new(true)}}}, `,"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object","properties":{}}},"strict":true}}]}}`},
+		{"strict, where it is not", opus47, llm.Request{Tools: []llm.Tool{{Name: "f", Strict: new(true), At: "tools[0]"}}}, `,"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object","properties":{}}}}}]}} | tools[0].strict dropped `},
 		{"a form with forms inside", sonnet45, llm.Request{Format: llm.Format{Kind: llm.FormatSchema, Schema: []byte(`{"oneOf":[{"type":"object"},{"type":"array","items":{"type":"object","additionalProperties":true}}]}`)}}, `,"outputConfig":{"textFormat":{"type":"json_schema","structure":{"jsonSchema":{"schema":"{\"anyOf\":[{\"additionalProperties\":false,\"type\":\"object\"},{\"type\":\"array\",\"items\":{\"additionalProperties\":false,\"type\":\"object\"}}]}"}}}}}`},
 		{"required, where nothing is", llama, tools(llm.ToolChoice{Mode: llm.ChoiceRequired}), `,"toolConfig":{"tools":[` + weatherSpec + `],"toolChoice":{"auto":{}}}} | tool_choice adapted auto`},
 		{"none", sonnet45, tools(llm.ToolChoice{Mode: llm.ChoiceNone}), `}`},

@@ -28,11 +28,12 @@ func asked(t *testing.T, op api.Operation, model, body string) string {
 	if err != nil {
 		return "refused: " + err.Error()
 	}
-	text := string(out)
+	var text strings.Builder
+	text.WriteString(string(out))
 	for _, f := range fates {
-		text += fmt.Sprintf(" | %s %s %s", f.Name, f.Outcome, f.Note)
+		text.WriteString(fmt.Sprintf(" | %s %s %s", f.Name, f.Outcome, f.Note))
 	}
-	return text
+	return text.String()
 }
 
 func TestEmbeddingsAreAskedForInTheFormOfTheFamily(t *testing.T) {

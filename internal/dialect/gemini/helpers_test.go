@@ -28,7 +28,7 @@ func partsOf(t *testing.T, body []byte) []any {
 // streamedParts returns the parts of all frames, as clients gather them.
 func streamedParts(t *testing.T, stream []byte) (all []any) {
 	t.Helper()
-	for _, frame := range strings.Split(string(stream), "\r\n\r\n") {
+	for frame := range strings.SplitSeq(string(stream), "\r\n\r\n") {
 		if data, ok := strings.CutPrefix(frame, "data: "); ok {
 			all = append(all, partsOf(t, []byte(data))...)
 		}

@@ -16,7 +16,7 @@ func plainly(t *testing.T, body string, stream bool) summary {
 		p.object(mustJSON(t, body).(map[string]any))
 		return p.summary()
 	}
-	for _, line := range strings.Split(body, "\n") {
+	for line := range strings.SplitSeq(body, "\n") {
 		if data, ok := strings.CutPrefix(strings.TrimSpace(line), "data:"); ok {
 			p.object(mustJSON(t, data).(map[string]any))
 		}

@@ -27,7 +27,8 @@ var (
 	userWrote = `"contents":[{"role":"user","parts":[{"text":"hi"}]}]`
 )
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 func adapted(name, note string) dialect.ParamChange {
 	return dialect.ParamChange{Name: name, Outcome: dialect.Adapted, Note: note}
@@ -88,11 +89,11 @@ func TestParametersOfOtherDialects(t *testing.T) {
 		fates []dialect.ParamChange
 	}{
 		{"sampling", llm.Request{
-			Temperature: ptr(0.5), TopP: ptr(1.), TopK: ptr(int64(3)), N: ptr(int64(2)), MaxTokens: ptr(int64(9)), Stop: []string{"a"}, Seed: ptr(int64(7)),
-			PresencePenalty: ptr(-1.), FrequencyPenalty: ptr(.25), Logprobs: ptr(true), TopLogprobs: ptr(int64(5)),
+			Temperature: new(0.5), TopP: new(1.), TopK: new(int64(3)), N: new(int64(2)), MaxTokens: new(int64(9)), Stop: []string{"a"}, Seed: new(int64(7)),
+			PresencePenalty: new(-1.), FrequencyPenalty: new(.25), Logprobs: new(true), TopLogprobs: new(int64(5)),
 		}, flash2, said + `,"generationConfig":{"temperature":0.5,"topP":1,"topK":3,"candidateCount":2,"maxOutputTokens":9,"stopSequences":["a"],"seed":7,"presencePenalty":-1,"frequencyPenalty":0.25,"responseLogprobs":true,"logprobs":5}`, nil},
 		{"what there is no place for", llm.Request{
-			LogitBias: json.RawMessage(`{}`), User: "u", Verbosity: "low", Cache: &llm.Cache{}, ParallelTools: ptr(false), ServiceTier: "scale",
+			LogitBias: json.RawMessage(`{}`), User: "u", Verbosity: "low", Cache: &llm.Cache{}, ParallelTools: new(false), ServiceTier: "scale",
 			Metadata: json.RawMessage(`{"a":"b"}`), Extra: []llm.Member{{Name: "store", Value: json.RawMessage("true")}},
 		}, flash2, said, []dialect.ParamChange{dropped("service_tier"), dropped("metadata"), dropped("store"), dropped("logit_bias"), dropped("user"), dropped("verbosity"), dropped("cache_control"), dropped("parallel_tool_calls")}},
 		{"effort of 2.5", llm.Request{Reasoning: llm.Reasoning{Effort: "high"}}, flash2,
@@ -103,9 +104,9 @@ func TestParametersOfOtherDialects(t *testing.T) {
 		{"effort of 3", llm.Request{Reasoning: llm.Reasoning{Effort: "medium"}}, flash3, said + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingLevel":"medium"}}`, nil},
 		{"no effort of 3", llm.Request{Reasoning: llm.Reasoning{Effort: "none"}}, flash3,
 			said + `,"generationConfig":{"thinkingConfig":{"thinkingLevel":"minimal"}}`, []dialect.ParamChange{adapted("reasoning_effort", "thinkingLevel minimal")}},
-		{"a budget beyond the model's", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(99999))}}, flash2,
+		{"a budget beyond the model's", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: new(int64(99999))}}, flash2,
 			said + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":24576}}`, []dialect.ParamChange{adapted("thinking", "thinkingBudget 24576")}},
-		{"a budget wins over an effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000)), Effort: "high"}}, flash2,
+		{"a budget wins over an effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: new(int64(2000)), Effort: "high"}}, flash2,
 			said + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":2000}}`, []dialect.ParamChange{dropped("reasoning_effort")}},
 		{"adaptive", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingAdaptive, Summary: "omitted"}}, flash2, said + `,"generationConfig":{"thinkingConfig":{"thinkingBudget":-1}}`, nil},
 		{"thinking of a model that does not", llm.Request{Reasoning: llm.Reasoning{Effort: "low"}}, oldest, said, []dialect.ParamChange{dropped("reasoning_effort")}},
@@ -119,7 +120,7 @@ func TestParametersOfOtherDialects(t *testing.T) {
 		{"JSON next to tools", llm.Request{Format: llm.Format{Kind: llm.FormatJSON}, Tools: []llm.Tool{tool}}, flash2, said + `,` + declared, []dialect.ParamChange{dropped("response_format")}},
 		{"one of some tools", llm.Request{Tools: []llm.Tool{tool}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"f"}}}, flash2,
 			said + `,` + declared + `,"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}}`, nil},
-		{"strict tools", llm.Request{Tools: []llm.Tool{{Name: "f", Schema: tool.Schema, Strict: ptr(true)}}}, flash2, said + `,` + declared + `,"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"}}`, nil},
+		{"strict tools", llm.Request{Tools: []llm.Tool{{Name: "f", Schema: tool.Schema, Strict: new(true)}}}, flash2, said + `,` + declared + `,"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"}}`, nil},
 		{"a choice without tools", llm.Request{ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired}}, flash2, said, []dialect.ParamChange{dropped("tool_choice")}},
 		{"tools of the provider", llm.Request{Tools: []llm.Tool{{Name: "google_search", At: "tools[0]"}, {Server: llm.CodeExecution, Native: &llm.Native{Dialect: "messages", Type: "code_execution_20250522"}, At: "tools[1]"}, tool}}, flash3,
 			said + `,"tools":[{"googleSearch":{}},{"codeExecution":{}},{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object"}}]}],"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"},"includeServerSideToolInvocations":true}`,
@@ -148,7 +149,7 @@ func TestParametersOfOtherDialects(t *testing.T) {
 		{"flex", llm.Request{ServiceTier: "flex"}, flash3, said + `,"serviceTier":"flex"`, nil},
 		{"the usual tier", llm.Request{ServiceTier: "default"}, flash3, said + `,"serviceTier":"standard"`, nil},
 		{"a tier of vertex", llm.Request{ServiceTier: "flex"}, vertex3, said, []dialect.ParamChange{dropped("service_tier")}},
-		{"many likely tokens", llm.Request{TopLogprobs: ptr(int64(25))}, flash3, said + `,"generationConfig":{"logprobs":20}`, []dialect.ParamChange{adapted("top_logprobs", "20")}},
+		{"many likely tokens", llm.Request{TopLogprobs: new(int64(25))}, flash3, said + `,"generationConfig":{"logprobs":20}`, []dialect.ParamChange{adapted("top_logprobs", "20")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { mustWrite(t, tt.r, tt.to, "{"+tt.want+"}", tt.fates...) })
 	}

@@ -141,13 +141,13 @@ func TestRequestsAreReadWithAllTheySay(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &llm.Request{
-		Model: "m", MaxTokens: ptr(int64(5)), Stop: []string{"a"}, User: "u", ServiceTier: "default", Stream: true, Cache: &llm.Cache{TTL: "1h"},
-		Reasoning:  llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(1024)), Effort: "low", Summary: "omitted"},
+		Model: "m", MaxTokens: new(int64(5)), Stop: []string{"a"}, User: "u", ServiceTier: "default", Stream: true, Cache: &llm.Cache{TTL: "1h"},
+		Reasoning:  llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: new(int64(1024)), Effort: "low", Summary: "omitted"},
 		Format:     llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(`{}`)},
-		ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired}, ParallelTools: ptr(false),
+		ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired}, ParallelTools: new(false),
 		Extra: []llm.Member{{Name: "output_config.task_budget", Value: json.RawMessage(`{}`)}, {Name: "speed", Value: json.RawMessage(`"fast"`)}},
 		Tools: []llm.Tool{
-			{Name: "f", Description: "d", Schema: json.RawMessage(`{}`), Strict: ptr(true), Extra: []llm.Member{{Name: "defer_loading", Value: json.RawMessage("true")}}},
+			{Name: "f", Description: "d", Schema: json.RawMessage(`{}`), Strict: new(true), Extra: []llm.Member{{Name: "defer_loading", Value: json.RawMessage("true")}}},
 			{Name: "web_search", Server: llm.WebSearch, Native: &llm.Native{Dialect: "messages", Type: "web_search_20250305", Raw: json.RawMessage(`{"type":"web_search_20250305","name":"web_search","max_uses":1}`)}},
 		},
 		Messages: []llm.Message{
@@ -227,23 +227,24 @@ func outline(t *testing.T, events ...llm.Event) string {
 }
 
 func inBrief(m map[string]any) string {
-	word := strings.TrimPrefix(m["type"].(string), "content_block_")
+	var word strings.Builder
+	word.WriteString(strings.TrimPrefix(m["type"].(string), "content_block_"))
 	if index, ok := m["index"].(float64); ok {
-		word += string(rune('0' + int(index)))
+		word.WriteString(string(rune('0' + int(index))))
 	}
 	for _, name := range []string{"content_block", "delta", "error"} {
 		inner, _ := m[name].(map[string]any)
 		cited, _ := inner["citation"].(map[string]any)
 		for _, key := range []string{"type", "id", "name", "text", "thinking", "partial_json", "signature", "data", "stop_reason", "message"} {
 			if text, ok := inner[key].(string); ok && text != "" {
-				word += ":" + text
+				word.WriteString(":" + text)
 			}
 		}
 		if cited != nil {
-			word += fmt.Sprintf(":%s:%s", cited["type"], cited["document_title"])
+			word.WriteString(fmt.Sprintf(":%s:%s", cited["type"], cited["document_title"]))
 		}
 	}
-	return word
+	return word.String()
 }
 
 func event(kind llm.EventKind, part int, change func(e *llm.Event)) llm.Event {

@@ -13,12 +13,13 @@ import (
 	"modelgate/internal/testing/dialecttest"
 )
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 // asked is a request of a chat client, with changes.
 func asked(change func(r *llm.Request)) *llm.Request {
 	r := &llm.Request{
-		Dialect: "chat", Names: map[llm.Field]string{llm.FieldStop: "stop"}, MaxTokens: ptr(int64(2000)),
+		Dialect: "chat", Names: map[llm.Field]string{llm.FieldStop: "stop"}, MaxTokens: new(int64(2000)),
 		Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text{Text: "Hello"}}}},
 	}
 	if change != nil {
@@ -78,19 +79,19 @@ func TestThinkingIsFittedToTheModel(t *testing.T) {
 			"reasoning_effort=a budget of 32768 tokens; max_tokens=32000"},
 		{"claude-sonnet-4.5", llm.Reasoning{Mode: llm.ThinkingAdaptive}, `max_tokens 10192 thinking {"type":"enabled","budget_tokens":8192}`,
 			"thinking=a budget of 8192 tokens; max_tokens=10192"},
-		{"claude-sonnet-4-5", llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(100))}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1024}`,
+		{"claude-sonnet-4-5", llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: new(int64(100))}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1024}`,
 			"thinking=a budget of 1024 tokens (minimum)"},
 		{"claude-sonnet-4-5", llm.Reasoning{Mode: llm.ThinkingEnabled}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1024}`, ""},
-		{"claude-sonnet-4-5", llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(0))}, `max_tokens 2000 thinking {"type":"disabled"}`, ""},
+		{"claude-sonnet-4-5", llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: new(int64(0))}, `max_tokens 2000 thinking {"type":"disabled"}`, ""},
 		{"claude-sonnet-4-5", llm.Reasoning{Effort: "none"}, `max_tokens 2000 thinking {"type":"disabled"}`, ""},
 		{"claude-opus-4-5", llm.Reasoning{Effort: "xhigh"}, `max_tokens 34768 thinking {"type":"enabled","budget_tokens":32768} output_config {"effort":"high"} anthropic_beta ["effort-2025-11-24"]`,
 			"reasoning_effort=high; max_tokens=34768"},
 		{"claude-opus-4-6", llm.Reasoning{Effort: "xhigh"}, `max_tokens 2000 thinking {"type":"adaptive","display":"summarized"} output_config {"effort":"max"}`, "reasoning_effort=max"},
 		{"claude-opus-4-6", llm.Reasoning{Effort: "minimal"}, `max_tokens 2000 thinking {"type":"adaptive","display":"summarized"} output_config {"effort":"low"}`, "reasoning_effort=low"},
-		{"claude-opus-4-6", llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(1500))}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1500}`, ""},
+		{"claude-opus-4-6", llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: new(int64(1500))}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1500}`, ""},
 		{"claude-opus-4-7", llm.Reasoning{Effort: "xhigh", Summary: "auto"}, `max_tokens 2000 thinking {"type":"adaptive","display":"summarized"} output_config {"effort":"xhigh"}`, "reasoning_summary=summarized"},
-		{"claude-sonnet-5", llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(5000))}, `max_tokens 2000 thinking {"type":"adaptive","display":"summarized"} output_config {"effort":"medium"}`, "thinking=adaptive"},
-		{"claude-sonnet-5", llm.Reasoning{Budget: ptr(int64(-1))}, `max_tokens 2000 thinking {"type":"adaptive","display":"summarized"}`, ""},
+		{"claude-sonnet-5", llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: new(int64(5000))}, `max_tokens 2000 thinking {"type":"adaptive","display":"summarized"} output_config {"effort":"medium"}`, "thinking=adaptive"},
+		{"claude-sonnet-5", llm.Reasoning{Budget: new(int64(-1))}, `max_tokens 2000 thinking {"type":"adaptive","display":"summarized"}`, ""},
 		{"claude-opus-5", llm.Reasoning{Mode: llm.ThinkingDisabled, Effort: "max"}, `max_tokens 2000 thinking {"type":"disabled"} output_config {"effort":"high"}`, "reasoning_effort=high"},
 		{"claude-something-new", llm.Reasoning{Effort: "high", Summary: "omitted"}, `max_tokens 2000 thinking {"type":"adaptive","display":"omitted"} output_config {"effort":"high"}`, ""},
 		{"claude-opus-4-10", llm.Reasoning{Effort: "low"}, `max_tokens 2000 thinking {"type":"adaptive","display":"summarized"} output_config {"effort":"low"}`, ""},
@@ -121,18 +122,18 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 		fates  string
 	}{
 		{"no limit is the longest answer", sonnet, func(r *llm.Request) { r.MaxTokens = nil }, "max_tokens", "max_tokens 64000", ""},
-		{"a limit is clamped", sonnet, func(r *llm.Request) { r.MaxTokens = ptr(int64(1 << 20)) }, "max_tokens", "max_tokens 64000", "max_tokens=64000"},
-		{"a limit of an unknown model is kept", dialecttest.TargetOf("minimax", "m2"), func(r *llm.Request) { r.MaxTokens = ptr(int64(1 << 20)) }, "max_tokens", "max_tokens 1048576", ""},
-		{"temperature is at most 1", sonnet, func(r *llm.Request) { r.Temperature = ptr(1.5) }, "temperature", "temperature 1", "temperature=1 (maximum)"},
-		{"top_p goes next to temperature", sonnet, func(r *llm.Request) { r.Temperature, r.TopP = ptr(0.5), ptr(0.5) }, "temperature top_p", "temperature 0.5", "top_p"},
-		{"new models choose themselves", newest, func(r *llm.Request) { r.Temperature, r.TopP, r.TopK = ptr(0.5), ptr(0.5), ptr(int64(3)) }, "temperature top_p top_k", "", "temperature; top_p; top_k"},
-		{"thinking models too", sonnet, func(r *llm.Request) { r.Reasoning.Mode, r.Temperature = llm.ThinkingEnabled, ptr(0.5) }, "temperature", "", "temperature"},
+		{"a limit is clamped", sonnet, func(r *llm.Request) { r.MaxTokens = new(int64(1 << 20)) }, "max_tokens", "max_tokens 64000", "max_tokens=64000"},
+		{"a limit of an unknown model is kept", dialecttest.TargetOf("minimax", "m2"), func(r *llm.Request) { r.MaxTokens = new(int64(1 << 20)) }, "max_tokens", "max_tokens 1048576", ""},
+		{"temperature is at most 1", sonnet, func(r *llm.Request) { r.Temperature = new(1.5) }, "temperature", "temperature 1", "temperature=1 (maximum)"},
+		{"top_p goes next to temperature", sonnet, func(r *llm.Request) { r.Temperature, r.TopP = new(0.5), new(0.5) }, "temperature top_p", "temperature 0.5", "top_p"},
+		{"new models choose themselves", newest, func(r *llm.Request) { r.Temperature, r.TopP, r.TopK = new(0.5), new(0.5), new(int64(3)) }, "temperature top_p top_k", "", "temperature; top_p; top_k"},
+		{"thinking models too", sonnet, func(r *llm.Request) { r.Reasoning.Mode, r.Temperature = llm.ThinkingEnabled, new(0.5) }, "temperature", "", "temperature"},
 		{"blank stops go", sonnet, func(r *llm.Request) { r.Stop = []string{"\n", "END"} }, "stop_sequences", `stop_sequences ["END"]`, "stop=blank sequences removed"},
 		{"an empty request is not a loss", sonnet, func(r *llm.Request) {
-			r.FrequencyPenalty, r.Logprobs, r.N, r.Modalities, r.IncludeUsage = ptr(0.0), ptr(false), ptr(int64(1)), []string{"text"}, ptr(true)
+			r.FrequencyPenalty, r.Logprobs, r.N, r.Modalities, r.IncludeUsage = new(0.0), new(false), new(int64(1)), []string{"text"}, new(true)
 		}, "n", "", ""},
 		{"unknown members are reported", sonnet, func(r *llm.Request) {
-			r.Seed, r.PresencePenalty, r.LogitBias, r.Logprobs, r.TopLogprobs = ptr(int64(1)), ptr(1.0), json.RawMessage(`{}`), ptr(true), ptr(int64(2))
+			r.Seed, r.PresencePenalty, r.LogitBias, r.Logprobs, r.TopLogprobs = new(int64(1)), new(1.0), json.RawMessage(`{}`), new(true), new(int64(2))
 			r.Verbosity, r.Speech, r.Metadata = "low", json.RawMessage(`{}`), json.RawMessage(`{"a":"b"}`)
 			r.Extra = []llm.Member{{Name: "store", Value: json.RawMessage("true")}}
 		}, "seed metadata store", "", "presence_penalty; seed; logit_bias; logprobs; top_logprobs; verbosity; audio; metadata; store"},
@@ -174,11 +175,11 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 			r.Tools, r.ToolChoice = []llm.Tool{aTool}, llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"f"}}
 		}, "tool_choice", `tool_choice {"type":"tool","name":"f"}`, ""},
 		{"none", sonnet, func(r *llm.Request) {
-			r.Tools, r.ToolChoice.Mode, r.ParallelTools = []llm.Tool{aTool}, llm.ChoiceNone, ptr(false)
+			r.Tools, r.ToolChoice.Mode, r.ParallelTools = []llm.Tool{aTool}, llm.ChoiceNone, new(false)
 		}, "tool_choice", `tool_choice {"type":"none"}`, ""},
-		{"one at a time", sonnet, func(r *llm.Request) { r.Tools, r.ParallelTools = []llm.Tool{aTool}, ptr(false) }, "tool_choice", `tool_choice {"type":"auto","disable_parallel_tool_use":true}`, ""},
-		{"one at a time on a host that can't", dialecttest.TargetOf("bedrock", "claude-sonnet-4-5"), func(r *llm.Request) { r.Tools, r.ParallelTools = []llm.Tool{aTool}, ptr(false) }, "tool_choice", `tool_choice {"type":"auto"}`, "parallel_tool_calls"},
-		{"several at a time", sonnet, func(r *llm.Request) { r.Tools, r.ParallelTools = []llm.Tool{aTool}, ptr(true) }, "tool_choice", "", ""},
+		{"one at a time", sonnet, func(r *llm.Request) { r.Tools, r.ParallelTools = []llm.Tool{aTool}, new(false) }, "tool_choice", `tool_choice {"type":"auto","disable_parallel_tool_use":true}`, ""},
+		{"one at a time on a host that can't", dialecttest.TargetOf("bedrock", "claude-sonnet-4-5"), func(r *llm.Request) { r.Tools, r.ParallelTools = []llm.Tool{aTool}, new(false) }, "tool_choice", `tool_choice {"type":"auto"}`, "parallel_tool_calls"},
+		{"several at a time", sonnet, func(r *llm.Request) { r.Tools, r.ParallelTools = []llm.Tool{aTool}, new(true) }, "tool_choice", "", ""},
 		{"a forced tool while thinking", sonnet, func(r *llm.Request) {
 			r.Tools, r.ToolChoice.Mode, r.Reasoning.Mode = []llm.Tool{aTool}, llm.ChoiceRequired, llm.ThinkingEnabled
 		}, "tool_choice", `tool_choice {"type":"auto"}`, "tool_choice=auto (a forced tool is not allowed while thinking)"},
@@ -186,7 +187,7 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 			r.Tools, r.ToolChoice = []llm.Tool{aTool, {Name: "g"}}, llm.ToolChoice{Mode: llm.ChoiceAuto, Names: []string{"g"}}
 		}, "tools", `tools [{"name":"g","input_schema":{"type":"object","properties":{}}}]`, "tool_choice=only the allowed tools are sent"},
 		{"strict within what models know", sonnet, func(r *llm.Request) {
-			r.Tools = []llm.Tool{{Name: "f", Strict: ptr(true), Schema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)}, {Name: "g", Strict: ptr(true), Schema: aTool.Schema, At: "tools[1]"}}
+			r.Tools = []llm.Tool{{Name: "f", Strict: new(true), Schema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)}, {Name: "g", Strict: new(true), Schema: aTool.Schema, At: "tools[1]"}}
 		}, "tools", `tools [{"name":"f","input_schema":{"type":"object","properties":{},"additionalProperties":false},"strict":true},{"name":"g","input_schema":{"type":"object","properties":{}}}]`, "tools[1].strict"},
 		{"a tool of free text", sonnet, func(r *llm.Request) { r.Tools = []llm.Tool{{Name: "f", Custom: true, At: "tools[0]"}} }, "tools",
 			`tools [{"name":"f","input_schema":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]`, "tools[0]=a function with one string parameter"},
@@ -293,7 +294,7 @@ func TestUnsupportedContentIsRefused(t *testing.T) {
 		change func(r *llm.Request)
 		param  string
 	}{
-		{"several answers", anthropic, func(r *llm.Request) { r.N = ptr(int64(2)) }, "n"},
+		{"several answers", anthropic, func(r *llm.Request) { r.N = new(int64(2)) }, "n"},
 		{"speech alone", anthropic, func(r *llm.Request) { r.Modalities = []string{"audio"} }, "modalities"},
 		{"audio", anthropic, user(llm.Media{Kind: llm.Audio, Data: "aa==", At: "messages[0].content[0]"}), "messages[0].content[0]"},
 		{"an odd image", anthropic, user(llm.Media{Kind: llm.Image, Type: "image/tiff", Data: "aa==", At: "here"}), "here"},

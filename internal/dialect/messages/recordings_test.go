@@ -2,6 +2,7 @@ package messages_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,13 +110,9 @@ func plainBlocks(t *testing.T, r *recorded) map[string]any {
 				blocks[int(index)].(map[string]any)["input"] = mustMap(t, text)
 			}
 		case "message_delta":
-			for k, v := range e["delta"].(map[string]any) {
-				message[k] = v
-			}
+			maps.Copy(message, e["delta"].(map[string]any))
 			usage := message["usage"].(map[string]any)
-			for k, v := range e["usage"].(map[string]any) {
-				usage[k] = v
-			}
+			maps.Copy(usage, e["usage"].(map[string]any))
 		}
 	}
 	message["content"] = blocks

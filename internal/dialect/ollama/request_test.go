@@ -17,7 +17,8 @@ import (
 
 var target = dialect.RequestTarget{Provider: "ollama", Model: "qwen3:8b"}
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 func user(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.User, Parts: parts} }
 
@@ -53,15 +54,15 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 		want  string
 		fates []dialect.ParamChange
 	}{
-		{"options", llm.Request{MaxTokens: ptr(int64(5)), Temperature: ptr(0.5), Stop: []string{"x"}}, `,"options":{"num_predict":5,"temperature":0.5,"stop":["x"]}`, nil},
-		{"options in Ollama's words, of which the request's win", llm.Request{TopK: ptr(int64(1)), Extra: []llm.Member{
+		{"options", llm.Request{MaxTokens: new(int64(5)), Temperature: new(0.5), Stop: []string{"x"}}, `,"options":{"num_predict":5,"temperature":0.5,"stop":["x"]}`, nil},
+		{"options in Ollama's words, of which the request's win", llm.Request{TopK: new(int64(1)), Extra: []llm.Member{
 			extra("num_ctx", `8192`), extra("options", `{"num_ctx":1,"top_k":2,"mirostat":1}`), extra("keep_alive", `"5m"`), extra("store", `true`)}},
 			`,"options":{"top_k":1,"num_ctx":8192,"mirostat":1},"keep_alive":"5m"`, []dialect.ParamChange{dropped("store")}},
 		{"json", llm.Request{Format: llm.Format{Kind: llm.FormatJSON}}, `,"format":"json"`, nil},
 		{"a schema", llm.Request{Format: llm.Format{Kind: llm.FormatSchema, Schema: schema}}, `,"format":{"type":"object"}`, nil},
 		{"text is the usual", llm.Request{Format: llm.Format{Kind: llm.FormatText}}, ``, nil},
 		{"no thinking", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingDisabled, Effort: "high"}}, `,"think":false`, []dialect.ParamChange{dropped("reasoning_effort")}},
-		{"a budget", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000))}}, `,"think":true`, []dialect.ParamChange{adapted("thinking", "without a budget")}},
+		{"a budget", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: new(int64(2000))}}, `,"think":true`, []dialect.ParamChange{adapted("thinking", "without a budget")}},
 		{"an effort", llm.Request{Reasoning: llm.Reasoning{Effort: "medium"}}, `,"think":"medium"`, nil},
 		{"an effort beyond", llm.Request{Reasoning: llm.Reasoning{Effort: "xhigh"}}, `,"think":"high"`, []dialect.ParamChange{adapted("reasoning_effort", "high")}},
 		{"an effort of none", llm.Request{Reasoning: llm.Reasoning{Effort: "none"}}, `,"think":false`, nil},
@@ -71,8 +72,8 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 		{"the choice of any", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired}}, `,"tools":[` + clockTool + `]`, []dialect.ParamChange{dropped("tool_choice")}},
 		{"the choice of one", llm.Request{Tools: []llm.Tool{{Name: "other"}, clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"clock"}}}, `,"tools":[` + clockTool + `]`, []dialect.ParamChange{adapted("tool_choice", "only the allowed tools are sent")}},
 		{"tools that run elsewhere", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch, At: "tools[0]"}, {Native: &llm.Native{}}}}, ``, []dialect.ParamChange{dropped("tools[0]"), dropped("tools")}},
-		{"logprobs", llm.Request{Logprobs: ptr(true), TopLogprobs: ptr(int64(2))}, `,"logprobs":true,"top_logprobs":2`, nil},
-		{"what has no place", llm.Request{User: "u", LogitBias: schema, ParallelTools: ptr(false), Cache: &llm.Cache{}}, ``,
+		{"logprobs", llm.Request{Logprobs: new(true), TopLogprobs: new(int64(2))}, `,"logprobs":true,"top_logprobs":2`, nil},
+		{"what has no place", llm.Request{User: "u", LogitBias: schema, ParallelTools: new(false), Cache: &llm.Cache{}}, ``,
 			[]dialect.ParamChange{dropped("parallel_tool_calls"), dropped("logit_bias"), dropped("user"), dropped("cache_control")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

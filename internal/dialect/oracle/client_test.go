@@ -340,7 +340,7 @@ func can(custom bool) dialecttest.Capabilities {
 // fit takes out what Oracle can't say together, or is not told again.
 func fit(r *llm.Request) {
 	if r.Logprobs != nil && r.TopLogprobs == nil {
-		r.TopLogprobs = ptr(int64(1))
+		r.TopLogprobs = new(int64(1))
 	}
 	if len(r.Tools) == 0 {
 		r.ParallelTools = nil

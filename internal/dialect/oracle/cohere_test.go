@@ -34,11 +34,12 @@ func cohereBody(t *testing.T, r llm.Request, to dialect.RequestTarget) string {
 	if err := json.Unmarshal(body, &v); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
-	out := string(v.ChatRequest)
+	var out strings.Builder
+	out.WriteString(string(v.ChatRequest))
 	for _, f := range fates {
-		out += fmt.Sprintf(" | %s %s %s", f.Name, f.Outcome, f.Note)
+		out.WriteString(fmt.Sprintf(" | %s %s %s", f.Name, f.Outcome, f.Note))
 	}
-	return out
+	return out.String()
 }
 
 func TestModelsOfCohereAreAskedInTheirFormat(t *testing.T) {

@@ -19,7 +19,8 @@ import (
 
 var target = dialect.RequestTarget{Provider: "oracle", Model: "xai.grok-4"}
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 func user(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.User, Parts: parts} }
 
@@ -46,21 +47,21 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 		fates []dialect.ParamChange
 	}{
 		{"a stream tells usage", llm.Request{Stream: true}, `,"isStream":true,"streamOptions":{"isIncludeUsage":true}`, nil},
-		{"the limit of models that think", llm.Request{MaxTokens: ptr(int64(5)), Names: map[llm.Field]string{llm.FieldMaxTokens: "max_completion_tokens"}}, `,"maxCompletionTokens":5`, nil},
-		{"logprobs alone are one", llm.Request{Logprobs: ptr(true)}, `,"logProbs":1`, nil},
-		{"no logprobs", llm.Request{Logprobs: ptr(false)}, ``, nil},
-		{"a budget is an effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000))}}, `,"reasoningEffort":"MEDIUM"`, []dialect.ParamChange{adapted("thinking", "reasoningEffort MEDIUM")}},
+		{"the limit of models that think", llm.Request{MaxTokens: new(int64(5)), Names: map[llm.Field]string{llm.FieldMaxTokens: "max_completion_tokens"}}, `,"maxCompletionTokens":5`, nil},
+		{"logprobs alone are one", llm.Request{Logprobs: new(true)}, `,"logProbs":1`, nil},
+		{"no logprobs", llm.Request{Logprobs: new(false)}, ``, nil},
+		{"a budget is an effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: new(int64(2000))}}, `,"reasoningEffort":"MEDIUM"`, []dialect.ParamChange{adapted("thinking", "reasoningEffort MEDIUM")}},
 		{"no thinking", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingDisabled}}, `,"reasoningEffort":"NONE"`, []dialect.ParamChange{adapted("thinking", "reasoningEffort NONE")}},
 		{"thinking as the model likes", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingAdaptive}}, ``, []dialect.ParamChange{adapted("thinking", "as the model decides")}},
 		{"an effort beyond", llm.Request{Reasoning: llm.Reasoning{Effort: "max"}}, `,"reasoningEffort":"HIGH"`, []dialect.ParamChange{adapted("reasoning_effort", "high")}},
 		{"an effort that nobody knows", llm.Request{Reasoning: llm.Reasoning{Effort: "huge"}}, ``, []dialect.ParamChange{dropped("reasoning_effort")}},
 		{"a tier that Oracle has not", llm.Request{ServiceTier: "flex"}, ``, []dialect.ParamChange{dropped("service_tier")}},
-		{"a schema", llm.Request{Format: llm.Format{Kind: llm.FormatSchema, Schema: schema, Description: "d", Strict: ptr(true)}},
+		{"a schema", llm.Request{Format: llm.Format{Kind: llm.FormatSchema, Schema: schema, Description: "d", Strict: new(true)}},
 			`,"responseFormat":{"type":"JSON_SCHEMA","jsonSchema":{"name":"answer","description":"d","schema":{"type":"object"},"isStrict":true}}`, nil},
 		{"the choice of one tool", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"clock"}}}, `,"tools":[` + clockTool + `],"toolChoice":{"type":"FUNCTION","name":"clock"}`, nil},
 		{"the choice among few", llm.Request{Tools: []llm.Tool{{Name: "other"}, clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired, Names: []string{"clock"}}},
 			`,"tools":[` + clockTool + `],"toolChoice":{"type":"REQUIRED"}`, []dialect.ParamChange{adapted("tool_choice", "only the allowed tools are sent")}},
-		{"tools of other kinds", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch}, {Name: "patch", Custom: true, Strict: ptr(true)}}},
+		{"tools of other kinds", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch}, {Name: "patch", Custom: true, Strict: new(true)}}},
 			`,"tools":[{"type":"FUNCTION","name":"patch","parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]`,
 			[]dialect.ParamChange{dropped("tools"), adapted("custom tools", "a function with one string parameter"), dropped("strict")}},
 		{"Oracle's own", llm.Request{Extra: []llm.Member{{Name: "is_echo", Value: json.RawMessage(`true`)}, {Name: "store", Value: json.RawMessage(`true`)}}}, `,"isEcho":true`, []dialect.ParamChange{dropped("store")}},

@@ -25,17 +25,19 @@ var (
 
 func said(role llm.Role, parts ...llm.Part) llm.Message { return llm.Message{Role: role, Parts: parts} }
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 func withFates(body []byte, fates []dialect.ParamChange, err error) string {
 	if err != nil {
 		return "refused: " + err.Error()
 	}
-	out := string(body)
+	var out strings.Builder
+	out.WriteString(string(body))
 	for _, f := range fates {
-		out += fmt.Sprintf(" | %s %s %s", f.Name, f.Outcome, f.Note)
+		out.WriteString(fmt.Sprintf(" | %s %s %s", f.Name, f.Outcome, f.Note))
 	}
-	return out
+	return out.String()
 }
 
 func TestPredictionsAreAskedForWithWhatModelsHaveInCommon(t *testing.T) {
@@ -49,7 +51,7 @@ func TestPredictionsAreAskedForWithWhatModelsHaveInCommon(t *testing.T) {
 		{"a version", pinned, llm.Request{Messages: hello, Stream: true}, `x{"version":"` + id + `","input":{"prompt":"hi"},"stream":true}`},
 		{"turns", llama, llm.Request{Messages: []llm.Message{said(llm.System, llm.Text{Text: "be kind"}), said(llm.User, llm.Text{Text: "a"}), said(llm.Assistant, llm.Thinking{Text: "hm"}, llm.Text{Text: "b"}), said(llm.User, llm.Text{Text: "c"}, anImage)}},
 			`x{"input":{"prompt":"User: a\n\nAssistant: b\n\nUser: c\n\nAssistant:","system_prompt":"be kind","image_input":["data:image/png;base64,AAAA"]}} | messages.thinking ignored the target does not read it | content adapted the turns as one prompt`},
-		{"sampling", llama, llm.Request{Messages: hello, MaxTokens: ptr(int64(5)), TopK: ptr(int64(6)), Seed: ptr(int64(7)), Temperature: ptr(0.5), TopP: ptr(0.6), FrequencyPenalty: ptr(0.7), PresencePenalty: ptr(0.8), Stop: []string{"x", "y"}},
+		{"sampling", llama, llm.Request{Messages: hello, MaxTokens: new(int64(5)), TopK: new(int64(6)), Seed: new(int64(7)), Temperature: new(0.5), TopP: new(0.6), FrequencyPenalty: new(0.7), PresencePenalty: new(0.8), Stop: []string{"x", "y"}},
 			`x{"input":{"prompt":"hi","max_tokens":5,"top_k":6,"seed":7,"temperature":0.5,"top_p":0.6,"frequency_penalty":0.7,"presence_penalty":0.8,"stop_sequences":"x,y"}}`},
 		{"what has no place", llama, llm.Request{Messages: hello, Tools: []llm.Tool{{Name: "f"}}, User: "u", Format: llm.Format{Kind: llm.FormatJSON}, Extra: []llm.Member{{Name: "foo", Value: json.RawMessage(`1`)}}},
 			`x{"input":{"prompt":"hi"}} | tools dropped  | response_format dropped  | user dropped  | foo dropped `},

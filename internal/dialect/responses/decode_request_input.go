@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"slices"
 	"strings"
 
 	"modelgate/internal/dialect"
@@ -137,12 +138,7 @@ func extraOf(v jsonedit.Value, known ...string) []llm.Member {
 }
 
 func hasName(list []string, name string) bool {
-	for _, s := range list {
-		if s == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, name)
 }
 
 // reasoning reads thinking. Thinking without text that Google signed carries

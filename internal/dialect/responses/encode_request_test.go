@@ -16,7 +16,8 @@ import (
 	"modelgate/internal/testing/dialecttest"
 )
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 // fromMessages is a request as a client of the messages dialect sends it.
 func fromMessages() *llm.Request {
@@ -47,8 +48,8 @@ func fromMessages() *llm.Request {
 			{Native: &llm.Native{Dialect: "messages", Type: "bash_20250124"}, At: "tools[2]"},
 		},
 		ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired},
-		MaxTokens:  ptr(int64(1)), TopK: ptr(int64(5)), Stop: []string{"END"},
-		Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(4000))},
+		MaxTokens:  new(int64(1)), TopK: new(int64(5)), Stop: []string{"END"},
+		Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: new(int64(4000))},
 		Extra:     []llm.Member{{Name: "container", Value: json.RawMessage(`"c"`)}},
 	}
 }
@@ -87,7 +88,7 @@ func TestASearchOfTheWebIsAskedForInTheProvidersWords(t *testing.T) {
 				t.Errorf("tools %s, %v, want %s", got.Tools, err, tt.want)
 			}
 			want := []dialect.ParamChange{tt.fate}
-			for _, name := range strings.Fields(tt.lost) {
+			for name := range strings.FieldsSeq(tt.lost) {
 				want = append(want, dialect.ParamChange{Name: name, Outcome: dialect.Dropped})
 			}
 			slices.SortFunc(fates, func(a, b dialect.ParamChange) int {

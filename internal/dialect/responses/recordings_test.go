@@ -234,7 +234,7 @@ func TestRecordedResponsesDecodeToTheirContent(t *testing.T) {
 func lastResponse(t *testing.T, stream string) (body []byte, fault string) {
 	t.Helper()
 	items := map[int]json.RawMessage{}
-	for _, line := range strings.Split(stream, "\n") {
+	for line := range strings.SplitSeq(stream, "\n") {
 		data, ok := strings.CutPrefix(line, "data:")
 		if !ok {
 			continue
@@ -272,7 +272,7 @@ func lastResponse(t *testing.T, stream string) (body []byte, fault string) {
 // whole texts: authors have shortened some.
 func edited(stream string) bool {
 	texts, whole := map[[2]int]string{}, map[[2]int]string{}
-	for _, line := range strings.Split(stream, "\n") {
+	for line := range strings.SplitSeq(stream, "\n") {
 		var e struct {
 			Type, Delta, Text string
 			Output            int `json:"output_index"`
