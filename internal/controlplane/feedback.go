@@ -133,8 +133,8 @@ type changeFeedbackInput struct {
 	Feedback string `path:"feedback" maxLength:"255"`
 	Body     struct {
 		Value    int                               `json:"value" minimum:"-10" maximum:"10"`
-		Weight   route.Optional[float64]           `json:"weight" minimum:"0" maximum:"1" doc:"null is 1"`
-		Metadata route.Optional[map[string]string] `json:"metadata" doc:"Strings of up to 512 characters; replaces all metadata"`
+		Weight   route.Optional[float64]           `json:"weight,omitempty" minimum:"0" maximum:"1" doc:"null is 1"`
+		Metadata route.Optional[map[string]string] `json:"metadata,omitempty" doc:"Strings of up to 512 characters; replaces all metadata"`
 	}
 }
 

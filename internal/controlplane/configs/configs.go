@@ -264,8 +264,8 @@ func find(ctx context.Context, c *route.Caller, in Named) (store.Config, error) 
 type updateInput struct {
 	Named
 	Body struct {
-		Name   route.Optional[string]     `json:"name"`
-		Config route.Optional[route.JSON] `json:"config"`
+		Name   route.Optional[string]     `json:"name,omitempty"`
+		Config route.Optional[route.JSON] `json:"config,omitempty"`
 		Status string                     `json:"status,omitempty" enum:"active,archived"`
 	}
 }

@@ -44,7 +44,7 @@ type createInput struct {
 		Config        route.JSON `json:"config,omitempty" doc:"An object; the gateway does not interpret it"`
 		AllWorkspaces *bool      `json:"allow_all_workspaces,omitempty" doc:"Defaults to true, or to false if workspaces are given"`
 		Workspaces    []string   `json:"workspaces,omitempty" maxItems:"1000" doc:"Ids or slugs"`
-		Auth          Auth       `json:"auth_settings"`
+		Auth          Auth       `json:"auth_settings,omitempty"`
 	}
 }
 
@@ -193,13 +193,13 @@ func find(ctx context.Context, c *route.Caller, ref string) (store.GatewayDeploy
 type updateInput struct {
 	Deployment string `path:"deployment" maxLength:"255" doc:"Id or slug"`
 	Body       struct {
-		Name          route.Optional[string]     `json:"name"`
+		Name          route.Optional[string]     `json:"name,omitempty"`
 		Type          string                     `json:"type,omitempty" enum:"production,non-production"`
 		Status        string                     `json:"status,omitempty" enum:"active,inactive"`
-		Config        route.Optional[route.JSON] `json:"config"`
+		Config        route.Optional[route.JSON] `json:"config,omitempty"`
 		AllWorkspaces *bool                      `json:"allow_all_workspaces,omitempty"`
-		Workspaces    route.Optional[[]string]   `json:"workspaces"`
-		Auth          route.Optional[Auth]       `json:"auth_settings"`
+		Workspaces    route.Optional[[]string]   `json:"workspaces,omitempty"`
+		Auth          route.Optional[Auth]       `json:"auth_settings,omitempty"`
 	}
 }
 

@@ -184,7 +184,7 @@ type Named struct {
 type updateInput struct {
 	Named
 	Body struct {
-		Filters   route.Optional[Filters] `json:"filters" doc:"Replaces all filters"`
+		Filters   route.Optional[Filters] `json:"filters,omitempty" doc:"Replaces all filters"`
 		Requested []string                `json:"requested_data,omitempty" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target"`
 		Format    string                  `json:"format,omitempty" enum:"jsonl,csv,parquet"`
 	}

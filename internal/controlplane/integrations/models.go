@@ -59,13 +59,13 @@ func (f *family) models(ctx context.Context, c *route.Caller, in *Named) (*model
 
 type modelInput struct {
 	Slug           string                     `json:"slug" minLength:"1" maxLength:"255"`
-	Name           route.Optional[string]     `json:"name" maxLength:"255"`
+	Name           route.Optional[string]     `json:"name,omitempty" maxLength:"255"`
 	Enabled        bool                       `json:"enabled"`
-	IsCustom       route.Optional[bool]       `json:"is_custom"`
-	IsFinetune     route.Optional[bool]       `json:"is_finetune"`
-	BaseModel      route.Optional[string]     `json:"base_model_slug" maxLength:"255"`
-	Pricing        route.Optional[route.JSON] `json:"pricing_config"`
-	Configurations route.Optional[route.JSON] `json:"configurations" doc:"custom_host and custom_headers of this model"`
+	IsCustom       route.Optional[bool]       `json:"is_custom,omitempty"`
+	IsFinetune     route.Optional[bool]       `json:"is_finetune,omitempty"`
+	BaseModel      route.Optional[string]     `json:"base_model_slug,omitempty" maxLength:"255"`
+	Pricing        route.Optional[route.JSON] `json:"pricing_config,omitempty"`
+	Configurations route.Optional[route.JSON] `json:"configurations,omitempty" doc:"custom_host and custom_headers of this model"`
 }
 
 type modelsInput struct {

@@ -94,8 +94,8 @@ func (f *family) workspaces(ctx context.Context, c *route.Caller, in *Named) (*w
 // Limits are the limits of a workspace's use of an integration. It is exported because
 // the OpenAPI generator does not see embedded unexported fields.
 type Limits struct {
-	UsageLimits route.Optional[[]limits.BudgetInput] `json:"usage_limits" maxItems:"1"`
-	RateLimits  route.Optional[limits.Rates]         `json:"rate_limits" maxItems:"1" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
+	UsageLimits route.Optional[[]limits.BudgetInput] `json:"usage_limits,omitempty" maxItems:"1"`
+	RateLimits  route.Optional[limits.Rates]         `json:"rate_limits,omitempty" maxItems:"1" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
 }
 
 // DefaultProvider controls the provider created where an integration is new. It is
@@ -121,7 +121,7 @@ type globalInput struct {
 type workspacesInput struct {
 	Named
 	Body struct {
-		Workspaces route.Optional[[]workspaceInput] `json:"workspaces" maxItems:"1000" doc:"Takes precedence over the other settings"`
+		Workspaces route.Optional[[]workspaceInput] `json:"workspaces,omitempty" maxItems:"1000" doc:"Takes precedence over the other settings"`
 		Global     *globalInput                     `json:"global_workspace_access,omitempty"`
 		Override   bool                             `json:"override_existing_workspace_access,omitempty" doc:"Resets all workspaces that are not listed to the global setting"`
 		DefaultProvider

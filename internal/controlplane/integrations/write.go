@@ -124,13 +124,13 @@ func (in *createInput) store(ctx context.Context, tx *store.Tx, c *route.Caller,
 type updateInput struct {
 	Named
 	Body struct {
-		Name           route.Optional[string]                `json:"name" minLength:"1" maxLength:"255"`
-		Key            route.Optional[string]                `json:"key" maxLength:"16384"`
-		Description    route.Optional[string]                `json:"description" maxLength:"1024"`
-		Configurations route.Optional[credentials.Fields]    `json:"configurations" doc:"Replaces all configurations"`
-		Mappings       route.Optional[[]credentials.Mapping] `json:"secret_mappings" maxItems:"64"`
-		Pricing        route.Optional[route.JSON]            `json:"pricing_adjustments"`
-		Tags           route.Optional[credentials.Tags]      `json:"tags"`
+		Name           route.Optional[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Key            route.Optional[string]                `json:"key,omitempty" maxLength:"16384"`
+		Description    route.Optional[string]                `json:"description,omitempty" maxLength:"1024"`
+		Configurations route.Optional[credentials.Fields]    `json:"configurations,omitempty" doc:"Replaces all configurations"`
+		Mappings       route.Optional[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
+		Pricing        route.Optional[route.JSON]            `json:"pricing_adjustments,omitempty"`
+		Tags           route.Optional[credentials.Tags]      `json:"tags,omitempty"`
 	}
 }
 

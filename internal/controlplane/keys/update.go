@@ -18,23 +18,23 @@ type updateInput struct {
 
 // UpdateBody has the fields of a key that requests can change.
 type UpdateBody struct {
-	Name         route.Optional[string]             `json:"name" minLength:"1" maxLength:"255"`
-	Description  route.Optional[string]             `json:"description" maxLength:"1024"`
+	Name         route.Optional[string]             `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	Description  route.Optional[string]             `json:"description,omitempty" maxLength:"1024"`
 	Scopes       []string                           `json:"scopes,omitempty" minItems:"1" maxItems:"300" maxLength:"100"`
 	Organisation string                             `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's organisation"`
 	Workspace    string                             `json:"workspace_id,omitempty" maxLength:"255" doc:"The key's workspace; required for organisation keys"`
-	RateLimits   route.Optional[limits.Rates]       `json:"rate_limits" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
-	UsageLimits  route.Optional[limits.BudgetInput] `json:"usage_limits"`
+	RateLimits   route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
+	UsageLimits  route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
 	ResetUsage   bool                               `json:"reset_usage,omitempty" doc:"Resets the usage"`
-	Defaults     route.Optional[DefaultsInput]      `json:"defaults"`
-	AlertEmails  route.Optional[[]string]           `json:"alert_emails" maxItems:"50" maxLength:"254" format:"email"`
-	ExpiresAt    route.Optional[string]             `json:"expires_at" maxLength:"40" doc:"A future time in ISO 8601 format; null never expires"`
-	Rotation     route.Optional[RotationInput]      `json:"rotation_policy"`
-	Egress       route.Optional[egress.Policy]      `json:"egress_policy" doc:"Replaces the policy; null if only the policies above the key apply"`
+	Defaults     route.Optional[DefaultsInput]      `json:"defaults,omitempty"`
+	AlertEmails  route.Optional[[]string]           `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
+	ExpiresAt    route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"A future time in ISO 8601 format; null never expires"`
+	Rotation     route.Optional[RotationInput]      `json:"rotation_policy,omitempty"`
+	Egress       route.Optional[egress.Policy]      `json:"egress_policy,omitempty" doc:"Replaces the policy; null if only the policies above the key apply"`
 
 	Status string `json:"status,omitempty" enum:"active,disabled" doc:"disabled rejects requests with the key until it is active again"`
 
-	AllowedAddresses route.Optional[[]string] `json:"allowed_addresses" maxItems:"100" maxLength:"64" doc:"Client addresses and CIDRs that may use the key; null or an empty array allows all"`
+	AllowedAddresses route.Optional[[]string] `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Client addresses and CIDRs that may use the key; null or an empty array allows all"`
 }
 
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {

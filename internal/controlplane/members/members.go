@@ -118,8 +118,8 @@ type updateInput struct {
 
 type updateBody struct {
 	Role        string                             `json:"role,omitempty" enum:"admin,member" doc:"Required unless the request changes limits"`
-	RateLimits  route.Optional[limits.Rates]       `json:"rate_limits" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
-	UsageLimits route.Optional[limits.BudgetInput] `json:"usage_limits"`
+	RateLimits  route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
+	UsageLimits route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
 	ResetUsage  bool                               `json:"reset_usage,omitempty" doc:"Resets the usage"`
 }
 

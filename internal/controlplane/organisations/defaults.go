@@ -46,8 +46,8 @@ func references(ctx context.Context, c *route.Caller, ids []string) ([]Reference
 
 type defaultsInput struct {
 	Body struct {
-		Input  route.Optional[[]string] `json:"input_guardrails" maxItems:"100" maxLength:"255" doc:"Ids or slugs of guardrails of the organisation, for every request of all workspaces; null or empty for none"`
-		Output route.Optional[[]string] `json:"output_guardrails" maxItems:"100" maxLength:"255" doc:"The same for responses"`
+		Input  route.Optional[[]string] `json:"input_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"Ids or slugs of guardrails of the organisation, for every request of all workspaces; null or empty for none"`
+		Output route.Optional[[]string] `json:"output_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"The same for responses"`
 	}
 }
 

@@ -46,25 +46,25 @@ func toResponse(s *store.OrganisationSettings) Settings {
 
 // SettingsInput are the settings that a request changes.
 type SettingsInput struct {
-	Security           route.Optional[access.RolePermissions] `json:"security_settings" doc:"Permissions that are not named stay unchanged; null resets all to their defaults"`
-	Overridable        route.Optional[[]access.Section]       `json:"overridable_sections" maxItems:"100"`
-	KeyTTL             route.Optional[int64]                  `json:"user_api_key_ttl" minimum:"1" maximum:"3153600000" doc:"Default lifetime of user keys, in seconds"`
-	KeyMaxTTL          route.Optional[int64]                  `json:"user_api_key_max_ttl" minimum:"1" maximum:"3153600000" doc:"Maximum lifetime of user keys, in seconds"`
-	KeyCount           route.Optional[int64]                  `json:"user_api_key_count" minimum:"-1" maximum:"1000000" doc:"Maximum number of keys of a user in a workspace; -1 for no limit"`
-	Logging            route.Optional[string]                 `json:"request_logging" enum:"full,metadata,none" doc:"Logging level; null for the installation's setting"`
-	LoggingOverridable route.Optional[bool]                   `json:"request_logging_override" doc:"Lets workspaces set another logging level, and keys a higher one"`
-	BlockInlineConfig  route.Optional[bool]                   `json:"block_inline_config" doc:"Rejects inline configs"`
-	FailClosed         route.Optional[bool]                   `json:"fail_closed" doc:"Makes every error of a check a failure, in all saved guardrails, whatever their failOnError says"`
-	DeniedFields       route.Optional[[]string]               `json:"denied_fields" maxItems:"100" maxLength:"128" doc:"Fields that log exports leave out"`
-	Egress             route.Optional[egress.Policy]          `json:"egress_policy" doc:"Allowed destinations of requests; replaces the policy, and null allows all"`
+	Security           route.Optional[access.RolePermissions] `json:"security_settings,omitempty" doc:"Permissions that are not named stay unchanged; null resets all to their defaults"`
+	Overridable        route.Optional[[]access.Section]       `json:"overridable_sections,omitempty" maxItems:"100"`
+	KeyTTL             route.Optional[int64]                  `json:"user_api_key_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Default lifetime of user keys, in seconds"`
+	KeyMaxTTL          route.Optional[int64]                  `json:"user_api_key_max_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Maximum lifetime of user keys, in seconds"`
+	KeyCount           route.Optional[int64]                  `json:"user_api_key_count,omitempty" minimum:"-1" maximum:"1000000" doc:"Maximum number of keys of a user in a workspace; -1 for no limit"`
+	Logging            route.Optional[string]                 `json:"request_logging,omitempty" enum:"full,metadata,none" doc:"Logging level; null for the installation's setting"`
+	LoggingOverridable route.Optional[bool]                   `json:"request_logging_override,omitempty" doc:"Lets workspaces set another logging level, and keys a higher one"`
+	BlockInlineConfig  route.Optional[bool]                   `json:"block_inline_config,omitempty" doc:"Rejects inline configs"`
+	FailClosed         route.Optional[bool]                   `json:"fail_closed,omitempty" doc:"Makes every error of a check a failure, in all saved guardrails, whatever their failOnError says"`
+	DeniedFields       route.Optional[[]string]               `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that log exports leave out"`
+	Egress             route.Optional[egress.Policy]          `json:"egress_policy,omitempty" doc:"Allowed destinations of requests; replaces the policy, and null allows all"`
 
-	JWT route.Optional[store.JWTSettings] `json:"jwt" doc:"Issuer of JSON Web Tokens that are accepted instead of keys; replaces the setting"`
+	JWT route.Optional[store.JWTSettings] `json:"jwt,omitempty" doc:"Issuer of JSON Web Tokens that are accepted instead of keys; replaces the setting"`
 }
 
 type updateInput struct {
 	Body struct {
-		Name     route.Optional[string] `json:"name" minLength:"1" maxLength:"255"`
-		Settings SettingsInput          `json:"settings"`
+		Name     route.Optional[string] `json:"name,omitempty" minLength:"1" maxLength:"255"`
+		Settings SettingsInput          `json:"settings,omitempty"`
 	}
 }
 

@@ -163,7 +163,7 @@ type Update struct {
 	Description *string              `json:"description,omitempty" maxLength:"500"`
 	Conditions  []Condition          `json:"conditions,omitempty" minItems:"1" maxItems:"20"`
 	OnStoreDown string               `json:"on_store_down,omitempty" enum:"open,closed,cached"`
-	Loop        route.Optional[Loop] `json:"loop_detection" doc:"null removes it"`
+	Loop        route.Optional[Loop] `json:"loop_detection,omitempty" doc:"null removes it"`
 }
 
 func (u *Update) apply(p *store.Policy) error {

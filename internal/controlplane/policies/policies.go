@@ -330,11 +330,11 @@ type updateUsageInput struct {
 	Body   struct {
 		Update
 		CreditLimit       Number                 `json:"credit_limit,omitempty"`
-		AlertThreshold    route.Optional[Number] `json:"alert_threshold" doc:"null removes it"`
-		PeriodicReset     route.Optional[string] `json:"periodic_reset" enum:"monthly,weekly"`
-		PeriodicResetDays route.Optional[int]    `json:"periodic_reset_days" minimum:"1" maximum:"365"`
-		NextUsageResetAt  route.Optional[string] `json:"next_usage_reset_at" maxLength:"40"`
-		TimeZone          route.Optional[string] `json:"time_zone" maxLength:"64" doc:"null means UTC"`
+		AlertThreshold    route.Optional[Number] `json:"alert_threshold,omitempty" doc:"null removes it"`
+		PeriodicReset     route.Optional[string] `json:"periodic_reset,omitempty" enum:"monthly,weekly"`
+		PeriodicResetDays route.Optional[int]    `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365"`
+		NextUsageResetAt  route.Optional[string] `json:"next_usage_reset_at,omitempty" maxLength:"40"`
+		TimeZone          route.Optional[string] `json:"time_zone,omitempty" maxLength:"64" doc:"null means UTC"`
 		OnBudgetEnd       string                 `json:"on_budget_end,omitempty" enum:"finish,stop"`
 		ResetFor          string                 `json:"reset_usage_for_value,omitempty" maxLength:"1024" doc:"Value key whose usage is reset to zero"`
 	}

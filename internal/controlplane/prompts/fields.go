@@ -20,19 +20,19 @@ const (
 
 // Fields are the fields of a version in a request.
 type Fields struct {
-	String      route.Optional[route.JSON] `json:"string" doc:"The messages as a JSON array or as a string that contains one, or a string to complete"`
-	Parameters  route.Optional[route.JSON] `json:"parameters" doc:"An object with further fields of the generated request"`
-	Model       route.Optional[string]     `json:"model"`
-	VirtualKey  route.Optional[string]     `json:"virtual_key" doc:"Slug of a managed provider"`
-	Functions   route.Optional[route.JSON] `json:"functions"`
-	Tools       route.Optional[route.JSON] `json:"tools"`
-	ToolChoice  route.Optional[route.JSON] `json:"tool_choice"`
-	Raw         route.Optional[int]        `json:"is_raw_template" doc:"1 fills in variables before the string is parsed as JSON"`
-	Description route.Optional[string]     `json:"version_description"`
+	String      route.Optional[route.JSON] `json:"string,omitempty" doc:"The messages as a JSON array or as a string that contains one, or a string to complete"`
+	Parameters  route.Optional[route.JSON] `json:"parameters,omitempty" doc:"An object with further fields of the generated request"`
+	Model       route.Optional[string]     `json:"model,omitempty"`
+	VirtualKey  route.Optional[string]     `json:"virtual_key,omitempty" doc:"Slug of a managed provider"`
+	Functions   route.Optional[route.JSON] `json:"functions,omitempty"`
+	Tools       route.Optional[route.JSON] `json:"tools,omitempty"`
+	ToolChoice  route.Optional[route.JSON] `json:"tool_choice,omitempty"`
+	Raw         route.Optional[int]        `json:"is_raw_template,omitempty" doc:"1 fills in variables before the string is parsed as JSON"`
+	Description route.Optional[string]     `json:"version_description,omitempty"`
 
-	Metadata         route.Optional[route.JSON] `json:"template_metadata" doc:"An object stored with the version"`
-	MetadataOfPrompt route.Optional[route.JSON] `json:"prompt_metadata" doc:"Another name of template_metadata"`
-	MetadataPlain    route.Optional[route.JSON] `json:"metadata" doc:"Another name of template_metadata"`
+	Metadata         route.Optional[route.JSON] `json:"template_metadata,omitempty" doc:"An object stored with the version"`
+	MetadataOfPrompt route.Optional[route.JSON] `json:"prompt_metadata,omitempty" doc:"Another name of template_metadata"`
+	MetadataPlain    route.Optional[route.JSON] `json:"metadata,omitempty" doc:"Another name of template_metadata"`
 }
 
 // anySet reports whether the request sets a field of a version.

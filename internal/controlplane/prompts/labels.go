@@ -178,9 +178,9 @@ func getLabel(ctx context.Context, c *route.Caller, in *NamedLabel) (*Label, err
 type updateLabelInput struct {
 	NamedLabel
 	Body struct {
-		Name        route.Optional[string] `json:"name"`
-		Description route.Optional[string] `json:"description"`
-		Color       route.Optional[string] `json:"color_code"`
+		Name        route.Optional[string] `json:"name,omitempty"`
+		Description route.Optional[string] `json:"description,omitempty"`
+		Color       route.Optional[string] `json:"color_code,omitempty"`
 	}
 }
 

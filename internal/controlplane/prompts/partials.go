@@ -122,8 +122,8 @@ func toFullPartial(p store.Prompt, v store.PromptVersion) *fullPartial {
 type updatePartialInput struct {
 	NamedPartial
 	Body struct {
-		Name        route.Optional[string] `json:"name"`
-		String      route.Optional[string] `json:"string"`
+		Name        route.Optional[string] `json:"name,omitempty"`
+		String      route.Optional[string] `json:"string,omitempty"`
 		Description string                 `json:"description,omitempty" maxLength:"255" doc:"Description of the version that a changed string creates"`
 		Status      string                 `json:"status,omitempty" enum:"active,archived"`
 	}

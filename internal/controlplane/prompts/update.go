@@ -13,8 +13,8 @@ type updateInput struct {
 	Named
 	Body struct {
 		Patch      bool                   `json:"patch,omitempty" doc:"Copies missing version fields from the newest version"`
-		Name       route.Optional[string] `json:"name"`
-		Collection route.Optional[string] `json:"collection_id" doc:"Id or slug"`
+		Name       route.Optional[string] `json:"name,omitempty"`
+		Collection route.Optional[string] `json:"collection_id,omitempty" doc:"Id or slug"`
 		Fields
 	}
 }

@@ -138,7 +138,7 @@ func getVersion(ctx context.Context, c *route.Caller, in *OfVersion) (*full, err
 type labelInput struct {
 	OfVersion
 	Body struct {
-		Label route.Optional[string] `json:"label_id" doc:"Id of a label; null removes the version's label"`
+		Label route.Optional[string] `json:"label_id,omitempty" doc:"Id of a label; null removes the version's label"`
 	}
 }
 

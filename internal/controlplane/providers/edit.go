@@ -103,13 +103,13 @@ func (e *edit) budget(row *store.Provider, now time.Time) error {
 type updateInput struct {
 	Named
 	Body struct {
-		Name        route.Optional[string]             `json:"name" minLength:"1" maxLength:"255"`
+		Name        route.Optional[string]             `json:"name,omitempty" minLength:"1" maxLength:"255"`
 		Workspace   string                             `json:"workspace_id,omitempty" maxLength:"255" doc:"The same as in the query"`
-		Note        route.Optional[string]             `json:"note" maxLength:"1024"`
-		UsageLimits route.Optional[limits.BudgetInput] `json:"usage_limits"`
-		RateLimits  route.Optional[limits.Rates]       `json:"rate_limits" maxItems:"7" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
-		ExpiresAt   route.Optional[string]             `json:"expires_at" maxLength:"40" doc:"ISO 8601; null never expires"`
-		Tags        route.Optional[credentials.Tags]   `json:"tags"`
+		Note        route.Optional[string]             `json:"note,omitempty" maxLength:"1024"`
+		UsageLimits route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
+		RateLimits  route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"7" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
+		ExpiresAt   route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601; null never expires"`
+		Tags        route.Optional[credentials.Tags]   `json:"tags,omitempty"`
 		Reset       *bool                              `json:"reset_usage,omitempty" nullable:"true" doc:"Resets the usage"`
 	}
 }

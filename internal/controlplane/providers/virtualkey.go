@@ -34,17 +34,17 @@ func addVirtualKeys(a *route.API) {
 // fields, in camel case.
 type KeyBody struct {
 	_           struct{}                              `json:"-" additionalProperties:"true"`
-	Name        route.Optional[string]                `json:"name" minLength:"1" maxLength:"255"`
+	Name        route.Optional[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Provider    string                                `json:"provider,omitempty" maxLength:"128" doc:"Id or alias of a provider; cannot be changed"`
-	Key         route.Optional[string]                `json:"key" maxLength:"16384"`
-	Note        route.Optional[string]                `json:"note" maxLength:"1024"`
+	Key         route.Optional[string]                `json:"key,omitempty" maxLength:"16384"`
+	Note        route.Optional[string]                `json:"note,omitempty" maxLength:"1024"`
 	Workspace   string                                `json:"workspace_id,omitempty" maxLength:"255"`
-	UsageLimits route.Optional[limits.BudgetInput]    `json:"usage_limits"`
-	RateLimits  route.Optional[limits.Rates]          `json:"rate_limits" maxItems:"7" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
-	ExpiresAt   route.Optional[string]                `json:"expires_at" maxLength:"40"`
+	UsageLimits route.Optional[limits.BudgetInput]    `json:"usage_limits,omitempty"`
+	RateLimits  route.Optional[limits.Rates]          `json:"rate_limits,omitempty" maxItems:"7" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
+	ExpiresAt   route.Optional[string]                `json:"expires_at,omitempty" maxLength:"40"`
 	Reset       *bool                                 `json:"reset_usage,omitempty" nullable:"true"`
-	Mappings    route.Optional[[]credentials.Mapping] `json:"secret_mappings" maxItems:"64"`
-	Config      route.Optional[credentials.Fields]    `json:"model_config" doc:"Settings of the provider; takes precedence over settings given as fields of the key"`
+	Mappings    route.Optional[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
+	Config      route.Optional[credentials.Fields]    `json:"model_config,omitempty" doc:"Settings of the provider; takes precedence over settings given as fields of the key"`
 
 	rest credentials.Fields // provider settings among the fields
 }

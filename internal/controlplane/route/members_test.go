@@ -17,11 +17,11 @@ func TestBodiesHaveOneReading(t *testing.T) {
 	type input struct {
 		Body struct {
 			Name   string                         `json:"name,omitempty" maxLength:"5"`
-			Note   route.Optional[string]         `json:"note"`
+			Note   route.Optional[string]         `json:"note,omitempty"`
 			Open   *bool                          `json:"open,omitempty"`
 			Reset  *bool                          `json:"reset,omitempty" nullable:"true"`
 			Limits []limit                        `json:"limits,omitempty"`
-			Data   route.Optional[map[string]any] `json:"data"`
+			Data   route.Optional[map[string]any] `json:"data,omitempty"`
 		}
 	}
 	add := func(a *route.API) {

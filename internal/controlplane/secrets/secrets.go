@@ -113,9 +113,9 @@ type updateInput struct {
 		Key           *string                          `json:"secret_key,omitempty" maxLength:"255"`
 		AllWorkspaces *bool                            `json:"allow_all_workspaces,omitempty"`
 		Workspaces    []string                         `json:"allowed_workspaces,omitempty" maxItems:"1000"`
-		Providers     route.Optional[[]string]         `json:"allowed_providers" maxItems:"200" doc:"null or an empty array for all"`
-		Hosts         route.Optional[[]string]         `json:"allowed_hosts" maxItems:"100" doc:"null or an empty array for the providers' own hosts only"`
-		Tags          route.Optional[credentials.Tags] `json:"tags"`
+		Providers     route.Optional[[]string]         `json:"allowed_providers,omitempty" maxItems:"200" doc:"null or an empty array for all"`
+		Hosts         route.Optional[[]string]         `json:"allowed_hosts,omitempty" maxItems:"100" doc:"null or an empty array for the providers' own hosts only"`
+		Tags          route.Optional[credentials.Tags] `json:"tags,omitempty"`
 	}
 }
 

@@ -163,13 +163,13 @@ type updateInput struct {
 	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
 	Body      struct {
 		Name        string                                 `json:"name,omitempty" minLength:"1" maxLength:"255"`
-		Description route.Optional[string]                 `json:"description"`
-		Icon        route.Optional[string]                 `json:"icon"`
-		Defaults    route.Optional[Defaults]               `json:"defaults"`
-		UsageLimits route.Optional[[]limits.BudgetInput]   `json:"usage_limits"`
-		RateLimits  route.Optional[limits.Rates]           `json:"rate_limits" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
-		Settings    route.Optional[map[string]any]         `json:"settings"`
-		Security    route.Optional[access.RolePermissions] `json:"security_settings" doc:"All permissions; null clears them"`
+		Description route.Optional[string]                 `json:"description,omitempty"`
+		Icon        route.Optional[string]                 `json:"icon,omitempty"`
+		Defaults    route.Optional[Defaults]               `json:"defaults,omitempty"`
+		UsageLimits route.Optional[[]limits.BudgetInput]   `json:"usage_limits,omitempty"`
+		RateLimits  route.Optional[limits.Rates]           `json:"rate_limits,omitempty" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
+		Settings    route.Optional[map[string]any]         `json:"settings,omitempty"`
+		Security    route.Optional[access.RolePermissions] `json:"security_settings,omitempty" doc:"All permissions; null clears them"`
 	}
 }
 

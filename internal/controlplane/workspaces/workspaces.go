@@ -51,7 +51,7 @@ type createInput struct {
 		Name        string               `json:"name" minLength:"1" maxLength:"255"`
 		Description string               `json:"description,omitempty" maxLength:"1024"`
 		Icon        string               `json:"icon,omitempty" maxLength:"255"`
-		Defaults    Defaults             `json:"defaults"`
+		Defaults    Defaults             `json:"defaults,omitempty"`
 		Users       []string             `json:"users,omitempty" maxItems:"1000" doc:"Ids or e-mail addresses of users of the organisation, who become members"`
 		UsageLimits []limits.BudgetInput `json:"usage_limits,omitempty" maxItems:"10"`
 		RateLimits  limits.Rates         `json:"rate_limits,omitempty" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
