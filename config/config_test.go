@@ -10,9 +10,6 @@ import (
 	"modelgate/config"
 )
 
-//go:fix inline
-func pointer[T any](v T) *T { return new(v) }
-
 // One config with every part, field by field.
 func TestParseFillsTheFields(t *testing.T) {
 	got := mustParse(t, `{

@@ -66,7 +66,7 @@ func TestIDsOfOtherHostsAreSentAsTheProviderTakesThem(t *testing.T) {
 			if want := strings.ReplaceAll(body, `"`+id+`"`, found[0]); sent != want {
 				t.Errorf("%s: sent\n%s\nwant\n%s", where, sent, want)
 			}
-			if !strings.Contains(params, "ids of calls") {
+			if !strings.Contains(params, "call ids that the provider refuses are replaced") {
 				t.Errorf("%s: announced %q", where, params)
 			}
 		}

@@ -47,6 +47,9 @@ const (
 	ConstraintsInText    = "constraints of values are in the descriptions"
 	ConstraintsUnchecked = "without the constraints that the provider does not check"
 
+	// Images.
+	AspectRatio = "aspect ratio" // with its value, by [NoteMember]
+
 	// Thinking, sampling and caches.
 	ModelDecides      = "as the model decides"
 	WithoutBudget     = "without a budget"

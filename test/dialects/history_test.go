@@ -98,7 +98,6 @@ func variants(union reflect.Type) (list []string) {
 func fieldsOf(typ reflect.Type) func(func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		for f := range typ.Fields() {
-			f := f
 			if f.IsExported() && !f.Anonymous && f.Tag.Get("json") != "-" && !yield(f) {
 				return
 			}

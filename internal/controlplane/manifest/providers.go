@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"context"
-	"time"
 
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/providers"
@@ -48,15 +47,6 @@ func (p *plan) provider(path string, want *settings.Provider, old *store.Provide
 		id = old.ID
 	}
 	return p.call(path, func(ctx context.Context, c *route.Caller) error { return providers.Put(ctx, c, id, in) }), nil
-}
-
-// parsed parses a time that the file's check has accepted.
-func parsed(at string) time.Time {
-	t, err := time.Parse(time.RFC3339, at)
-	if err != nil {
-		return time.Time{}
-	}
-	return t.UTC()
 }
 
 func (r *reader) provider(p *store.Provider) (v settings.Provider, ok bool, err error) {

@@ -16,9 +16,6 @@ import (
 	"modelgate/internal/testing/dialecttest"
 )
 
-//go:fix inline
-func p[T any](v T) *T { return new(v) }
-
 // agent is a request as the messages dialect would decode it, in the middle of a
 // loop of tool calls.
 func agent() *llm.Request {

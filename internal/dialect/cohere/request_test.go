@@ -15,9 +15,6 @@ import (
 
 var target = dialect.RequestTarget{Provider: "cohere", Model: "command-a-03-2025"}
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 func user(parts ...llm.Part) llm.Message {
 	return llm.Message{Role: llm.User, Parts: parts, At: "messages[0]"}
 }

@@ -23,9 +23,6 @@ const (
 	titan    = "amazon.titan-text-express-v1"
 )
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 func user(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.User, Parts: parts} }
 
 func assistant(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.Assistant, Parts: parts} }

@@ -164,7 +164,7 @@ func stable(a *translationInput, b *jsonedit.Builder) {
 	}
 	if width, height, ok := a.size(); ok {
 		shape := shapeOf(width, height)
-		a.adapt("size", dialect.NoteMember("aspect ratio", shape))
+		a.adapt("size", dialect.NoteMember(dialect.AspectRatio, shape))
 		b.Name("aspect_ratio")
 		b.String(shape)
 	}

@@ -27,9 +27,6 @@ var (
 	userWrote = `"contents":[{"role":"user","parts":[{"text":"hi"}]}]`
 )
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 func adapted(name, note string) dialect.ParamChange {
 	return dialect.ParamChange{Name: name, Outcome: dialect.Adapted, Note: note}
 }

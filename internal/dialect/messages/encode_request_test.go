@@ -13,9 +13,6 @@ import (
 	"modelgate/internal/testing/dialecttest"
 )
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 // asked is a request of a chat client, with changes.
 func asked(change func(r *llm.Request)) *llm.Request {
 	r := &llm.Request{

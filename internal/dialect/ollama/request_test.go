@@ -17,9 +17,6 @@ import (
 
 var target = dialect.RequestTarget{Provider: "ollama", Model: "qwen3:8b"}
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 func user(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.User, Parts: parts} }
 
 func words(s string) llm.Text { return llm.Text{Text: s} }

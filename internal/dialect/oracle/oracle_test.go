@@ -19,9 +19,6 @@ import (
 
 var target = dialect.RequestTarget{Provider: "oracle", Model: "xai.grok-4"}
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 func user(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.User, Parts: parts} }
 
 func words(s string) llm.Text { return llm.Text{Text: s} }

@@ -25,9 +25,6 @@ var (
 
 func said(role llm.Role, parts ...llm.Part) llm.Message { return llm.Message{Role: role, Parts: parts} }
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 func withFates(body []byte, fates []dialect.ParamChange, err error) string {
 	if err != nil {
 		return "refused: " + err.Error()

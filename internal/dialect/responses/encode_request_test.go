@@ -16,9 +16,6 @@ import (
 	"modelgate/internal/testing/dialecttest"
 )
 
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
-
 // fromMessages is a request as a client of the messages dialect sends it.
 func fromMessages() *llm.Request {
 	signed := func(vendor llm.Vendor, value string) llm.Signature {

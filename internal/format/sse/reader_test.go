@@ -30,9 +30,6 @@ func text(b []byte) *string {
 	return &s
 }
 
-//go:fix inline
-func is(s string) *string { return new(s) }
-
 // readAll reads every event of r and the error that ended the reading.
 func readAll(r *sse.Reader) (events []event, err error) {
 	for {

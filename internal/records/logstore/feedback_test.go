@@ -13,9 +13,6 @@ import (
 	"modelgate/internal/records/reqlog"
 )
 
-//go:fix inline
-func amount(n float64) *float64 { return new(n) }
-
 // feedbackAt is feedback of a trace, so many seconds after a time.
 func feedbackAt(at time.Time, sec int, workspace, trace string, value int, weight float64) logstore.Feedback {
 	at = at.Add(time.Duration(sec) * time.Second)
@@ -82,8 +79,8 @@ func testFeedbackIsReadAsItWasGiven(t *testing.T, at place) {
 		{"of no key", logstore.FeedbackQuery{Scope: of("w", []string{})}, nil},
 		{"without a workspace", logstore.FeedbackQuery{Scope: of("", nil), Without: []string{"w", "u"}}, []int{4}},
 		{"since", logstore.FeedbackQuery{Scope: of("w", nil), From: start.Add(20 * time.Second), To: start.Add(100 * time.Second)}, []int{2, 1}},
-		{"that is good", logstore.FeedbackQuery{Scope: of("", nil), Weighted: logstore.FloatRange{Min: amount(1)}}, []int{2, 0}},
-		{"that is not", logstore.FeedbackQuery{Scope: of("", nil), Weighted: logstore.FloatRange{Min: amount(-5), Max: amount(0)}}, []int{3, 4, 1}},
+		{"that is good", logstore.FeedbackQuery{Scope: of("", nil), Weighted: logstore.FloatRange{Min: new(float64(1))}}, []int{2, 0}},
+		{"that is not", logstore.FeedbackQuery{Scope: of("", nil), Weighted: logstore.FloatRange{Min: new(float64(-5)), Max: new(float64(0))}}, []int{3, 4, 1}},
 	} {
 		got, total, err := s.Feedback(t.Context(), tt.q, 0, 100)
 		var want []logstore.Feedback
@@ -117,7 +114,7 @@ func testFeedbackIsChangedWithinItsScope(t *testing.T, at place) {
 	if diff := cmp.Diff([]logstore.Feedback{want}, got); err != nil || diff != "" {
 		t.Errorf("after a change of the value: %v (-want +got):\n%s", err, diff)
 	}
-	if err := s.ChangeFeedback(t.Context(), mine, logstore.FeedbackChange{Value: 2, Weight: amount(0), Metadata: &map[string]string{}, At: later}); err != nil {
+	if err := s.ChangeFeedback(t.Context(), mine, logstore.FeedbackChange{Value: 2, Weight: new(float64(0)), Metadata: &map[string]string{}, At: later}); err != nil {
 		t.Fatal(err)
 	}
 	if got, _, _ := s.Feedback(t.Context(), mine, 0, 1); got[0].Value != 2 || got[0].Weight != 0 || len(got[0].Metadata) != 0 {
@@ -167,32 +164,32 @@ func testEntriesAreToldApartByTheirFeedback(t *testing.T, at place) {
 		r     logstore.FloatRange
 		want  []string
 	}{
-		{"good", logstore.Scope{Organisation: "o"}, logstore.FloatRange{Min: amount(1)}, []string{"2", "1", "0"}}, // a of w is 2.5 on average, b is 1
-		{"better", logstore.Scope{Organisation: "o"}, logstore.FloatRange{Min: amount(2), Max: amount(3)}, []string{"1", "0"}},
-		{"bad", logstore.Scope{Organisation: "o"}, logstore.FloatRange{Max: amount(-1)}, []string{"4"}},
-		{"bad, of a workspace", logstore.Scope{Organisation: "o", Workspace: "w"}, logstore.FloatRange{Max: amount(-1)}, nil},
-		{"of another organisation", logstore.Scope{Organisation: "p"}, logstore.FloatRange{Min: amount(-10)}, nil},
+		{"good", logstore.Scope{Organisation: "o"}, logstore.FloatRange{Min: new(float64(1))}, []string{"2", "1", "0"}}, // a of w is 2.5 on average, b is 1
+		{"better", logstore.Scope{Organisation: "o"}, logstore.FloatRange{Min: new(float64(2)), Max: new(float64(3))}, []string{"1", "0"}},
+		{"bad", logstore.Scope{Organisation: "o"}, logstore.FloatRange{Max: new(float64(-1))}, []string{"4"}},
+		{"bad, of a workspace", logstore.Scope{Organisation: "o", Workspace: "w"}, logstore.FloatRange{Max: new(float64(-1))}, nil},
+		{"of another organisation", logstore.Scope{Organisation: "p"}, logstore.FloatRange{Min: new(float64(-10))}, nil},
 	} {
 		page, err := s.List(t.Context(), logstore.Query{Scope: tt.scope, Weighted: tt.r})
 		if got := paths(page.Entries); err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, %v; want %v", tt.name, got, err, tt.want)
 		}
 	}
-	if _, err := s.List(t.Context(), logstore.Query{Weighted: logstore.FloatRange{Min: amount(1), Max: amount(0)}}); apierr.From(err).Param != "weighted_feedback_min" {
+	if _, err := s.List(t.Context(), logstore.Query{Weighted: logstore.FloatRange{Min: new(float64(1)), Max: new(float64(0))}}); apierr.From(err).Param != "weighted_feedback_min" {
 		t.Errorf("bounds that hold nothing: %v", err)
 	}
-	first, err := s.List(t.Context(), logstore.Query{Scope: logstore.Scope{Organisation: "o"}, Weighted: logstore.FloatRange{Min: amount(1)}, Limit: 2})
+	first, err := s.List(t.Context(), logstore.Query{Scope: logstore.Scope{Organisation: "o"}, Weighted: logstore.FloatRange{Min: new(float64(1))}, Limit: 2})
 	if err != nil || first.Next == "" {
 		t.Fatalf("the first page = %v, %v", first, err)
 	}
 	if err := s.AddFeedback(t.Context(), []logstore.Feedback{feedbackAt(start, 200, "w", "c", 10, 1)}); err != nil {
 		t.Fatal(err)
 	}
-	second, err := s.List(t.Context(), logstore.Query{Scope: logstore.Scope{Organisation: "o"}, Weighted: logstore.FloatRange{Min: amount(1)}, Limit: 2, Cursor: first.Next})
+	second, err := s.List(t.Context(), logstore.Query{Scope: logstore.Scope{Organisation: "o"}, Weighted: logstore.FloatRange{Min: new(float64(1))}, Limit: 2, Cursor: first.Next})
 	if got := paths(second.Entries); err != nil || !slices.Equal(got, []string{"0"}) {
 		t.Errorf("the second page, after more feedback = %v, %v", got, err)
 	}
-	if _, err := s.List(t.Context(), logstore.Query{Scope: logstore.Scope{Organisation: "o"}, Weighted: logstore.FloatRange{Min: amount(2)}, Limit: 2, Cursor: first.Next}); apierr.From(err).Param != "cursor" {
+	if _, err := s.List(t.Context(), logstore.Query{Scope: logstore.Scope{Organisation: "o"}, Weighted: logstore.FloatRange{Min: new(float64(2))}, Limit: 2, Cursor: first.Next}); apierr.From(err).Param != "cursor" {
 		t.Errorf("a cursor of other bounds: %v, want it refused", err)
 	}
 	sums, err := s.Groups(t.Context(), logstore.GroupQuery{Scope: logstore.Scope{Organisation: "o", Workspace: "w"}, From: start, To: start.Add(time.Minute), ByMetadata: "team", Feedback: true})
@@ -205,7 +202,7 @@ func testEntriesAreToldApartByTheirFeedback(t *testing.T, at place) {
 			t.Errorf("team %s has %d requests with feedback of %v, want %v", sum.Value, sum.Rated, sum.Weighted, want)
 		}
 	}
-	sums, err = s.Groups(t.Context(), logstore.GroupQuery{Scope: logstore.Scope{Organisation: "o"}, From: start, To: start.Add(time.Minute), Weighted: logstore.FloatRange{Max: amount(2)}})
+	sums, err = s.Groups(t.Context(), logstore.GroupQuery{Scope: logstore.Scope{Organisation: "o"}, From: start, To: start.Add(time.Minute), Weighted: logstore.FloatRange{Max: new(float64(2))}})
 	if err != nil || len(sums) != 1 || sums[0].Requests != 2 {
 		t.Errorf("requests with feedback of up to 2 = %+v, %v; want b and that of v", sums, err)
 	}

@@ -198,9 +198,6 @@ func counts(list []Group) string {
 	return out.String()
 }
 
-//go:fix inline
-func number(n int64) *int64 { return new(n) }
-
 // narrowings are queries of known with how many requests match.
 var narrowings = []struct {
 	name string
@@ -224,10 +221,10 @@ var narrowings = []struct {
 	{"by metadata", GroupQuery{ByMetadata: "_user", Scope: Scope{Workspace: "w2"}}, "w2-k3=3 w2-k4=2"},
 	{"by absent metadata", GroupQuery{ByMetadata: "team"}, ""},
 	{"metadata in steps", GroupQuery{Metadata: map[string]string{"_user": "w2-k3"}, Step: time.Hour, Is: map[Field][]string{ByStatus: {"200"}}}, "13:00=2"},
-	{"tokens", GroupQuery{Tokens: IntRange{Min: number(22), Max: number(55)}}, "=3"},
-	{"prompt tokens", GroupQuery{Prompt: IntRange{Min: number(70)}}, "=3"},
-	{"completion tokens", GroupQuery{Completion: IntRange{Max: number(1)}}, "=2"},
-	{"cost", GroupQuery{Cost: IntRange{Min: number(200_000), Max: number(700_000)}}, "=3"},
+	{"tokens", GroupQuery{Tokens: IntRange{Min: new(int64(22)), Max: new(int64(55))}}, "=3"},
+	{"prompt tokens", GroupQuery{Prompt: IntRange{Min: new(int64(70))}}, "=3"},
+	{"completion tokens", GroupQuery{Completion: IntRange{Max: new(int64(1))}}, "=2"},
+	{"cost", GroupQuery{Cost: IntRange{Min: new(int64(200_000)), Max: new(int64(700_000))}}, "=3"},
 	{"a trace", GroupQuery{TraceID: "none"}, ""},
 	{"a span", GroupQuery{SpanID: "none"}, ""},
 }
