@@ -43,7 +43,11 @@ func TestAUsedUpRateLimitRefusesBeforeTheBodyIsRead(t *testing.T) {
 	}
 	defer res.Body.Close()
 	body, _ := io.ReadAll(res.Body)
-	if res.StatusCode != 429 || !strings.Contains(string(body), "1 request per week") || res.Header.Get("x-ratelimit-limit-requests") != "1" || res.Header.Get("Retry-After") == "" {
+	longest := "1 request per week"
+	if time.Now().UTC().Weekday() == time.Sunday { // the week ends with the day, and the day comes first
+		longest = "1 request per day"
+	}
+	if res.StatusCode != 429 || !strings.Contains(string(body), longest) || res.Header.Get("x-ratelimit-limit-requests") != "1" || res.Header.Get("Retry-After") == "" {
 		t.Errorf("%d %v %s", res.StatusCode, res.Header, body)
 	}
 	full := gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: body}
