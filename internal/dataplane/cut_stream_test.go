@@ -284,6 +284,22 @@ func TestResponseObjectHasTheItemsSoFarWhenTheBudgetEnds(t *testing.T) {
 	}
 }
 
+// An event without content that precedes the first one, such as the results of a filter,
+// does not cost the client the first one: both have arrived when the budget ends.
+func TestFirstEventArrivesIfItUsesUpTheBudget(t *testing.T) {
+	t.Parallel()
+	b := newBudgeted(t)
+	text := strings.Repeat("word", budgetTokens+50)
+	b.u.set(&running{start: `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"served","choices":[],"prompt_filter_results":[]}` + "\n\n" + chunk(text), event: chunk(eventText)})
+	for _, client := range []tongue{tongues[0], tongues[1]} {
+		res := b.ask(t, client, "chat", b.user(), true)
+		h := client.hear(t, res)
+		if res.Status != 200 || h.end != "done" || h.text != text || !strings.Contains(string(res.Body), lengthStops[client.name]) {
+			t.Errorf("%s: status %d, end %s, %d characters of text, want %d: %.400s", client.name, res.Status, h.end, len(h.text), len(text), res.Body)
+		}
+	}
+}
+
 // A response that ends by itself before the budget is not touched.
 func TestResponseThatEndsWithinTheBudgetIsNotChanged(t *testing.T) {
 	t.Parallel()

@@ -15,13 +15,13 @@ import (
 func TestCallsOfAnAdmittedCheckShareNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := bytepool.New(1 << 20)
-		admitted := &exchange.CheckCall{Request: exchange.Request{Model: "judge"}, Timeout: time.Minute, Pool: pool}
-		first, err := openCheck(admitted, []byte(`{"model":"judge","n":1}`))
+		admitted := &exchange.CheckCall{Request: exchange.Request{Model: "checker"}, Timeout: time.Minute, Pool: pool}
+		first, err := openCheck(admitted, []byte(`{"model":"checker","n":1}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		second, err := openCheck(admitted, []byte(`{"model":"judge","n":2}`))
+		second, err := openCheck(admitted, []byte(`{"model":"checker","n":2}`))
 		if err != nil {
 			t.Fatal(err)
 		}

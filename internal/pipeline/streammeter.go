@@ -23,7 +23,7 @@ type streamMeter struct {
 	attempt *attempt
 	memory  *streamMemory        // counts what cutter keeps; nil for a translated stream
 	cutter  dialect.StreamCutter // nil for a translated stream
-	ahead   []sse.Event          // arrived before the stream began and was ended
+	before  int                  // events that precede the first one, which no limit holds back
 	ended   bool                 // the client has the end
 }
 
@@ -50,10 +50,13 @@ func (a *attempt) newMeter(memory *streamMemory) *streamMeter {
 
 // Next implements [exchange.Stream]. If a limit ends the stream, the last event has the end.
 func (m *streamMeter) Next() (sse.Event, error) {
-	if len(m.ahead) > 0 {
-		e := m.ahead[0]
-		m.ahead = m.ahead[1:]
-		return e, nil
+	if m.before > 0 {
+		m.before--
+		e, err := m.Stream.Next()
+		if err == nil {
+			err = m.read(e)
+		}
+		return e, err
 	}
 	if m.attempt.Cut() {
 		return m.end()
@@ -68,7 +71,7 @@ func (m *streamMeter) Next() (sse.Event, error) {
 // More implements [exchange.Stream].
 func (m *streamMeter) More() bool {
 	if m.attempt.Cut() {
-		return len(m.ahead) > 0 || !m.ended
+		return m.before > 0 || !m.ended
 	}
 	return m.Stream.More()
 }
@@ -83,13 +86,19 @@ func (m *streamMeter) countUnsent(e sse.Event) (cut bool, err error) {
 	return m.attempt.Cut(), err
 }
 
+// read shows the cutter an event that the client gets.
+func (m *streamMeter) read(e sse.Event) error {
+	if m.cutter == nil || len(e.Data) == 0 {
+		return nil
+	}
+	return m.memory.grow(0, m.cutter.Read(e))
+}
+
 // count counts an event that the client gets. If the limits have nothing left, it
 // closes the connection to the provider and settles the attempt.
 func (m *streamMeter) count(e sse.Event) error {
-	if m.cutter != nil && len(e.Data) > 0 {
-		if err := m.memory.grow(0, m.cutter.Read(e)); err != nil {
-			return err
-		}
+	if err := m.read(e); err != nil {
+		return err
 	}
 	if seen := m.attempt.response.Tap.Info(); seen.Finished || seen.Terminated || seen.Failed != "" {
 		return nil

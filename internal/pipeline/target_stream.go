@@ -101,7 +101,7 @@ func (s *targetStream) open(layers exchange.Stream, memory *streamMemory) error 
 		return err
 	}
 	if m != nil {
-		m.Stream = layers
+		m.Stream, m.before = layers, len(s.ahead)
 		layers = m
 	}
 	s.res.Events, s.res.Metered = layers, m != nil
@@ -137,7 +137,6 @@ func (s *targetStream) begin(m *streamMeter) (bool, error) {
 		}
 		s.tap.Event(e)
 		if cut, err := m.countUnsent(e); cut || err != nil {
-			m.ahead = s.ahead
 			return true, err
 		}
 		if fits := len(s.comments)+len(e.Raw) <= maxHeld; e.Data == nil && (fits || !early) {
