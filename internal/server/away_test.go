@@ -116,6 +116,17 @@ func refusesChanges(t *testing.T, g *gatewaytest.Gateway) {
 	}
 }
 
+// isReady reports whether a gateway has started: its listeners accept requests a moment before.
+func isReady(t *testing.T, g *gatewaytest.Gateway) bool {
+	t.Helper()
+	res, err := http.Get(g.Root + "/ready")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	return res.StatusCode == 200
+}
+
 // readiness returns what /ready says.
 func readiness(t *testing.T, g *gatewaytest.Gateway) string {
 	t.Helper()
@@ -232,6 +243,7 @@ func TestAStartNeedsNoDatabaseThatWasThereBefore(t *testing.T) {
 		t.Fatalf("the copy of the state: %.40q, %v; want it sealed", text, err)
 	}
 	alone := gatewaytest.New(t, o)
+	waittest.Until(t, "the gateway has started", func() bool { return isReady(t, alone) })
 	if !isDegraded(t, alone)() {
 		t.Error("readiness does not say that the database is away")
 	}

@@ -114,6 +114,9 @@ func TestRequestsInProgressOfAKeyAreLimited(t *testing.T) {
 		t.Errorf("with a free place: %d %s", res.Status, res.Body)
 	}
 	h.releaseOne()
+	if res := h.await(first, second); res.Status != 200 { // of the two, one is left
+		t.Errorf("the other request within the limit: %d %s", res.Status, res.Body)
+	}
 	waittest.Until(t, "all places are free", func() bool { return h.reservedBy(key) == 0 })
 }
 
