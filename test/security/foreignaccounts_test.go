@@ -90,7 +90,12 @@ func TestInvitingDoesNotRevealAccountsElsewhere(t *testing.T) {
 		})
 		attack(t, "isolation", "the time that an invitation takes", func(t *testing.T) {
 			best := map[string]time.Duration{addresses[0]: time.Hour, addresses[1]: time.Hour}
-			for range 15 {
+			unequal := func() bool {
+				a, b := best[addresses[0]], best[addresses[1]]
+				return a > 3*b || b > 3*a
+			}
+			// A busy machine delays single requests, but not the best of many.
+			for round := 0; round < 15 || unequal() && round < 300; round++ {
 				for _, address := range addresses {
 					g.as(t, rootKey, "DELETE", "/v1/admin/users/invites/"+ids[address], "").ok(t)
 					began := time.Now()
@@ -98,8 +103,8 @@ func TestInvitingDoesNotRevealAccountsElsewhere(t *testing.T) {
 					best[address] = min(best[address], time.Since(began))
 				}
 			}
-			if a, b := best[addresses[0]], best[addresses[1]]; a > 3*b || b > 3*a {
-				t.Errorf("with an account elsewhere it takes %s, without %s", a, b)
+			if unequal() {
+				t.Errorf("with an account elsewhere it takes %s, without %s", best[addresses[0]], best[addresses[1]])
 			}
 		})
 	})
