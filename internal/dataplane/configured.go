@@ -103,7 +103,7 @@ func (rs *resolver) resolveLeaves(leaves []*config.Config, saved bool) error {
 		if leaf.Passthrough && !c.configured && !rs.admission.opts.namesProvider() {
 			continue // the others may serve
 		}
-		if e := apierr.From(out.Err); e.Code != pipeline.CodeModelRefused && e.Kind != apierr.BudgetExhausted {
+		if e := apierr.From(out.Err); e.Code != provider.CodeModelRefused && e.Kind != apierr.BudgetExhausted {
 			return e
 		}
 		refusal = out.Err

@@ -8,7 +8,6 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/model/modelnames"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 )
 
@@ -69,18 +68,18 @@ func (rs *resolver) allowModel(t *provider.Target) func(model string) error {
 		case rs.admission.oneModel && model != rs.admission.request.Model:
 			return modelUnknown(fmt.Sprintf("its form names %.100q and %.100q", rs.admission.request.Model, model))
 		case priced && model != first:
-			return pipeline.ModelRefused("the model of this request cannot be known: its form names %.100q and %.100q", first, model)
+			return provider.ModelRefused("the model of this request cannot be known: its form names %.100q and %.100q", first, model)
 		}
 		return nil
 	}
 }
 
 func notEnabled(t *provider.Target, model string) error {
-	return pipeline.ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, t.Slug)
+	return provider.ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, t.Slug)
 }
 
 func unknownModel(t *provider.Target, why string) error {
-	return pipeline.ModelRefused("the provider @%s has a list of models, and the model of this request cannot be known: %s; "+
+	return provider.ModelRefused("the provider @%s has a list of models, and the model of this request cannot be known: %s; "+
 		"send JSON or a form that names its model early, not compressed; GET /v1/models lists the models", t.Slug, why)
 }
 

@@ -15,7 +15,7 @@ import (
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/limits/inbound"
 	"modelgate/internal/model/modelnames"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/provider"
 	"modelgate/internal/upstream"
 )
 
@@ -260,7 +260,7 @@ func (a *admission) findLateModel() error {
 }
 
 func modelUnknown(why string) error {
-	return pipeline.ModelRefused("policies depend on the model of this request, which cannot be known: %s; send JSON or a form that names its model before the file, not compressed", why)
+	return provider.ModelRefused("policies depend on the model of this request, which cannot be known: %s; send JSON or a form that names its model before the file, not compressed", why)
 }
 
 // isModelAt reports whether the model is the complete text before end, rather
@@ -361,7 +361,7 @@ func (u *upload) check(p []byte) error {
 
 // refuseForm returns the error for a form whose model parsers may read differently.
 func refuseForm(err error) error {
-	return pipeline.ModelRefused("the model of this request cannot be known: %v", err)
+	return provider.ModelRefused("the model of this request cannot be known: %v", err)
 }
 
 // modelIn returns the first model in the beginning of a form.

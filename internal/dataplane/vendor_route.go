@@ -10,7 +10,6 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/urlpath"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 )
 
@@ -188,7 +187,7 @@ func (rs *resolver) checkIssuedCredentials() error {
 	}
 	return apierr.New(apierr.Forbidden,
 		"%.100s creates credentials, access or connections for use without the gateway and its limits; this gateway key lacks the scope %q, or the role of its user the permission for it", rs.admission.request.Received.Path, access.ScopeProvidersUpdate).
-		WithParam("path").WithCode(pipeline.CodeModelRefused)
+		WithParam("path").WithCode(provider.CodeModelRefused)
 }
 
 // isCohereClient reports whether a request is from Cohere's own library, which

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -53,7 +52,7 @@ func (a *attempt) openAccount() (attemptAccount, error) {
 	if a.request.Attempts != nil {
 		used = a.request.Attempts
 	}
-	if err := countAttempt(used, a.handler.AttemptLimit()); err != nil {
+	if err := exchange.CountAttempt(used, a.handler.AttemptLimit()); err != nil {
 		return attemptAccount{}, err
 	}
 	acc := attemptAccount{open: true, ledger: a.handler.Ledger, bill: bill, number: uint16(n),
@@ -89,20 +88,6 @@ func (e *Engine) AttemptLimit() int {
 		return defaultAttempts
 	}
 	return cmp.Or(e.MaxAttempts, defaultAttempts)
-}
-
-// codeAttempts is the error code for the limit of attempts.
-const codeAttempts = "attempts_exhausted"
-
-// countAttempt counts one more attempt, or request of a hook, before it is made. The error
-// ends retries, fallbacks and hedges, and is not a fault of a provider.
-func countAttempt(used *atomic.Uint32, limit int) error {
-	if int64(used.Add(1)) <= int64(limit) {
-		return nil
-	}
-	return apierr.New(apierr.Unavailable,
-		"the request has made the %d attempts that one request may make, at providers and by hooks of its config, and none of them served it; use fewer retries, fallbacks and hooks, or raise limits.attempts in the gateway's settings", limit).
-		WithCode(codeAttempts)
 }
 
 // intentError returns the error of an attempt that is not sent because its

@@ -114,7 +114,7 @@ func markTools(tools jsonedit.Value) []byte {
 	if last.Kind() != jsonedit.Object {
 		return nil
 	}
-	return replaceElement(tools, at, marked(last))
+	return tools.ReplaceElement(at, marked(last))
 }
 
 // loadedSize returns the size of the tools that are part of the prompt.

@@ -60,7 +60,7 @@ func blankTurn(v jsonedit.Value) (blank []byte, text string, ok bool) {
 		raw := value.Raw()
 		switch name.String() {
 		case "role":
-			if isText(value, "user") {
+			if value.IsText("user") {
 				users++
 			}
 		case "content", "parts":
@@ -75,7 +75,7 @@ func blankTurn(v jsonedit.Value) (blank []byte, text string, ok bool) {
 		return nil, "", false
 	}
 	turn[len(turn)-1] = '}'
-	return replaceLast(v, turn), text, true
+	return v.ReplaceLast(turn), text, true
 }
 
 // blankContent returns the content of a message without its text, and the text
@@ -111,7 +111,7 @@ func blankContent(v jsonedit.Value) (blank []byte, text string, ok bool) {
 // blankPart returns a part without its text. Found is false for a part of another
 // type, and ok for one with a repeated text.
 func blankPart(part jsonedit.Value) (blank []byte, text string, found, ok bool) {
-	if kind, typed := part.Get("type"); typed && !isText(kind, "text") && !isText(kind, "input_text") {
+	if kind, typed := part.Get("type"); typed && !kind.IsText("text") && !kind.IsText("input_text") {
 		return nil, "", false, true
 	}
 	out, n := []byte{'{'}, 0

@@ -98,7 +98,7 @@ func EstimateTokens(r *exchange.Request) llm.Usage {
 		u.Output = 0
 	}
 	if r.Received.Body != nil {
-		u.Input = estimateTokens(r.Received.Body.Len())
+		u.Input = llm.RoughTokens(r.Received.Body.Len())
 	}
 	if n, known := outputFieldsOf(r, r.Operation).limit(r.Received.Doc); known {
 		u.Output = n

@@ -154,7 +154,7 @@ func readModeration(body []byte, n int) (guardrail.ModelResponse, error) {
 // facts returns what checks may know about the request, and asks models for them.
 func (l *CheckLog) facts(r *exchange.Request, body guardrail.Document) *guardrail.Request {
 	f := facts(r, body)
-	f.CountRequest = func() error { return countAttempt(&l.bill.Used, l.limit) }
+	f.CountRequest = func() error { return exchange.CountAttempt(&l.bill.Used, l.limit) }
 	if r.Memory != nil {
 		f.Hold = func(n int) (func(), error) {
 			release, err := r.Memory.Hold(n)

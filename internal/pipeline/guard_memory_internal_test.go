@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // Hooks of the background reserve their memory before they start, and return it when they
@@ -43,11 +44,11 @@ func TestBackgroundHooksAreBoundedByTheShareOfTheirKey(t *testing.T) {
 func TestAttemptsAreCountedUpToTheirLimit(t *testing.T) {
 	var used atomic.Uint32
 	for range 3 {
-		if err := countAttempt(&used, 3); err != nil {
+		if err := exchange.CountAttempt(&used, 3); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if e := apierr.From(countAttempt(&used, 3)); e == nil || e.Code != codeAttempts {
-		t.Errorf("a fourth of three attempts: %v, want %s", e, codeAttempts)
+	if e := apierr.From(exchange.CountAttempt(&used, 3)); e == nil || e.Code != exchange.CodeAttempts {
+		t.Errorf("a fourth of three attempts: %v, want %s", e, exchange.CodeAttempts)
 	}
 }

@@ -94,7 +94,7 @@ func holderParam(l *quota.Limit) string {
 }
 
 func limitsUnavailable(err error) *apierr.Error {
-	e := apierr.New(apierr.Unavailable, "the limits of this request cannot be checked; try again shortly").WithCode(codeLimits).WithCause(err)
+	e := apierr.New(apierr.Unavailable, "the limits of this request cannot be checked; try again shortly").WithCode(exchange.CodeLimits).WithCause(err)
 	e.RetryAfter = time.Second
 	return e
 }
@@ -111,5 +111,5 @@ func roundWait(d time.Duration) time.Duration {
 // is left, or a limit is reached.
 func refusedHere(err error) bool {
 	e := apierr.From(err)
-	return e.Code == codeAttempts || e.Code == codeLimits || e.Limit != nil
+	return e.Code == exchange.CodeAttempts || e.Code == exchange.CodeLimits || e.Limit != nil
 }

@@ -13,9 +13,6 @@ import (
 	"modelgate/internal/records/reqlog"
 )
 
-// codeLimits is the error code of a request whose limits cannot be checked.
-const codeLimits = "limits_unavailable"
-
 // Serve passes an admitted request to its tree of targets. Its session is checked
 // before anything costs money or time. Each attempt reserves what it may use and settles
 // it; the request itself counts once, whatever number of attempts it takes, and not if

@@ -7,17 +7,8 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/modelnames"
+	"modelgate/internal/provider"
 )
-
-// CodeModelRefused is the error code for a model that a target's allow-list
-// excludes. The control plane uses it for missing permissions.
-const CodeModelRefused = "AB03"
-
-// ModelRefused returns the error for a request whose models are not on an
-// allow-list.
-func ModelRefused(format string, args ...any) *apierr.Error {
-	return apierr.New(apierr.Forbidden, CodeModelRefused+": "+format, args...).WithParam("model").WithCode(CodeModelRefused)
-}
 
 // checkModel returns an error for a model that is not on the target's
 // allow-list.
@@ -25,7 +16,7 @@ func (a *attempt) checkModel(model string) error {
 	if a.record.Target.Models.Allows(model) {
 		return nil
 	}
-	return ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, a.record.Target.Slug)
+	return provider.ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, a.record.Target.Slug)
 }
 
 // checkModels compares every model in the body with the target's allow-list.
@@ -41,7 +32,7 @@ func (a *attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 	}
 	models, err := modelnames.JSON(body)
 	if err != nil {
-		return ModelRefused("the provider @%s has a list of models, and those of this request cannot be known: %v", a.record.Target.Slug, err)
+		return provider.ModelRefused("the provider @%s has a list of models, and those of this request cannot be known: %v", a.record.Target.Slug, err)
 	}
 	for _, model := range models {
 		if err := a.checkModel(model); err != nil {
@@ -49,7 +40,7 @@ func (a *attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 		}
 	}
 	if _, sent := a.request.Received.Doc.Find("model"); sent && len(models) == 0 && len(a.handler.params.drop) > 0 {
-		return ModelRefused("the provider @%s has a list of models, and drop_params of the config removes the model from the request", a.record.Target.Slug)
+		return provider.ModelRefused("the provider @%s has a list of models, and drop_params of the config removes the model from the request", a.record.Target.Slug)
 	}
 	return nil
 }
@@ -131,5 +122,5 @@ func (a *attempt) dependsOnModels() bool {
 }
 
 func unknownToPolicies(err error) error {
-	return ModelRefused("policies depend on the models of this request, which cannot be known: %v; name them as strings", err)
+	return provider.ModelRefused("policies depend on the models of this request, which cannot be known: %v; name them as strings", err)
 }

@@ -29,7 +29,7 @@ func outcomeOf(res *exchange.Response, err error, now time.Time) outcome {
 	if err != nil {
 		e := apierr.From(err)
 		return outcome{status: e.Status(), kind: e.Kind, failed: true, breakerRejected: rejectedByBreaker(err),
-			spent: e.Code == codeAttempts || e.Limit != nil && !e.Limit.Shared || e.Code == codeLimits, limited: e.Limit != nil}
+			spent: e.Code == exchange.CodeAttempts || e.Limit != nil && !e.Limit.Shared || e.Code == exchange.CodeLimits, limited: e.Limit != nil}
 	}
 	o := outcome{status: res.Status}
 	if o.status == http.StatusOK && res.Hooks.Failed() {

@@ -9,6 +9,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/provider"
 )
 
 // picker holds the branches of a strategy and picks usable ones.
@@ -26,7 +27,7 @@ func (b *branch) ready(now time.Time) bool {
 func (b *branch) canServe(r *exchange.Request) bool {
 	return len(r.Leaves) == 0 || slices.ContainsFunc(b.leaves, func(l leaf) bool {
 		err := r.Leaves[l.index].Err
-		return err == nil || apierr.From(err).Code != CodeModelRefused
+		return err == nil || apierr.From(err).Code != provider.CodeModelRefused
 	})
 }
 

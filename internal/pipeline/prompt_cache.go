@@ -2,10 +2,6 @@ package pipeline
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -16,62 +12,6 @@ import (
 	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline/exchange"
 )
-
-// minPrefix is the length in bytes from which a prefix may be in a provider's
-// prompt cache: about 1,024 tokens, the least that they cache.
-// https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching
-const minPrefix = 4 << 10
-
-// findPrefix returns a hash of the beginning of a conversation: the model, tools,
-// system prompt, and the messages up to the first of the user. All turns of a
-// conversation have the same. It returns false for a prefix that is too short to
-// be cached.
-func findPrefix(l *exchange.Lookups, r *exchange.Request) (json.RawMessage, bool) {
-	if v, ok := l.Found[prefixKey]; ok {
-		return v, v != nil
-	}
-	if r.Received.Doc == nil || !l.Work.Spend(len(r.Received.Doc.Bytes())/8+1) {
-		return nil, false
-	}
-	h, size := sha256.New(), 0
-	add := func(name string, b []byte) {
-		fmt.Fprintf(h, "%s %d ", name, len(b))
-		h.Write(b)
-		size += len(b)
-	}
-	add("model", []byte(r.Model))
-	for _, name := range [...]string{"tools", "toolConfig", "functions", "system", "systemInstruction", "system_instruction", "instructions"} {
-		if v, ok := r.Received.Doc.Find(name); ok {
-			add(name, v.Raw())
-		}
-	}
-	for _, name := range [...]string{"messages", "contents", "input"} {
-		list, _ := r.Received.Doc.Find(name)
-		for m := range list.Elements() {
-			add(name, m.Raw())
-			if role, ok := m.Get("role"); ok && isText(role, "user") {
-				break
-			}
-		}
-	}
-	var v json.RawMessage
-	if size >= minPrefix {
-		v, l.PrefixTokens = quoted(hex.EncodeToString(h.Sum(nil))), estimateTokens(size)
-	}
-	if l.Found == nil {
-		l.Found = make(map[string]json.RawMessage)
-	}
-	l.Found[prefixKey] = v
-	return v, v != nil
-}
-
-// prefixKey is the key of the prefix among the cached fields, which are paths.
-const prefixKey = " prefix"
-
-func isText(v jsonedit.Value, want string) bool {
-	s, ok := v.Text()
-	return ok && s == want
-}
 
 // breakpoint marks the end of a prefix that the provider caches.
 const breakpoint = `"cache_control":{"type":"ephemeral"}`
@@ -100,7 +40,7 @@ func (a *attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 		}
 	}
 	loaded := loadedSize(tools)
-	if size := loaded + len(system.Raw()); size >= minPrefix {
+	if size := loaded + len(system.Raw()); size >= exchange.MinCachedPrefix {
 		prefix = size
 		if v := withBreakpoint(system); v != nil {
 			mark("system", v)
@@ -108,7 +48,7 @@ func (a *attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 			mark("tools", markTools(tools))
 		}
 	}
-	if loaded+len(system.Raw())+len(messages.Raw()) >= minPrefix {
+	if loaded+len(system.Raw())+len(messages.Raw()) >= exchange.MinCachedPrefix {
 		if turn := markTurn(messages); turn != nil {
 			mark("messages", turn)
 			prefix = loaded + len(system.Raw()) + len(messages.Raw())
@@ -117,7 +57,7 @@ func (a *attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 	if len(marked) == 0 {
 		prefix = 0
 	}
-	a.trail.Bill().PromptCache.Expect(a.handler.Path, estimateTokens(prefix))
+	a.trail.Bill().PromptCache.Expect(a.handler.Path, llm.RoughTokens(prefix))
 	if len(marked) > 0 {
 		a.record.Params = append(a.record.Params, dialect.ParamChange{Name: "cache_control",
 			Outcome: dialect.Adapted, Note: "set on " + strings.Join(marked, " and ")})
@@ -152,12 +92,12 @@ func markTurn(messages jsonedit.Value) []byte {
 	earlier := false
 	for m := range messages.Elements() {
 		role, _ := m.Get("role")
-		earlier = earlier || isText(role, "assistant")
+		earlier = earlier || role.IsText("assistant")
 		last = m
 	}
 	role, _ := last.Get("role")
 	content, ok := last.Get("content")
-	if !earlier || !ok || !isText(role, "user") {
+	if !earlier || !ok || !role.IsText("user") {
 		return nil
 	}
 	v := withBreakpoint(content)
@@ -173,7 +113,7 @@ func markTurn(messages jsonedit.Value) []byte {
 		turn = slices.Concat(turn, name.Raw(), []byte{':'}, raw, []byte{','})
 	}
 	turn[len(turn)-1] = '}'
-	return replaceLast(messages, turn)
+	return messages.ReplaceLast(turn)
 }
 
 // withBreakpoint returns content, a string or a list of blocks, with a
@@ -189,7 +129,7 @@ func withBreakpoint(content jsonedit.Value) []byte {
 		kind, _ := block.Get("type")
 		name, _ := kind.Text()
 		text, _ := block.Get("text")
-		return slices.Contains(cachedBlocks[:], name) && !(name == "text" && isText(text, ""))
+		return slices.Contains(cachedBlocks[:], name) && !(name == "text" && text.IsText(""))
 	})
 }
 
@@ -206,7 +146,7 @@ func markLast(list jsonedit.Value, may func(jsonedit.Value) bool) []byte {
 	if last.Kind() != jsonedit.Object || !may(last) {
 		return nil
 	}
-	return replaceLast(list, marked(last))
+	return list.ReplaceLast(marked(last))
 }
 
 // marked returns an object with a breakpoint.
@@ -219,36 +159,6 @@ func marked(object jsonedit.Value) []byte {
 	}
 	return slices.Concat(inner, []byte(comma+breakpoint+"}"))
 }
-
-// replaceLast returns a list with another last element.
-func replaceLast(list jsonedit.Value, with []byte) []byte {
-	n := 0
-	for range list.Elements() {
-		n++
-	}
-	return replaceElement(list, n-1, with)
-}
-
-// replaceElement returns a list with another element at an index.
-func replaceElement(list jsonedit.Value, at int, with []byte) []byte {
-	out := append(make([]byte, 0, len(list.Raw())+len(with)), '[')
-	i := 0
-	for e := range list.Elements() {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		raw := e.Raw()
-		if i == at {
-			raw = with
-		}
-		out = append(out, raw...)
-		i++
-	}
-	return append(out, ']')
-}
-
-// estimateTokens returns a rough number of the tokens of text: one for four bytes.
-func estimateTokens(bytes int) int64 { return int64(bytes+3) / 4 }
 
 // countCached adds what the cache saved in an attempt.
 func (a *attemptAccount) countCached(usage llm.Usage, served string, t catalog.Tier) {

@@ -73,7 +73,7 @@ func (a *attempt) checkPieces(body []byte) error {
 	if left := limit - int(a.trail.Bill().Used.Load()); n > left {
 		return apierr.New(apierr.Invalid,
 			"%s accepts one input per request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.record.Target.Label(), n, limit, max(left, 0)).
-			WithParam("input").WithCode(codeAttempts)
+			WithParam("input").WithCode(exchange.CodeAttempts)
 	}
 	if total := len(body) + (n-1)*(len(body)-size); total > maxPieces {
 		return apierr.New(apierr.TooLarge,

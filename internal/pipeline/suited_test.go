@@ -6,7 +6,6 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/base/secret"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 )
 
@@ -50,7 +49,7 @@ func TestStrategiesSkipTargetsThatDoNotSuitTheExchange(t *testing.T) {
 func rtUnsuited(r *rtRoutes, unsuited ...int) func(*config.Config) (*provider.Target, error) {
 	return func(leaf *config.Config) (*provider.Target, error) {
 		if slices.Contains(unsuited, slices.Index(r.Leaves, leaf)) {
-			return nil, pipeline.ModelRefused("not here")
+			return nil, provider.ModelRefused("not here")
 		}
 		return nil, nil
 	}

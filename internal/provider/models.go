@@ -1,6 +1,9 @@
 package provider
 
-import "strings"
+import (
+	"modelgate/internal/base/apierr"
+	"strings"
+)
 
 // ModelList lists the models that requests to a target may name. A nil list
 // allows every model. It is shared and does not change.
@@ -66,4 +69,14 @@ func (l *ModelList) Disables(model string) bool {
 		}
 	}
 	return false
+}
+
+// CodeModelRefused is the error code for a model that a target's allow-list
+// excludes. The control plane uses it for missing permissions.
+const CodeModelRefused = "AB03"
+
+// ModelRefused returns the error for a request whose models are not on an
+// allow-list.
+func ModelRefused(format string, args ...any) *apierr.Error {
+	return apierr.New(apierr.Forbidden, CodeModelRefused+": "+format, args...).WithParam("model").WithCode(CodeModelRefused)
 }

@@ -104,6 +104,12 @@ func (v Value) Text() (string, bool) {
 	return unescape(text), true
 }
 
+// IsText reports whether the value is a string with this text.
+func (v Value) IsText(want string) bool {
+	s, ok := v.Text()
+	return ok && s == want
+}
+
 // TextBytes returns the same as Text, as a view of the document if the string
 // has no escapes; it must not be changed.
 func (v Value) TextBytes() ([]byte, bool) {
@@ -220,4 +226,31 @@ func (v Value) TextOf(name string) string {
 	member, _ := v.Get(name)
 	s, _ := member.Text()
 	return s
+}
+
+// ReplaceLast returns a list with another last element.
+func (v Value) ReplaceLast(with []byte) []byte {
+	n := 0
+	for range v.Elements() {
+		n++
+	}
+	return v.ReplaceElement(n-1, with)
+}
+
+// ReplaceElement returns a list with another element at an index.
+func (v Value) ReplaceElement(at int, with []byte) []byte {
+	out := append(make([]byte, 0, len(v.raw)+len(with)), '[')
+	i := 0
+	for e := range v.Elements() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		raw := e.Raw()
+		if i == at {
+			raw = with
+		}
+		out = append(out, raw...)
+		i++
+	}
+	return append(out, ']')
 }

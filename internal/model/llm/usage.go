@@ -68,3 +68,6 @@ func (u Usage) Estimate(prompt, completion int64) Usage {
 	u.Known, u.Estimated, u.Invalid = true, true, false
 	return u
 }
+
+// RoughTokens returns a rough number of the tokens of text of this size: one for four bytes.
+func RoughTokens(bytes int) int64 { return int64(bytes+3) / 4 }

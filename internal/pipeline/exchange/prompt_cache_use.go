@@ -73,3 +73,8 @@ func (u *promptCacheUse) decide(list []reqlog.Decision) []reqlog.Decision {
 	}
 	return append(slices.Clip(list), reqlog.Decision{Path: u.Path, Text: text})
 }
+
+// MinCachedPrefix is the length in bytes from which a prefix may be in a provider's
+// prompt cache: about 1,024 tokens, the least that they cache.
+// https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching
+const MinCachedPrefix = 4 << 10
