@@ -216,7 +216,7 @@ func (p *Plane) bufferBody(r *http.Request, a *admission, limit int64) error {
 }
 
 func (p *Plane) buffer(a *admission, body io.Reader, length, limit int64) error {
-	buf, err := p.Engine.Pool.ReadShare(body, length, limit, a.request.Memory)
+	buf, err := p.Engine.Bounds.Pool.ReadShare(body, length, limit, a.request.Memory)
 	if err != nil {
 		return bodyError(err, limit)
 	}

@@ -63,7 +63,7 @@ func (a *admission) codedModels(coding string) ([]string, error) {
 		return unreadable(err)
 	}
 	defer r.Close()
-	plain, err := a.plane.Engine.Pool.ReadShare(r, -1, limit, a.request.Memory)
+	plain, err := a.plane.Engine.Bounds.Pool.ReadShare(r, -1, limit, a.request.Memory)
 	if err != nil {
 		return unreadable(err)
 	}
@@ -97,7 +97,7 @@ func (a *admission) holdJSON() ([]string, error) {
 // holdUpload buffers a body that would have streamed through.
 func (a *admission) holdUpload(limit int64) error {
 	a.upload.body.Hold()
-	buf, err := a.plane.Engine.Pool.ReadShare(a.upload, a.request.Received.Length, limit, a.request.Memory)
+	buf, err := a.plane.Engine.Bounds.Pool.ReadShare(a.upload, a.request.Received.Length, limit, a.request.Memory)
 	if err != nil {
 		return &modelnames.UnreadableError{Reason: apierr.From(bodyError(err, limit)).Message}
 	}

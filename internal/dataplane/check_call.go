@@ -78,7 +78,7 @@ func (rs *resolver) admitCheckCall(m *guardrail.Model) *pipeline.CheckCall {
 	if err != nil {
 		return &pipeline.CheckCall{Err: err}
 	}
-	call := &pipeline.CheckCall{Request: of.request, Pool: a.plane.Engine.Pool}
+	call := &pipeline.CheckCall{Request: of.request, Pool: a.plane.Engine.Bounds.Pool}
 	call.Request.Received.Doc = nil
 	if deadline := of.request.AttemptDeadline; !deadline.IsZero() {
 		call.Timeout = deadline.Sub(of.entry.Time)
@@ -124,14 +124,14 @@ func (p *Plane) TestGuardrail(ctx context.Context, t *pipeline.Trial) (*pipeline
 	a.setIdentity(t.Identity)
 	a.request = pipeline.Request{
 		ID: x.entry.ID, Time: now, TraceID: a.id, Identity: t.Identity, Metadata: t.Metadata,
-		Memory:   p.Engine.Pool.Organisation(t.Identity.Organisation),
+		Memory:   p.Engine.Bounds.Pool.Organisation(t.Identity.Organisation),
 		Received: pipeline.Received{HeaderPrefixes: a.snap.HeaderPrefixes, RequestedModel: t.Model},
 	}
 	a.request.Limiting = pipeline.Limiting{Limits: a.limits(), Policies: a.snap.Policies, Facts: a.facts(), Prices: a.snap.Prices}
 	x.targets.admitChecks(t.Hooks)
 	defer x.targets.releaseTrees()
 	t.Egress, t.CheckCalls = a.request.Checking.Egress, a.request.Checking.CheckCalls
-	t.Trail, t.Memory, t.Engine = &x.trail, a.request.Memory, p.Engine
+	t.Trail, t.Memory, t.Bounds = &x.trail, a.request.Memory, &p.Engine.Bounds
 	res, err := t.Run(ctx)
 	pipeline.ChecksOf(&x.trail).Await() // guardrails on the calls of checks may run in the background
 	if !pipeline.ChecksOf(&x.trail).HasCalls() {

@@ -283,7 +283,7 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 // request has no config or an invalid one.
 func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tree, err error) ExplainResponse {
 	out := ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK,
-		Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit(), TimeoutMS: x.admission.opts.timeout.Milliseconds()}
+		Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.Bounds.AttemptLimit(), TimeoutMS: x.admission.opts.timeout.Milliseconds()}
 	if err != nil {
 		e := apierr.From(err)
 		out.Status, out.Error = e.Status(), x.admission.errorClient().Error(e)

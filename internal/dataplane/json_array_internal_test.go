@@ -1,8 +1,9 @@
 package dataplane
 
-import "strings"
-
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestEventsBecomeAnArray(t *testing.T) {
 	t.Parallel()

@@ -145,7 +145,7 @@ func (p *Plane) gatherModels(r *http.Request, rs *resolver, slugs []string) mode
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.ModelsTimeout)
 	defer cancel()
 	fetches := make([]*modelFetch, len(slugs))
-	left := p.Engine.AttemptLimit()
+	left := p.Engine.Bounds.AttemptLimit()
 	slots := make(chan struct{}, modelsInParallel)
 	var wg sync.WaitGroup
 	for i, slug := range slugs {

@@ -94,6 +94,10 @@ type Options struct {
 	// Guardrails compiles the hooks of configs. Nil ignores them.
 	Guardrails *guardrail.Table
 
+	// Cache stores responses. Nil stores none: configs with a cache are announced
+	// as ignored.
+	Cache *pipeline.ResponseCache
+
 	// HookStatus answers requests that failed a check which does not deny with
 	// status 246 instead of 200.
 	HookStatus bool
@@ -157,7 +161,7 @@ func New(o Options) *Plane {
 		o.Clients = map[api.Dialect]dialect.ClientDialect{api.DialectChat: chat.Dialect{}}
 	}
 	if o.Gate == nil {
-		o.Gate = inflight.New(inflight.Options{Bodies: o.Engine.Pool})
+		o.Gate = inflight.New(inflight.Options{Bodies: o.Engine.Bounds.Pool})
 	}
 	if o.Keyless == nil {
 		o.Keyless = o.Recorder
@@ -168,7 +172,7 @@ func New(o Options) *Plane {
 	return &Plane{
 		Options:     o,
 		capturePool: bytepool.New(captureMemory),
-		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State), Guardrails: admitted(o.Guardrails)},
+		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State), Guardrails: admitted(o.Guardrails), Cache: o.Cache},
 		trees:       newTrees(),
 	}
 }

@@ -153,7 +153,7 @@ func (a *admission) overrides() ([]jsonedit.Edit, error) {
 
 // replaceBody replaces the request's body with b.
 func (p *Plane) replaceBody(a *admission, b []byte) error {
-	buf, err := p.Engine.Pool.GetShare(len(b), a.request.Memory)
+	buf, err := p.Engine.Bounds.Pool.GetShare(len(b), a.request.Memory)
 	if err != nil {
 		return bodyError(err, p.MaxJSON)
 	}

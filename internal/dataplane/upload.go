@@ -189,7 +189,7 @@ func (a *admission) readFormModel() (head *bytepool.Buffer, end int64, err error
 	if err != nil {
 		return nil, 0, nil
 	}
-	head, err = u.readUntil(a.plane.Engine.Pool, a.request.Memory, form)
+	head, err = u.readUntil(a.plane.Engine.Bounds.Pool, a.request.Memory, form)
 	if err != nil {
 		return nil, 0, bodyError(err, u.limit)
 	}

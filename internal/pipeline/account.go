@@ -52,7 +52,7 @@ func (a *attempt) openAccount() (attemptAccount, error) {
 	if a.request.Attempts != nil {
 		used = a.request.Attempts
 	}
-	if err := exchange.CountAttempt(used, a.handler.AttemptLimit()); err != nil {
+	if err := exchange.CountAttempt(used, a.handler.Bounds.AttemptLimit()); err != nil {
 		return attemptAccount{}, err
 	}
 	acc := attemptAccount{open: true, ledger: a.handler.Ledger, bill: bill, number: uint16(n),
@@ -76,18 +76,6 @@ func (a *attempt) openAccount() (attemptAccount, error) {
 		return attemptAccount{}, err
 	}
 	return acc, nil
-}
-
-// defaultAttempts is the limit of attempts of a request for an engine without a
-// limit.
-const defaultAttempts = 32
-
-// AttemptLimit returns the maximum number of attempts of one request.
-func (e *Engine) AttemptLimit() int {
-	if e == nil { // of a tree without targets
-		return defaultAttempts
-	}
-	return cmp.Or(e.MaxAttempts, defaultAttempts)
 }
 
 // intentError returns the error of an attempt that is not sent because its

@@ -105,7 +105,7 @@ func TestAttemptWithoutPlaceInTheLedgerIsNotSent(t *testing.T) {
 func TestAttemptsOfOneRequestAreNumbered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := rtServe(t, rtRespond(500, "application/json", `{"error":{"message":"no"}}`))
-		p.engine.MaxAttempts = 3
+		p.engine.Bounds.MaxAttempts = 3
 		_, err := p.send(t.Context(), `{"strategy":{"mode":"fallback"},"targets":[`+rtSingle+`,`+rtSingle+`,`+rtSingle+`,`+rtSingle+`]}`, rtHello, nil)
 		if rtCode(err) != "attempts_exhausted" {
 			t.Errorf("error %v, want attempts_exhausted", err)
@@ -126,12 +126,12 @@ func TestAttemptThatIsNotSentHoldsNoBody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := rtServe(t, rtRespond(500, "application/json", `{"error":{"message":"no"}}`))
-				if p.engine.MaxAttempts = limit; limit == 0 {
+				if p.engine.Bounds.MaxAttempts = limit; limit == 0 {
 					p.ledger.full = errFull
 				}
 				p.send(t.Context(), `{"strategy":{"mode":"fallback"},"targets":[`+rtSingle+`,`+rtSingle+`]}`, rtHello, nil)
 				synctest.Wait()
-				if n := p.engine.Pool.Used(); n != 0 {
+				if n := p.engine.Bounds.Pool.Used(); n != 0 {
 					t.Errorf("after the request %d bytes of memory for bodies are in use, want none", n)
 				}
 			})

@@ -58,7 +58,7 @@ func (c *ResponseCache) limit() int {
 // those of next. Equal requests in progress share one call of next.
 type cacheHandler struct {
 	cache    *ResponseCache
-	engine   *Engine
+	bounds   *exchange.Bounds
 	path     string
 	leaf     int // index in Request.Leaves
 	model    string
@@ -68,25 +68,8 @@ type cacheHandler struct {
 	options  config.Cache
 	// embedding is the index in Request.Embedders, if the options name an embedder.
 	embedding int
+	embed     exchange.Handler // calls the embedder; nil without one
 	next      exchange.Handler
-}
-
-// cached wraps next, the handler of the latest leaf, in the cache if its config
-// asks for it.
-func (b *build) cached(n *config.Config, next exchange.Handler) exchange.Handler {
-	if n.Cache == nil || b.Engine == nil || b.Engine.Cache == nil {
-		return next
-	}
-	model, _ := n.OverrideParams.Text("model")
-	embedding := len(b.tree.Embedders)
-	if e := n.Cache.Embedding; e != nil && n.Cache.Mode == config.CacheSemantic {
-		b.tree.Embedders = append(b.tree.Embedders, e)
-	}
-	return &cacheHandler{
-		embedding: embedding,
-		cache:     b.Engine.Cache, engine: b.Engine, path: n.Path, leaf: len(b.tree.Leaves) - 1, model: model,
-		settings: leafKey(n), forward: n.ForwardHeaders, timeout: n.RequestTimeout, options: *n.Cache, next: next,
-	}
 }
 
 // Handle looks the response up, joins an equal request in progress, or calls
@@ -245,7 +228,7 @@ func (h *cacheHandler) callAndShare(ctx context.Context, r *exchange.Request, t 
 	}
 	landed = true
 	made := res.Attempt // another may continue the stream
-	s := newSharedResponse(res, h.cache.limit(), h.engine.Pool, r.Memory)
+	s := newSharedResponse(res, h.cache.limit(), h.bounds.Pool, r.Memory)
 	s.onDrop = f.close
 	own := s.open(ctx)
 	settle := func() {

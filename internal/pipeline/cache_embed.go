@@ -59,7 +59,7 @@ func (c *embeddingCall) Embed(ctx context.Context, text string) ([]float32, erro
 	}
 	body := jsonedit.AppendString([]byte(`{"model":`), h.options.Embedding.Model)
 	body = append(jsonedit.AppendString(append(body, `,"input":`...), text), '}')
-	buf, err := h.engine.Pool.ReadShare(bytes.NewReader(body), int64(len(body)), int64(len(body)), r.Memory)
+	buf, err := h.bounds.Pool.ReadShare(bytes.NewReader(body), int64(len(body)), int64(len(body)), r.Memory)
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +73,11 @@ func (c *embeddingCall) Embed(ctx context.Context, text string) ([]float32, erro
 		return nil, err
 	}
 	ask.Leaves = []exchange.Leaf{*leaf}
-	call := TargetHandler{Engine: h.engine, Path: h.path + ".cache.embedding", Timeout: embedTimeout}
 	t := c.trail.Child()
 	defer c.trail.Join(t)
 	ctx, cancel := context.WithTimeout(ctx, embedTimeout)
 	defer cancel()
-	res, err := call.Handle(ctx, &ask, t)
+	res, err := h.embed.Handle(ctx, &ask, t)
 	if err != nil {
 		return nil, errors.New(apierr.From(err).Message)
 	}

@@ -91,7 +91,7 @@ func sendAsTenants(t *testing.T, store respcache.Store, requests int) {
 	pool := bytepool.New(1 << 30)
 	next := new(echoHandler)
 	cache := &ResponseCache{Store: store}
-	h := &cacheHandler{cache: cache, engine: &Engine{Pool: pool, Cache: cache}, next: next, options: config.Cache{Mode: config.CacheSimple}}
+	h := &cacheHandler{cache: cache, bounds: &exchange.Bounds{Pool: pool}, next: next, options: config.Cache{Mode: config.CacheSimple}}
 	target := &provider.Target{Spec: &provider.Spec{ID: "p"}}
 	random := rand.New(rand.NewPCG(1, 2))
 	// Names that concatenate to the same text.

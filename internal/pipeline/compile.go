@@ -14,6 +14,10 @@ type Compiler struct {
 	// Guardrails compiles the hooks of configs. Nil ignores them.
 	Guardrails *guardrail.Table
 
+	// Cache stores responses. Nil stores none: configs with a cache are announced
+	// as ignored.
+	Cache *ResponseCache
+
 	// Call returns the handler that replaces the TargetHandler of a leaf with
 	// these effective settings, for simulations. Nil means that providers are
 	// called.
@@ -105,9 +109,9 @@ func (b *build) strategy(n *config.Config, branches []branch) exchange.Handler {
 	pick := picker{path: n.Path, branches: branches}
 	switch n.Strategy.Mode {
 	case config.Fallback:
-		return &fallbackStrategy{picker: pick, hedge: hedge{n.Hedge, b.Engine.AttemptLimit()}, codes: fallbackCodes(n), resumes: continues(n)}
+		return &fallbackStrategy{picker: pick, hedge: hedge{n.Hedge, b.Engine.Bounds.AttemptLimit()}, codes: fallbackCodes(n), resumes: continues(n)}
 	case config.Loadbalance:
-		return &loadBalance{picker: pick, hedge: hedge{n.Hedge, b.Engine.AttemptLimit()}, engine: b.Engine, sticky: b.sticky(n)}
+		return &loadBalance{picker: pick, hedge: hedge{n.Hedge, b.Engine.Bounds.AttemptLimit()}, engine: b.Engine, sticky: b.sticky(n)}
 	case config.Conditional:
 		return newConditional(pick, n.Strategy)
 	case config.Latency:
@@ -146,7 +150,7 @@ func (b *build) leaf(n *config.Config) (exchange.Handler, []*breaker) {
 		h = noticeHandler{names, h}
 	}
 	if b.Call == nil {
-		guard := &requestGuard{engine: b.Engine, path: n.Path, leaf: index, next: h}
+		guard := &requestGuard{bounds: &b.Engine.Bounds, path: n.Path, leaf: index, next: h}
 		if p := &target.(*TargetHandler).params; !p.isEmpty() {
 			guard.params, guard.text = p, p.changesText()
 		}
@@ -160,7 +164,7 @@ func (b *build) guardResponse(n *config.Config, index int, call exchange.Handler
 	if b.Call != nil {
 		return call
 	}
-	return &responseGuard{engine: b.Engine, path: n.Path, leaf: index, next: call}
+	return &responseGuard{bounds: &b.Engine.Bounds, path: n.Path, leaf: index, next: call}
 }
 
 func (b *build) call(n *config.Config) exchange.Handler {
@@ -180,4 +184,23 @@ func (b *build) call(n *config.Config) exchange.Handler {
 		PromptCache:   n.PromptCache != nil && *n.PromptCache,
 		ResponseModel: n.ResponseModel,
 	}
+}
+
+// cached wraps next, the handler of the latest leaf, in the cache if its config
+// asks for it.
+func (b *build) cached(n *config.Config, next exchange.Handler) exchange.Handler {
+	if n.Cache == nil || b.Cache == nil {
+		return next
+	}
+	model, _ := n.OverrideParams.Text("model")
+	h := &cacheHandler{
+		embedding: len(b.tree.Embedders),
+		cache:     b.Cache, bounds: &b.Engine.Bounds, path: n.Path, leaf: len(b.tree.Leaves) - 1, model: model,
+		settings: leafKey(n), forward: n.ForwardHeaders, timeout: n.RequestTimeout, options: *n.Cache, next: next,
+	}
+	if e := n.Cache.Embedding; e != nil && n.Cache.Mode == config.CacheSemantic {
+		b.tree.Embedders = append(b.tree.Embedders, e)
+		h.embed = &TargetHandler{Engine: b.Engine, Path: n.Path + ".cache.embedding", Timeout: embedTimeout}
+	}
+	return h
 }

@@ -357,7 +357,7 @@ func (a *attempt) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Bu
 	for _, e := range edits {
 		size += len(e.Name) + len(e.Value) + len(e.Rename) + len(`,"":`)
 	}
-	buf, err := a.handler.Pool.GetShare(size, a.request.Memory)
+	buf, err := a.handler.Bounds.Pool.GetShare(size, a.request.Memory)
 	if err != nil {
 		return nil, apierr.BodyMemoryFull(err)
 	}

@@ -36,7 +36,7 @@ func rtPlanned(t *testing.T, text, body string, edits ...func(*rtRequest)) (pipe
 		t.Fatalf("%s: %v", text, err)
 	}
 	pool := bytepool.New(0)
-	c := pipeline.Compiler{Engine: &pipeline.Engine{Pool: pool}, State: new(pipeline.State)}
+	c := pipeline.Compiler{Engine: &pipeline.Engine{Bounds: pipeline.Bounds{Pool: pool}}, State: new(pipeline.State)}
 	x := rtNewRequest()
 	x.DryRun = true
 	x.resolve = func(*config.Config) (*provider.Target, error) {

@@ -13,7 +13,7 @@ import (
 
 // guardBodyEvents wraps the server-sent events of an unknown API so that they are checked as they pass.
 func (run *responseRun) guardBodyEvents(body io.Reader) error {
-	return run.guardBody(&bodyEvents{bodyReader: sse.NewReader(body, run.guard.engine.MaxEvent), res: run.res}, false)
+	return run.guardBody(&bodyEvents{bodyReader: sse.NewReader(body, run.guard.bounds.MaxEvent), res: run.res}, false)
 }
 
 // guardBody wraps a body that is read as a stream: of JSON values, or of server-sent events.

@@ -39,8 +39,8 @@ type CheckLog struct {
 }
 
 // checkLog returns the log of the request's hooks, for an engine.
-func checkLog(t *exchange.Trail, e *Engine) *CheckLog {
-	l, _ := t.ChecksOf(func() exchange.CheckRecord { return &CheckLog{bill: t.Bill(), limit: e.AttemptLimit()} }).(*CheckLog)
+func checkLog(t *exchange.Trail, b *exchange.Bounds) *CheckLog {
+	l, _ := t.ChecksOf(func() exchange.CheckRecord { return &CheckLog{bill: t.Bill(), limit: b.AttemptLimit()} }).(*CheckLog)
 	return l
 }
 

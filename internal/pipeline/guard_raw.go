@@ -65,7 +65,7 @@ func (run *requestRun) readText(h *requestGuard, r *exchange.Request, g *exchang
 	if head := peekUpload(r.Received.Upload); !mayBeJSON(head) && !mayBeText(media, head) {
 		return nil, nil
 	}
-	body, err := holdUpload(r.Received.Upload, h.engine.Pool, r.Memory, l)
+	body, err := holdUpload(r.Received.Upload, h.bounds.Pool, r.Memory, l)
 	switch {
 	case bytepool.IsFull(err):
 		return nil, apierr.BodyMemoryFull(err)
@@ -140,10 +140,10 @@ func (run *requestRun) checkText(ctx context.Context, h *requestGuard, r *exchan
 		}
 		return doc, nil
 	}
-	rows := newRowChecks(rowChecks{ctx: ctx, pool: h.engine.Pool, path: h.path, request: r, log: l, hooks: g.Before, on: guardrail.Before})
+	rows := newRowChecks(rowChecks{ctx: ctx, pool: h.bounds.Pool, path: h.path, request: r, log: l, hooks: g.Before, on: guardrail.Before})
 	changed, err := rows.checkRows(raw)
 	if err == nil && !bytes.Equal(changed, raw) {
-		err = run.hold(h.engine, r, changed, l)
+		err = run.hold(h.bounds, r, changed, l)
 	}
 	return nil, err
 }

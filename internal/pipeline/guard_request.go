@@ -22,7 +22,7 @@ import (
 // requestGuard runs the hooks of a leaf on requests. Hooks that several leaves
 // share run once for a request.
 type requestGuard struct {
-	engine *Engine
+	bounds *exchange.Bounds
 	path   string
 	leaf   int           // in Request.Leaves
 	params *configParams // of the leaf, if they change bodies; nil otherwise
@@ -44,7 +44,7 @@ func (h *requestGuard) Handle(ctx context.Context, r *exchange.Request, t *excha
 		decideGuards(t, h.path, g)
 		return h.next.Handle(ctx, r, t)
 	}
-	run := checkLog(t, h.engine).runRequest(ctx, h, r, g)
+	run := checkLog(t, h.bounds).runRequest(ctx, h, r, g)
 	if run.err != nil {
 		return nil, run.err
 	}
@@ -138,7 +138,7 @@ func (run *requestRun) runHooks(ctx context.Context, h *requestGuard, r *exchang
 			l.notCovered("batch file")
 		}
 	case rowUploadOf(r) != "" && (hasRows(r.Operation) || acts(g.Before)):
-		checks := rowChecks{ctx: ctx, pool: h.engine.Pool, path: h.path, request: r, log: l, hooks: g.Before, on: guardrail.Before}
+		checks := rowChecks{ctx: ctx, pool: h.bounds.Pool, path: h.path, request: r, log: l, hooks: g.Before, on: guardrail.Before}
 		run.rows = &rowUpload{checks: newRowChecks(checks), boundary: rowUploadOf(r)}
 		run.err = run.rows.checks.checkAside(outside)
 		return
@@ -171,7 +171,7 @@ func (run *requestRun) runHooks(ctx context.Context, h *requestGuard, r *exchang
 		run.err = apierr.From(out.Err)
 	case out.Transformed:
 		if run.err = checkUnchanged(aside, out); run.err == nil {
-			run.err = run.change(h.engine, r, out, l)
+			run.err = run.change(h.bounds, r, out, l)
 		}
 	}
 	run.header = out.Header
@@ -195,12 +195,12 @@ func (run *requestRun) configure(h *requestGuard, r *exchange.Request, prompt *e
 		return err
 	}
 	run.configured = true
-	return run.hold(h.engine, r, doc.Bytes(), l)
+	return run.hold(h.bounds, r, doc.Bytes(), l)
 }
 
 // hold copies a body into memory that is released with the request.
-func (run *requestRun) hold(e *Engine, r *exchange.Request, raw []byte, l *CheckLog) error {
-	buf, err := e.Pool.GetShare(len(raw)+64, r.Memory)
+func (run *requestRun) hold(b *exchange.Bounds, r *exchange.Request, raw []byte, l *CheckLog) error {
+	buf, err := b.Pool.GetShare(len(raw)+64, r.Memory)
 	if err != nil {
 		return apierr.BodyMemoryFull(err)
 	}
@@ -262,7 +262,7 @@ const copiesBehind = 2
 
 // change sets the body that the hooks produced. They cannot change the model or
 // whether the response is streamed, which were checked before.
-func (run *requestRun) change(e *Engine, r *exchange.Request, out *guardrail.Outcome, l *CheckLog) error {
+func (run *requestRun) change(b *exchange.Bounds, r *exchange.Request, out *guardrail.Outcome, l *CheckLog) error {
 	raw := json.RawMessage(out.Body)
 	if run.checked == nil {
 		return apierr.New(apierr.Denied, "a guardrail could not change the request, which has no text in its body")
@@ -288,7 +288,7 @@ func (run *requestRun) change(e *Engine, r *exchange.Request, out *guardrail.Out
 		raw = plain
 	}
 	run.checked = nil // checks of the response see the request as it is sent
-	return run.hold(e, r, raw, l)
+	return run.hold(b, r, raw, l)
 }
 
 // fixedFields returns the edits that restore members which hooks must not change.

@@ -22,7 +22,7 @@ import (
 
 // responseGuard runs the hooks of a leaf on its responses.
 type responseGuard struct {
-	engine *Engine
+	bounds *exchange.Bounds
 	path   string
 	leaf   int
 	next   exchange.Handler
@@ -42,7 +42,7 @@ func (h *responseGuard) Handle(ctx context.Context, r *exchange.Request, t *exch
 	if r.Checking.Continued != nil { // the guardrails of the stream check it
 		return res, nil
 	}
-	run := &responseRun{guard: h, ctx: ctx, request: r, log: checkLog(t, h.engine), res: res, hooks: g.After}
+	run := &responseRun{guard: h, ctx: ctx, request: r, log: checkLog(t, h.bounds), res: res, hooks: g.After}
 	if err := run.check(); err != nil {
 		res.Close()
 		return nil, err
@@ -91,7 +91,7 @@ const maxChecked = maxTranslated
 
 // readBody reads a response that would stream through, and checks it.
 func (run *responseRun) readBody(body io.Reader) error {
-	buf, err := run.guard.engine.Pool.ReadShare(body, max(run.res.Length, -1), maxChecked, run.request.Memory)
+	buf, err := run.guard.bounds.Pool.ReadShare(body, max(run.res.Length, -1), maxChecked, run.request.Memory)
 	switch {
 	case bytepool.IsFull(err):
 		return apierr.BodyMemoryFull(err)
@@ -173,7 +173,7 @@ func (run *responseRun) plainBody() (io.Reader, error) {
 	if contentcoding.IsIdentity(coding) {
 		return res.Body, nil
 	}
-	plain, err := contentcoding.NewReader(coding, res.Body, run.guard.engine.MaxDecoded)
+	plain, err := contentcoding.NewReader(coding, res.Body, run.guard.bounds.MaxDecoded)
 	if err != nil {
 		return nil, err
 	}

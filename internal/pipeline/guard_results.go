@@ -35,7 +35,7 @@ func (run *responseRun) mayHaveRows() bool {
 func (run *responseRun) guardRows() error {
 	res := run.res
 	checks := newRowChecks(rowChecks{
-		ctx: run.ctx, pool: run.guard.engine.Pool, path: run.guard.path, request: run.request, log: run.log, hooks: run.hooks,
+		ctx: run.ctx, pool: run.guard.bounds.Pool, path: run.guard.path, request: run.request, log: run.log, hooks: run.hooks,
 		on: guardrail.After, status: res.Status,
 	})
 	if res.Status == 206 && checks.acts() { // a part of a row cannot be checked
@@ -57,7 +57,7 @@ func (run *responseRun) guardRows() error {
 		res.Body = lines
 		return run.runFacts()
 	}
-	rows := &rowResults{checks: checks, rows: &rowReader{lines: lines, pool: run.guard.engine.Pool, share: run.request.Memory},
+	rows := &rowResults{checks: checks, rows: &rowReader{lines: lines, pool: run.guard.bounds.Pool, share: run.request.Memory},
 		res: res, declared: strings.Contains(mediaType(res.Header.Get("Content-Type")), "json")}
 	res.Edited()
 	res.Body = rows

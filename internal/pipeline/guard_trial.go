@@ -26,8 +26,8 @@ type Trial struct {
 	On       guardrail.Event
 	Dialect  api.Dialect // of Body; streams are in the chat dialect
 	Identity *access.Identity
-	Memory   *bytepool.Share // that the trial counts against; nil for none
-	Engine   *Engine         // whose limits apply; nil for the defaults
+	Memory   *bytepool.Share  // that the trial counts against; nil for none
+	Bounds   *exchange.Bounds // nil for the defaults
 
 	Model    string
 	Metadata map[string]string
@@ -83,7 +83,7 @@ func (t *Trial) Run(ctx context.Context) (*TrialResult, error) {
 	if t.Trail == nil {
 		t.Trail = new(exchange.Trail)
 	}
-	log := checkLog(t.Trail, t.Engine)
+	log := checkLog(t.Trail, t.Bounds)
 	if t.Chunks != nil {
 		return t.runStream(ctx, r, hooks, log)
 	}

@@ -83,7 +83,7 @@ func (r *valueReader) More() bool { return r.err == nil && r.src.Buffered() > 0 
 
 // guardValues wraps a body of JSON values so that they are checked as they pass.
 func (run *responseRun) guardValues(body io.Reader) error {
-	return run.guardBody(&bodyEvents{bodyReader: newValueReader(body, run.guard.engine.MaxEvent), res: run.res}, true)
+	return run.guardBody(&bodyEvents{bodyReader: newValueReader(body, run.guard.bounds.MaxEvent), res: run.res}, true)
 }
 
 // withValue returns an event of a sequence of values with another value.

@@ -187,7 +187,7 @@ func (j *job) streamed(out *exchange.Response, address *url.URL) (*exchange.Resp
 	out.Raw.Body.Close()
 	out.Raw, out.Header = res, res.Header
 	m := j.streamMemory(res.Body)
-	m.frames = &jobEvents{Reader: sse.NewReader(m, j.handler.MaxEvent), job: j}
+	m.frames = &jobEvents{Reader: sse.NewReader(m, j.handler.Bounds.MaxEvent), job: j}
 	streamed, err := j.stream(out, m)
 	if err != nil {
 		res.Body.Close()

@@ -124,12 +124,12 @@ func TestEarlierLimitsAreCheckedForRoom(t *testing.T) {
 func TestCacheIsIgnoredWithoutOne(t *testing.T) {
 	n := &config.Config{Cache: new(config.Cache)}
 	for name, tt := range map[string]struct {
-		engine *Engine
-		want   []string
+		cache *ResponseCache
+		want  []string
 	}{
-		"no engine": {nil, []string{"cache"}}, "no cache": {new(Engine), []string{"cache"}}, "a cache": {&Engine{Cache: new(ResponseCache)}, nil},
+		"no cache": {nil, []string{"cache"}}, "a cache": {new(ResponseCache), nil},
 	} {
-		b := &build{Compiler: &Compiler{Engine: tt.engine}}
+		b := &build{Compiler: &Compiler{Cache: tt.cache}}
 		if got := b.ignoredProperties(n); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %q are ignored, want %q", name, got, tt.want)
 		}

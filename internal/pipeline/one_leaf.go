@@ -17,8 +17,8 @@ type OneLeaf struct {
 // Init sets the call of the leaf.
 func (l *OneLeaf) Init(call TargetHandler) {
 	l.call = call
-	l.response = responseGuard{engine: call.Engine, path: call.Path, next: &l.call}
-	l.request = requestGuard{engine: call.Engine, path: call.Path, next: &l.response}
+	l.response = responseGuard{bounds: &call.Engine.Bounds, path: call.Path, next: &l.call}
+	l.request = requestGuard{bounds: &call.Engine.Bounds, path: call.Path, next: &l.response}
 }
 
 // Handle implements [exchange.Handler]: it calls the leaf, with its hooks around the call.

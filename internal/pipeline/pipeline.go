@@ -27,6 +27,7 @@ type (
 
 // What handles a request, and what it returns and records.
 type (
+	Bounds          = exchange.Bounds
 	Handler         = exchange.Handler
 	Response        = exchange.Response
 	Stream          = exchange.Stream

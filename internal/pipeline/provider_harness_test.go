@@ -99,12 +99,12 @@ func rtServe(t *testing.T, h http.HandlerFunc) *rtProvider {
 		srv.Serve(p)
 	}()
 	out := &rtProvider{t: t}
-	out.engine = &pipeline.Engine{Client: client, Pool: bytepool.New(0), MaxEvent: 1 << 20, MaxDecoded: 1 << 26, Ledger: &out.ledger}
+	out.engine = &pipeline.Engine{Client: client, Bounds: pipeline.Bounds{Pool: bytepool.New(0), MaxEvent: 1 << 20, MaxDecoded: 1 << 26}, Ledger: &out.ledger}
 	t.Cleanup(func() {
 		client.Close()
 		srv.Close()
 		<-served
-		if n := out.engine.Pool.Used(); n != 0 {
+		if n := out.engine.Bounds.Pool.Used(); n != 0 {
 			t.Errorf("%d bytes of bodies are still lent", n)
 		}
 	})
@@ -128,7 +128,7 @@ func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pip
 	x.resolve = func(*config.Config) (*provider.Target, error) {
 		return provider.NewTarget(&spec, provider.Settings{Key: secret.New("provider-key")})
 	}
-	if x.Received.Body, err = p.engine.Pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
+	if x.Received.Body, err = p.engine.Bounds.Pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
 		p.t.Fatal(err)
 	}
 	defer x.Received.Body.Release()

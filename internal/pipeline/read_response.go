@@ -46,7 +46,7 @@ func (a *attempt) handleResponse(res *http.Response) (*exchange.Response, error)
 		Tap:        a.request.Client.NewTap(a.request.Operation),
 		Length:     res.ContentLength,
 		Raw:        res,
-		MaxDecoded: a.handler.MaxDecoded,
+		MaxDecoded: a.handler.Bounds.MaxDecoded,
 		Source:     a,
 	}
 	if out.Status < 200 { // 101 would give the client the bare connection
@@ -113,7 +113,7 @@ func (a *attempt) gunzip(out *exchange.Response) (io.Reader, error) {
 	if contentcoding.IsIdentity(coding) {
 		return out.Raw.Body, nil
 	}
-	plain, err := contentcoding.NewReader(coding, out.Raw.Body, a.handler.MaxDecoded)
+	plain, err := contentcoding.NewReader(coding, out.Raw.Body, a.handler.Bounds.MaxDecoded)
 	switch {
 	case errors.Is(err, contentcoding.ErrUnknown):
 		return out.Raw.Body, nil
@@ -189,7 +189,7 @@ func (a *attempt) read(out *exchange.Response, body io.Reader) (*bytepool.Buffer
 	if out.Length < 0 {
 		body = io.LimitReader(body, maxBufferedJSON+1)
 	}
-	buf, err := a.handler.Pool.ReadShare(body, out.Length, maxBufferedJSON+1, a.request.Memory)
+	buf, err := a.handler.Bounds.Pool.ReadShare(body, out.Length, maxBufferedJSON+1, a.request.Memory)
 	if bytepool.IsFull(err) {
 		err = apierr.BodyMemoryFull(err)
 	}
@@ -200,7 +200,7 @@ func (a *attempt) read(out *exchange.Response, body io.Reader) (*bytepool.Buffer
 // that. length is the Content-Length, or negative; streamed is true if the
 // client gets a stream.
 func (a *attempt) readTranslated(body io.Reader, length int64, streamed bool) (*bytepool.Buffer, error) {
-	buf, err := a.handler.Pool.ReadShare(body, length, maxTranslated, a.request.Memory)
+	buf, err := a.handler.Bounds.Pool.ReadShare(body, length, maxTranslated, a.request.Memory)
 	if err == nil && !isCompleteJSON(buf.Bytes()) {
 		buf.Release()
 		return nil, a.incomplete()
@@ -229,18 +229,18 @@ func (a *attempt) readTranslated(body io.Reader, length int64, streamed bool) (*
 func (a *attempt) frames(kind string, src io.Reader) frames {
 	switch kind {
 	case mediaLines:
-		return &lines{r: bufio.NewReader(src), max: a.handler.MaxEvent}
+		return &lines{r: bufio.NewReader(src), max: a.handler.Bounds.MaxEvent}
 	case mediaBinary:
-		r := eventstream.NewReader(src, a.handler.MaxEvent)
+		r := eventstream.NewReader(src, a.handler.Bounds.MaxEvent)
 		switch a.wire.dialect {
 		case api.DialectMessages:
 			return &invokeFrames{binary: binary{r}}
 		case api.DialectChat:
-			return sagemakerFrames{sse.NewReader(&payloads{Reader: r}, a.handler.MaxEvent)}
+			return sagemakerFrames{sse.NewReader(&payloads{Reader: r}, a.handler.Bounds.MaxEvent)}
 		}
 		return binary{r}
 	}
-	return sse.NewReader(src, a.handler.MaxEvent)
+	return sse.NewReader(src, a.handler.Bounds.MaxEvent)
 }
 
 // stream translates a stream to the client's dialect if that differs, and

@@ -56,7 +56,7 @@ func (m *modelRenamer) response(a *attempt, out *exchange.Response) error {
 		return nil
 	}
 	name := jsonedit.AppendString(nil, m.name)
-	buf, err := a.handler.Pool.GetShare(len(out.Bytes)+len(name), a.request.Memory)
+	buf, err := a.handler.Bounds.Pool.GetShare(len(out.Bytes)+len(name), a.request.Memory)
 	if err != nil {
 		return apierr.BodyMemoryFull(err)
 	}

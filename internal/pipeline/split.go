@@ -69,7 +69,7 @@ const maxPieces = 64 << 20
 // attempts left, or if its pieces are too large.
 func (a *attempt) checkPieces(body []byte) error {
 	n, size := dialect.CountInputs(body)
-	limit := a.handler.AttemptLimit()
+	limit := a.handler.Bounds.AttemptLimit()
 	if left := limit - int(a.trail.Bill().Used.Load()); n > left {
 		return apierr.New(apierr.Invalid,
 			"%s accepts one input per request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.record.Target.Label(), n, limit, max(left, 0)).

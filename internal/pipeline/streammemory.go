@@ -31,7 +31,7 @@ type streamMemory struct {
 
 // streamMemory returns the memory of the stream src, without its frames.
 func (a *attempt) streamMemory(src io.Reader) *streamMemory {
-	return &streamMemory{src: src, pool: a.handler.Pool, share: a.request.Memory, translated: a.wire.translatesConversation()}
+	return &streamMemory{src: src, pool: a.handler.Bounds.Pool, share: a.request.Memory, translated: a.wire.translatesConversation()}
 }
 
 // Read implements io.Reader for the frames.

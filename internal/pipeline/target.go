@@ -8,7 +8,6 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
-	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/pipeline/exchange"
@@ -20,7 +19,7 @@ import (
 // Engine holds what all targets share.
 type Engine struct {
 	Client *upstream.Client
-	Pool   *bytepool.Pool
+	Bounds exchange.Bounds
 
 	// Codecs are the codecs of providers by dialect.
 	Codecs map[api.Dialect]dialect.ProviderCodec
@@ -35,16 +34,6 @@ type Engine struct {
 	// the client gets the response headers, if no other attempt can follow; at
 	// least 900 ms. Zero: they wait for the first event.
 	HeadDelay time.Duration
-
-	// MaxEvent limits one event of a stream, and MaxDecoded a compressed
-	// response after decompression, in bytes.
-	MaxEvent   int
-	MaxDecoded int64
-
-	// MaxAttempts is the limit of requests to providers for one request,
-	// including retries, fallbacks, hedges, continuations and pieces. Zero
-	// means 32.
-	MaxAttempts int
 
 	// Ledger records attempts. Nil records none.
 	Ledger Ledger
@@ -62,10 +51,6 @@ type Engine struct {
 	// SkipGuardrails calls targets although their configs have checks that may
 	// deny requests: the operator has disabled guardrails.
 	SkipGuardrails bool
-
-	// Cache stores responses. Nil stores none: configs with a cache are announced
-	// as ignored.
-	Cache *ResponseCache
 
 	refused       refusedEndpoints
 	refusedParams recentSet[refusedParam]

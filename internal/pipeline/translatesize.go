@@ -41,7 +41,7 @@ func (a *attempt) reserveTranslation() (*bytepool.Buffer, error) {
 	if a.request.Received.Doc == nil || !a.wire.translates() {
 		return nil, nil
 	}
-	counted, err := a.handler.Pool.GetShare(0, a.request.Memory)
+	counted, err := a.handler.Bounds.Pool.GetShare(0, a.request.Memory)
 	if err != nil {
 		return nil, apierr.BodyMemoryFull(err)
 	}

@@ -17,7 +17,7 @@ func (b *build) ignoredProperties(n *config.Config) []string {
 		name  string
 		given bool
 	}{
-		{"cache", n.Cache != nil && (b.Engine == nil || b.Engine.Cache == nil)},
+		{"cache", n.Cache != nil && b.Cache == nil},
 		{"fetch_integrated_models", n.FetchModels},
 	} {
 		if p.given {

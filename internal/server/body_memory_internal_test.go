@@ -20,7 +20,7 @@ func TestTheMemoryOfBodiesIsBoundedByDefault(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, nil) }()
 	defer func() { stop(); <-ended }()
-	pool := s.engine.Pool
+	pool := s.engine.Bounds.Pool
 	others, err := pool.Get(1)
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ const (
 	cacheName = "cache.db"
 )
 
-// openCache opens the store of cached responses for the engine.
+// openCache opens the store of cached responses.
 func (s *Server) openCache(ctx context.Context, set *settings.Settings) error {
 	c := &set.Cache
 	if c.Store == settings.CacheOff {
@@ -39,7 +39,7 @@ func (s *Server) openCache(ctx context.Context, set *settings.Settings) error {
 		Index: semantic.NewIndex(c.Vectors.Or(0)), EmbeddingClient: chat.Dialect{}}
 	if !c.Shared() {
 		cache.Store = respcache.NewMemory(c.Memory.Or(0))
-		s.engine.Cache = cache
+		s.cache = cache
 		return nil
 	}
 	if s.box == nil {
@@ -52,7 +52,7 @@ func (s *Server) openCache(ctx context.Context, set *settings.Settings) error {
 	s.cacheKeys = &cacheKeys{ring: s.ring}
 	s.sharedCache = respcache.NewShared(respcache.SharedOptions{Backend: backend, Keys: s.cacheKeys, MaxResponse: cache.MaxResponse,
 		Deadline: c.Deadline.Or(0), Now: s.Time, Logger: s.Logger})
-	cache.Store, s.engine.Cache = s.sharedCache, cache
+	cache.Store, s.cache = s.sharedCache, cache
 	return nil
 }
 
@@ -75,15 +75,15 @@ func (s *Server) closeCache() error {
 
 // cacheInvalidations returns those of cached responses, nil if none are cached.
 func (s *Server) cacheInvalidations() *respcache.Invalidations {
-	if s.engine.Cache == nil {
+	if s.cache == nil {
 		return nil
 	}
-	return &s.engine.Cache.Invalidations
+	return &s.cache.Invalidations
 }
 
 // publishCache makes the invalidations and data keys of a state current.
 func (s *Server) publishCache(stored []respcache.Mark, dataKeys map[string]string) {
-	if c := s.engine.Cache; c != nil {
+	if c := s.cache; c != nil {
 		c.Invalidations.Replace(stored)
 	}
 	if s.cacheKeys != nil {

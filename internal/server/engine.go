@@ -19,18 +19,19 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 		Client: client,
 		Codecs: codecs(),
 		Signer: auth.New(auth.Options{Client: client, ReadListed: func(name string) ([]byte, error) { return s.references.ReadListed(name) }}),
-		Pool:   bytepool.New(set.Limits.BodyMemory.Or(1 << 30)),
+		Bounds: pipeline.Bounds{
+			Pool:        bytepool.New(set.Limits.BodyMemory.Or(1 << 30)),
+			MaxAttempts: set.Limits.Attempts,
+			MaxEvent:    int(set.Limits.Event.Or(16 << 20)),
+			MaxDecoded:  set.Limits.Decoded.Or(64 << 20),
+		},
 		Limits: upstream.Timeouts{
 			Header:     t.Header.Or(10 * time.Minute),
 			FirstEvent: t.FirstToken.Or(5 * time.Minute),
 			Idle:       t.Idle.Or(2 * time.Minute),
 			Total:      t.Total.Or(0),
 		},
-		HeadDelay:   t.KeepAlive.Or(15 * time.Second),
-		MaxAttempts: set.Limits.Attempts,
-
-		MaxEvent:       int(set.Limits.Event.Or(16 << 20)),
-		MaxDecoded:     set.Limits.Decoded.Or(64 << 20),
+		HeadDelay:      t.KeepAlive.Or(15 * time.Second),
 		UserAgent:      "modelgate/" + s.Version,
 		SkipGuardrails: s.Off[route.Guardrails],
 	}

@@ -73,7 +73,7 @@ func (s *Server) releaseMemory(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			collect, hangUp := bodies.look(s.engine.Pool.Used())
+			collect, hangUp := bodies.look(s.engine.Bounds.Pool.Used())
 			if hangUp {
 				s.engine.Client.Close()
 			}

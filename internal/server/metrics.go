@@ -131,7 +131,7 @@ func (m *metrics) registerSources(s *Server) {
 	m.registry.MustRegister(cacheMetrics(s.sharedCache)...)
 	m.registry.MustRegister(
 		gaugeFunc("modelgate_body_memory_bytes", "Bytes in use by request and response body buffers.",
-			func() float64 { return float64(s.engine.Pool.Used()) }),
+			func() float64 { return float64(s.engine.Bounds.Pool.Used()) }),
 		gaugeFunc("modelgate_price_files_broken", "Price and capabilities files that could not be read from a source at the last attempt.",
 			func() float64 { return float64(s.prices.Broken()) }),
 	)

@@ -40,6 +40,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		PromptEnvelopeOnly: set.Compat.PromptEnvelopeOnly,
 		HookStatus:         set.Compat.Status246,
 		Guardrails:         s.guardrails,
+		Cache:              s.cache,
 		Feedback:           s.addFeedback,
 		Shadow:             s.addShadowResults,
 		PromptCacheSaved:   s.promptCacheSaved,
@@ -55,7 +56,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, OnChange: s.storeChanged, AwaitSpending: s.ledger.AwaitCounted,
 		Guardrails: s.guardrails, Secrets: s.ring, CheckHost: s.engine.Client.CheckHost, Files: s.files,
 		PublicURL: s.publicURL, ListenURL: s.listenURL(),
-		Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime, Off: s.Off, Version: s.Version,
+		Bodies: s.engine.Bounds.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime, Off: s.Off, Version: s.Version,
 	}, controlplane.Families{
 		Organisations: organisations.Routes{Retention: s.Retention},
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},

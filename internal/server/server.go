@@ -132,10 +132,11 @@ type Server struct {
 	ledger       *ledger.Ledger
 	spender      *budgetCounter
 	counters     *limitCounters
-	telemetry    *telemetry.Exporter // nil if nothing is sent
-	exports      *exports.Runner     // nil if disabled
-	sharedCache  *respcache.Shared   // nil for the store memory
-	cacheKeys    *cacheKeys          // nil as well then
+	telemetry    *telemetry.Exporter     // nil if nothing is sent
+	exports      *exports.Runner         // nil if disabled
+	cache        *pipeline.ResponseCache // nil if responses are not cached
+	sharedCache  *respcache.Shared       // nil for the store memory
+	cacheKeys    *cacheKeys              // nil as well then
 	prices       *pricing.Keeper
 	engine       *pipeline.Engine
 	gate         *inflight.Gate
@@ -238,7 +239,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.inbound = newInboundLimits(set)
 	s.engine = s.newEngine(set)
-	s.gate = newGate(set, s.engine.Pool)
+	s.gate = newGate(set, s.engine.Bounds.Pool)
 	s.openGuardrails()
 	if err := errors.Join(s.openCounters(ctx, set), s.openCache(ctx, set)); err != nil {
 		return err
