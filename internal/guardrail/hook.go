@@ -146,3 +146,20 @@ func (h *Hook) Hold(kind Kind, text string) int {
 	}
 	return at
 }
+
+// StreamMode returns what the hook does to a stream. A hook without a mode gets the one
+// that protects with the least delay: window if its checks can check a part of the
+// text, hold if they need all of it and may deny or change it, otherwise observe.
+func (h *Hook) StreamMode() config.StreamMode {
+	acts := h.Deny || h.DenyPassed || h.Transforms()
+	complete := h.Reach().Whole || h.Reach().Facts
+	switch {
+	case h.Async || h.Shadow || h.Stream == "" && !acts:
+		return config.StreamObserve
+	case h.Stream == config.StreamHold || h.Stream == "" && complete:
+		return config.StreamHold
+	case complete || h.Stream == config.StreamObserve:
+		return config.StreamObserve
+	}
+	return config.StreamWindow
+}

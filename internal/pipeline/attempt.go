@@ -60,7 +60,7 @@ func (h *TargetHandler) newAttempt(r *exchange.Request, t *exchange.Trail) (*att
 	a.handler, a.request, a.trail = h, r, t
 	a.record = exchange.Attempt{Target: leaf.Target, Prompt: r.Prompt, Lenient: h.Lenient,
 		NamesRequestedModel: r.NamesRequestedModel(h.ResponseModel)}
-	model := h.params.model
+	model := h.params.Model
 	if leaf.Prompt != nil {
 		made, err := a.applyPrompt(leaf.Prompt)
 		if err != nil {
@@ -75,7 +75,7 @@ func (h *TargetHandler) newAttempt(r *exchange.Request, t *exchange.Trail) (*att
 	}
 	if a.record.Model = model; model == "" {
 		if a.record.Model = r.Model; r.Model == "" {
-			a.record.Model = h.params.defaultModel
+			a.record.Model = h.params.DefaultModel
 		}
 	}
 	a.record.Target = a.record.Target.InRegionOf(a.namedModel())

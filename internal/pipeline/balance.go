@@ -16,8 +16,8 @@ import (
 type loadBalance struct {
 	picker
 	hedge  hedge
-	engine *Engine
-	sticky *sticky // nil: every draw is independent
+	random func() float64 // in [0, 1)
+	sticky *sticky        // nil: every draw is independent
 }
 
 // Handle draws a branch and calls it.
@@ -52,7 +52,7 @@ func (b *loadBalance) choose(r *exchange.Request, t *exchange.Trail, list []int)
 // never returns the statuses on which a load balance leaves the drawn branch,
 // which is none. A further branch is started only because the drawn one is
 // slow.
-func never(*branch) []int { return []int{} }
+func never(*Branch) []int { return []int{} }
 
 // from returns list with i first and the others drawn by weight.
 func (b *loadBalance) from(i int, list []int) []int {
@@ -73,7 +73,7 @@ func (b *loadBalance) pickWeighted(list []int) int {
 	for _, i := range list {
 		sum += b.branches[i].weight
 	}
-	r := b.engine.random() * sum
+	r := b.random() * sum
 	for _, i := range list {
 		if w := b.branches[i].weight; w > 0 {
 			if r < w {
@@ -98,13 +98,14 @@ type sticky struct {
 	kept   *assignments
 }
 
-func (b *build) sticky(n *config.Config) *sticky {
-	s := n.Strategy.Sticky
+// sticky returns the stickiness of a node, nil without one.
+func (n *Nodes) sticky(c *config.Config) *sticky {
+	s := c.Strategy.Sticky
 	if s == nil || !s.Enabled {
 		return nil
 	}
 	return &sticky{fields: s.HashFields, ttl: s.Lifetime(), prefix: slices.Contains(s.HashFields, config.PrefixField),
-		kept: b.State.assignments(b.key, n.Path)}
+		kept: n.State.assignments(n.Key, c.Path)}
 }
 
 // recall returns the branch assigned to a hash, if it is usable.

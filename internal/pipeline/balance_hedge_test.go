@@ -18,7 +18,7 @@ func TestHedgedBalanceStartsAnotherTargetWhereTheDrawnOneIsSlow(t *testing.T) {
 		t.Run(fmt.Sprint(tt.random), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rtNew(t, rtTree("loadbalance", 3, `,"hedge":{"delay_ms":100,"max":2}`))
-				r.engine.Random = func() float64 { return tt.random }
+				r.random = func() float64 { return tt.random }
 				for _, path := range []string{"0", "1", "2"} {
 					r.on(path, slow)
 				}

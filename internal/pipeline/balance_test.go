@@ -30,7 +30,7 @@ func rtWeighted(more string, weights ...float64) string {
 func (r *rtRoutes) rtSeeded(seed uint64) *rtRoutes {
 	var mu sync.Mutex // hedged branches draw at the same time
 	source := rand.New(rand.NewPCG(seed, seed))
-	r.engine.Random = func() float64 {
+	r.random = func() float64 {
 		mu.Lock()
 		defer mu.Unlock()
 		return source.Float64()
@@ -104,7 +104,7 @@ func TestDrawsAtTheEdges(t *testing.T) {
 		want   string
 	}{{0, "1"}, {0.4999, "1"}, {0.5, "3"}, {math.Nextafter(1, 0), "3"}} {
 		r := rtNew(t, rtWeighted("", 0, 0.3, 0, 0.3, 0))
-		r.engine.Random = func() float64 { return tt.random }
+		r.random = func() float64 { return tt.random }
 		if got := r.send(); got.path != tt.want {
 			t.Errorf("%v drew %s, want %s", tt.random, got.path, tt.want)
 		}
@@ -114,7 +114,7 @@ func TestDrawsAtTheEdges(t *testing.T) {
 // 0.6 less 0.1 and 0.2 is 0.3, which the last weight does not exceed.
 func TestDrawThatRoundsBeyondTheLastWeightTakesNoWeightOfZero(t *testing.T) {
 	r := rtNew(t, rtWeighted("", 0, 0.1, 0.2, 0.3))
-	r.engine.Random = func() float64 { return math.Nextafter(1, 0) }
+	r.random = func() float64 { return math.Nextafter(1, 0) }
 	if got := r.send(); got.path == "0" {
 		t.Error("a target of weight 0 was drawn, want one of the others")
 	}
@@ -206,7 +206,7 @@ func TestAStickyAssignmentEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rtNew(t, rtWeighted(`,"sticky":{"enabled":true,"hash_fields":["metadata.user"]`+tt.ttl+`}`, 1, 1))
 				next := 0.0
-				r.engine.Random = func() float64 { next = 0.9 - next; return next } // 1 and 0 by turns
+				r.random = func() float64 { next = 0.9 - next; return next } // 1 and 0 by turns
 				ann := rtMeta("user", "ann")
 				if got := r.send(ann); got.path != "1" {
 					t.Fatalf("went to %s, want 1", got.path)
@@ -228,7 +228,7 @@ func TestAStickyTargetInCooldownIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtWeighted(`,"sticky":{"enabled":true,"hash_fields":["metadata.user"]}`, 1, 1)).
 			on("0", rtStatus(429, "Retry-After", "30"), rtStatus(200))
-		r.engine.Random = func() float64 { return 0 }
+		r.random = func() float64 { return 0 }
 		ann := rtMeta("user", "ann")
 		var paths []string
 		for range 3 {
@@ -244,10 +244,10 @@ func TestAStickyTargetInCooldownIsReplaced(t *testing.T) {
 
 func TestADryRunAssignsNothing(t *testing.T) {
 	r := rtNew(t, rtWeighted(`,"sticky":{"enabled":true,"hash_fields":["metadata.user"]}`, 1, 1))
-	r.engine.Random = func() float64 { return 0.9 }
+	r.random = func() float64 { return 0.9 }
 	ann := rtMeta("user", "ann")
 	r.send(ann, func(x *rtRequest) { x.DryRun = true })
-	r.engine.Random = func() float64 { return 0 }
+	r.random = func() float64 { return 0 }
 	if got := r.send(ann); got.path != "0" {
 		t.Errorf("went to %s, where a dry run had gone", got.path)
 	}

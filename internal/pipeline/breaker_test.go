@@ -201,13 +201,13 @@ func TestRequestSkipsTargetWithProbeInFlight(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rtNew(t, rtTree(mode, 2, ","+breaker)).on("0", rtStatus(500), rtResponse{after: 10 * time.Second}).on("1", rtResponse{after: 30 * time.Second})
-				r.engine.Random = func() float64 { return 0 }
+				r.random = func() float64 { return 0 }
 				r.send()
 				r.send()
 				time.Sleep(time.Minute)
 				// While the first exchange draws, a second one takes the probe.
 				first, drawn := make(chan rtResult), false
-				r.engine.Random = func() float64 {
+				r.random = func() float64 {
 					if !drawn {
 						drawn = true
 						go func() { first <- r.send() }()
@@ -260,7 +260,7 @@ func TestWhenAllCircuitsAreOpenTheFirstOpenedIsProbed(t *testing.T) {
 		r := rtNew(t, config).on("0", rtStatus(500)).on("1", rtStatus(500)).on("2", rtStatus(500))
 		order := []float64{0.9, 0.9, 0} // draws 2, then 1 of what is left, then 0
 		draw := 0
-		r.engine.Random = func() float64 { draw++; return order[min(draw-1, 2)] }
+		r.random = func() float64 { draw++; return order[min(draw-1, 2)] }
 		for i, want := range []string{"2", "1", "0", "2", "1", "0", "2"} {
 			got := r.send()
 			if got.targetList() != want {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bytes"
 	"io"
+	"modelgate/internal/pipeline/framing"
 	"slices"
 	"strings"
 
@@ -41,11 +42,11 @@ func storable(r *exchange.Request, e *respcache.Entry, info *dialect.ResponseInf
 	}
 	body := e.Body
 	if e.Form == respcache.Raw {
-		if !mayHoldText(e.ContentType) {
+		if !framing.MayHoldText(e.ContentType) {
 			return r.Operation == api.AudioSpeech && len(body) > 0
 		}
 		plain, ok := decoded(e)
-		if !ok || !isEvents(e.ContentType) && !isCompleteJSON(plain) {
+		if !ok || !framing.IsEvents(e.ContentType) && !framing.IsCompleteJSON(plain) {
 			return false
 		}
 		body = plain
@@ -85,7 +86,7 @@ func finishedWell(r *exchange.Request, e *respcache.Entry, body []byte, info *di
 		}
 	}
 	if r.Operation == api.Proxy {
-		return ends > 0 || !isEvents(e.ContentType) || bytes.Contains(body, []byte(`"response.completed"`))
+		return ends > 0 || !framing.IsEvents(e.ContentType) || bytes.Contains(body, []byte(`"response.completed"`))
 	}
 	if r.Operation != api.Completions && r.Operation != r.Dialect.ConversationOperation() {
 		return true
@@ -202,12 +203,4 @@ func decoded(e *respcache.Entry) ([]byte, bool) {
 	defer src.Close()
 	plain, err := io.ReadAll(src)
 	return plain, err == nil
-}
-
-func isEvents(contentType string) bool { return mediaType(contentType) == mediaEvents }
-
-// mayHoldText reports whether a body of this type is JSON or events, which can
-// be inspected.
-func mayHoldText(contentType string) bool {
-	return isEvents(contentType) || isJSON(mediaType(contentType))
 }

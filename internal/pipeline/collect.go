@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"io"
+	"modelgate/internal/pipeline/framing"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/model/llm"
@@ -20,7 +21,7 @@ func (a *attempt) collect(out *exchange.Response, src *streamMemory, dec dialect
 		size += len(e.Data)
 		switch {
 		case err == nil && truncatedJSON(e.Data):
-			err = errUnreadableFrame
+			err = framing.ErrUnreadableFrame
 		case size > maxTranslated:
 			return nil, a.unreadable("a stream that is too large to be translated")
 		}

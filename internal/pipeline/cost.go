@@ -12,15 +12,12 @@ import (
 	"modelgate/internal/provider"
 )
 
-// assumedOutput is the number of output tokens assumed for a request without a
-// limit. It only weighs the price of output against the price of input.
-const assumedOutput = 500
-
 // costStrategy sends a request to the branch with the lowest estimated cost
 // among the usable ones that offer the operation. Branches with an unknown
 // price come last. It is an extension of the specification.
 type costStrategy struct {
 	picker
+	tokens func(*exchange.Request) llm.Usage // a rough number
 }
 
 // Handle calls the cheapest branch.
@@ -28,7 +25,7 @@ func (c *costStrategy) Handle(ctx context.Context, r *exchange.Request, t *excha
 	list := c.usable(r, t)
 	best, lowest := -1, catalog.NanoDollars(math.MaxInt64)
 	for _, i := range list {
-		cost, known, capable := c.branches[i].estimate(r)
+		cost, known, capable := c.branches[i].estimate(r, c.tokens)
 		switch {
 		case !capable:
 			t.Decide(c.branches[i].path, "skipped: the provider does not offer the operation")
@@ -51,7 +48,7 @@ func (c *costStrategy) Handle(ctx context.Context, r *exchange.Request, t *excha
 
 // estimate returns the lowest cost among the leaves of the branch. An unknown
 // cost is the largest amount.
-func (b *branch) estimate(r *exchange.Request) (lowest catalog.NanoDollars, known, capable bool) {
+func (b *Branch) estimate(r *exchange.Request, tokens func(*exchange.Request) llm.Usage) (lowest catalog.NanoDollars, known, capable bool) {
 	lowest = math.MaxInt64
 	for _, l := range b.leaves {
 		t := r.Leaves[l.index].Target
@@ -67,7 +64,7 @@ func (b *branch) estimate(r *exchange.Request) (lowest catalog.NanoDollars, know
 		if !ok {
 			continue
 		}
-		u := EstimateTokens(r)
+		u := tokens(r)
 		if !p.Covers(u) {
 			continue
 		}
@@ -88,20 +85,4 @@ func offersOperation(t *provider.Target, r *exchange.Request, model string) bool
 	}
 	_, ok := t.Path(r.Operation)
 	return ok
-}
-
-// EstimateTokens returns a rough number of the tokens of the request: one input
-// token for four bytes of its body, and the requested limit of output tokens.
-func EstimateTokens(r *exchange.Request) llm.Usage {
-	u := llm.Usage{Output: assumedOutput}
-	if writesNothing(r.Operation) {
-		u.Output = 0
-	}
-	if r.Received.Body != nil {
-		u.Input = llm.RoughTokens(r.Received.Body.Len())
-	}
-	if n, known := outputFieldsOf(r, r.Operation).limit(r.Received.Doc); known {
-		u.Output = n
-	}
-	return u
 }

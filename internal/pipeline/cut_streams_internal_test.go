@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"modelgate/internal/pipeline/framing"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,7 +25,6 @@ import (
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/dialect/responses"
-	"modelgate/internal/format/eventstream"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline/exchange"
@@ -47,12 +47,12 @@ type cutDialect struct {
 }
 
 var cutDialects = []cutDialect{
-	{"chat", "chat-completions", chat.Dialect{}, mediaEvents},
-	{"messages", "messages", messages.Dialect{}, mediaEvents},
-	{"responses", "responses", responses.Dialect{}, mediaEvents},
-	{"gemini", "stream-generate-content", gemini.Dialect{}, mediaEvents},
-	{"converse", "converse-stream", converse.Dialect{}, mediaBinary},
-	{"cohere", "chat-v2", cohere.Dialect{}, mediaEvents},
+	{"chat", "chat-completions", chat.Dialect{}, framing.MediaEvents},
+	{"messages", "messages", messages.Dialect{}, framing.MediaEvents},
+	{"responses", "responses", responses.Dialect{}, framing.MediaEvents},
+	{"gemini", "stream-generate-content", gemini.Dialect{}, framing.MediaEvents},
+	{"converse", "converse-stream", converse.Dialect{}, framing.MediaBinary},
+	{"cohere", "chat-v2", cohere.Dialect{}, framing.MediaEvents},
 }
 
 var cutClients = []struct {
@@ -153,9 +153,9 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-func cutFrames(media string, src io.Reader) frames {
-	if media == mediaBinary {
-		return binary{eventstream.NewReader(src, 0)}
+func cutFrames(media string, src io.Reader) framing.Reader {
+	if media == framing.MediaBinary {
+		return framing.New(media, "", src, 0)
 	}
 	return sse.NewReader(src, 0)
 }
@@ -169,7 +169,7 @@ func translateCut(d *cutDialect, client dialect.ClientDialect, body []byte, end 
 func translateFrom(d *cutDialect, client dialect.ClientDialect, src io.Reader) ([]byte, dialect.Tap) {
 	usage := true
 	asked := &llm.Request{Model: "m", Stream: true, IncludeUsage: &usage}
-	m := &streamMemory{frames: cutFrames(d.media, src), pool: bytepool.New(0), translated: true}
+	m := &streamMemory{Reader: cutFrames(d.media, src), pool: bytepool.New(0), translated: true}
 	defer m.release()
 	t := &translation{
 		src: m, dec: d.codec.NewDecoder(asked, dialect.RequestTarget{Provider: d.name, Model: "m"}),
@@ -183,7 +183,7 @@ func forwardCut(d *cutDialect, client dialect.ClientDialect, body []byte, end er
 	tap := client.NewTap(api.Dialect(d.name).ConversationOperation())
 	dog := upstream.NewWatchdog(context.Background(), upstream.Timeouts{})
 	defer dog.Stop()
-	m := &streamMemory{frames: cutFrames(d.media, cutReader(body, end)), pool: bytepool.New(0)}
+	m := &streamMemory{Reader: cutFrames(d.media, cutReader(body, end)), pool: bytepool.New(0)}
 	defer m.release()
 	s := &targetStream{attempt: &attempt{record: exchange.Attempt{Target: &provider.Target{Spec: new(provider.Spec)}}, timers: attemptTimers{dog: dog}}, res: &exchange.Response{Raw: &http.Response{Request: new(http.Request).WithContext(context.Background())}}, reader: m, tap: tap}
 	return readToEnd(s, tap, client)
@@ -204,7 +204,7 @@ func readToEnd(s brokenStream, tap dialect.Tap, client dialect.ClientDialect) (o
 			}
 			continue
 		}
-		if client.ContentType() == mediaEvents && bytes.HasSuffix(out, []byte("\r")) {
+		if client.ContentType() == framing.MediaEvents && bytes.HasSuffix(out, []byte("\r")) {
 			out = append(out, '\n') // as the data plane does
 		}
 		switch seen := tap.Info(); {
@@ -239,7 +239,7 @@ func cutCases(media string, body []byte) (cases []cutCase) {
 					key += fmt.Sprint(n, err)
 					break
 				}
-				if isTorn(e) {
+				if framing.IsTorn(e) {
 					key = "torn "
 				} else if e.Unterminated {
 					key = string(e.Raw)

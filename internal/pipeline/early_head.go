@@ -1,9 +1,13 @@
 package pipeline
 
 import (
+	"modelgate/internal/pipeline/framing"
+	"slices"
 	"time"
 
+	"modelgate/config"
 	"modelgate/internal/format/sse"
+	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline/exchange"
 )
 
@@ -20,7 +24,7 @@ type read struct {
 
 // readLater reads the next frame in a goroutine, since the head of the response
 // cannot wait for it. The result is read before anything else is done with src.
-func readLater(src frames) <-chan read {
+func readLater(src framing.Reader) <-chan read {
 	later := make(chan read, 1)
 	go func() {
 		e, err := src.Next()
@@ -95,8 +99,7 @@ func (a *attempt) headMayBeEarly() bool {
 	if g == nil || len(g.After) == 0 {
 		return true
 	}
-	hooks := sortHooks(g.After)
-	return len(hooks.window)+len(hooks.hold) == 0
+	return !slices.ContainsFunc(g.After, func(h *guardrail.Hook) bool { return h.StreamMode() != config.StreamObserve })
 }
 
 // mayBeSilent reports whether the client may get the head of a stream that is

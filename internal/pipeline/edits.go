@@ -74,13 +74,13 @@ func (a *attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
 
 // editsBody reports whether the config changes the body, and has not done so yet.
 func (a *attempt) editsBody() bool {
-	return !a.request.Checking.Configured && (len(a.prompted) > 0 || !a.handler.params.isEmpty())
+	return !a.request.Checking.Configured && (len(a.prompted) > 0 || !a.handler.params.IsEmpty())
 }
 
 // applyConfigParams returns the body after the parameters of the config and of the saved
 // prompt.
 func (a *attempt) applyConfigParams() (*jsonedit.Doc, error) {
-	return a.handler.params.apply(a.request, a.prompted)
+	return a.handler.params.Apply(a.request, a.prompted)
 }
 
 // translateBody returns the body in the target's dialect. It is scanned, so

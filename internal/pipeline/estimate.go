@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"modelgate/internal/pipeline/framing"
 	"net/http"
 
 	"modelgate/api"
@@ -206,7 +207,7 @@ func (a *attempt) estimateCount() (*exchange.Response, error) {
 // completely.
 func (a *attempt) complete() bool {
 	r := &a.response
-	return r.Bytes != nil || r.Events == nil && a.arriving.ended && mediaType(r.Header.Get("Content-Type")) != mediaEvents
+	return r.Bytes != nil || r.Events == nil && a.arriving.ended && framing.MediaType(r.Header.Get("Content-Type")) != framing.MediaEvents
 }
 
 // written returns an estimate of the output.

@@ -2,13 +2,11 @@ package pipeline
 
 import (
 	"errors"
+	"modelgate/internal/pipeline/framing"
 	"net/http"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/format/contentcoding"
-	"modelgate/internal/format/eventstream"
 	"modelgate/internal/format/jsonedit"
-	"modelgate/internal/format/sse"
 	"modelgate/internal/upstream"
 )
 
@@ -17,7 +15,7 @@ func (a *attempt) failure(req *http.Request, err error) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		return e
 	}
-	if unreadable(err) {
+	if framing.Unreadable(err) {
 		return apierr.New(apierr.UpstreamFailed, "%s: %v", a.record.Target.Label(), err).WithCode("upstream_unreadable")
 	}
 	f := upstream.Classify(req, err)
@@ -50,17 +48,6 @@ func advice(k upstream.FailureKind) string {
 		return "; check the address of the provider (custom_host) and whether the gateway can reach it"
 	}
 	return ""
-}
-
-// unreadable reports whether the bytes arrived but are invalid.
-func unreadable(err error) bool {
-	for _, e := range [...]error{contentcoding.ErrTooLarge, contentcoding.ErrCorrupt, errUnreadableFrame,
-		errTornEvent, sse.ErrTooLarge, eventstream.ErrTooLarge, eventstream.ErrCorrupt} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }
 
 // withSlug returns the body of a provider's error with the name of the managed provider

@@ -234,7 +234,7 @@ func TestGuardedRequestsReportParametersThatCannotBeSet(t *testing.T) {
 	if err := r.Received.Doc.Scan([]byte(body.String() + "}")); err != nil {
 		t.Fatal(err)
 	}
-	h := &requestGuard{params: &configParams{override: []jsonedit.Edit{{Name: "one_more", Value: []byte("1")}}, path: "$.targets[0]"}}
+	h := &requestGuard{params: &exchange.ConfigParams{Override: []jsonedit.Edit{{Name: "one_more", Value: []byte("1")}}, Path: "$.targets[0]"}}
 	err := new(requestRun).configure(h, r, nil, new(CheckLog))
 	if e := apierr.From(err); err == nil || e.Kind != apierr.Invalid || !strings.Contains(e.Message, "$.targets[0]") {
 		t.Errorf("one member too many gives %v, want an error that names the target", err)

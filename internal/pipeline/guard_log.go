@@ -219,5 +219,5 @@ type requestRunKey struct {
 	body   *bytepool.Buffer
 	prompt *exchange.PromptEdits
 	edits  *jsonedit.Edit
-	params *configParams // which change the text
+	params *exchange.ConfigParams // which change the text
 }

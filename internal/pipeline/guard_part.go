@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"maps"
 	"mime/multipart"
+	"modelgate/internal/pipeline/framing"
 	"slices"
 	"strings"
 
@@ -34,7 +35,7 @@ func readPart(part *multipart.Part) (p formPart, problem string) {
 			return p, "a part of the form is compressed"
 		case key == "Content-Disposition", key == "Content-Length", key == "Content-Transfer-Encoding":
 		case key == "Content-Type":
-			if media := mediaType(value); strings.HasPrefix(media, "multipart/") || strings.HasPrefix(media, "message/") {
+			if media := framing.MediaType(value); strings.HasPrefix(media, "multipart/") || strings.HasPrefix(media, "message/") {
 				return p, "a part of the form has parts"
 			}
 			if problem := charsetProblem(values); problem != "" {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"errors"
+	"modelgate/internal/pipeline/framing"
 	"net/url"
 	"slices"
 	"strings"
@@ -120,7 +121,7 @@ func encodeForm(value []byte) ([]byte, error) {
 
 // isTextMedia reports whether a media type is one of text.
 func isTextMedia(media string) bool {
-	return strings.HasPrefix(media, "text/") && media != mediaEvents || media == "application/xml" ||
+	return strings.HasPrefix(media, "text/") && media != framing.MediaEvents || media == "application/xml" ||
 		strings.HasSuffix(media, "+xml") || media == mediaForm
 }
 

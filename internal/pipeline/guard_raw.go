@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"modelgate/internal/pipeline/framing"
 	"slices"
 	"strings"
 
@@ -54,7 +55,7 @@ func (run *requestRun) readText(h *requestGuard, r *exchange.Request, g *exchang
 	if !acts(g.Before) {
 		return nil, nil
 	}
-	media := mediaType(r.Received.Header.Get("Content-Type"))
+	media := framing.MediaType(r.Received.Header.Get("Content-Type"))
 	upload := r.Operation == api.Files || isUpload(r.Received.Path)
 	if media == "multipart/form-data" || strings.HasPrefix(media, "multipart/") && !upload {
 		return nil, unchecked("the request body has parts, but is not multipart/form-data with one boundary")
@@ -124,7 +125,7 @@ func (run *requestRun) checkText(ctx context.Context, h *requestGuard, r *exchan
 		l.notCovered("request body")
 		return nil, err
 	}
-	media := mediaType(r.Received.Header.Get("Content-Type"))
+	media := framing.MediaType(r.Received.Header.Get("Content-Type"))
 	if _, err := jsonedit.ParseValue(raw); err == nil && media != mediaForm {
 		own := *r
 		own.Operation = api.Proxy
@@ -185,7 +186,7 @@ func holdUpload(u *exchange.Upload, pool *bytepool.Pool, share *bytepool.Share, 
 		u.HoldPart()
 		body, err := pool.ReadShare(u.Body, -1, maxChecked, share)
 		if err != nil {
-			u.Body = brokenBody{err}
+			u.Body = exchange.BrokenBody{Err: err}
 			return nil, err
 		}
 		l.release(body)
@@ -193,7 +194,3 @@ func holdUpload(u *exchange.Upload, pool *bytepool.Pool, share *bytepool.Share, 
 	}
 	return u.Held, nil
 }
-
-type brokenBody struct{ err error }
-
-func (r brokenBody) Read([]byte) (int, error) { return 0, r.err }

@@ -24,9 +24,9 @@ import (
 type requestGuard struct {
 	bounds *exchange.Bounds
 	path   string
-	leaf   int           // in Request.Leaves
-	params *configParams // of the leaf, if they change bodies; nil otherwise
-	text   bool          // they change text in the bodies of known APIs
+	leaf   int                    // in Request.Leaves
+	params *exchange.ConfigParams // of the leaf, if they change bodies; nil otherwise
+	text   bool                   // they change text in the bodies of known APIs
 	next   exchange.Handler
 }
 
@@ -190,7 +190,7 @@ func (run *requestRun) configure(h *requestGuard, r *exchange.Request, prompt *e
 	if prompt != nil {
 		edits = prompt.Edits
 	}
-	doc, err := h.params.apply(r, edits)
+	doc, err := h.params.Apply(r, edits)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"modelgate/internal/pipeline/framing"
 	"slices"
 	"strings"
 
@@ -76,7 +77,7 @@ func (run *responseRun) check() error {
 		return run.guardRows()
 	case res.Body != nil && run.request.Operation == api.Proxy:
 		return run.checkPassThrough()
-	case res.Body != nil && (isJSON(mediaType(res.Header.Get("Content-Type"))) || run.isText()):
+	case res.Body != nil && (framing.IsJSON(framing.MediaType(res.Header.Get("Content-Type"))) || run.isText()):
 		return run.readBody(res.Body)
 	case res.Bytes != nil:
 		return run.checkBytes()
@@ -110,8 +111,8 @@ func (run *responseRun) readBody(body io.Reader) error {
 // checkPassThrough checks the response of an unknown API: JSON, JSON values, text or a stream of
 // server-sent events.
 func (run *responseRun) checkPassThrough() error {
-	kind := mediaType(run.res.Header.Get("Content-Type"))
-	if isMedium(kind) || !acts(run.hooks) && !isValues(kind) && (kind == "" || !mayHoldText(kind)) {
+	kind := framing.MediaType(run.res.Header.Get("Content-Type"))
+	if isMedium(kind) || !acts(run.hooks) && !isValues(kind) && (kind == "" || !framing.MayHoldText(kind)) {
 		run.log.notCovered("response body")
 		return run.runFacts()
 	}
@@ -124,17 +125,17 @@ func (run *responseRun) checkPassThrough() error {
 
 // checkPlain checks the body of a response of an unknown API without its content coding.
 func (run *responseRun) checkPlain(body io.Reader) error {
-	kind := mediaType(run.res.Header.Get("Content-Type"))
+	kind := framing.MediaType(run.res.Header.Get("Content-Type"))
 	problem := charsetProblem(run.res.Header["Content-Type"])
 	switch {
 	case problem != "":
 		run.res.Body = body
 		return run.runUnreadable(errors.New("the response " + problem))
-	case kind == mediaEvents:
+	case kind == framing.MediaEvents:
 		return run.guardBodyEvents(body)
 	case isValues(kind):
 		return run.guardValues(body)
-	case kind != "" && isJSON(kind), run.isText():
+	case kind != "" && framing.IsJSON(kind), run.isText():
 		return run.readBody(body)
 	}
 	ahead := bufio.NewReaderSize(body, peekSize)
@@ -192,7 +193,7 @@ func (run *responseRun) handleCoding(err error) error {
 
 // readFailure returns the error for clients for an error of reading the body.
 func (run *responseRun) readFailure(err error) error {
-	if !unreadable(err) {
+	if !framing.Unreadable(err) {
 		return err
 	}
 	provider := "the provider"
@@ -250,12 +251,12 @@ func (run *responseRun) checkBytes() error {
 // isText reports whether the response is text that hooks which act read: they wait for all
 // of it.
 func (run *responseRun) isText() bool {
-	return !run.sniffed && isTextMedia(mediaType(run.res.Header.Get("Content-Type"))) && acts(run.hooks)
+	return !run.sniffed && isTextMedia(framing.MediaType(run.res.Header.Get("Content-Type"))) && acts(run.hooks)
 }
 
 // document returns the document of a complete response.
 func (run *responseRun) document() (*document, plainForm, error) {
-	text, media := run.res.Bytes, mediaType(run.res.Header.Get("Content-Type"))
+	text, media := run.res.Bytes, framing.MediaType(run.res.Header.Get("Content-Type"))
 	if problem := charsetProblem(run.res.Header["Content-Type"]); problem != "" {
 		return nil, plainForm{}, errors.New("the response " + problem)
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"modelgate/internal/pipeline/framing"
 	"strings"
 
 	"modelgate/api"
@@ -27,7 +28,7 @@ func (run *responseRun) mayHaveRows() bool {
 	if run.res.Body == nil || r.Received.Method != "GET" {
 		return false
 	}
-	return rowTypes[mediaType(run.res.Header.Get("Content-Type"))] && (r.Operation == api.Files || r.Operation == api.Proxy)
+	return rowTypes[framing.MediaType(run.res.Header.Get("Content-Type"))] && (r.Operation == api.Files || r.Operation == api.Proxy)
 }
 
 // guardRows wraps a file so that its rows are checked as they pass. A file that does not
@@ -58,7 +59,7 @@ func (run *responseRun) guardRows() error {
 		return run.runFacts()
 	}
 	rows := &rowResults{checks: checks, rows: &rowReader{lines: lines, pool: run.guard.bounds.Pool, share: run.request.Memory},
-		res: res, declared: strings.Contains(mediaType(res.Header.Get("Content-Type")), "json")}
+		res: res, declared: strings.Contains(framing.MediaType(res.Header.Get("Content-Type")), "json")}
 	res.Edited()
 	res.Body = rows
 	res.After = append(res.After, rows.rows.release)

@@ -1,7 +1,7 @@
 package pipeline
 
 import (
-	"bytes"
+	"modelgate/internal/pipeline/framing"
 	"slices"
 	"strings"
 
@@ -9,7 +9,6 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/bodytext"
-	"modelgate/internal/format/eventstream"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline/exchange"
@@ -36,28 +35,13 @@ type streamHooks struct {
 	observe []*guardrail.Hook // check the complete text after it has passed
 }
 
-// sortHooks divides hooks by their mode. A hook without one gets the mode that
-// protects with the least delay: window if its checks can check a part of the
-// text, hold if they need all of it and may deny or change it, otherwise observe.
+// sortHooks divides hooks by their mode; see [guardrail.Hook.StreamMode].
 func sortHooks(hooks []*guardrail.Hook) (s streamHooks) {
 	for _, h := range hooks {
-		acts := h.Deny || h.DenyPassed || h.Transforms()
-		whole := h.Reach().Whole || h.Reach().Facts
-		mode := h.Stream
-		switch {
-		case h.Async || h.Shadow:
-			mode = config.StreamObserve
-		case mode == "" && !acts:
-			mode = config.StreamObserve
-		case mode == "" && whole:
-			mode = config.StreamHold
-		case mode == "" || mode == config.StreamWindow && whole && h.Transforms():
-			mode = config.StreamWindow
-		}
-		switch {
-		case mode == config.StreamHold:
+		switch h.StreamMode() {
+		case config.StreamHold:
 			s.hold = append(s.hold, h)
-		case mode == config.StreamWindow && !whole:
+		case config.StreamWindow:
 			s.window = append(s.window, h)
 		default:
 			s.observe = append(s.observe, h)
@@ -220,24 +204,11 @@ func (s *guardedStream) acts() bool { return len(s.hooks.window)+len(s.hooks.hol
 func (s *guardedStream) frames(e sse.Event) []sse.Event {
 	switch {
 	case s.joined && s.binary:
-		return splitMessages(e.Raw)
+		return framing.SplitMessages(e.Raw)
 	case s.joined:
-		return split(e.Raw)
+		return framing.Split(e.Raw)
 	}
 	return []sse.Event{e.Clone()}
-}
-
-// splitMessages splits the messages of an AWS event stream.
-func splitMessages(b []byte) []sse.Event {
-	var list []sse.Event
-	r := binary{eventstream.NewReader(bytes.NewReader(b), len(b)+1)}
-	for {
-		e, err := r.Next()
-		if err != nil {
-			return list
-		}
-		list = append(list, e.Clone())
-	}
 }
 
 // add adds an event to the queue.

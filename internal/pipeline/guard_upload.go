@@ -7,6 +7,7 @@ import (
 	"maps"
 	"mime"
 	"mime/multipart"
+	"modelgate/internal/pipeline/framing"
 	"slices"
 	"strings"
 
@@ -155,7 +156,7 @@ func (f *rowForm) nextPart() error {
 		}
 	}
 	f.out.WriteString("\r\n")
-	f.field, f.media, f.row, f.over = head.name, mediaType(part.Header.Get("Content-Type")), 0, false
+	f.field, f.media, f.row, f.over = head.name, framing.MediaType(part.Header.Get("Content-Type")), 0, false
 	f.clearValue()
 	if f.file && !hasRows(f.checks.request.Operation) {
 		f.checks.log.notCovered("file")

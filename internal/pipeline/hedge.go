@@ -28,7 +28,7 @@ func (h hedge) usable(r *exchange.Request) bool {
 
 // runner is one branch in the race.
 type runner struct {
-	b      *branch
+	b      *Branch
 	trail  *exchange.Trail // its own; joined with the request's when it has ended
 	only   chan struct{}   // its trail's onlyBranch; nil once it is closed
 	cancel context.CancelFunc
@@ -38,8 +38,8 @@ type runner struct {
 
 // race runs branches in the given order until the outcome of one does not
 // trigger a fallback.
-func (h hedge) race(ctx context.Context, r *exchange.Request, t *exchange.Trail, order []*branch,
-	codes func(*branch) []int) (*exchange.Response, error) {
+func (h hedge) race(ctx context.Context, r *exchange.Request, t *exchange.Trail, order []*Branch,
+	codes func(*Branch) []int) (*exchange.Response, error) {
 	s := &raceState{ctx: ctx, request: r, trail: t, order: order, limit: h.limit, ended: make(chan *runner, len(order))}
 	slow := time.NewTimer(h.Delay)
 	defer slow.Stop()
@@ -84,7 +84,7 @@ type raceState struct {
 	ctx     context.Context
 	request *exchange.Request
 	trail   *exchange.Trail
-	order   []*branch
+	order   []*Branch
 	limit   int // of the attempts of the request
 	next    int
 	waited  time.Duration // for providers, when the last branch was started

@@ -116,7 +116,7 @@ func (a *attempt) hideInError(out *exchange.Response) {
 	raw, err := io.ReadAll(io.LimitReader(&body, maxError))
 	rest, plain := a.arriving.src, raw
 	if err != nil {
-		rest = brokenBody{err}
+		rest = exchange.BrokenBody{Err: err}
 	}
 	coding := out.Header.Get("Content-Encoding")
 	coded := !contentcoding.IsIdentity(coding)

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"io"
+	"modelgate/internal/pipeline/framing"
 	"net/http"
 	"net/url"
 	"strings"
@@ -172,11 +173,11 @@ func (j *job) events() *url.URL {
 // the address itself is secret.
 func (j *job) streamed(out *exchange.Response, address *url.URL) (*exchange.Response, error) {
 	req := (&http.Request{Method: http.MethodGet, URL: address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"User-Agent": {j.handler.UserAgent}, "Accept": {mediaEvents}, "Cache-Control": {"no-store"},
+		Header: http.Header{"User-Agent": {j.handler.UserAgent}, "Accept": {framing.MediaEvents}, "Cache-Control": {"no-store"},
 			"Accept-Encoding": {"identity"}},
 	}).WithContext(j.timers.context())
 	res, err := j.handler.Client.Do(req, j.record.Target.Guarded)
-	if err == nil && (res.StatusCode != http.StatusOK || mediaType(res.Header.Get("Content-Type")) != mediaEvents) {
+	if err == nil && (res.StatusCode != http.StatusOK || framing.MediaType(res.Header.Get("Content-Type")) != framing.MediaEvents) {
 		res.Body.Close()
 		err = j.unreadable("status " + res.Status + " when asked for the events of the prediction")
 	}
@@ -187,7 +188,7 @@ func (j *job) streamed(out *exchange.Response, address *url.URL) (*exchange.Resp
 	out.Raw.Body.Close()
 	out.Raw, out.Header = res, res.Header
 	m := j.streamMemory(res.Body)
-	m.frames = &jobEvents{Reader: sse.NewReader(m, j.handler.Bounds.MaxEvent), job: j}
+	m.Reader = &jobEvents{Reader: sse.NewReader(m, j.handler.Bounds.MaxEvent), job: j}
 	streamed, err := j.stream(out, m)
 	if err != nil {
 		res.Body.Close()

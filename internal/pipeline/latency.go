@@ -15,7 +15,7 @@ import (
 // that a slow branch is avoided while it is slow and found again later.
 type latencyStrategy struct {
 	picker
-	engine *Engine
+	random func() float64 // in [0, 1)
 	speeds *speeds
 }
 
@@ -58,8 +58,8 @@ func (f *latencyStrategy) choose(list []int) int {
 	if len(list) == 1 {
 		return list[0]
 	}
-	a := int(f.engine.random() * float64(len(list)))
-	b := int(f.engine.random() * float64(len(list)-1))
+	a := int(f.random() * float64(len(list)))
+	b := int(f.random() * float64(len(list)-1))
 	if b >= a {
 		b++
 	}

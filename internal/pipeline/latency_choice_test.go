@@ -52,11 +52,11 @@ func (r *rtRoutes) rtAtOnce(why string, want ...string) {
 func TestLatencyComparesTheTwoDrawnTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("latency", 4, "")).rtTimes("0", 100).rtTimes("1", 100).rtTimes("2", 100).rtTimes("3", 100)
-		r.engine.Random = func() float64 { return 0.99 } // draws the last two
+		r.random = func() float64 { return 0.99 } // draws the last two
 		r.rtWantRoute("drawn are 3 and 2", "3", "2")
-		r.engine.Random = func() float64 { return 0 } // draws the first two
+		r.random = func() float64 { return 0 } // draws the first two
 		r.rtWantRoute("drawn are 0 and 1", "0", "1")
-		r.engine.Random = func() float64 { return 0.5 } // draws 2 and 1
+		r.random = func() float64 { return 0.5 } // draws 2 and 1
 		r.rtTimes("2", 300)
 		r.rtWantRoute("drawn are 2 and 1, of which 2 was measured first", "2", "1")
 	})
@@ -65,13 +65,13 @@ func TestLatencyComparesTheTwoDrawnTargets(t *testing.T) {
 func TestATargetWithOpenRequestsIsAvoidedBeforeItIsMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("latency", 2, "")).rtTimes("0", 100).rtTimes("1", 100)
-		r.engine.Random = func() float64 { return 0 }
+		r.random = func() float64 { return 0 }
 		r.rtAtOnce("nothing is known", "0", "1", "0", "1")
 	})
 }
 
 func TestASlowerResponseCountsAtOnceAndAQuickerOneSlowly(t *testing.T) {
-	draw := func(r *rtRoutes) *rtRoutes { r.engine.Random = func() float64 { return 0 }; return r }
+	draw := func(r *rtRoutes) *rtRoutes { r.random = func() float64 { return 0 }; return r }
 	synctest.Test(t, func(t *testing.T) {
 		r := draw(rtNew(t, rtTree("latency", 2, ""))).rtTimes("0", 100, 1000).rtTimes("1", 300)
 		r.rtWantRoute("0 was quicker until it took a second", "0", "1", "0", "1")
@@ -104,7 +104,7 @@ func TestAnAbandonedResponseTakesAtLeastThatLong(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtResponse{after: 500 * time.Millisecond}, left(20*time.Millisecond)).rtTimes("1", 300)
-		r.engine.Random = func() float64 { return 0 }
+		r.random = func() float64 { return 0 }
 		r.rtWantRoute("nothing is known", "0", "1")
 		time.Sleep(20 * time.Second) // until a quicker response would count
 		r.rtAtOnce("1 is quicker, but busy", "1", "0")
@@ -112,7 +112,7 @@ func TestAnAbandonedResponseTakesAtLeastThatLong(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtResponse{after: 100 * time.Millisecond}, left(10*time.Second)).rtTimes("1", 300)
-		r.engine.Random = func() float64 { return 0 }
+		r.random = func() float64 { return 0 }
 		r.rtWantRoute("a client left 0 late", "0", "1", "0", "1")
 	})
 }
@@ -122,7 +122,7 @@ func TestADryRunMakesNoTargetQuick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("latency", 3, "")).rtTimes("0", 300).rtTimes("1", 400, 0).rtTimes("2", 500)
 		draw := func(numbers ...float64) {
-			r.engine.Random = func() float64 {
+			r.random = func() float64 {
 				n := numbers[0]
 				numbers = append(numbers[1:], n)
 				return n

@@ -72,7 +72,7 @@ func TestAClientThatLeavesMakesNobodySlow(t *testing.T) {
 		left.after = 20 * time.Millisecond
 		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtResponse{after: 100 * time.Millisecond}, left, rtResponse{after: 100 * time.Millisecond}).
 			on("1", rtResponse{after: 500 * time.Millisecond})
-		r.engine.Random = func() float64 { return 0 }
+		r.random = func() float64 { return 0 }
 		r.send() // 0
 		r.send() // 1, not yet known
 		for range 3 {
@@ -86,7 +86,7 @@ func TestAClientThatLeavesMakesNobodySlow(t *testing.T) {
 func TestOpenRequestsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtResponse{after: 100 * time.Millisecond}).on("1", rtResponse{after: 110 * time.Millisecond})
-		r.engine.Random = func() float64 { return 0 }
+		r.random = func() float64 { return 0 }
 		r.send()
 		r.send()
 		done := make(chan rtResult)

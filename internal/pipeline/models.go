@@ -39,7 +39,7 @@ func (a *attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 			return err
 		}
 	}
-	if _, sent := a.request.Received.Doc.Find("model"); sent && len(models) == 0 && len(a.handler.params.drop) > 0 {
+	if _, sent := a.request.Received.Doc.Find("model"); sent && len(models) == 0 && len(a.handler.params.Drop) > 0 {
 		return provider.ModelRefused("the provider @%s has a list of models, and drop_params of the config removes the model from the request", a.record.Target.Slug)
 	}
 	return nil

@@ -36,7 +36,7 @@ func TestModelsAreCheckedAsTheyAreSent(t *testing.T) {
 		}
 		a := &attempt{
 			record:  exchange.Attempt{Target: &provider.Target{Slug: "p", Models: provider.NewModelList(false, []string{"known"}, nil)}},
-			handler: &TargetHandler{params: configParams{drop: tt.drop}}, request: &exchange.Request{Received: exchange.Received{Doc: doc}},
+			handler: &TargetHandler{params: exchange.ConfigParams{Drop: tt.drop}}, request: &exchange.Request{Received: exchange.Received{Doc: doc}},
 		}
 		if err := a.checkModels(doc, tt.edits); (err != nil) != tt.refused {
 			t.Errorf("%s: %v, want a refusal: %t", tt.name, err, tt.refused)

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"modelgate/internal/pipeline/framing"
 	"reflect"
 	"strings"
 	"testing"
@@ -86,7 +87,7 @@ func TestFramingOfStreamsChangesNothing(t *testing.T) {
 	recorded := mustRecordedStreams(t, "stream", maxOddStreams)
 	for i := range cutDialects {
 		d := &cutDialects[i]
-		if d.media == mediaBinary {
+		if d.media == framing.MediaBinary {
 			continue
 		}
 		if len(recorded[d.api]) == 0 {

@@ -15,16 +15,16 @@ import (
 // picker holds the branches of a strategy and picks usable ones.
 type picker struct {
 	path     string
-	branches []branch
+	branches []Branch
 }
 
 // ready reports whether any leaf of the branch may be used.
-func (b *branch) ready(now time.Time) bool {
+func (b *Branch) ready(now time.Time) bool {
 	return slices.ContainsFunc(b.breakers, func(g *breaker) bool { return g.ready(now) })
 }
 
 // canServe reports whether any leaf of the branch can serve the request.
-func (b *branch) canServe(r *exchange.Request) bool {
+func (b *Branch) canServe(r *exchange.Request) bool {
 	return len(r.Leaves) == 0 || slices.ContainsFunc(b.leaves, func(l leaf) bool {
 		err := r.Leaves[l.index].Err
 		return err == nil || apierr.From(err).Code != provider.CodeModelRefused
@@ -63,7 +63,7 @@ func (p *picker) usable(r *exchange.Request, t *exchange.Trail) []int {
 	return []int{first}
 }
 
-func (b *branch) since(now time.Time) time.Time {
+func (b *Branch) since(now time.Time) time.Time {
 	var first time.Time
 	for i, g := range b.breakers {
 		if t := g.outSince(now); i == 0 || t.Before(first) {
@@ -74,8 +74,8 @@ func (b *branch) since(now time.Time) time.Time {
 }
 
 // ordered returns the branches of these indexes.
-func (p *picker) ordered(list []int) []*branch {
-	out := make([]*branch, len(list))
+func (p *picker) ordered(list []int) []*Branch {
+	out := make([]*Branch, len(list))
 	for n, i := range list {
 		out[n] = &p.branches[i]
 	}
@@ -137,7 +137,7 @@ func (f *fallbackStrategy) Handle(ctx context.Context, r *exchange.Request, t *e
 // target can serve now.
 var rateLimited = outcome{status: http.StatusTooManyRequests}
 
-func (f *fallbackStrategy) codesOf(b *branch) []int {
+func (f *fallbackStrategy) codesOf(b *Branch) []int {
 	if b.codes != nil {
 		return b.codes
 	}

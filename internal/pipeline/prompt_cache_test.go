@@ -77,7 +77,7 @@ func TestEachTurnRenewsTheAssignmentOfAPrefix(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtWeighted(rtPrefix, 1, 1))
 		next := 0.0
-		r.engine.Random = func() float64 { next = 0.9 - next; return next } // 1 and 0 by turns
+		r.random = func() float64 { next = 0.9 - next; return next } // 1 and 0 by turns
 		turn := rtConversation(t, rtLong, "hi")
 		for range 5 {
 			if got := r.send(turn); got.path != "1" {

@@ -1,11 +1,11 @@
 package pipeline
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"io"
 	"math"
+	"modelgate/internal/pipeline/framing"
 	"net/http"
 	"strconv"
 
@@ -14,8 +14,6 @@ import (
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/contentcoding"
-	"modelgate/internal/format/eventstream"
-	"modelgate/internal/format/sse"
 	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
@@ -81,7 +79,7 @@ func (a *attempt) unified(out *exchange.Response) (*exchange.Response, error) {
 	}
 	a.arriving = upstreamBody{attempt: a, res: out.Raw, src: src}
 	body := &a.arriving
-	kind := mediaType(out.Header.Get("Content-Type"))
+	kind := framing.MediaType(out.Header.Get("Content-Type"))
 	switch {
 	case out.Status >= 300 && out.Status <= 399:
 		return nil, a.refuseUnifiedRedirect(out.Raw)
@@ -92,13 +90,13 @@ func (a *attempt) unified(out *exchange.Response) (*exchange.Response, error) {
 		return a.followJob(out, read, body)
 	}
 	switch {
-	case kind == mediaEvents, kind == mediaBinary, kind == mediaLines && a.wire.translatesConversation():
+	case kind == framing.MediaEvents, kind == framing.MediaBinary, kind == framing.MediaLines && a.wire.translatesConversation():
 		m := a.streamMemory(src)
-		m.frames = a.frames(kind, m)
+		m.Reader = framing.New(kind, a.wire.dialect, m, a.handler.Bounds.MaxEvent)
 		return a.stream(out, m)
 	case kind == "text/html":
 		return nil, a.unreadable("an HTML page")
-	case isJSON(kind), a.wire.translates(), a.wire.dialect != "": // a conversation is JSON, whatever its content type
+	case framing.IsJSON(kind), a.wire.translates(), a.wire.dialect != "": // a conversation is JSON, whatever its content type
 		return a.readJSON(out, body)
 	}
 	a.timers.eventReceived()
@@ -155,7 +153,7 @@ func (a *attempt) readJSON(out *exchange.Response, body *upstreamBody) (*exchang
 		a.passLong(out, rename, io.MultiReader(bytes.NewReader(buf.Bytes()), body))
 		return out, nil
 	}
-	if !isCompleteJSON(buf.Bytes()) {
+	if !framing.IsCompleteJSON(buf.Bytes()) {
 		buf.Release()
 		return nil, a.incomplete()
 	}
@@ -201,7 +199,7 @@ func (a *attempt) read(out *exchange.Response, body io.Reader) (*bytepool.Buffer
 // client gets a stream.
 func (a *attempt) readTranslated(body io.Reader, length int64, streamed bool) (*bytepool.Buffer, error) {
 	buf, err := a.handler.Bounds.Pool.ReadShare(body, length, maxTranslated, a.request.Memory)
-	if err == nil && !isCompleteJSON(buf.Bytes()) {
+	if err == nil && !framing.IsCompleteJSON(buf.Bytes()) {
 		buf.Release()
 		return nil, a.incomplete()
 	}
@@ -225,24 +223,6 @@ func (a *attempt) readTranslated(body io.Reader, length int64, streamed bool) (*
 	return buf, nil
 }
 
-// frames returns the frames of a stream of the media type kind.
-func (a *attempt) frames(kind string, src io.Reader) frames {
-	switch kind {
-	case mediaLines:
-		return &lines{r: bufio.NewReader(src), max: a.handler.Bounds.MaxEvent}
-	case mediaBinary:
-		r := eventstream.NewReader(src, a.handler.Bounds.MaxEvent)
-		switch a.wire.dialect {
-		case api.DialectMessages:
-			return &invokeFrames{binary: binary{r}}
-		case api.DialectChat:
-			return sagemakerFrames{sse.NewReader(&payloads{Reader: r}, a.handler.Bounds.MaxEvent)}
-		}
-		return binary{r}
-	}
-	return sse.NewReader(src, a.handler.Bounds.MaxEvent)
-}
-
 // stream translates a stream to the client's dialect if that differs, and
 // begins it. It releases src with the response, or on an error.
 func (a *attempt) stream(out *exchange.Response, src *streamMemory) (_ *exchange.Response, err error) {
@@ -253,11 +233,10 @@ func (a *attempt) stream(out *exchange.Response, src *streamMemory) (_ *exchange
 		}
 		out.After = append(out.After, src.release)
 	}()
-	kind := mediaType(out.Header.Get("Content-Type"))
-	switch src.frames.(type) {
-	case *invokeFrames, sagemakerFrames:
-		kind = mediaEvents
-		out.AsStream(mediaEvents)
+	kind := framing.MediaType(out.Header.Get("Content-Type"))
+	if framing.IsUnwrapped(src.Reader) {
+		kind = framing.MediaEvents
+		out.AsStream(framing.MediaEvents)
 	}
 	if a.wire.translates() {
 		return out, a.wire.translator.stream(a, out, src)

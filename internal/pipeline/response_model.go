@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"io"
+	"modelgate/internal/pipeline/framing"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
@@ -29,7 +30,7 @@ func (a *attempt) renamer(tap dialect.Tap) *modelRenamer {
 	if name == "" || field.Body == nil {
 		return nil
 	}
-	return &modelRenamer{field: field, name: name, tap: tap, binary: a.request.Client.ContentType() == mediaBinary}
+	return &modelRenamer{field: field, name: name, tap: tap, binary: a.request.Client.ContentType() == framing.MediaBinary}
 }
 
 // modelRenamer replaces the model's name in a response of the client's own

@@ -29,15 +29,15 @@ var defaultRetry = []int{429, 500, 502, 503, 504, 529}
 type retry struct {
 	path          string
 	next          exchange.Handler
-	engine        *Engine
-	breaker       *breaker // of the target
-	attempts      int      // retries after the first attempt
+	random        func() float64 // in [0, 1)
+	breaker       *breaker       // of the target
+	attempts      int            // retries after the first attempt
 	clamped       bool
 	codes         []int
 	useRetryAfter bool // wait as long as the provider asks
 }
 
-func newRetry(n *config.Config, e *Engine, g *breaker, next exchange.Handler) exchange.Handler {
+func newRetry(n *config.Config, random func() float64, g *breaker, next exchange.Handler) exchange.Handler {
 	attempts, clamped := n.Retry.EffectiveAttempts()
 	if attempts == 0 {
 		return next
@@ -46,7 +46,7 @@ func newRetry(n *config.Config, e *Engine, g *breaker, next exchange.Handler) ex
 	if codes == nil {
 		codes = defaultRetry
 	}
-	return &retry{path: n.Path, next: next, engine: e, breaker: g, attempts: attempts, clamped: clamped,
+	return &retry{path: n.Path, next: next, random: random, breaker: g, attempts: attempts, clamped: clamped,
 		codes: codes, useRetryAfter: n.Retry.UseRetryAfter}
 }
 
@@ -104,7 +104,7 @@ func (h *retry) wait(r *exchange.Request, t *exchange.Trail, o outcome, n int, w
 	if n >= h.attempts || r.BodyConsumed() {
 		return 0, false
 	}
-	d := time.Duration(h.engine.random() * float64(min(firstBackoff<<n, maxBackoff)))
+	d := time.Duration(h.random() * float64(min(firstBackoff<<n, maxBackoff)))
 	if o.hasRetryAfter {
 		if t.HasFallback && o.status == http.StatusTooManyRequests {
 			return 0, false

@@ -120,7 +120,7 @@ func TestBackoffIsFullJitterBelowABoundThatDoubles(t *testing.T) {
 		t.Run(fmt.Sprint(random), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rtNew(t, rtRetry(`{"attempts":5}`)).on("", rtStatus(500))
-				r.engine.Random = func() float64 { return random }
+				r.random = func() float64 { return random }
 				got := r.send()
 				bound, sum := 200*time.Millisecond, time.Duration(0)
 				for i, wait := range r.rtWaits() {
@@ -168,7 +168,7 @@ func TestRetryAfterIsObeyedInAllItsForms(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rtNew(t, rtRetry(tt.retry)).on("", rtStatus(tt.status, tt.header()...), rtStatus(200))
-				r.engine.Random = func() float64 { return 0.5 }
+				r.random = func() float64 { return 0.5 }
 				got := r.send()
 				if waits := r.rtWaits(); len(waits) != 1 || waits[0] != tt.wait || got.status != 200 {
 					t.Errorf("waited %v, status %d; want %v, 200", waits, got.status, tt.wait)
@@ -255,7 +255,7 @@ func TestARateLimitIsNotWaitedForWhenAnotherTargetCanServe(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rtNew(t, tt.config).on("0", rtStatus(500)).on(tt.first, tt.response, rtStatus(200))
-				r.engine.Random = func() float64 { return 0 }
+				r.random = func() float64 { return 0 }
 				got := r.send()
 				if got.targetList() != tt.want || got.took != tt.took || got.status != 200 {
 					t.Errorf("status %d after %q in %v, want 200 after %q in %v", got.status, got.targetList(), got.took, tt.want, tt.took)
@@ -297,7 +297,7 @@ func TestATargetIsParkedWhileARetryWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("loadbalance", 2, `,"retry":{"attempts":1,"use_retry_after_headers":true}`))
 		r.on("0", rtStatus(429, "Retry-After", "30"), rtStatus(200))
-		r.engine.Random = func() float64 { return 0 } // always draws the first that is fit
+		r.random = func() float64 { return 0 } // always draws the first that is fit
 		first := make(chan rtResult)
 		go func() { first <- r.send() }()
 		synctest.Wait()

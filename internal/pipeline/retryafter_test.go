@@ -66,7 +66,7 @@ func TestTheShorterFormsOfRetryAfterComeFirst(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rtNew(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).on("", rtStatus(429, tt.header...), rtStatus(200))
-				r.engine.Random = func() float64 { return 0.5 }
+				r.random = func() float64 { return 0.5 }
 				if got := r.send(); got.status != 200 || got.took != tt.wait {
 					t.Errorf("status %d in %v, want 200 in %v", got.status, got.took, tt.wait)
 				}

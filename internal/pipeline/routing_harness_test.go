@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"reflect"
 	"strings"
@@ -62,6 +63,7 @@ type rtRoutes struct {
 	t      testing.TB
 	engine *pipeline.Engine
 	state  *pipeline.State
+	random func() float64 // nil: as in use
 
 	mu     sync.Mutex
 	script map[string]func(n int) rtResponse // by path; missing ones succeed
@@ -92,10 +94,17 @@ func (r *rtRoutes) compile(text string) *pipeline.Tree {
 	if err != nil {
 		r.t.Fatalf("%s: %v", text, err)
 	}
-	c := pipeline.Compiler{Engine: r.engine, State: r.state, Call: func(leaf *config.Config) pipeline.Handler {
+	c := pipeline.Compiler{Engine: r.engine, State: r.state, Random: r.draw, Call: func(leaf *config.Config) pipeline.Handler {
 		return rtTarget{r, leaf.Path}
 	}}
 	return c.Compile(root, pipeline.Key(root))
+}
+
+func (r *rtRoutes) draw() float64 {
+	if r.random != nil {
+		return r.random()
+	}
+	return rand.Float64()
 }
 
 // on scripts the target at path, which is given without "config.".

@@ -46,7 +46,7 @@ func (a *attempt) split() ([]*attempt, error) {
 		return nil, err
 	}
 	bare := *a.handler
-	bare.params = configParams{}
+	bare.params = exchange.ConfigParams{}
 	pieces := make([]*attempt, len(bodies))
 	for i, body := range bodies {
 		r := *a.request

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"modelgate/internal/pipeline/framing"
 	"slices"
 
 	"modelgate/api"
@@ -102,7 +103,7 @@ func (c *streamContinuation) pull() (sse.Event, error) {
 		if err != nil || !c.joined {
 			return e, err
 		}
-		c.queue = split(e.Raw)
+		c.queue = framing.Split(e.Raw)
 	}
 	e := c.queue[0]
 	c.queue = c.queue[1:]
@@ -152,7 +153,7 @@ func (c *streamContinuation) switchTarget() (sse.Event, bool) {
 
 // open asks a branch to continue. Its attempts count for the request; child has
 // its parameter changes.
-func (c *streamContinuation) open(b *branch) (next *exchange.Response, child *exchange.Trail, err error) {
+func (c *streamContinuation) open(b *Branch) (next *exchange.Response, child *exchange.Trail, err error) {
 	o := c.offer
 	r := *o.request
 	r.Checking.Continued = c.res.Continued

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"io"
+	"modelgate/internal/pipeline/framing"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/bytepool"
@@ -16,7 +17,7 @@ const smallStream = 64 << 10
 // The memory stays reserved until release, since buffers are reused. The frames
 // read the stream through it. It is not safe for concurrent use.
 type streamMemory struct {
-	frames
+	framing.Reader
 	src        io.Reader
 	pool       *bytepool.Pool
 	share      *bytepool.Share
@@ -48,13 +49,13 @@ func (m *streamMemory) Read(p []byte) (int, error) {
 // since no client may receive half an event: the stream ends before it, and the
 // response is complete or not without it. A translated stream is unreadable then.
 func (m *streamMemory) Next() (sse.Event, error) {
-	e, err := m.frames.Next()
+	e, err := m.Reader.Next()
 	m.unread = 0
 	switch {
 	case err != nil:
-	case isTorn(e) && m.translated:
-		err = errTornEvent
-	case isTorn(e):
+	case framing.IsTorn(e) && m.translated:
+		err = framing.ErrTornEvent
+	case framing.IsTorn(e):
 		err = io.EOF
 	case m.translated:
 		err = m.grow(streamedSize(e.Data), 0)

@@ -51,7 +51,7 @@ func (a *attempt) dropsOptions(list []jsonedit.Edit) bool {
 			return true
 		}
 	}
-	for _, p := range a.handler.params.drop {
+	for _, p := range a.handler.params.Drop {
 		if p.String() == optionsField {
 			return true
 		}

@@ -86,7 +86,7 @@ func TestUsageIsRequestedOnlyWhereTheClientDidNotAndTheProviderKnowsHow(t *testi
 			l := &TargetHandler{}
 			if tt.drop != "" {
 				p, _ := jsonedit.ParsePath(tt.drop)
-				l.params.drop = append(l.params.drop, p)
+				l.params.Drop = append(l.params.Drop, p)
 			}
 			edit, asked := (&attempt{record: exchange.Attempt{Target: tt.target}, handler: l, request: &exchange.Request{Stream: true}, wire: wirePlan{op: tt.op}}).usageRequest(&doc, nil)
 			if string(edit.Value) != tt.want || asked != (tt.want != "") {

@@ -26,7 +26,7 @@ func TestStrategiesSkipTargetsThatDoNotSuitTheExchange(t *testing.T) {
 		} {
 			t.Run(mode+", "+tt.name, func(t *testing.T) {
 				r := rtNew(t, rtTree(mode, 3, ""))
-				r.engine.Random = func() float64 { return 0 }
+				r.random = func() float64 { return 0 }
 				got := r.send(func(x *rtRequest) {
 					x.resolve = rtUnsuited(r, tt.unsuited...)
 				})

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -55,17 +54,6 @@ type Engine struct {
 	refused       refusedEndpoints
 	refusedParams recentSet[refusedParam]
 	seenThinking  recentSet[thinkingMember]
-
-	// Random returns a number in [0, 1) for draws and jitter. Nil means
-	// math/rand/v2.
-	Random func() float64
-}
-
-func (e *Engine) random() float64 {
-	if e.Random != nil {
-		return e.Random()
-	}
-	return rand.Float64()
 }
 
 // Signer adds the authentication of a target to a request. body is the request
@@ -89,7 +77,7 @@ type TargetHandler struct {
 	// Forward lists request headers that are forwarded unchanged.
 	Forward []string
 
-	params configParams
+	params exchange.ConfigParams
 
 	// Lenient allows responses to exceed the client's dialect
 	// (strict_vendora_compliance false). OnUnsupported says what happens to

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"io"
+	"modelgate/internal/pipeline/framing"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
@@ -14,7 +15,7 @@ import (
 type targetStream struct {
 	attempt *attempt
 	res     *exchange.Response
-	reader  frames
+	reader  framing.Reader
 	tap     dialect.Tap
 
 	comments []byte      // that preceded the first event

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"io"
 	"maps"
+	"modelgate/internal/pipeline/framing"
 	"slices"
 
 	"modelgate/internal/base/apierr"
@@ -177,7 +178,7 @@ func (t *translation) step(out []byte) ([]byte, error) {
 		}
 		return out, nil
 	case truncatedJSON(e.Data) && string(e.Type) != "output": // whose data is text
-		return out, errUnreadableFrame
+		return out, framing.ErrUnreadableFrame
 	}
 	events := t.dec.Decode(t.events[:0], e)
 	if t.learn != nil && beginsThinking(events) {
@@ -211,7 +212,7 @@ func (t *translation) withoutBrokenEnds(events []llm.Event) []llm.Event {
 // Decoders skip what they cannot read, so its text would be lost silently.
 func truncatedJSON(data []byte) bool {
 	data = bytes.TrimSpace(data)
-	return len(data) > 0 && data[0] == '{' && !isCompleteJSON(data)
+	return len(data) > 0 && data[0] == '{' && !framing.IsCompleteJSON(data)
 }
 
 func (t *translation) write(out []byte, events []llm.Event) []byte {
@@ -275,19 +276,6 @@ func (t *translation) cut(dst []byte, u llm.Usage) []byte {
 func (t *translation) Fail(dst []byte, _ dialect.ClientDialect, e *apierr.Error) []byte {
 	fault := &llm.ProviderError{Gateway: true, Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message}
 	return t.enc.Encode(dst, &llm.Event{Kind: llm.EventError, Fault: fault})
-}
-
-// split splits server-sent events.
-func split(b []byte) []sse.Event {
-	var list []sse.Event
-	r := sse.NewReader(bytes.NewReader(b), len(b)+1)
-	for {
-		e, err := r.Next()
-		if err != nil {
-			return list
-		}
-		list = append(list, e.Clone())
-	}
 }
 
 // lengthOf returns the approximate size of the body for r. Growing a buffer to

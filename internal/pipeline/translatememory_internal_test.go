@@ -109,7 +109,7 @@ func TestEventsOfStreamsTakeNoMoreMemoryThanCounted(t *testing.T) {
 		for name, client := range clients {
 			data := []byte(tt.data)
 			before := heap()
-			m := &streamMemory{frames: &exchange.Replay{Events: []sse.Event{{Raw: data, Data: data, Type: []byte(tt.typ)}}}, pool: bytepool.New(0), translated: true}
+			m := &streamMemory{Reader: &exchange.Replay{Events: []sse.Event{{Raw: data, Data: data, Type: []byte(tt.typ)}}}, pool: bytepool.New(0), translated: true}
 			request := new(llm.Request)
 			stream := &translation{
 				src: m, dec: tt.codec.NewDecoder(request, dialect.RequestTarget{Provider: "p", Model: "m"}),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"errors"
+	"modelgate/internal/pipeline/framing"
 	"slices"
 
 	"modelgate/api"
@@ -155,7 +156,7 @@ func (c *conversation) stream(a *attempt, out *exchange.Response, src *streamMem
 	t := &translation{
 		src: src, dec: decoder, enc: c.client.NewEncoder(c.responseTarget(a)),
 		model: a.responseModel(), ids: responseCalls{asked: c.decoded},
-		forwards: c.client.ContentType() == mediaEvents,
+		forwards: c.client.ContentType() == framing.MediaEvents,
 	}
 	t.lost, t.names = c.lostFor(a), c.names
 	if c.learns {

@@ -116,3 +116,9 @@ func (r *Response) Release() {
 		r.Source.Release()
 	}
 }
+
+// BrokenBody is what is left of a body that could not be read to its end.
+type BrokenBody struct{ Err error }
+
+// Read implements io.Reader. It returns the error.
+func (b BrokenBody) Read([]byte) (int, error) { return 0, b.Err }

@@ -1,4 +1,6 @@
-package pipeline
+// Package framing divides the streams of providers into events: server-sent events, lines
+// of JSON, and the binary messages of AWS.
+package framing
 
 import (
 	"bufio"
@@ -9,7 +11,9 @@ import (
 	"io"
 	"strings"
 
+	"modelgate/api"
 	"modelgate/internal/dialect"
+	"modelgate/internal/format/contentcoding"
 	"modelgate/internal/format/eventstream"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/format/sse"
@@ -17,17 +21,45 @@ import (
 
 // Media types of streams.
 const (
-	mediaEvents = "text/event-stream"
-	mediaBinary = "application/vnd.amazon.eventstream"
-	mediaLines  = "application/x-ndjson"
+	MediaEvents = "text/event-stream"
+	MediaBinary = "application/vnd.amazon.eventstream"
+	MediaLines  = "application/x-ndjson"
 )
 
-// frames reads a stream frame by frame. A frame is valid until the next call;
+// Reader reads a stream frame by frame. A frame is valid until the next call;
 // io.EOF is a clean end. More reports whether a frame is available without
 // waiting.
-type frames interface {
+type Reader interface {
 	Next() (sse.Event, error)
 	More() bool
+}
+
+// New returns the frames of a stream of a media type. inside is the dialect of a provider
+// that wraps events in binary messages. A frame has at most max bytes.
+func New(media string, inside api.Dialect, src io.Reader, max int) Reader {
+	switch media {
+	case MediaLines:
+		return &lines{r: bufio.NewReader(src), max: max}
+	case MediaBinary:
+		r := eventstream.NewReader(src, max)
+		switch inside {
+		case api.DialectMessages:
+			return &invokeFrames{binary: binary{r}}
+		case api.DialectChat:
+			return sagemakerFrames{sse.NewReader(&payloads{Reader: r}, max)}
+		}
+		return binary{r}
+	}
+	return sse.NewReader(src, max)
+}
+
+// IsUnwrapped reports whether the frames are events that arrive in binary messages.
+func IsUnwrapped(r Reader) bool {
+	switch r.(type) {
+	case *invokeFrames, sagemakerFrames:
+		return true
+	}
+	return false
 }
 
 // binary returns the messages of an AWS event stream as events: Type is the
@@ -73,7 +105,7 @@ func (u *invokeFrames) Next() (sse.Event, error) {
 	}
 	text, _ := part.Text()
 	if u.data, err = base64.StdEncoding.AppendDecode(u.data[:0], []byte(text)); err != nil {
-		return e, errUnreadableFrame
+		return e, ErrUnreadableFrame
 	}
 	typ := ""
 	if inner, err := jsonedit.ParseValue(u.data); err == nil {
@@ -147,14 +179,14 @@ func exception(typ string, v jsonedit.Value) []byte {
 }
 
 var (
-	errUnreadableFrame = errors.New("a frame of the stream can't be read")
-	errTornEvent       = errors.New("the stream ended inside an event")
+	ErrUnreadableFrame = errors.New("a frame of the stream can't be read")
+	ErrTornEvent       = errors.New("the stream ended inside an event")
 )
 
-// isTorn reports whether the stream ended inside e. An event without its blank
+// IsTorn reports whether the stream ended inside e. An event without its blank
 // line is complete if its last line is, and its data is complete JSON or the
 // terminator of the chat dialect. A comment always is.
-func isTorn(e sse.Event) bool {
+func IsTorn(e sse.Event) bool {
 	if !e.Unterminated {
 		return false
 	}
@@ -165,7 +197,7 @@ func isTorn(e sse.Event) bool {
 	case len(last) > 0 && !bytes.HasPrefix(last, []byte("data:")):
 		return true
 	}
-	return !isCompleteJSON(e.Data) && string(bytes.TrimSpace(e.Data)) != "[DONE]"
+	return !IsCompleteJSON(e.Data) && string(bytes.TrimSpace(e.Data)) != "[DONE]"
 }
 
 // lines returns each line of JSON as an event.
@@ -208,11 +240,49 @@ func (l *lines) line() error {
 	}
 }
 
-func mediaType(contentType string) string {
+func MediaType(contentType string) string {
 	t, _, _ := strings.Cut(contentType, ";")
 	return strings.ToLower(strings.TrimSpace(t))
 }
 
-func isJSON(media string) bool {
+func IsJSON(media string) bool {
 	return media == "application/json" || media == "" || strings.HasSuffix(media, "+json")
+}
+
+// Unreadable reports whether the bytes arrived but are invalid.
+func Unreadable(err error) bool {
+	for _, e := range [...]error{contentcoding.ErrTooLarge, contentcoding.ErrCorrupt, ErrUnreadableFrame,
+		ErrTornEvent, sse.ErrTooLarge, eventstream.ErrTooLarge, eventstream.ErrCorrupt} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func IsEvents(contentType string) bool { return MediaType(contentType) == MediaEvents }
+
+// MayHoldText reports whether a body of this type is JSON or events, which can
+// be inspected.
+func MayHoldText(contentType string) bool {
+	return IsEvents(contentType) || IsJSON(MediaType(contentType))
+}
+
+// Split splits server-sent events.
+func Split(b []byte) []sse.Event { return all(sse.NewReader(bytes.NewReader(b), len(b)+1)) }
+
+// SplitMessages splits the messages of an AWS event stream.
+func SplitMessages(b []byte) []sse.Event {
+	return all(binary{eventstream.NewReader(bytes.NewReader(b), len(b)+1)})
+}
+
+// all returns copies of all frames.
+func all(r Reader) (list []sse.Event) {
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return list
+		}
+		list = append(list, e.Clone())
+	}
 }

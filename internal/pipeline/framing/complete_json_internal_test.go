@@ -1,4 +1,4 @@
-package pipeline
+package framing
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ func TestWholeJSONIsDistinguishedFromItsParts(t *testing.T) {
 		``: false, ` `: false, `1`: false, `"a"`: false, `{`: false, `}`: false, `{"a":{"b":1}`: false, `{"a":"}`: false,
 		`{"a":"\"}`: false, `{}{}`: false, `{}x`: false, `<html>`: false,
 	} {
-		if got := isCompleteJSON([]byte(text)); got != want {
+		if got := IsCompleteJSON([]byte(text)); got != want {
 			t.Errorf("wholeJSON(%q) = %t, want %t", text, got, want)
 		}
 	}
@@ -26,11 +26,11 @@ func TestNoPartOfAJSONBodyIsComplete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !isCompleteJSON(b) {
+		if !IsCompleteJSON(b) {
 			t.Fatalf("wholeJSON(%q) = false", b)
 		}
 		n := rapid.IntRange(0, len(b)-1).Draw(t, "length")
-		if isCompleteJSON(b[:n]) {
+		if IsCompleteJSON(b[:n]) {
 			t.Fatalf("wholeJSON(%q) = true, a part of %q", b[:n], b)
 		}
 	})

@@ -1,12 +1,12 @@
-package pipeline
+package framing
 
 import "modelgate/internal/format/jsonedit"
 
-// isCompleteJSON reports whether b is an object or array that ends with its
+// IsCompleteJSON reports whether b is an object or array that ends with its
 // closing bracket: it fails for a truncated body and for one with anything
 // behind it. The content is not validated, which would cost as much as
 // everything else.
-func isCompleteJSON(b []byte) bool {
+func IsCompleteJSON(b []byte) bool {
 	c := jsonedit.NewCursor(b)
 	if first := c.Peek(); first != '{' && first != '[' {
 		return false
