@@ -90,14 +90,14 @@ func (p *program) readPrices(name string, data []byte) ([]catalog.Price, error) 
 
 // checkRows prints what is known of rows and returns an error for implausible ones.
 func (p *program) checkRows(name string, rows []catalog.Price, age int) error {
-	providers, old, doubts := make(map[string]bool), 0, 0
+	providers, old, implausible := make(map[string]bool), 0, 0
 	oldest, now := "", time.Now()
 	for i := range rows {
 		row := &rows[i]
 		providers[row.Provider] = true
-		if doubt := row.Doubt(); doubt != "" {
-			doubts++
-			fmt.Fprintf(p.out, "%s: %s: %s\n", name, row.Row(), doubt)
+		if err := row.CheckPlausible(); err != nil {
+			implausible++
+			fmt.Fprintf(p.out, "%s: %s: %v\n", name, row.Row(), err)
 		}
 		if days, ok := row.Age(now); ok && days > age {
 			old++
@@ -111,8 +111,8 @@ func (p *program) checkRows(name string, rows []catalog.Price, age int) error {
 		fmt.Fprintf(p.out, ", the oldest read on %s, %d more than %d days ago", oldest, old, age)
 	}
 	fmt.Fprintln(p.out)
-	if doubts > 0 {
-		return fmt.Errorf("%s: %d prices are implausible", name, doubts)
+	if implausible > 0 {
+		return fmt.Errorf("%s: %d prices are implausible", name, implausible)
 	}
 	return nil
 }

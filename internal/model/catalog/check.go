@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,9 +16,9 @@ const (
 	maxLength    = 1_000_000_000 // tokens from which a request is long
 )
 
-// Doubt returns why the figures of a price are implausible, empty if they are
-// not. The limits are generous: no known price is near them.
-func (p *Price) Doubt() string {
+// CheckPlausible returns an error if the figures of a price are implausible. The
+// limits are generous: no known price is near them.
+func (p *Price) CheckPlausible() error {
 	const dollar = 1_000_000
 	for i, r := range [...]Rates{p.Rates, p.Long} {
 		if i == 1 && p.Above == 0 {
@@ -26,34 +27,34 @@ func (p *Price) Doubt() string {
 		in, out := r[Input], r[Output]
 		switch {
 		case in > 1000*dollar || out > 2000*dollar:
-			return fmt.Sprintf("%s in and %s out are more than any model costs", dollars(in), dollars(out))
+			return fmt.Errorf("%s in and %s out are more than any model costs", dollars(in), dollars(out))
 		case in == 0 && out > 0 && !p.NoInput:
-			return "free input, but not output"
+			return errors.New("free input, but not output")
 		case in > 0 && out > 200*in:
-			return fmt.Sprintf("%s out for %s in", dollars(out), dollars(in))
+			return fmt.Errorf("%s out for %s in", dollars(out), dollars(in))
 		case r[CachedInput] > in || r[CachedInput] < in/250:
-			return fmt.Sprintf("cached input costs %s, input %s", dollars(r[CachedInput]), dollars(in))
+			return fmt.Errorf("cached input costs %s, input %s", dollars(r[CachedInput]), dollars(in))
 		case r[CacheWrite5m] < in/2 || r[CacheWrite1h] < r[CacheWrite5m] || r[CacheWrite5m] > 2*in+in/2 || r[CacheWrite1h] > 4*in:
-			return fmt.Sprintf("writing to a cache costs %s and %s, input %s", dollars(r[CacheWrite5m]), dollars(r[CacheWrite1h]), dollars(in))
+			return fmt.Errorf("writing to a cache costs %s and %s, input %s", dollars(r[CacheWrite5m]), dollars(r[CacheWrite1h]), dollars(in))
 		case max(r[InputAudio], r[InputImage]) > 1000*dollar || max(r[OutputAudio], r[OutputImage], r[Reasoning]) > 2000*dollar:
-			return "audio or images cost more than any model charges"
+			return errors.New("audio or images cost more than any model charges")
 		}
 	}
 	switch {
 	case p.Model == "" || len(p.Model) > maxModelName || strings.ContainsFunc(p.Model, unicode.IsControl) || !utf8.ValidString(p.Model):
-		return fmt.Sprintf("the name of a model must have 1 to %d bytes without control characters", maxModelName)
+		return fmt.Errorf("the name of a model must have 1 to %d bytes without control characters", maxModelName)
 	case p.Above < 0 || p.Above > maxLength:
-		return fmt.Sprintf("requests of %d tokens do not exist", p.Above)
+		return fmt.Errorf("requests of %d tokens do not exist", p.Above)
 	case p.Above > 0 && (p.Long[Input] < p.Rates[Input] || p.Long[Output] < p.Rates[Output]):
-		return "long requests cost less than short ones"
+		return errors.New("long requests cost less than short ones")
 	case p.Above > 0 && p.Above < 8000:
-		return fmt.Sprintf("requests of %d tokens are not long", p.Above)
+		return fmt.Errorf("requests of %d tokens are not long", p.Above)
 	case p.Request > 1e9:
-		return "a request costs more than a dollar"
+		return errors.New("a request costs more than a dollar")
 	case p.Batch > 0 && p.Batch < 10 || p.Flex > 0 && p.Flex < 10 || p.Priority > 0 && p.Priority < 100:
-		return "the percentage of a tier is not likely"
+		return errors.New("the percentage of a tier is not likely")
 	}
-	return ""
+	return nil
 }
 
 // dollars returns a rate as dollars per million tokens.

@@ -104,8 +104,8 @@ func TestPricesOfTheBookAreSane(t *testing.T) {
 	_, rows := mustRead(t)
 	cheaper := 0
 	for _, p := range rows {
-		if doubt := p.Doubt(); doubt != "" {
-			t.Errorf("%s: %s", p.Row(), doubt)
+		if err := p.CheckPlausible(); err != nil {
+			t.Errorf("%s: %v", p.Row(), err)
 		}
 		if out := p.Rates[catalog.Output]; out > 0 && out < p.Rates[catalog.Input] {
 			cheaper++
@@ -116,13 +116,13 @@ func TestPricesOfTheBookAreSane(t *testing.T) {
 	}
 }
 
-func TestImplausiblePricesAreDoubted(t *testing.T) {
+func TestImplausiblePricesAreRefused(t *testing.T) {
 	million := func(in, out float64) catalog.Rates {
 		return catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: catalog.Rate(in * 1e6), catalog.Output: catalog.Rate(out * 1e6)})
 	}
 	good := catalog.Price{Provider: "a", Model: "b", Rates: million(3, 15), Batch: 50, Flex: 50, Priority: 200}
-	if doubt := good.Doubt(); doubt != "" {
-		t.Errorf("Doubt of a usual price = %q", doubt)
+	if err := good.CheckPlausible(); err != nil {
+		t.Errorf("CheckPlausible of a usual price = %v", err)
 	}
 	for name, change := range map[string]func(p *catalog.Price){
 		"too much":              func(p *catalog.Price) { p.Rates = million(3200, 9710) },
@@ -139,8 +139,8 @@ func TestImplausiblePricesAreDoubted(t *testing.T) {
 	} {
 		p := good
 		change(&p)
-		if p.Doubt() == "" {
-			t.Errorf("%s: nothing is doubted of %s", name, p.Figures())
+		if p.CheckPlausible() == nil {
+			t.Errorf("%s: %s is plausible", name, p.Figures())
 		}
 	}
 }

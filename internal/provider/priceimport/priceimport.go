@@ -11,6 +11,7 @@ import (
 	_ "embed"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -99,14 +100,14 @@ func Read(format string, data []byte, source, read string) (*Table, error) {
 		}
 	}
 	t.Rows = slices.DeleteFunc(t.Rows, func(p catalog.Price) bool {
-		doubt := p.Doubt()
-		if spec, ok := table.Lookup(p.Provider); doubt == "" && (!ok || spec.ID != p.Provider) {
-			doubt = "the provider is not in the table"
+		err := p.CheckPlausible()
+		if spec, ok := table.Lookup(p.Provider); err == nil && (!ok || spec.ID != p.Provider) {
+			err = errors.New("the provider is not in the table")
 		}
-		if doubt != "" {
-			t.skip(p.Row(), doubt)
+		if err != nil {
+			t.skip(p.Row(), err.Error())
 		}
-		return doubt != ""
+		return err != nil
 	})
 	slices.SortStableFunc(t.Rows, catalog.CompareRows)
 	t.Rows = slices.CompactFunc(t.Rows, func(a, b catalog.Price) bool { return catalog.CompareRows(a, b) == 0 })

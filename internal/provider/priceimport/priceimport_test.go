@@ -141,8 +141,8 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for i := range table.Rows {
-			if doubt := table.Rows[i].Doubt(); doubt != "" {
-				t.Errorf("a row with a doubt: %s: %s", table.Rows[i].Row(), doubt)
+			if err := table.Rows[i].CheckPlausible(); err != nil {
+				t.Errorf("an implausible row: %s: %v", table.Rows[i].Row(), err)
 			}
 		}
 	})
