@@ -222,9 +222,9 @@ type Verdict struct {
 
 // Reach is the amount of text that a check must see at a time.
 type Reach struct {
-	// Whole means that the check needs the complete text. On a stream it runs at
+	// Complete means that the check needs the complete text. On a stream it runs at
 	// the end, or the stream is held back.
-	Whole bool
+	Complete bool
 	// Bytes is the look-behind: the length of the longest match. A window is
 	// checked together with this number of bytes before it. A failure of a window
 	// is a failure of the complete text.
@@ -294,7 +294,7 @@ func (c *Check) hold(text string) int {
 	switch r := c.compiled.Reach; {
 	case r.Facts:
 		return len(text)
-	case r.Whole:
+	case r.Complete:
 		return 0
 	case c.compiled.Hold == nil:
 		return max(0, len(text)-r.Bytes)

@@ -116,13 +116,13 @@ func Fields(hooks []*Hook) (names []string) {
 // Reach returns how much text the hook needs: the most that one of its checks
 // needs, or all if a success denies. See [Reach].
 func (h *Hook) Reach() Reach {
-	r := Reach{Whole: h.DenyPassed, Facts: true}
+	r := Reach{Complete: h.DenyPassed, Facts: true}
 	for _, c := range h.Checks {
 		if c.Disabled {
 			continue
 		}
 		one := c.reach()
-		r.Whole = r.Whole || one.Whole
+		r.Complete = r.Complete || one.Complete
 		r.Facts = r.Facts && one.Facts
 		r.Bytes = max(r.Bytes, one.Bytes)
 	}
@@ -152,7 +152,7 @@ func (h *Hook) Hold(kind Kind, text string) int {
 // text, hold if they need all of it and may deny or change it, otherwise observe.
 func (h *Hook) StreamMode() config.StreamMode {
 	acts := h.Deny || h.DenyPassed || h.Transforms()
-	complete := h.Reach().Whole || h.Reach().Facts
+	complete := h.Reach().Complete || h.Reach().Facts
 	switch {
 	case h.Async || h.Shadow || h.Stream == "" && !acts:
 		return config.StreamObserve

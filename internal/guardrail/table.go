@@ -185,10 +185,10 @@ func (t *Table) check(path string, c config.Check, on Event, from origin) (*Chec
 		return nil, []config.FieldError{paramFault(path, err)}
 	}
 	out.compiled = compiled
-	if compiled.Reach.Whole && !p.Has("kinds") {
+	if compiled.Reach.Complete && !p.Has("kinds") {
 		out.kinds &^= Parameters // checks of a complete text would take them for prose
 	}
-	if !compiled.Reach.Whole {
+	if !compiled.Reach.Complete {
 		out.kinds |= decoded | joined
 	} else if compiled.Remote {
 		out.kinds |= decoded

@@ -59,7 +59,7 @@ func TestRowsOfARequestAreCheckedOneByOne(t *testing.T) {
 
 func TestHooksAreSortedByWhatTheyNeed(t *testing.T) {
 	window := mustHook(t, guardrail.Compiled{Run: denyBad})
-	complete := mustHook(t, guardrail.Compiled{Run: denyBad, Reach: guardrail.Reach{Whole: true}})
+	complete := mustHook(t, guardrail.Compiled{Run: denyBad, Reach: guardrail.Reach{Complete: true}})
 	with := func(h *guardrail.Hook, change func(*guardrail.Hook)) *guardrail.Hook {
 		own := *h
 		change(&own)

@@ -52,7 +52,7 @@ func compileGibberish(p *guardrail.Params) (guardrail.Compiled, error) {
 		return verdict(words == 0 || share < threshold || strange == 0, inverted, text, "words that look random were counted",
 			map[string]any{"words": words, "randomWords": strange, "score": math.Round(share*100) / 100}), nil
 	}
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}}, nil
 }
 
 func isASCII(s string) bool {
@@ -184,7 +184,7 @@ func compilePromptInjection(p *guardrail.Params) (guardrail.Compiled, error) {
 		return verdict(score < threshold || len(found) == 0, inverted, text, "signs of prompt injection were counted",
 			map[string]any{"score": score, "signs": found}), nil
 	}
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}}, nil
 }
 
 // plainText returns text without invisible characters, with full-width letters

@@ -287,7 +287,7 @@ func compileJSONSchema(p *guardrail.Params) (guardrail.Compiled, error) {
 		}
 		return verdict(false, inverted, text, explanation, map[string]any{"candidates": len(found)}), nil
 	}
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}}, nil
 }
 
 // schemaFault returns the place of the first fault. The value itself is not
@@ -343,5 +343,5 @@ func compileJSONKeys(p *guardrail.Params) (guardrail.Compiled, error) {
 		return verdict(passed, inverted, text, operator+" of the keys must be present",
 			map[string]any{"presentKeys": present, "operator": operator}), nil
 	}
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}}, nil
 }

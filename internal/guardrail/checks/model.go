@@ -149,7 +149,7 @@ func (m *models) mark(text string) string {
 }
 
 func checkByModel(model *guardrail.Model, run func(context.Context, *guardrail.Input) (guardrail.Verdict, error)) guardrail.Compiled {
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Remote: true, Model: model}
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}, Remote: true, Model: model}
 }
 
 func (m *models) compileModelCheck(p *guardrail.Params, model *guardrail.Model) (guardrail.Compiled, error) {

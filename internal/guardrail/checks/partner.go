@@ -125,7 +125,7 @@ func (row *partner) definition(s Services) guardrail.Definition {
 		run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 			return row.run(ctx, s, p, in)
 		}
-		return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Transforms: row.changes, Remote: true}, nil
+		return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}, Transforms: row.changes, Remote: true}, nil
 	}
 	return d
 }

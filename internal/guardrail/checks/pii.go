@@ -167,7 +167,7 @@ func compileFinders(p *guardrail.Params, all []finder, reach int, hold func(stri
 		v.Spans = spans[:min(len(spans), maxSpans)]
 		return v, nil
 	}
-	r := guardrail.Reach{Bytes: reach, Whole: inverted && !redacting}
+	r := guardrail.Reach{Bytes: reach, Complete: inverted && !redacting}
 	return guardrail.Compiled{Run: run, Reach: r, Hold: hold, Transforms: redacting, History: redacting}, nil
 }
 

@@ -172,7 +172,7 @@ func compileRegexMatch(p *guardrail.Params) (guardrail.Compiled, error) {
 		return guardrail.Compiled{}, err
 	}
 	inverted := p.Bool("not")
-	reach := guardrail.Reach{Whole: true}
+	reach := guardrail.Reach{Complete: true}
 	if inverted {
 		reach = guardrail.Reach{Bytes: rule.bytes}
 	}

@@ -105,7 +105,7 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 		return v, nil
 	}
 	// With first, what was replaced in an earlier window matters.
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: first, Bytes: re.bytes}, Hold: re.hold, Transforms: true,
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: first, Bytes: re.bytes}, Hold: re.hold, Transforms: true,
 		History: !failing}, nil
 }
 
@@ -201,7 +201,7 @@ func compileAddPrefix(p *guardrail.Params) (guardrail.Compiled, error) {
 		}
 		return v, nil
 	}
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Transforms: true}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}, Transforms: true}, nil
 }
 
 // hasRole compares roles. A text without a role, such as a prompt, is of the

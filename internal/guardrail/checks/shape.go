@@ -64,7 +64,7 @@ func countCheck(id, what string, most int, summary string, count func(text strin
 				return verdict(n >= least && n <= most, inverted, text, "the number of "+strings.ToLower(what)+" is "+number(n),
 					map[string]any{strings.ToLower(what[:len(what)-1]) + "Count": n, low: least, high: most}), nil
 			}
-			return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}}, nil
+			return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}}, nil
 		},
 	}
 }
@@ -127,7 +127,7 @@ func caseCheck(id string, aliases []string, summary string, wrong func(c byte) b
 				}
 				return verdict(passed, inverted, text, "letters of the other case were looked for", nil), nil
 			}
-			return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: inverted}}, nil
+			return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: inverted}}, nil
 		},
 	}
 }
@@ -145,7 +145,7 @@ func compileEndsWith(p *guardrail.Params) (guardrail.Compiled, error) {
 		passed := strings.HasSuffix(text, suffix) || strings.HasSuffix(text, suffix+".")
 		return verdict(passed, inverted, text, "the end of the text was compared", map[string]any{"suffix": excerpt(suffix)}), nil
 	}
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}}, nil
 }
 
 func compileNotNull(p *guardrail.Params) (guardrail.Compiled, error) {
@@ -163,7 +163,7 @@ func compileNotNull(p *guardrail.Params) (guardrail.Compiled, error) {
 		}
 		return verdict(text != "", inverted, text, "the text of the response was looked for", nil), nil
 	}
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}}, nil
 }
 
 // languages are the values of the parameter format of containsCode.
@@ -197,7 +197,7 @@ func compileContainsCode(p *guardrail.Params) (guardrail.Compiled, error) {
 		}
 		return verdict(passed, inverted, text, "fenced code blocks were searched", map[string]any{"format": format}), nil
 	}
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}}, nil
 }
 
 // codeBlock is a fenced code block. label is in lower case, empty if there is

@@ -70,7 +70,7 @@ func compileContains(p *guardrail.Params) (guardrail.Compiled, error) {
 	for _, w := range words {
 		longest = max(longest, len(w))
 	}
-	reach := guardrail.Reach{Whole: true}
+	reach := guardrail.Reach{Complete: true}
 	if operator == "none" && !inverted || operator == "any" && inverted {
 		reach = guardrail.Reach{Bytes: longest}
 	}

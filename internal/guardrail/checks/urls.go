@@ -100,7 +100,7 @@ func (s Services) compileValidURLs(p *guardrail.Params) (guardrail.Compiled, err
 		}
 		return verdict(len(invalid) == 0, inverted, text, "URLs were checked", map[string]any{"urls": len(urls), "invalidUrls": invalid}), nil
 	}
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Remote: true}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}, Remote: true}, nil
 }
 
 func (s Services) validURL(ctx context.Context, in *guardrail.Input, text string, onlyDNS bool) bool {

@@ -91,7 +91,7 @@ func (w *Modules) compile(p *guardrail.Params) (guardrail.Compiled, error) {
 	if p.Has("code") == p.Has("module") {
 		return guardrail.Compiled{}, &guardrail.ParamError{Path: "code", Message: "must be set, or module, but not both"}
 	}
-	out := guardrail.Compiled{Reach: guardrail.Reach{Whole: true}, Transforms: true, Remote: true, Bodies: true}
+	out := guardrail.Compiled{Reach: guardrail.Reach{Complete: true}, Transforms: true, Remote: true, Bodies: true}
 	if p.Compilation().Skip {
 		return out, nil
 	}

@@ -267,7 +267,7 @@ func (s Services) compileWebhook(p *guardrail.Params) (guardrail.Compiled, error
 		}
 		return readWebhookResponse(response, in, "the webhook")
 	}
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Transforms: true, Remote: true, Bodies: true}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}, Transforms: true, Remote: true, Bodies: true}, nil
 }
 
 func (s Services) compileLog(p *guardrail.Params) (guardrail.Compiled, error) {
@@ -290,5 +290,5 @@ func (s Services) compileLog(p *guardrail.Params) (guardrail.Compiled, error) {
 		}
 		return verdict(true, false, "", "the request was logged", nil), nil
 	}
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Remote: true, Bodies: true}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Complete: true}, Remote: true, Bodies: true}, nil
 }
