@@ -119,9 +119,9 @@ func canonicalNumber(literal string) string {
 		shift = n
 	}
 	negative := strings.HasPrefix(mantissa, "-")
-	whole, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	integer, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
 	shift -= len(fraction)
-	digits := strings.TrimLeft(whole+fraction, "0")
+	digits := strings.TrimLeft(integer+fraction, "0")
 	if digits == "" {
 		return "0"
 	}

@@ -140,7 +140,7 @@ func (rs *resolver) checkPath(t *provider.Target) (named bool, err error) {
 	}
 	names := modelnames.Path(rs.admission.request.Received.Path)
 	if names == nil && t.PathsNameModels() && !rs.admission.runsNoModel() && !readsBody(rs.admission.request.Received.Path) {
-		names = modelnames.WholePath(rs.admission.request.Received.Path)
+		names = modelnames.FullPath(rs.admission.request.Received.Path)
 	}
 	if i := slices.IndexFunc(names, t.Models.Disables); i >= 0 {
 		return false, notEnabled(t, names[i])

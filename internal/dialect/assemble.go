@@ -86,7 +86,7 @@ func (a *Assembler) grow(e *llm.Event) {
 
 // Response returns the response so far. fault is the error that the provider
 // reported in the middle of it; complete is true after EventEnd.
-func (a *Assembler) Response() (r *llm.Response, fault *llm.ProviderError, whole bool) {
+func (a *Assembler) Response() (r *llm.Response, fault *llm.ProviderError, complete bool) {
 	res := a.res
 	res.Choices = append([]llm.Choice(nil), a.res.Choices...)
 	for i := range a.parts {

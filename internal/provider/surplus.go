@@ -21,7 +21,7 @@ func (s *Spec) WithoutSurplus(path string) (rest, surplus string) {
 		api.Images} {
 		p := patternOf(s.Paths[op])
 		for n := min(len(p), len(segments)); n > longest; n-- {
-			if whole := n == len(p); (whole || versionSegment.MatchString(p[0])) && matches(segments[len(segments)-n:], p[:n]) {
+			if full := n == len(p); (full || versionSegment.MatchString(p[0])) && matches(segments[len(segments)-n:], p[:n]) {
 				longest = n
 			}
 		}

@@ -21,14 +21,14 @@ const mostBinary = 1 << 31
 
 // deliverHuge sends a response of the requested size without holding all of it,
 // or the gzip bomb.
-func (x *exchange) deliverHuge(whole func(dst []byte) []byte, each func(t *stream)) {
+func (x *exchange) deliverHuge(complete func(dst []byte) []byte, each func(t *stream)) {
 	if x.plan.gzipBomb {
-		head, tail, _ := strings.Cut(string(whole(nil)), hugeMark)
+		head, tail, _ := strings.Cut(string(complete(nil)), hugeMark)
 		x.sendBomb(head, tail)
 		return
 	}
 	if !x.plan.streams(x.asked) {
-		x.sendFilled(typeJSON, whole(nil))
+		x.sendFilled(typeJSON, complete(nil))
 		return
 	}
 	t := &stream{x: x, kind: x.speech.kind, holds: true}

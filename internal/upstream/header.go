@@ -11,7 +11,7 @@ import (
 // CopyResponseHeader copies those of a provider's response headers that are
 // sent to the client. It leaves out hop-by-hop fields and those named in
 // Connection, the gateway's own headers, and headers that control a proxy in
-// front of the gateway or affect its whole origin, and lets no shared cache store a
+// front of the gateway or affect all of its origin, and lets no shared cache store a
 // response for other keys. With unified, the provider's
 // cookies are left out too: a unified route belongs to the gateway, which is
 // another origin. Content-Length and Content-Encoding are copied: code that

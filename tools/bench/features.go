@@ -141,7 +141,7 @@ func (s sample) with(config string) sample {
 // withSameText returns the sample for responses with the same text, to which the
 // results of checks are added.
 func (s sample) withSameText() sample {
-	s.says = chatDoor.expectResponse(string(textAfter(s.response, []byte(chatDoor.whole))), 0)
+	s.says = chatDoor.expectResponse(string(textAfter(s.response, []byte(chatDoor.complete))), 0)
 	return s
 }
 

@@ -11,7 +11,7 @@ import (
 // copyBuffers lends buffers to the plain handler and the ReverseProxy.
 var copyBuffers = sync.Pool{New: func() any { return new([8 << 10]byte) }}
 
-// gate holds requests back until a number of them have arrived with their whole
+// gate holds requests back until a number of them have arrived with their complete
 // bodies, so that all are in flight at once however slow the machine is.
 type gate struct {
 	mu      sync.Mutex

@@ -136,7 +136,7 @@ type Start struct {
 	FirstResponse float64 `json:"first_answer_ms"`
 }
 
-// Fault counts wrong, short and missing responses of one target in the whole run.
+// Fault counts wrong, short and missing responses of one target in the run.
 type Fault struct {
 	Target string `json:"target"`
 	Count  int64  `json:"count"`

@@ -48,16 +48,16 @@ func chatRequest(model string, size int, members string) []byte {
 type clientAPI struct {
 	path         string
 	before, ask  string // what is before the long text of a body, and behind it
-	whole        string // what is before the text of a complete response
+	complete     string // what is before the text of a complete response
 	delta, piece string // what the events with text hold, and what is before each text
 	end          string // what the end of a stream holds
 }
 
 var chatDoor = clientAPI{
-	path:   "/v1/chat/completions",
-	before: `"temperature": 0.7, "max_tokens": 1024, "messages": [{"role": "system", "content": "`,
-	ask:    `"}, {"role": "user", "content": "What is it about?"}]}`,
-	whole:  `"content":"`, delta: `"delta":`, piece: `"content":"`, end: "data: [DONE]",
+	path:     "/v1/chat/completions",
+	before:   `"temperature": 0.7, "max_tokens": 1024, "messages": [{"role": "system", "content": "`,
+	ask:      `"}, {"role": "user", "content": "What is it about?"}]}`,
+	complete: `"content":"`, delta: `"delta":`, piece: `"content":"`, end: "data: [DONE]",
 }
 
 // request returns the bytes of a request for a managed provider.
@@ -78,8 +78,8 @@ func (d *clientAPI) request(slug, model string, size int, members string) []byte
 func prose(n int) string {
 	const sentence = `The house rests upon hills, and \"below\" it lies the river.\nNobody crosses it in winter; `
 	n = max(n, 0)
-	whole := n / len(sentence)
-	return strings.Repeat(sentence, whole) + strings.Repeat("x", n%len(sentence))
+	repeats := n / len(sentence)
+	return strings.Repeat(sentence, repeats) + strings.Repeat("x", n%len(sentence))
 }
 
 // askAgain sends the sample on c, or on a fresh connection where c is nil. It

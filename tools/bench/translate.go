@@ -18,17 +18,17 @@ var providers = []struct{ slug, row, base string }{
 }
 
 var messagesDoor = clientAPI{
-	path:   "/v1/messages",
-	before: `"temperature": 0.7, "max_tokens": 1024, "system": "`,
-	ask:    `", "messages": [{"role": "user", "content": "What is it about?"}]}`,
-	whole:  `"text":"`, delta: `"text_delta"`, piece: `"text":"`, end: `"message_stop"`,
+	path:     "/v1/messages",
+	before:   `"temperature": 0.7, "max_tokens": 1024, "system": "`,
+	ask:      `", "messages": [{"role": "user", "content": "What is it about?"}]}`,
+	complete: `"text":"`, delta: `"text_delta"`, piece: `"text":"`, end: `"message_stop"`,
 }
 
 var responsesDoor = clientAPI{
-	path:   "/v1/responses",
-	before: `"temperature": 0.7, "max_output_tokens": 1024, "instructions": "`,
-	ask:    `", "input": [{"role": "user", "content": "What is it about?"}]}`,
-	whole:  `"text":"`, delta: `"response.output_text.delta"`, piece: `"delta":"`, end: `"response.completed"`,
+	path:     "/v1/responses",
+	before:   `"temperature": 0.7, "max_output_tokens": 1024, "instructions": "`,
+	ask:      `", "input": [{"role": "user", "content": "What is it about?"}]}`,
+	complete: `"text":"`, delta: `"response.output_text.delta"`, piece: `"delta":"`, end: `"response.completed"`,
 }
 
 // pairs are the dialects of client and provider that are measured. In the first
@@ -86,7 +86,7 @@ func (s *expectedResponse) check(body []byte) error {
 	return nil
 }
 
-// translation measures the gateway between dialects, whole and streamed, at one
+// translation measures the gateway between dialects, complete and streamed, at one
 // number of connections.
 func (r *run) translation(ctx context.Context) error {
 	if r.Scale.Pairs == 0 {
@@ -132,7 +132,7 @@ func (r *run) translated(ctx context.Context, events int) ([]sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := string(textAfter(response, []byte(chatDoor.whole)))
+	text := string(textAfter(response, []byte(chatDoor.complete)))
 	list := make([]sample, min(1+r.Scale.Pairs, len(pairs)))
 	for i := range list {
 		p := &pairs[i]
@@ -144,7 +144,7 @@ func (r *run) translated(ctx context.Context, events int) ([]sample, error) {
 // expectResponse returns what a response with text has to say at d.
 func (d *clientAPI) expectResponse(text string, events int) *expectedResponse {
 	if events == 0 {
-		return &expectedResponse{text: text, piece: []byte(d.whole), events: 1}
+		return &expectedResponse{text: text, piece: []byte(d.complete), events: 1}
 	}
 	return &expectedResponse{text: text, delta: []byte(d.delta), piece: []byte(d.piece), end: []byte(d.end), events: events}
 }

@@ -207,7 +207,7 @@ func (r *reader) number(f string) {
 	start := strings.IndexAny(f, "0123456789")
 	end := strings.LastIndexAny(f, "0123456789") + 1
 	digits, unit := f[start:end], strings.ToLower(f[end:])
-	if whole, fraction, ok := strings.Cut(digits, ","); ok && len(whole) <= 3 && len(strings.Split(fraction, ".")[0])%4 == 3 {
+	if integer, fraction, ok := strings.Cut(digits, ","); ok && len(integer) <= 3 && len(strings.Split(fraction, ".")[0])%4 == 3 {
 		digits = strings.ReplaceAll(digits, ",", "")
 	}
 	sign := f[:start]
@@ -232,8 +232,8 @@ func (r *reader) plain(f string) {
 	if r.begun && capitalised(f) && !acronym && !r.afterNumber() { // what follows a number is a unit
 		is = name
 	}
-	if whole := strings.ReplaceAll(lower, "-", ""); spellings[whole] != "" || joined[whole] {
-		lower = whole
+	if closed := strings.ReplaceAll(lower, "-", ""); spellings[closed] != "" || joined[closed] {
+		lower = closed
 	}
 	for part := range strings.SplitSeq(lower, "-") {
 		switch {

@@ -68,11 +68,11 @@ func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 		d.ended = true
 		return dst
 	}
-	whole := len(d.choices) > 0
+	finished := len(d.choices) > 0
 	for _, c := range d.choices {
-		whole = whole && c != nil && c.stopped
+		finished = finished && c != nil && c.stopped
 	}
-	if whole {
+	if finished {
 		return d.terminate(dst)
 	}
 	for i, c := range d.choices {

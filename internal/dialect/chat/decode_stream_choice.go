@@ -333,8 +333,8 @@ func (c *choice) hasBegun() bool {
 // provider sends none, the arguments of a call must be incomplete.
 func (c *choice) brokeOff() bool {
 	return c != nil && !c.stopped && slices.ContainsFunc(c.calls, func(call *openCall) bool {
-		whole := call.ended || call.custom || call.text.Complete()
-		return call.part != noPart && !(whole && c.d.noReason)
+		complete := call.ended || call.custom || call.text.Complete()
+		return call.part != noPart && !(complete && c.d.noReason)
 	})
 }
 

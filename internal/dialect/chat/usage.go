@@ -137,9 +137,9 @@ func (u *counts) cachesBesidePrompt(caches int64) bool {
 	return caches > u.prompt || u.total == u.prompt+u.completion+caches
 }
 
-// part subtracts up to n from *whole and returns what it subtracted.
-func part(whole *int64, n int64) int64 {
-	n = min(n, *whole)
-	*whole -= n
+// part subtracts up to n from *total and returns what it subtracted.
+func part(total *int64, n int64) int64 {
+	n = min(n, *total)
+	*total -= n
 	return n
 }

@@ -13,19 +13,19 @@ import (
 // checked by DecodeRequest and the provider.
 func (Dialect) Check(op api.Operation, body *jsonedit.Doc) *apierr.Error {
 	switch {
-	case op == api.GenerateCount && hasWholeRequest(body):
-		return wholeBody.Check(body).WithoutSent().Error(": ")
+	case op == api.GenerateCount && hasRequest(body):
+		return countBody.Check(body).WithoutSent().Error(": ")
 	case op == api.Generate, op == api.GenerateCount:
 		return generateBody.Check(body).WithoutSent().Error(": ")
 	}
 	return nil
 }
 
-// hasWholeRequest reports whether the contents to count are part of a complete
+// hasRequest reports whether the contents to count are part of a complete
 // request inside the body.
-func hasWholeRequest(body *jsonedit.Doc) bool {
+func hasRequest(body *jsonedit.Doc) bool {
 	for key := range body.Members() {
-		if camel(key) == wholeRequest {
+		if camel(key) == requestMember {
 			return true
 		}
 	}
@@ -37,7 +37,7 @@ var (
 	aNumber = grammar.ByKind{Number: grammar.Any{}, Text: grammar.Any{}, What: "a number"}
 
 	generateBody = newBody(true)
-	wholeBody    = newBody(false)
+	countBody    = newBody(false)
 
 	generationConfig = grammar.Object{Spell: spell, Members: []grammar.Member{
 		{Name: "temperature", Rule: aNumber},

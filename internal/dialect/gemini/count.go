@@ -6,9 +6,9 @@ import (
 	"modelgate/internal/model/llm"
 )
 
-// wholeRequest is the member of a token counting request that holds a complete
+// requestMember is the member of a token counting request that holds a complete
 // request instead of only its contents.
-const wholeRequest = "generateContentRequest"
+const requestMember = "generateContentRequest"
 
 // DecodeCountRequest reads a token counting request: it is the request to
 // count, or contains it.
@@ -16,7 +16,7 @@ const wholeRequest = "generateContentRequest"
 func (d Dialect) DecodeCountRequest(body []byte) (*llm.Request, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err == nil {
-		if inner := field(v, wholeRequest); inner.Kind() == jsonedit.Object {
+		if inner := field(v, requestMember); inner.Kind() == jsonedit.Object {
 			return d.DecodeRequest(inner.Raw())
 		}
 	}
@@ -45,7 +45,7 @@ func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Reque
 	b.Open('{')
 	counted := []string{"contents", "systemInstruction", "tools", "generationConfig"}
 	if !to.Vertex {
-		b.Name(wholeRequest)
+		b.Name(requestMember)
 		b.Open('{')
 		text(&b, "model", collected(to.Model))
 		counted = append(counted, "toolConfig")

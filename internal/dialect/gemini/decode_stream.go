@@ -312,13 +312,13 @@ func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 		dst = append(dst, llm.Event{Kind: llm.EventFinish, Stop: llm.StopFilter, NativeFinishReason: d.blocked})
 		return append(dst, llm.Event{Kind: llm.EventEnd})
 	}
-	whole := len(d.choices) > 0
+	finished := len(d.choices) > 0
 	for i := range d.choices {
 		c := &d.choices[i]
 		dst = d.cite(dst, i)
 		dst = d.close(dst, i)
 		if c.finish == "" && c.began && !d.complete {
-			whole = false
+			finished = false
 			continue
 		}
 		e := llm.Event{Kind: llm.EventFinish, Choice: i, NativeFinishReason: c.finish, Extra: c.extra}
@@ -327,7 +327,7 @@ func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 		}
 		dst = append(dst, e)
 	}
-	if whole {
+	if finished {
 		dst = append(dst, llm.Event{Kind: llm.EventEnd})
 	}
 	return dst

@@ -109,10 +109,10 @@ func (c *counts) parts() (candidates, thoughts, tools int64) {
 	return candidates, thoughts, tools
 }
 
-// part subtracts up to n from *whole and returns what it subtracted.
-func part(whole *int64, n int64) int64 {
-	n = min(n, *whole)
-	*whole -= n
+// part subtracts up to n from *total and returns what it subtracted.
+func part(total *int64, n int64) int64 {
+	n = min(n, *total)
+	*total -= n
 	return n
 }
 

@@ -140,9 +140,9 @@ func usageOf(v jsonedit.Value) llm.Usage {
 }
 
 // takeUpTo subtracts up to n from *total and returns what it subtracted.
-func takeUpTo(whole *int64, n int64) int64 {
-	n = min(n, *whole)
-	*whole -= n
+func takeUpTo(total *int64, n int64) int64 {
+	n = min(n, *total)
+	*total -= n
 	return n
 }
 

@@ -162,16 +162,16 @@ func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 		return dst
 	}
 	d.ended = true
-	whole := len(d.choices) > 0
+	finished := len(d.choices) > 0
 	for i, c := range d.choices {
 		from := len(dst)
 		dst = c.close(dst)
 		for j := from; j < len(dst); j++ {
 			dst[j].Choice = i
 		}
-		whole = whole && c.finished
+		finished = finished && c.finished
 	}
-	if whole {
+	if finished {
 		dst = append(dst, llm.Event{Kind: llm.EventEnd})
 	}
 	return dst

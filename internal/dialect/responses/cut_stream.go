@@ -240,25 +240,25 @@ func (c *cutter) cutPart(dst []byte, item int64, id string, p *cutPart) []byte {
 		b.Int(p.index)
 		return b
 	}
-	whole := jsonedit.AppendLine(nil)
-	whole.Open('{')
-	whole.Name("type")
-	whole.String(k.typ)
+	part := jsonedit.AppendLine(nil)
+	part.Open('{')
+	part.Name("type")
+	part.String(k.typ)
 	b := begin(k.name)
 	if k.typ == "output_text" {
-		whole.Name("annotations")
-		list(&whole, p.notes)
-		for _, b := range []*jsonedit.Builder{&whole, &b} {
+		part.Name("annotations")
+		list(&part, p.notes)
+		for _, b := range []*jsonedit.Builder{&part, &b} {
 			b.Name("logprobs")
 			list(b, nil)
 		}
 	}
-	for _, b := range []*jsonedit.Builder{&whole, &b} {
+	for _, b := range []*jsonedit.Builder{&part, &b} {
 		b.Name(k.field)
 		b.String(string(p.text))
 	}
-	whole.Close('}')
-	p.raw, dst = whole.Bytes(), endFrame(&b)
+	part.Close('}')
+	p.raw, dst = part.Bytes(), endFrame(&b)
 	b = begin(k.parts)
 	b.Name("part")
 	b.Raw(p.raw)

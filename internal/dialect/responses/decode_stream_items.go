@@ -81,11 +81,11 @@ func (d *streamDecoder) endContent(it *incoming, index int64, v jsonedit.Value) 
 // addMissing emits the end of a complete text that did not arrive in deltas. If
 // the text differs from the deltas, it is ignored: the client has already
 // received them.
-func (d *streamDecoder) addMissing(g *grown, whole string) {
-	if len(whole) <= g.length || g.length > 0 && sum(0, whole[:g.length]) != g.sum {
+func (d *streamDecoder) addMissing(g *grown, text string) {
+	if len(text) <= g.length || g.length > 0 && sum(0, text[:g.length]) != g.sum {
 		return
 	}
-	rest := whole[g.length:]
+	rest := text[g.length:]
 	g.add(rest)
 	d.emit(llm.Event{Kind: llm.EventDelta, Part: g.part, Text: rest})
 }

@@ -26,7 +26,7 @@ type Reader struct {
 	buf        []byte
 	start, end int // the current message begins at start, the buffered bytes end at end
 	total      int // its length, 0 until the prelude has been read
-	whole      bool
+	complete   bool
 	small      int // consecutive reads that would fit into keptBuffer
 }
 
@@ -59,7 +59,7 @@ func (r *Reader) Reset(src io.Reader) {
 // unchanged, after the complete messages before it. After an error, every call
 // returns the same error.
 func (r *Reader) Next() (Message, error) {
-	for !r.whole && !r.parse() {
+	for !r.complete && !r.parse() {
 		if r.err == io.EOF && r.end > r.start {
 			r.err = io.ErrUnexpectedEOF
 		}
@@ -70,14 +70,14 @@ func (r *Reader) Next() (Message, error) {
 	}
 	raw := r.buf[r.start : r.start+r.total : r.start+r.total]
 	r.start += r.total
-	r.total, r.whole = 0, false
+	r.total, r.complete = 0, false
 	payload := preludeSize + int(binary.BigEndian.Uint32(raw[4:]))
 	return Message{Raw: raw, headers: raw[preludeSize:payload:payload], Payload: raw[payload : len(raw)-4 : len(raw)-4]}, nil
 }
 
 // More reports whether another complete message is buffered, so that a writer
 // can flush once per read. It does not read, and the last message stays valid.
-func (r *Reader) More() bool { return r.whole || r.parse() }
+func (r *Reader) More() bool { return r.complete || r.parse() }
 
 // parse reports whether the buffered bytes begin with a complete message.
 func (r *Reader) parse() bool {
@@ -88,8 +88,8 @@ func (r *Reader) parse() bool {
 	if r.total == 0 || len(w) < r.total {
 		return false
 	}
-	r.whole = r.check(w[:r.total])
-	return r.whole
+	r.complete = r.check(w[:r.total])
+	return r.complete
 }
 
 // prelude reads the length of a message from its first bytes.

@@ -106,7 +106,7 @@ func (w *Writer) describe(t *thrift, g *group) {
 		t.bytes(w.columns[i].Name)
 		t.i32(4, codecGzip)
 		t.i64(5, p.values)
-		t.i64(6, p.whole)
+		t.i64(6, p.unpacked)
 		t.i64(7, p.packed)
 		t.i64(9, p.offset)
 		t.close()
@@ -176,5 +176,5 @@ func (t *thrift) close() {
 	t.last, t.up = t.up[len(t.up)-1], t.up[:len(t.up)-1]
 }
 
-// end ends the whole and returns it.
+// end ends the structure and returns it.
 func (t *thrift) end() []byte { return append(t.out, 0) }

@@ -72,7 +72,7 @@ type group struct {
 }
 
 // place is where the column of a group stands.
-type place struct{ offset, packed, whole, values int64 }
+type place struct{ offset, packed, unpacked, values int64 }
 
 const magic = "PAR1"
 
@@ -140,7 +140,7 @@ func (w *Writer) flush() {
 	for i := range w.columns {
 		p := w.page(i)
 		g.columns = append(g.columns, p)
-		g.bytes += p.whole
+		g.bytes += p.unpacked
 		w.chunks[i].reset()
 	}
 	w.groups = append(w.groups, g)
@@ -174,7 +174,7 @@ func (w *Writer) page(i int) place {
 	header := t.end()
 
 	p := place{offset: w.offset, values: int64(len(c.present))}
-	p.packed, p.whole = int64(len(header)+packed.Len()), int64(len(header)+body.Len())
+	p.packed, p.unpacked = int64(len(header)+packed.Len()), int64(len(header)+body.Len())
 	w.write(header)
 	w.write(packed.Bytes())
 	return p

@@ -34,14 +34,14 @@ type Reader struct {
 // pending is the state of an event whose end may not have arrived. Offsets
 // count from the start of the event.
 type pending struct {
-	whole  bool
-	lead   int // 1 if the event begins with the LF of the preceding CR
-	line   int // start of the current line
-	cr, lf int // no CR (LF) between line and this offset
-	lines  int // number of data fields
-	typ    span
-	id     span
-	data   span // the first data field
+	complete bool
+	lead     int // 1 if the event begins with the LF of the preceding CR
+	line     int // start of the current line
+	cr, lf   int // no CR (LF) between line and this offset
+	lines    int // number of data fields
+	typ      span
+	id       span
+	data     span // the first data field
 }
 
 // span is a byte range of an event. The zero span means no value, since no
@@ -93,7 +93,7 @@ func reuse(b []byte) []byte {
 // incomplete event is dropped in that case, and callers must not take the error
 // for a clean end. After an error, every call returns the same error.
 func (r *Reader) Next() (ev Event, err error) {
-	for !r.ev.whole && !r.parse() {
+	for !r.ev.complete && !r.parse() {
 		if r.size() > r.max {
 			r.err = ErrTooLarge
 		}
@@ -117,7 +117,7 @@ func (r *Reader) Next() (ev Event, err error) {
 // More reports whether another complete event is buffered, so that a writer can
 // flush once per read. It does not read, and the last event stays valid.
 func (r *Reader) More() bool {
-	return r.ev.whole || r.parse()
+	return r.ev.complete || r.parse()
 }
 
 // size returns the number of bytes of the incomplete event, which are limited
@@ -203,7 +203,7 @@ func (r *Reader) complete(w []byte, from, to int) {
 			to++
 		}
 	}
-	e.line, e.whole = to, true
+	e.line, e.complete = to, true
 }
 
 // find returns the index of the next c at or after from, or len(w). c must not

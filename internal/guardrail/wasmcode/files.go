@@ -85,13 +85,13 @@ func (f *files) keep(sum [sha256.Size]byte, dir string) error {
 		return err
 	}
 	content := slices.Concat([]byte(filepath.ToSlash(name)), []byte{0}, code)
-	whole := filepath.Join(dir, "kept")
-	if err := os.WriteFile(whole, append(f.authenticate(sum, content), content...), 0o600); err != nil {
+	temporary := filepath.Join(dir, "kept")
+	if err := os.WriteFile(temporary, append(f.authenticate(sum, content), content...), 0o600); err != nil {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	err = os.Rename(whole, f.path(sum))
+	err = os.Rename(temporary, f.path(sum))
 	f.trim()
 	return err
 }

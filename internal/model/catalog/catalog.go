@@ -202,13 +202,13 @@ func (a *amount) add(count, rate int64) {
 
 // nanoDollars returns a share of the amount, in percent.
 func (a *amount) nanoDollars(percent uint64) NanoDollars {
-	const whole = 100 * pico
+	const divisor = 100 * pico
 	over, low := bits.Mul64(a.low, percent)
-	low, carry := bits.Add64(low, whole/2, 0)
+	low, carry := bits.Add64(low, divisor/2, 0)
 	high := a.high*percent + over + carry
-	if high >= whole {
+	if high >= divisor {
 		return math.MaxInt64
 	}
-	n, _ := bits.Div64(high, low, whole)
+	n, _ := bits.Div64(high, low, divisor)
 	return NanoDollars(min(n, math.MaxInt64))
 }

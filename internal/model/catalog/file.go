@@ -192,11 +192,11 @@ func (r *row) number(title string, digits int) int64 {
 
 // decimal reads a decimal number as number does.
 func decimal(text string, digits int) (int64, error) {
-	whole, part, _ := strings.Cut(text, ".")
+	integer, part, _ := strings.Cut(text, ".")
 	if len(part) > digits {
 		return 0, fmt.Errorf("more than %d decimals", digits)
 	}
-	n, err := strconv.ParseUint(whole+part+strings.Repeat("0", digits-len(part)), 10, 48)
+	n, err := strconv.ParseUint(integer+part+strings.Repeat("0", digits-len(part)), 10, 48)
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a number that a price has", text)
 	}

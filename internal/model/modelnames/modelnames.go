@@ -299,9 +299,9 @@ func Path(path string) []string {
 	return nil
 }
 
-// WholePath returns the models that a path may name at a provider whose paths
+// FullPath returns the models that a path may name at a provider whose paths
 // are its models.
-func WholePath(path string) []string { return spellings(strings.Split(strings.Trim(path, "/"), "/")) }
+func FullPath(path string) []string { return spellings(strings.Split(strings.Trim(path, "/"), "/")) }
 
 func spellings(rest []string) []string {
 	var list []string

@@ -101,8 +101,8 @@ func TestHeadersAndPathsNameModels(t *testing.T) {
 			t.Errorf("Path(%s) = %q, want %q", path, got, want)
 		}
 	}
-	if got := modelnames.WholePath("/fal-ai/flux/dev"); !slices.Contains(got, "fal-ai/flux/dev") {
-		t.Errorf("WholePath = %q", got)
+	if got := modelnames.FullPath("/fal-ai/flux/dev"); !slices.Contains(got, "fal-ai/flux/dev") {
+		t.Errorf("FullPath = %q", got)
 	}
 }
 

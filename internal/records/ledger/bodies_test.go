@@ -41,12 +41,12 @@ type library struct {
 	size int
 
 	mu      sync.Mutex
-	whole   map[reqlog.ID]int
+	with    map[reqlog.ID]int
 	without map[reqlog.ID]int
 }
 
 func newLibrary(size int) *library {
-	return &library{size: size, whole: map[reqlog.ID]int{}, without: map[reqlog.ID]int{}}
+	return &library{size: size, with: map[reqlog.ID]int{}, without: map[reqlog.ID]int{}}
 }
 
 func (s *library) Apply(ctx context.Context, rows []*reqlog.Entry, again bool) error {
@@ -60,7 +60,7 @@ func (s *library) Apply(ctx context.Context, rows []*reqlog.Entry, again bool) e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range rows {
-		if again && s.whole[e.ID]+s.without[e.ID] > 0 {
+		if again && s.with[e.ID]+s.without[e.ID] > 0 {
 			continue
 		}
 		if e.Bodies == nil {
@@ -71,7 +71,7 @@ func (s *library) Apply(ctx context.Context, rows []*reqlog.Entry, again bool) e
 		if !bytes.Equal(e.Bodies.Request.Data, want[:s.size]) || !bytes.Equal(e.Bodies.Response.Data, want[s.size:]) || e.Bodies.Request.Type != "a/b" {
 			return errors.New("bodies of another exchange")
 		}
-		s.whole[e.ID]++
+		s.with[e.ID]++
 	}
 	return nil
 }
@@ -121,10 +121,10 @@ func TestBodiesThatWaitForTheStoreStayOutOfMemory(t *testing.T) {
 		t.Errorf("the heap has grown to %d MB while rows were applied, want at most %d", peak>>20, 3*most>>20)
 	}
 	mustClose(t, l)
-	if len(store.whole) != exchanges {
-		t.Errorf("%d rows have their bodies, want %d", len(store.whole), exchanges)
+	if len(store.with) != exchanges {
+		t.Errorf("%d rows have their bodies, want %d", len(store.with), exchanges)
 	}
-	for id, n := range store.whole {
+	for id, n := range store.with {
 		if n != 1 {
 			t.Errorf("the row of %s was applied %d times, want once", id, n)
 		}
@@ -164,8 +164,8 @@ func TestTwoBodiesOfAMegabyteAreNotedAndReadAgain(t *testing.T) {
 	close(store.gate)
 	l = mustOpen(t, ledger.Options{Dir: dir, Store: store})
 	mustClose(t, l)
-	if len(store.whole) != 32 || len(store.without) != 32 {
-		t.Errorf("%d rows with bodies and %d without, want 32 each", len(store.whole), len(store.without))
+	if len(store.with) != 32 || len(store.without) != 32 {
+		t.Errorf("%d rows with bodies and %d without, want 32 each", len(store.with), len(store.without))
 	}
 }
 
@@ -192,8 +192,8 @@ func TestAFullDiskCostsBodiesWhereTheyMayBeDropped(t *testing.T) {
 	disk.Fill(false)
 	waittest.Until(t, "writing works again", func() bool { return l.Stats().LastError == "" })
 	mustClose(t, l)
-	if store.whole[ids[0]] != 1 || store.without[ids[1]] != 1 || l.Stats().Lost != 0 {
-		t.Errorf("with bodies %v, without %v, %+v; want one each and nothing lost", store.whole, store.without, l.Stats())
+	if store.with[ids[0]] != 1 || store.without[ids[1]] != 1 || l.Stats().Lost != 0 {
+		t.Errorf("with bodies %v, without %v, %+v; want one each and nothing lost", store.with, store.without, l.Stats())
 	}
 }
 
@@ -229,8 +229,8 @@ func TestBodiesLeaveRoomToRowsWithout(t *testing.T) {
 			}
 			close(store.gate)
 			mustClose(t, l)
-			if len(store.without) != 100 || len(store.whole) != n-100 {
-				t.Errorf("%d rows without bodies, %d with; want 100 and %d", len(store.without), len(store.whole), n-100)
+			if len(store.without) != 100 || len(store.with) != n-100 {
+				t.Errorf("%d rows without bodies, %d with; want 100 and %d", len(store.without), len(store.with), n-100)
 			}
 		})
 	}

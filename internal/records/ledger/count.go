@@ -172,9 +172,9 @@ func (c *settlementCounter) logState(err error, more bool, began time.Time) {
 
 // segmentState is the state of a segment that counting needs.
 type segmentState struct {
-	seg   *segment
-	to    int64 // end of the synced part
-	whole bool  // to is the end of the segment
+	seg      *segment
+	to       int64 // end of the synced part
+	complete bool  // to is the end of the segment
 }
 
 // pass reads on and counts what it has read. More reports that there is more.
@@ -191,7 +191,7 @@ func (c *settlementCounter) pass(ctx context.Context) (more bool, err error) {
 		if err := c.scan(s); err != nil {
 			return false, err
 		}
-		if more = c.full(); more || !s.whole {
+		if more = c.full(); more || !s.complete {
 			break // an intent precedes its settlement
 		}
 	}

@@ -48,16 +48,16 @@ func (f secretPayload) pick(key, format string) (secret.String, error) {
 
 // value returns a value as text, and whether it is a string, number or boolean.
 func (f secretPayload) value(key string) (text string, plain bool, err error) {
-	whole := f.text.Reveal()
+	text = f.text.Reveal()
 	if key == "" && !f.values {
-		return whole, true, nil
+		return text, true, nil
 	}
 	var values map[string]json.RawMessage
-	if json.Unmarshal([]byte(whole), &values) != nil { // the error would quote it
+	if json.Unmarshal([]byte(text), &values) != nil { // the error would quote it
 		return "", false, payloadError("the secret is not an object of values; leave secret_key away")
 	}
 	if key == "" && len(values) != 1 {
-		return whole, false, nil
+		return text, false, nil
 	}
 	raw, ok := values[key]
 	if key == "" {

@@ -97,16 +97,16 @@ func (g *generator) usage() llm.Usage {
 // choices are interleaved.
 func Streamed(t *rapid.T, r *llm.Response) []llm.Event {
 	g := generator{T: t}
-	whole := slices.Collect(dialect.Replay(r))
-	tail := whole[len(whole)-2:]
+	all := slices.Collect(dialect.Replay(r))
+	tail := all[len(all)-2:]
 	lanes := make([][]llm.Event, len(r.Choices))
-	for _, e := range whole[1 : len(whole)-2] {
+	for _, e := range all[1 : len(all)-2] {
 		lanes[e.Choice] = append(lanes[e.Choice], g.pieces(e)...)
 	}
 	for i := range lanes {
 		lanes[i] = g.interleave(lanes[i])
 	}
-	return append(append(whole[:1:1], g.merge(lanes)...), tail...)
+	return append(append(all[:1:1], g.merge(lanes)...), tail...)
 }
 
 // pieces cuts the text of an event into up to four.

@@ -239,7 +239,7 @@ func (g *Gateway) Request(method, path, body string, h ...string) *http.Request 
 	return req
 }
 
-// Response is a response read whole. Err is how reading its body ended, nil
+// Response is a response, read to its end. Err is how reading its body ended, nil
 // for a proper end.
 type Response struct {
 	Status int
