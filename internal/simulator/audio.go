@@ -63,7 +63,7 @@ func (x *exchange) sendSound(kind string, size int64) {
 	x.w.Header().Set("Content-Type", kind)
 	x.w.WriteHeader(http.StatusOK)
 	if _, err := io.Copy(x.w, Bytes(0, size)); err != nil {
-		x.lost()
+		x.recordDisconnect()
 	}
 }
 

@@ -27,7 +27,7 @@ const bombSize = 1 << 30
 // it did.
 func (x *exchange) serveBulk() bool {
 	switch {
-	case x.speech != nil: // the response's own format is needed first
+	case x.protocol != nil: // the response's own format is needed first
 		return false
 	case x.plan.gzipBomb:
 		x.sendBomb(bulkHead, bulkTail)

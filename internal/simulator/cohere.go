@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// cohereSpeech is version 2 of Cohere's protocol.
+// cohereProtocol is version 2 of Cohere's protocol.
 // https://docs.cohere.com/reference/chat
-var cohereSpeech = protocol{
+var cohereProtocol = protocol{
 	name: "cohere", index: cohereIndex, kind: framingEvents, stream: typeStream,
 	fail: failCohere, unknown: unknownCohere,
 }
@@ -36,7 +36,7 @@ func serveCohere(x *exchange) {
 		return
 	}
 	q := &turn{}
-	c := newChecker(&cohereSpeech)
+	c := newChecker(&cohereProtocol)
 	readCohere(c, q, body)
 	if !x.accept(q, c, body) {
 		return
@@ -255,7 +255,7 @@ func serveCohereEmbed(x *exchange) {
 // embedCohere answers an embeddings request. named is true if the body names
 // the model.
 func (x *exchange) embedCohere(m map[string]any, named bool) {
-	c := newChecker(x.speech)
+	c := newChecker(x.protocol)
 	if named {
 		c.filled(m, "model", "")
 	}
@@ -318,7 +318,7 @@ func serveCohereRerank(x *exchange) {
 	if !ok {
 		return
 	}
-	c := newChecker(&cohereSpeech)
+	c := newChecker(&cohereProtocol)
 	c.checkMembers(m, "", "model", "query", "documents", "top_n", "max_tokens_per_doc", "priority", "return_documents")
 	c.filled(m, "model", "")
 	query := c.filled(m, "query", "")

@@ -10,15 +10,15 @@ import (
 	"sync"
 )
 
-// converseSpeech is the Converse protocol of Bedrock; invokeSpeech is the
+// converseProtocol is the Converse protocol of Bedrock; invokeProtocol is the
 // protocol of InvokeModel, which wraps Claude's Messages protocol.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
 var (
-	converseSpeech = protocol{
+	converseProtocol = protocol{
 		name: "converse", index: converseIndex, kind: framingBinary, stream: typeBinary,
 		fail: failBedrock, unknown: unknownBedrock, kinds: bedrockKinds,
 	}
-	invokeSpeech = protocol{
+	invokeProtocol = protocol{
 		name: "messages", index: messagesIndex, kind: framingChunks, stream: typeBinary,
 		fail: failBedrock, unknown: unknownExtra, kinds: bedrockKinds,
 	}
@@ -40,7 +40,7 @@ func unknownBedrock(path, name string) providerError {
 }
 
 func failBedrock(x *exchange, dst []byte, status int, e providerError) []byte {
-	kind := x.speech.errorKind(status)
+	kind := x.protocol.errorKind(status)
 	x.w.Header().Set("X-Amzn-Errortype", kind+":http://internal.amazon.com/coral/com.amazon.bedrock/")
 	return appendAll(dst, `{"message":`, quoted(e.message), `}`)
 }
@@ -65,7 +65,7 @@ func serveConverse(x *exchange) {
 		return
 	}
 	q := &turn{model: *model, stream: streamed}
-	c := newChecker(&converseSpeech)
+	c := newChecker(&converseProtocol)
 	readConverse(c, q, body)
 	if !x.accept(q, c, body) {
 		return
@@ -100,7 +100,7 @@ func serveInvoke(x *exchange) {
 		return
 	}
 	q := &turn{}
-	c := newChecker(&invokeSpeech)
+	c := newChecker(&invokeProtocol)
 	readMessagesBody(c, q, body, bedrockHost)
 	q.model, q.stream = *model, streamed
 	x.sendMessagesResponse(q, c, body)
@@ -113,7 +113,7 @@ func serveBedrockCount(x *exchange) {
 	if !ok {
 		return
 	}
-	c := newChecker(&converseSpeech)
+	c := newChecker(&converseProtocol)
 	c.checkMembers(body, "", "input")
 	input := c.object(body["input"], "input")
 	kind := c.one(input, "input", "converse", "invokeModel")

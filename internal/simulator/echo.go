@@ -42,7 +42,7 @@ func serveEcho(x *exchange) {
 	digest := sha256.New()
 	size, err := io.Copy(digest, x.r.Body)
 	if err != nil {
-		x.lost()
+		x.recordDisconnect()
 		return
 	}
 	if !x.begin(nil) {
@@ -123,6 +123,6 @@ func (x *exchange) sendBytes(want string) {
 		return
 	}
 	if _, err := io.Copy(x.w, Bytes(b.seed, b.size)); err != nil && x.r.Method != http.MethodHead {
-		x.lost()
+		x.recordDisconnect()
 	}
 }

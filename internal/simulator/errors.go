@@ -75,8 +75,8 @@ func (e *providerError) append(dst []byte) []byte {
 
 // refuse sends an error response. Faults of the body apply to it as well.
 func (x *exchange) refuse(status int, e providerError) {
-	if x.speech != nil {
-		x.out = x.speech.fail(x, x.out[:0], status, e)
+	if x.protocol != nil {
+		x.out = x.protocol.fail(x, x.out[:0], status, e)
 	} else {
 		x.out = e.append(x.out[:0])
 	}

@@ -23,19 +23,19 @@ type exchange struct {
 	number  int64
 	began   time.Time
 
-	speech  *protocol // nil for the chat protocol
-	plan    plan
-	faulty  bool   // the plan has faults
-	asked   bool   // the request asks for a stream
-	parts   bool   // a stream is sent in binary messages with arbitrary parts of it
-	model   []byte // as sent, decoded
-	rawName []byte // as sent, raw JSON
-	name    string // id of the response, in hex; empty until needed
-	prompt  int    // tokens
-	cached  int    // tokens of the prompt that are read from the cache
-	served  int    // tokens of text sent
-	aborted bool
-	gone    time.Time // when the client was seen to have disconnected
+	protocol       *protocol // nil for the chat protocol
+	plan           plan
+	faulty         bool   // the plan has faults
+	asked          bool   // the request asks for a stream
+	parts          bool   // a stream is sent in binary messages with arbitrary parts of it
+	model          []byte // as sent, decoded
+	rawName        []byte // as sent, raw JSON
+	name           string // id of the response, in hex; empty until needed
+	prompt         int    // tokens
+	cached         int    // tokens of the prompt that are read from the cache
+	served         int    // tokens of text sent
+	aborted        bool
+	disconnectedAt time.Time // when the client was seen to have disconnected
 
 	in, out, text, head []byte // buffers, reused between requests
 }
@@ -58,9 +58,9 @@ func (x *exchange) finish() {
 	}
 	if s.opts.Observer != nil {
 		s.opts.Observer.FinishRequest(Outcome{
-			Request: x.r, Dialect: protocolNames[x.speech.place()], Model: string(x.model),
+			Request: x.r, Dialect: protocolNames[x.protocol.place()], Model: string(x.model),
 			Prompt: x.prompt, Completion: x.served, Cached: x.cached,
-			Aborted: x.aborted, Began: x.began, CanceledAt: x.gone,
+			Aborted: x.aborted, Began: x.began, CanceledAt: x.disconnectedAt,
 		})
 	}
 	x.release()
@@ -132,7 +132,7 @@ func (x *exchange) readBody() bool {
 			return true
 		}
 		if err != nil {
-			x.lost()
+			x.recordDisconnect()
 			return false
 		}
 		if int64(len(x.in)) > limit {
@@ -196,10 +196,10 @@ func indexByte(b []byte, c byte) int {
 func (x *exchange) applyLimits(calls int, first time.Time) {
 	p := &x.plan
 	if p.times > 0 && calls > p.times || p.every > 0 && calls%p.every != 0 {
-		p.calm()
+		p.clearFaults()
 	}
 	if p.flap > 0 && int64(time.Since(first)/p.flap)%2 == 1 {
-		p.calm()
+		p.clearFaults()
 	}
 	if p.quota > 0 {
 		if used, _ := x.sim.calls.add([]byte("quota " + p.quotaName)); used > p.quota {
@@ -220,15 +220,15 @@ func (x *exchange) await(timer *time.Timer) bool {
 	case <-timer.C:
 		return true
 	case <-x.r.Context().Done():
-		x.lost()
+		x.recordDisconnect()
 		return false
 	}
 }
 
-// lost records that the client disconnected.
-func (x *exchange) lost() {
+// recordDisconnect records that the client disconnected.
+func (x *exchange) recordDisconnect() {
 	x.aborted = true
-	if x.gone.IsZero() {
-		x.gone = time.Now()
+	if x.disconnectedAt.IsZero() {
+		x.disconnectedAt = time.Now()
 	}
 }

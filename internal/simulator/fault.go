@@ -150,8 +150,8 @@ func (p *plan) add(item string) error {
 	return fmt.Errorf("there is no fault %q; `modelgate simulate --help` lists them", name)
 }
 
-// calm removes the faults and keeps the shape.
-func (p *plan) calm() { p.faultEffect = faultEffect{} }
+// clearFaults removes the faults and keeps the shape.
+func (p *plan) clearFaults() { p.faultEffect = faultEffect{} }
 
 // streams reports whether a response is sent as a stream. asked is true if the
 // request asks for one.

@@ -16,7 +16,7 @@ const maxFileCount = 1000
 type storedFile struct {
 	number      int64 // greater than that of every older file
 	id          string
-	speech      *protocol // whose clients see it
+	protocol    *protocol // whose clients see it
 	purpose     string    // chat only
 	displayName string    // gemini only
 	expires     time.Time // zero means never
@@ -85,7 +85,7 @@ func (f *fileStore) remove(p *protocol, id string) bool {
 }
 
 func (f *fileStore) index(p *protocol, id string) int {
-	return slices.IndexFunc(f.files, func(file *storedFile) bool { return file.speech == p && file.id == id })
+	return slices.IndexFunc(f.files, func(file *storedFile) bool { return file.protocol == p && file.id == id })
 }
 
 // list returns the files of a protocol, newest first.
@@ -94,7 +94,7 @@ func (f *fileStore) list(p *protocol) []*storedFile {
 	defer f.mu.Unlock()
 	var list []*storedFile
 	for _, file := range slices.Backward(f.files) {
-		if file.speech == p {
+		if file.protocol == p {
 			list = append(list, file)
 		}
 	}
@@ -136,7 +136,7 @@ func serveFiles(x *exchange) {
 		return
 	}
 	x.out = append(x.out[:0], `{"object":"list","data":[`...)
-	for i, file := range x.sim.files.list(x.speech) {
+	for i, file := range x.sim.files.list(x.protocol) {
 		if i > 0 {
 			x.out = append(x.out, ',')
 		}
@@ -152,7 +152,7 @@ func serveFile(x *exchange) {
 		return
 	}
 	id, content := strings.CutSuffix(fileID(x.r), "/content")
-	file := x.sim.files.find(x.speech, id)
+	file := x.sim.files.find(x.protocol, id)
 	switch {
 	case file == nil:
 		x.refuse(http.StatusNotFound, noFile)
@@ -172,7 +172,7 @@ func serveFileDelete(x *exchange) {
 		return
 	}
 	id := fileID(x.r)
-	if !x.sim.files.remove(x.speech, id) {
+	if !x.sim.files.remove(x.protocol, id) {
 		x.refuse(http.StatusNotFound, noFile)
 		return
 	}

@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// geminiSpeech is the protocol of generateContent. A stream is one JSON array
+// geminiProtocol is the protocol of generateContent. A stream is one JSON array
 // unless server-sent events are requested.
 // https://ai.google.dev/api/generate-content
 var (
-	geminiSpeech = protocol{
+	geminiProtocol = protocol{
 		name: "gemini", index: geminiIndex, kind: framingEvents, stream: typeStream,
 		fail: failGemini, unknown: unknownGemini, kinds: geminiKinds,
 	}
-	geminiArraySpeech = protocol{
+	geminiArrayProtocol = protocol{
 		name: "gemini", index: geminiIndex, kind: framingArray, stream: typeJSON,
 		fail: failGemini, unknown: unknownGemini, kinds: geminiKinds, end: []byte("]"),
 	}
@@ -45,7 +45,7 @@ func failGemini(x *exchange, dst []byte, status int, e providerError) []byte {
 	if array {
 		dst = append(dst, '[')
 	}
-	dst = appendAll(dst, `{"error":{"code":`, itoa(status), `,"message":`, quoted(e.message), `,"status":"`, x.speech.errorKind(status), `"`)
+	dst = appendAll(dst, `{"error":{"code":`, itoa(status), `,"message":`, quoted(e.message), `,"status":"`, x.protocol.errorKind(status), `"`)
 	if status == http.StatusTooManyRequests && x.plan.retryAfter != "" {
 		dst = appendAll(dst, `,"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":`, quoted(x.plan.retryAfter+"s"), `}]`)
 	}
@@ -75,7 +75,7 @@ func serveGemini(x *exchange) {
 	x.asked = strings.HasSuffix(x.r.URL.Path, ":streamGenerateContent")
 	streamed := x.asked
 	if streamed && x.r.URL.Query().Get("alt") != "sse" {
-		x.speech = &geminiArraySpeech
+		x.protocol = &geminiArrayProtocol
 	}
 	body, ok := x.open(model)
 	if !ok {
@@ -110,7 +110,7 @@ type geminiReader struct {
 
 func newGemini(x *exchange, model string, streamed bool) *geminiReader {
 	q := &turn{model: model, stream: streamed}
-	return &geminiReader{c: newChecker(&geminiSpeech), q: q, vertex: x.vertex(),
+	return &geminiReader{c: newChecker(&geminiProtocol), q: q, vertex: x.vertex(),
 		signed: strings.HasPrefix(model, "gemini-3") || x.plan.thinking > 0}
 }
 

@@ -44,7 +44,7 @@ func serveGeminiUpload(x *exchange) {
 	case "raw", "media":
 		file := &storedFile{upload: upload{mime: x.r.Header.Get("Content-Type")}}
 		if err := file.readContent(x.r.Body, x.sim.files.limit); err != nil {
-			x.lost()
+			x.recordDisconnect()
 		} else if x.begin(nil) {
 			x.storeGemini(file)
 		}
@@ -106,7 +106,7 @@ func (x *exchange) describeFile(raw []byte) (*storedFile, bool) {
 		x.refuse(statusOf, invalid("", "Invalid JSON payload received: "+err.Error()))
 		return nil, false
 	}
-	c := newChecker(x.speech)
+	c := newChecker(x.protocol)
 	c.checkMembers(body, "", "file")
 	m := camel(c.child(body, "file", ""))
 	c.checkMembers(m, "file", "name", "displayName", "mimeType", "sizeBytes", "createTime", "updateTime", "expirationTime",
@@ -130,11 +130,11 @@ func (x *exchange) describeFile(raw []byte) (*storedFile, bool) {
 
 // storeGemini stores a complete file and answers with it.
 func (x *exchange) storeGemini(file *storedFile) {
-	file.number, file.speech = x.number, x.speech
+	file.number, file.protocol = x.number, x.protocol
 	file.id = cmp.Or(strings.TrimPrefix(file.id, "files/"), "sim"+strconv.FormatInt(x.number, 10))
 	file.expires = createdTime().Add(geminiLifetime)
 	file.complete(x.plan.generated)
-	if x.sim.files.find(x.speech, file.id) != nil {
+	if x.sim.files.find(x.protocol, file.id) != nil {
 		x.refuse(http.StatusConflict, invalid("file.name", "Requested entity already exists: files/"+file.id))
 		return
 	}
@@ -168,7 +168,7 @@ func serveGeminiFiles(x *exchange) {
 		return
 	}
 	query := x.r.URL.Query()
-	limit, list := 10, x.sim.files.list(x.speech)
+	limit, list := 10, x.sim.files.list(x.protocol)
 	if text := query.Get("pageSize"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
@@ -209,7 +209,7 @@ func serveGeminiFile(x *exchange) {
 		return
 	}
 	id, content := strings.CutSuffix(geminiFileID(x.r), ":download")
-	file := x.sim.files.find(x.speech, id)
+	file := x.sim.files.find(x.protocol, id)
 	switch {
 	case file == nil:
 		x.refuse(http.StatusForbidden, noGeminiFile(id))
@@ -231,7 +231,7 @@ func serveGeminiFileDelete(x *exchange) {
 		return
 	}
 	id := geminiFileID(x.r)
-	if !x.sim.files.remove(x.speech, id) {
+	if !x.sim.files.remove(x.protocol, id) {
 		x.refuse(http.StatusForbidden, noGeminiFile(id))
 		return
 	}

@@ -183,7 +183,7 @@ func (x *exchange) readChunk(u *geminiUpload, last bool) bool {
 	n, err := io.Copy(u.hash, x.r.Body)
 	u.file.size += n
 	if err != nil {
-		x.lost()
+		x.recordDisconnect()
 		return false
 	}
 	if !last && n%chunkUnit != 0 {

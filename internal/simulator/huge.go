@@ -31,11 +31,11 @@ func (x *exchange) deliverHuge(complete func(dst []byte) []byte, each func(t *st
 		x.sendFilled(typeJSON, complete(nil))
 		return
 	}
-	t := &stream{x: x, kind: x.speech.kind, holds: true}
+	t := &stream{x: x, kind: x.protocol.kind, holds: true}
 	each(t)
 	t.close()
-	if x.speech.kind < framingBinary {
-		x.sendFilled(x.speech.stream, t.held)
+	if x.protocol.kind < framingBinary {
+		x.sendFilled(x.protocol.stream, t.held)
 		return
 	}
 	x.sendMessages(t)
@@ -71,7 +71,7 @@ func (x *exchange) fill(to io.Writer, n int64) bool {
 	for n > 0 {
 		part := block[:min(n, int64(len(block)))]
 		if _, err := to.Write(part); err != nil {
-			x.lost()
+			x.recordDisconnect()
 			return false
 		}
 		n -= int64(len(part))
@@ -110,7 +110,7 @@ func (x *exchange) sendMessages(t *stream) {
 		after += strings.Repeat("p", room-used) + `"}`
 	}
 	size := prelude + len(headers) + room + checksum
-	x.startHuge(x.speech.stream, int64(size+len(t.held)))
+	x.startHuge(x.protocol.stream, int64(size+len(t.held)))
 	if !x.write(t.held[:t.markAt]) {
 		return
 	}

@@ -17,7 +17,7 @@ func (x *exchange) injectFault() bool {
 	}
 	if p.hang {
 		<-x.r.Context().Done()
-		x.lost()
+		x.recordDisconnect()
 		return false
 	}
 	if p.reset {

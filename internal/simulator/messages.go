@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// messagesSpeech is the Messages protocol.
+// messagesProtocol is the Messages protocol.
 // https://docs.anthropic.com/en/api/messages
-var messagesSpeech = protocol{
+var messagesProtocol = protocol{
 	name: "messages", index: messagesIndex, kind: framingEvents, stream: typeStream,
 	fail: failMessages, unknown: unknownExtra, kinds: messagesKinds,
 }
@@ -38,7 +38,7 @@ func unknownExtra(path, name string) providerError {
 const threadRefused = "thread_unsupported_request"
 
 func failMessages(x *exchange, dst []byte, status int, e providerError) []byte {
-	dst = appendAll(dst, `{"type":"error","error":{"type":"`, x.speech.errorKind(status), `","message":`, quoted(e.message))
+	dst = appendAll(dst, `{"type":"error","error":{"type":"`, x.protocol.errorKind(status), `","message":`, quoted(e.message))
 	switch e.code {
 	case threadRefused:
 		dst = appendAll(dst, `,"details":{"error_code":"`, threadRefused, `","unsupported":["thread"]}`)
@@ -104,7 +104,7 @@ func serveVertexMessages(x *exchange) {
 
 func (x *exchange) converseMessages(body map[string]any, h host, model *string) {
 	q := &turn{}
-	c := newChecker(&messagesSpeech)
+	c := newChecker(&messagesProtocol)
 	readMessagesBody(c, q, body, h)
 	if model != nil {
 		q.model = *model
@@ -139,7 +139,7 @@ func serveVertexCount(x *exchange) {
 
 func (x *exchange) countMessages(body map[string]any, h host, name string) {
 	q := &turn{}
-	c := newChecker(&messagesSpeech)
+	c := newChecker(&messagesProtocol)
 	if _, ok := body["max_tokens"]; ok && name == "input_tokens" {
 		c.wrong = unknownExtra("", "max_tokens")
 	}

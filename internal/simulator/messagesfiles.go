@@ -32,7 +32,7 @@ func serveMessagesUpload(x *exchange) {
 		x.refuse(statusOf, invalid("file", "file: Field required"))
 		return
 	}
-	file := &storedFile{number: x.number, id: messagesFileID + strconv.FormatInt(x.number, 10), speech: x.speech, upload: up}
+	file := &storedFile{number: x.number, id: messagesFileID + strconv.FormatInt(x.number, 10), protocol: x.protocol, upload: up}
 	if text, ok := up.fields["expires_in_seconds"]; ok {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 3600 || n > 7776000 {
@@ -92,7 +92,7 @@ func serveMessagesFiles(x *exchange) {
 		return
 	}
 	query := x.r.URL.Query()
-	list := x.sim.files.list(x.speech)
+	list := x.sim.files.list(x.protocol)
 	if ids := append(query["ids"], query["ids[]"]...); len(ids) > 0 {
 		list = slices.DeleteFunc(list, func(file *storedFile) bool { return !slices.Contains(ids, file.id) })
 		query = nil
@@ -156,7 +156,7 @@ func serveMessagesFile(x *exchange) {
 		return
 	}
 	id, content := strings.CutSuffix(fileID(x.r), "/content")
-	file := x.sim.files.find(x.speech, id)
+	file := x.sim.files.find(x.protocol, id)
 	switch {
 	case file == nil:
 		x.refuse(http.StatusNotFound, noMessagesFile(id))
@@ -180,7 +180,7 @@ func serveMessagesFileDelete(x *exchange) {
 		return
 	}
 	id := fileID(x.r)
-	if !x.sim.files.remove(x.speech, id) {
+	if !x.sim.files.remove(x.protocol, id) {
 		x.refuse(http.StatusNotFound, noMessagesFile(id))
 		return
 	}

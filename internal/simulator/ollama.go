@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ollamaSpeech is Ollama's own protocol, whose streams are lines of JSON.
+// ollamaProtocol is Ollama's own protocol, whose streams are lines of JSON.
 // https://github.com/ollama/ollama/blob/main/docs/api.md
-var ollamaSpeech = protocol{
+var ollamaProtocol = protocol{
 	name: "ollama", index: ollamaIndex, kind: framingLines, stream: typeLines,
 	fail: failOllama,
 }
@@ -28,7 +28,7 @@ func serveOllama(x *exchange) {
 		return
 	}
 	q := &turn{}
-	c := newChecker(&ollamaSpeech)
+	c := newChecker(&ollamaProtocol)
 	readOllama(c, q, body)
 	if !x.accept(q, c, body) {
 		return
@@ -203,7 +203,7 @@ func serveOllamaEmbed(x *exchange) {
 	if !ok {
 		return
 	}
-	c := newChecker(&ollamaSpeech)
+	c := newChecker(&ollamaProtocol)
 	c.filled(m, "model", "")
 	list := []any{m["input"]}
 	if _, ok := m["input"].(string); !ok {

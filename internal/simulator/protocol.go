@@ -62,8 +62,8 @@ func (p *protocol) place() int {
 
 // A service is a handler and the protocol of its errors.
 type service struct {
-	serve  handler
-	speech *protocol
+	serve    handler
+	protocol *protocol
 }
 
 // unknownMember returns the most common error for an unknown member.

@@ -65,10 +65,10 @@ func (x *exchange) responseTo(q *turn) *response {
 		text := appendFiller(append([]byte(nil), thinkingText...), max(n*bytesPerToken-len(thinkingText), 0))
 		text = text[:n*bytesPerToken]
 		a.thought = n
-		a.parts = append(a.parts, part{kind: partThinking, text: text, sign: signature(vendors[x.speech.place()], string(text))})
+		a.parts = append(a.parts, part{kind: partThinking, text: text, sign: signature(vendors[x.protocol.place()], string(text))})
 	}
 	x.saySomething(q, a)
-	if x.plan.image && x.speech == &geminiSpeech {
+	if x.plan.image && x.protocol == &geminiProtocol {
 		a.parts = append(a.parts, part{kind: partImage})
 	}
 	for i := range a.parts {
@@ -188,7 +188,7 @@ func (x *exchange) call(q *turn, a *response) bool {
 // protocol.
 func (x *exchange) callID(i int) string {
 	prefix, filler := "call_sim", "|fc.x"
-	switch x.speech.place() {
+	switch x.protocol.place() {
 	case messagesIndex:
 		prefix, filler = "toolu_sim", "x"
 	case converseIndex:

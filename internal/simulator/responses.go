@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// responsesSpeech is the Responses protocol.
+// responsesProtocol is the Responses protocol.
 // https://platform.openai.com/docs/api-reference/responses
-var responsesSpeech = protocol{
+var responsesProtocol = protocol{
 	name: "responses", index: responsesIndex, kind: framingEvents, stream: typeStream,
 	fail: failResponses, unknown: unknownMember,
 }
@@ -36,7 +36,7 @@ func serveResponses(x *exchange) {
 		return
 	}
 	q := &turn{}
-	c := newChecker(&responsesSpeech)
+	c := newChecker(&responsesProtocol)
 	readResponses(c, q, body)
 	if !x.accept(q, c, body) {
 		return

@@ -68,37 +68,37 @@ func newRoutes() routes {
 			{post, "/files"}:                {serveUpload, nil},
 			{get, "/files"}:                 {serveFiles, nil},
 
-			{post, "/messages"}:              {serveMessages, &messagesSpeech},
-			{post, "/messages/count_tokens"}: {serveMessagesCount, &messagesSpeech},
-			{post, "/responses"}:             {serveResponses, &responsesSpeech},
-			{post, "/v2/chat"}:               {serveCohere, &cohereSpeech},
-			{post, "/v2/embed"}:              {serveCohereEmbed, &cohereSpeech},
-			{post, "/v2/rerank"}:             {serveCohereRerank, &cohereSpeech},
-			{post, "/api/chat"}:              {serveOllama, &ollamaSpeech},
-			{post, "/api/embed"}:             {serveOllamaEmbed, &ollamaSpeech},
+			{post, "/messages"}:              {serveMessages, &messagesProtocol},
+			{post, "/messages/count_tokens"}: {serveMessagesCount, &messagesProtocol},
+			{post, "/responses"}:             {serveResponses, &responsesProtocol},
+			{post, "/v2/chat"}:               {serveCohere, &cohereProtocol},
+			{post, "/v2/embed"}:              {serveCohereEmbed, &cohereProtocol},
+			{post, "/v2/rerank"}:             {serveCohereRerank, &cohereProtocol},
+			{post, "/api/chat"}:              {serveOllama, &ollamaProtocol},
+			{post, "/api/embed"}:             {serveOllamaEmbed, &ollamaProtocol},
 
-			{post, "/upload/v1beta/files"}: {serveGeminiUpload, &geminiSpeech},
-			{post, "/upload/v1/files"}:     {serveGeminiUpload, &geminiSpeech},
-			{get, "/v1beta/files"}:         {serveGeminiFiles, &geminiSpeech},
+			{post, "/upload/v1beta/files"}: {serveGeminiUpload, &geminiProtocol},
+			{post, "/upload/v1/files"}:     {serveGeminiUpload, &geminiProtocol},
+			{get, "/v1beta/files"}:         {serveGeminiFiles, &geminiProtocol},
 		}, prefix: map[route]service{
 			{get, "/models/"}:          {serveModel, nil},
 			{get, "/files/"}:           {serveFile, nil},
 			{remove, "/files/"}:        {serveFileDelete, nil},
-			{get, "/v1beta/files/"}:    {serveGeminiFile, &geminiSpeech},
-			{remove, "/v1beta/files/"}: {serveGeminiFileDelete, &geminiSpeech},
+			{get, "/v1beta/files/"}:    {serveGeminiFile, &geminiProtocol},
+			{remove, "/v1beta/files/"}: {serveGeminiFileDelete, &geminiProtocol},
 		}},
 		anthropic: table{exact: map[route]service{
-			{post, "/files"}: {serveMessagesUpload, &messagesSpeech},
-			{get, "/files"}:  {serveMessagesFiles, &messagesSpeech},
+			{post, "/files"}: {serveMessagesUpload, &messagesProtocol},
+			{get, "/files"}:  {serveMessagesFiles, &messagesProtocol},
 		}, prefix: map[route]service{
-			{get, "/files/"}:    {serveMessagesFile, &messagesSpeech},
-			{remove, "/files/"}: {serveMessagesFileDelete, &messagesSpeech},
+			{get, "/files/"}:    {serveMessagesFile, &messagesProtocol},
+			{remove, "/files/"}: {serveMessagesFileDelete, &messagesProtocol},
 		}},
 		google: table{exact: map[route]service{
-			{get, "/files"}: {serveGeminiFiles, &geminiSpeech},
+			{get, "/files"}: {serveGeminiFiles, &geminiProtocol},
 		}, prefix: map[route]service{
-			{get, "/files/"}:    {serveGeminiFile, &geminiSpeech},
-			{remove, "/files/"}: {serveGeminiFileDelete, &geminiSpeech},
+			{get, "/files/"}:    {serveGeminiFile, &geminiProtocol},
+			{remove, "/files/"}: {serveGeminiFileDelete, &geminiProtocol},
 		}},
 		ending: endings(),
 	}
@@ -107,22 +107,22 @@ func newRoutes() routes {
 // endings returns the operations that are found by the end of their path.
 func endings() []ending {
 	return []ending{
-		{"/anthropic/v1/messages", service{serveMessages, &messagesSpeech}},
-		{"/anthropic/v1/messages/count_tokens", service{serveMessagesCount, &messagesSpeech}},
-		{":generateContent", service{serveGemini, &geminiSpeech}},
-		{":streamGenerateContent", service{serveGemini, &geminiSpeech}},
-		{":countTokens", service{serveGeminiCount, &geminiSpeech}},
-		{":embedContent", service{serveGeminiEmbed, &geminiSpeech}},
-		{":batchEmbedContents", service{serveGeminiBatch, &geminiSpeech}},
-		{":predict", service{serveVertexPredict, &geminiSpeech}},
-		{"/count-tokens:rawPredict", service{serveVertexCount, &messagesSpeech}},
-		{":rawPredict", service{serveVertexMessages, &messagesSpeech}},
-		{":streamRawPredict", service{serveVertexMessages, &messagesSpeech}},
-		{"/converse", service{serveConverse, &converseSpeech}},
-		{"/converse-stream", service{serveConverse, &converseSpeech}},
-		{"/invoke", service{serveInvoke, &invokeSpeech}},
-		{"/invoke-with-response-stream", service{serveInvoke, &invokeSpeech}},
-		{"/count-tokens", service{serveBedrockCount, &converseSpeech}},
+		{"/anthropic/v1/messages", service{serveMessages, &messagesProtocol}},
+		{"/anthropic/v1/messages/count_tokens", service{serveMessagesCount, &messagesProtocol}},
+		{":generateContent", service{serveGemini, &geminiProtocol}},
+		{":streamGenerateContent", service{serveGemini, &geminiProtocol}},
+		{":countTokens", service{serveGeminiCount, &geminiProtocol}},
+		{":embedContent", service{serveGeminiEmbed, &geminiProtocol}},
+		{":batchEmbedContents", service{serveGeminiBatch, &geminiProtocol}},
+		{":predict", service{serveVertexPredict, &geminiProtocol}},
+		{"/count-tokens:rawPredict", service{serveVertexCount, &messagesProtocol}},
+		{":rawPredict", service{serveVertexMessages, &messagesProtocol}},
+		{":streamRawPredict", service{serveVertexMessages, &messagesProtocol}},
+		{"/converse", service{serveConverse, &converseProtocol}},
+		{"/converse-stream", service{serveConverse, &converseProtocol}},
+		{"/invoke", service{serveInvoke, &invokeProtocol}},
+		{"/invoke-with-response-stream", service{serveInvoke, &invokeProtocol}},
+		{"/count-tokens", service{serveBedrockCount, &converseProtocol}},
 		{"/invocations", service{serveEndpoint, nil}},
 		{"/invocations-response-stream", service{serveEndpoint, nil}},
 	}
@@ -161,10 +161,10 @@ func (e *ending) fits(path string) bool {
 	if !strings.HasSuffix(path, e.suffix) {
 		return false
 	}
-	if e.speech == nil {
+	if e.protocol == nil {
 		return strings.HasPrefix(path, "/endpoints/")
 	}
-	if e.speech.kind >= framingBinary {
+	if e.protocol.kind >= framingBinary {
 		return strings.HasPrefix(path, "/model/")
 	}
 	return e.suffix[0] == '/' || strings.Contains(path, "models/")

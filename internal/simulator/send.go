@@ -34,7 +34,7 @@ func (x *exchange) typeOf(right []string) []string {
 // write sends bytes and reports whether the client is still connected.
 func (x *exchange) write(b []byte) bool {
 	if _, err := x.w.Write(b); err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {
-		x.lost()
+		x.recordDisconnect()
 		return false
 	}
 	return true
@@ -90,7 +90,7 @@ func (x *exchange) writeStalling(body []byte) bool {
 
 func (x *exchange) flush() bool {
 	if err := x.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		x.lost()
+		x.recordDisconnect()
 		return false
 	}
 	return true
@@ -171,7 +171,7 @@ func (x *exchange) sendRaw(status int, body []byte) {
 		b.Write(body)
 	}
 	if _, err := conn.Write(b.Bytes()); err != nil {
-		x.lost()
+		x.recordDisconnect()
 	}
 }
 

@@ -102,7 +102,7 @@ func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.start(s, w, r)
 	defer x.finish()
 	service := s.routes.find(r)
-	x.speech = service.speech
+	x.protocol = service.protocol
 	x.headers()
 	if !s.authorised(r) && !s.files.hasUpload(r) {
 		x.refuse(http.StatusUnauthorized, badKey)

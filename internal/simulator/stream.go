@@ -36,9 +36,9 @@ func (x *exchange) openStream() (*stream, bool) {
 	h["Content-Type"] = x.typeOf(typeStream)
 	h["Cache-Control"] = noCache
 	t := &stream{x: x, to: x.w, pace: x.sim.opts.Pace}
-	if x.speech != nil {
-		t.kind = x.speech.kind
-		h["Content-Type"] = x.typeOf(x.speech.stream)
+	if x.protocol != nil {
+		t.kind = x.protocol.kind
+		h["Content-Type"] = x.typeOf(x.protocol.stream)
 	}
 	if x.parts {
 		h["Content-Type"] = x.typeOf(typeBinary)
@@ -150,10 +150,10 @@ func (t *stream) failing(b []byte) []byte {
 	switch {
 	case t.kind >= framingBinary:
 		return breakBedrock(t)
-	case t.x.speech == nil:
+	case t.x.protocol == nil:
 		return midStream.append(b[:t.start])
 	}
-	switch t.x.speech.index {
+	switch t.x.protocol.index {
 	case messagesIndex:
 		return breakMessages(t)
 	case responsesIndex:
@@ -200,9 +200,9 @@ func (t *stream) keepPace() bool {
 // push writes and flushes.
 func (t *stream) push(b []byte) bool {
 	if t.x.r.Context().Err() != nil {
-		t.x.lost()
+		t.x.recordDisconnect()
 	} else if _, err := t.to.Write(b); err != nil {
-		t.x.lost()
+		t.x.recordDisconnect()
 	} else if t.zip == nil || t.zip.Flush() == nil {
 		t.x.flush()
 	}
@@ -223,14 +223,14 @@ func (t *stream) close() {
 		return
 	}
 	if t.zip != nil && t.zip.Close() != nil {
-		t.x.lost()
+		t.x.recordDisconnect()
 	}
 	t.x.sendTrailer()
 }
 
 func (t *stream) sendEnd() {
-	if t.x.speech != nil {
-		switch end := t.x.speech.end; {
+	if t.x.protocol != nil {
+		switch end := t.x.protocol.end; {
 		case t.holds:
 			t.held = append(t.held, end...)
 		case end != nil:

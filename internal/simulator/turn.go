@@ -138,7 +138,7 @@ func (q *turn) addTool(name string, schema any) {
 // report finishes the report and returns it as JSON.
 func (q *turn) report(x *exchange, members map[string]any) {
 	s := &q.seen
-	s.Dialect, s.Model, s.Stream = protocolNames[x.speech.place()], q.model, q.stream
+	s.Dialect, s.Model, s.Stream = protocolNames[x.protocol.place()], q.model, q.stream
 	s.ToolChoice, s.Serial, s.Stop, s.MaxTokens = q.mode, q.serial, q.stops, q.limit
 	if q.mode == "tool" {
 		s.ToolChoice = q.only

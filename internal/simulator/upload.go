@@ -41,7 +41,7 @@ func (x *exchange) readUpload(keep int64) (up upload, ok bool) {
 			// notices if the client disconnects.
 			_, err = io.Copy(io.Discard, x.r.Body)
 			if err != nil {
-				x.lost()
+				x.recordDisconnect()
 			}
 			return up, err == nil
 		}

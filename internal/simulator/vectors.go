@@ -95,7 +95,7 @@ func twoDigits(n int) string {
 
 // embedTitan answers InvokeModel of a Titan embedding model.
 func (x *exchange) embedTitan(m map[string]any) {
-	c := newChecker(&invokeSpeech)
+	c := newChecker(&invokeProtocol)
 	c.checkMembers(m, "", "inputText", "dimensions", "normalize", "embeddingTypes")
 	text := c.filled(m, "inputText", "")
 	size := c.integer(m, "dimensions", "", 1)
@@ -117,7 +117,7 @@ func (x *exchange) embedTitan(m map[string]any) {
 // https://docs.aws.amazon.com/nova/latest/userguide/embeddings-schema.html
 func (x *exchange) embedNova(m map[string]any) {
 	const path = "singleEmbeddingParams"
-	c := newChecker(&invokeSpeech)
+	c := newChecker(&invokeProtocol)
 	c.checkMembers(m, "", "schemaVersion", "taskType", path)
 	c.word(m, "taskType", "", "SINGLE_EMBEDDING")
 	params := c.object(m[path], path)
@@ -147,7 +147,7 @@ func (x *exchange) embedNova(m map[string]any) {
 
 // rankInvoked answers InvokeModel of a model that ranks documents.
 func (x *exchange) rankInvoked(m map[string]any) {
-	c := newChecker(&invokeSpeech)
+	c := newChecker(&invokeProtocol)
 	c.checkMembers(m, "", "query", "documents", "top_n", "max_tokens_per_doc", "api_version")
 	query := c.filled(m, "query", "")
 	documents := c.texts(m, "documents", "")
@@ -278,7 +278,7 @@ func serveVertexPredict(x *exchange) {
 	if !ok {
 		return
 	}
-	c := newChecker(&geminiSpeech)
+	c := newChecker(&geminiProtocol)
 	c.checkMembers(m, "", "instances", "parameters", "labels")
 	size := c.integer(c.child(m, "parameters", ""), "outputDimensionality", "parameters", 1)
 	if size == 0 || size > maxDimensions {

@@ -15,8 +15,8 @@ import (
 	"modelgate/internal/simulator"
 )
 
-// A speechCase checks a fault in one protocol, whole or streamed.
-type speechCase func(t *testing.T, g *protocolCase, h *fixture, streamed bool)
+// A faultCheck checks a fault in one protocol, complete or streamed.
+type faultCheck func(t *testing.T, g *protocolCase, h *fixture, streamed bool)
 
 // send sends the usual request with faults in the model's name.
 func (g *protocolCase) send(t *testing.T, h *fixture, faults string, streamed bool) *response {
@@ -37,7 +37,7 @@ func (g *protocolCase) heardOf(t *testing.T, a *response, streamed bool) parsed 
 }
 
 // validCase checks that the response is what it is without the fault.
-func validCase(faults string) speechCase {
+func validCase(faults string) faultCheck {
 	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		if got := g.heardOf(t, g.send(t, h, faults, streamed), streamed); !strings.HasPrefix(got.text, "echo: Say it") || got.broken > 0 || got.completion != 64 || streamed && !got.ended {
 			t.Errorf("%s: heard %+v", faults, got)
@@ -46,7 +46,7 @@ func validCase(faults string) speechCase {
 }
 
 // refusedCase checks the status, and that the protocol's error says something.
-func refusedCase(faults string, status int) speechCase {
+func refusedCase(faults string, status int) faultCheck {
 	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		a := g.send(t, h, faults, streamed)
 		body := strings.TrimSuffix(strings.TrimPrefix(a.body, "["), "]")
@@ -56,7 +56,7 @@ func refusedCase(faults string, status int) speechCase {
 	}
 }
 
-func headed(faults string, status int, name, value string) speechCase {
+func headed(faults string, status int, name, value string) faultCheck {
 	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		if a := g.send(t, h, faults, streamed); a.StatusCode != status || !strings.HasPrefix(a.Header.Get(name), value) {
 			t.Errorf("%s: %d with %s %q", faults, a.StatusCode, name, a.Header.Get(name))
@@ -64,7 +64,7 @@ func headed(faults string, status int, name, value string) speechCase {
 	}
 }
 
-func slowCase(faults string, d time.Duration) speechCase {
+func slowCase(faults string, d time.Duration) faultCheck {
 	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		start := time.Now()
 		a := g.send(t, h, faults, streamed)
@@ -75,7 +75,7 @@ func slowCase(faults string, d time.Duration) speechCase {
 }
 
 // inStream is for faults of streams: a complete response is as it is without.
-func inStream(faults string, check func(t *testing.T, g *protocolCase, a *response, got parsed)) speechCase {
+func inStream(faults string, check func(t *testing.T, g *protocolCase, a *response, got parsed)) faultCheck {
 	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		if !streamed {
 			validCase(faults)(t, g, h, false)
@@ -99,7 +99,7 @@ func (g *protocolCase) framing() string {
 }
 
 // statuses are what a few calls are answered with.
-func statuses(faults string, want ...int) speechCase {
+func statuses(faults string, want ...int) faultCheck {
 	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		for i, status := range want {
 			if a := g.send(t, h, faults, streamed); a.StatusCode != status {
@@ -109,7 +109,7 @@ func statuses(faults string, want ...int) speechCase {
 	}
 }
 
-func shaped(faults string, ok func(parsed) bool) speechCase {
+func shaped(faults string, ok func(parsed) bool) faultCheck {
 	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		if got := g.heardOf(t, g.send(t, h, faults, streamed), streamed); !ok(got) {
 			t.Errorf("%s: heard %+v", faults, got)
@@ -117,7 +117,7 @@ func shaped(faults string, ok func(parsed) bool) speechCase {
 	}
 }
 
-var speechCases = map[string]speechCase{
+var faultChecks = map[string]faultCheck{
 	"tokens":   shaped("tokens=7", func(h parsed) bool { return len(h.text) == 28 && h.completion == 7 }),
 	"size":     shaped("size=128", func(h parsed) bool { return len(h.text) == 256 && h.frames < 14 }),
 	"pace":     validCase("pace=1us"),
@@ -305,7 +305,7 @@ var speechCases = map[string]speechCase{
 func TestEveryFaultDoesWhatItSaysInEveryProtocol(t *testing.T) {
 	known := 0
 	for _, f := range simulator.Faults() {
-		check := speechCases[f.Name]
+		check := faultChecks[f.Name]
 		if check == nil {
 			t.Errorf("fault %s has no case", f.Name)
 			continue
@@ -320,7 +320,7 @@ func TestEveryFaultDoesWhatItSaysInEveryProtocol(t *testing.T) {
 			}
 		}
 	}
-	if known != len(speechCases) {
-		t.Errorf("%d cases for %d faults", len(speechCases), known)
+	if known != len(faultChecks) {
+		t.Errorf("%d cases for %d faults", len(faultChecks), known)
 	}
 }
