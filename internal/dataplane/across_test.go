@@ -26,15 +26,15 @@ const fallsBack = `"strategy":{"mode":"fallback"},`
 
 // across sends a request of each client's protocol under a config, plain and
 // streamed, and hands its response on.
-func across(t *testing.T, g *gatewaytest.Gateway, config string, check func(t *testing.T, client tongue, h heard, res gatewaytest.Response, e map[string]any)) {
+func across(t *testing.T, g *gatewaytest.Gateway, config string, check func(t *testing.T, client clientFormat, h clientView, res gatewaytest.Response, e map[string]any)) {
 	t.Helper()
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s stream %t", client.name, stream), func(t *testing.T) {
 				g.Sim.Reset()
 				res := g.Do(client.ask(t, g, "x-gateway-config", config, "m", stream))
-				h := client.hear(t, res)
-				if want := map[bool]string{true: "done", false: "whole"}[stream]; res.Status != 200 || h.end != want {
+				h := client.readResponse(t, res)
+				if want := map[bool]string{true: "done", false: "complete"}[stream]; res.Status != 200 || h.end != want {
 					t.Fatalf("status %d, end %s, want %s: %.400s", res.Status, h.end, want, res.Body)
 				}
 				check(t, client, h, res, g.Entry(res))
@@ -49,7 +49,7 @@ func TestAFallbackLeadsFromOneProtocolToAnother(t *testing.T) {
 	for i, first := range pairTargets {
 		second := pairTargets[(i+1)%len(pairTargets)]
 		t.Run(first+" to "+second, func(t *testing.T) {
-			across(t, g, twoTargets(fallsBack, first, "sim-1+status=529", second, "sim-2+tokens=9"), func(t *testing.T, _ tongue, h heard, res gatewaytest.Response, e map[string]any) {
+			across(t, g, twoTargets(fallsBack, first, "sim-1+status=529", second, "sim-2+tokens=9"), func(t *testing.T, _ clientFormat, h clientView, res gatewaytest.Response, e map[string]any) {
 				if !strings.HasPrefix(h.text, "echo: hello") || res.Header.Get("x-gateway-model") != "sim-2+tokens=9" {
 					t.Errorf("text %q by %s", h.text, res.Header.Get("x-gateway-model"))
 				}
@@ -65,7 +65,7 @@ func TestAHedgeMayBeInAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	g := newPairs(t)
 	config := twoTargets(fallsBack+`"hedge":{"delay_ms":30,"max":1},`, "messages", "sim-1+headers=20s", "gemini", "sim-2+tokens=9")
-	across(t, g, config, func(t *testing.T, _ tongue, h heard, res gatewaytest.Response, e map[string]any) {
+	across(t, g, config, func(t *testing.T, _ clientFormat, h clientView, res gatewaytest.Response, e map[string]any) {
 		if !strings.HasPrefix(h.text, "echo: hello") || len(e["attempts"].([]any)) != 2 || e["provider_slug"] != "gemini" || e["usage"] == nil {
 			t.Errorf("text %q, recorded %v", h.text, e)
 		}
@@ -81,9 +81,9 @@ func TestRetriesAreTheSameInEachProtocol(t *testing.T) {
 				g.Sim.Reset()
 				model := "sim-1+" + fault
 				config := fmt.Sprintf(`{"provider":"@%s","retry":{"attempts":2}}`, target)
-				res := g.Do(tongues[1].ask(t, g, "x-gateway-config", config, model, true))
+				res := g.Do(clientFormats[1].ask(t, g, "x-gateway-config", config, model, true))
 				e := g.Entry(res)
-				if h := tongues[1].hear(t, res); res.Status != 200 || h.end != "done" || g.Sim.Calls(model) != 2 || len(e["attempts"].([]any)) != 2 {
+				if h := clientFormats[1].readResponse(t, res); res.Status != 200 || h.end != "done" || g.Sim.Calls(model) != 2 || len(e["attempts"].([]any)) != 2 {
 					t.Errorf("status %d, end %s, %d calls, recorded %v", res.Status, h.end, g.Sim.Calls(model), e["attempts"])
 				}
 			})
@@ -96,7 +96,7 @@ func TestRetriesAreTheSameInEachProtocol(t *testing.T) {
 func TestABrokenStreamGoesOnInAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	g := newPairs(t)
-	chat := tongues[0]
+	chat := clientFormats[0]
 	for i, first := range pairTargets {
 		for _, fault := range []string{"cut=8", "cut=8,clean", "error-event=8", "malformed=8"} {
 			for _, second := range []string{pairTargets[(i+1)%len(pairTargets)], "gemini"} {
@@ -111,7 +111,7 @@ func TestABrokenStreamGoesOnInAnotherProtocol(t *testing.T) {
 						g.Sim.Reset()
 						config := twoTargets(fallsBack+`"stream_continuation":true,`, first, "sim-1+tokens=60+"+fault, second, "sim-2+"+way)
 						res := g.Do(chat.ask(t, g, "x-gateway-config", config, "m", true))
-						h := chat.hear(t, res)
+						h := chat.readResponse(t, res)
 						before, after, _ := strings.Cut(string(res.Body), ": continued by config.targets[1]\n\n")
 						if h.end != "done" || !strings.HasPrefix(h.text, "echo: hello") || !strings.Contains(streamText(after), "Your answer above was cut off") {
 							t.Fatalf("end %s, text %q, before %q: %s", h.end, h.text, streamText(before), res.Body)

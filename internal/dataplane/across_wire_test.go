@@ -51,20 +51,20 @@ func messageDelta(text string) string {
 func TestATranslatedEventLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	g, u := newScriptedPairs(t)
-	heads := begin(t, tongues[0].ask(t, g, "x-gateway-provider", "@messages", "m", true))
+	heads := begin(t, clientFormats[0].ask(t, g, "x-gateway-provider", "@messages", "m", true))
 	c := u.next()
 	c.events()
-	c.say(messageStart + messagePing)
+	c.send(messageStart + messagePing)
 	r := bufferOf(receive(t, heads, "the head"))
 	event(t, r) // says who speaks
 	for i := range 5 {
 		word := fmt.Sprintf("word %d", i)
-		c.say(messageDelta(word) + messagePing + messagePing)
+		c.send(messageDelta(word) + messagePing + messagePing)
 		if got := event(t, r); !strings.Contains(got, word) { // a comment fills silence
 			t.Fatalf("the client got %q, want %s", got, word)
 		}
 	}
-	c.say(messageEnd)
+	c.send(messageEnd)
 	c.finish()
 	rest, err := io.ReadAll(r)
 	if !strings.HasSuffix(string(rest), done) || err != nil {
@@ -74,7 +74,7 @@ func TestATranslatedEventLeavesAtOnce(t *testing.T) {
 
 func TestAClientThatLeavesATranslationEndsTheProvidersWork(t *testing.T) {
 	t.Parallel()
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		t.Run(client.name, func(t *testing.T) {
 			g, u := newScriptedPairs(t)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -84,9 +84,9 @@ func TestAClientThatLeavesATranslationEndsTheProvidersWork(t *testing.T) {
 			c := u.next()
 			c.events()
 			if target == "@gemini" {
-				c.say(`data: {"candidates":[{"content":{"parts":[{"text":"a"}],"role":"model"},"index":0}]}` + "\r\n\r\n")
+				c.send(`data: {"candidates":[{"content":{"parts":[{"text":"a"}],"role":"model"},"index":0}]}` + "\r\n\r\n")
 			} else {
-				c.say(messageStart + messageDelta("a"))
+				c.send(messageStart + messageDelta("a"))
 			}
 			io.ReadFull(receive(t, heads, "the head").Body, make([]byte, 4))
 			leave(t, cancel, c)
@@ -112,14 +112,14 @@ func TestSeveralChoicesAreOpenUntilEachHasItsReason(t *testing.T) {
 				heads := begin(t, g.Request("POST", "/chat/completions", fmt.Sprintf(`{"model":"m","n":2,"stream":%t,"messages":[{"role":"user","content":"hi"}]}`, stream), "x-gateway-provider", "@gemini"))
 				c := u.next()
 				c.events()
-				c.say(tt.stream)
+				c.send(tt.stream)
 				c.finish()
 				res := receive(t, heads, "the head")
 				body, err := io.ReadAll(res.Body)
-				h := tongues[0].hear(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: body, Err: err})
+				h := clientFormats[0].readResponse(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: body, Err: err})
 				want := tt.end
 				if !stream {
-					want = map[string]string{"done": "whole", "error": "error body"}[want]
+					want = map[string]string{"done": "complete", "error": "error body"}[want]
 				}
 				if h.end != want || strings.Contains(string(body), "[DONE]") != (want == "done") {
 					t.Errorf("stream %t: end %s, want %s: %s", stream, h.end, want, body)
@@ -140,7 +140,7 @@ func TestHeadersAndKeysStayWithTheirProtocol(t *testing.T) {
 	} {
 		for _, credential := range []string{"x-api-key", "x-goog-api-key", "authorization"} {
 			t.Run(tt.target+" "+credential, func(t *testing.T) {
-				req := tongues[1].ask(t, g, "x-gateway-provider", tt.target, "m", false)
+				req := clientFormats[1].ask(t, g, "x-gateway-provider", tt.target, "m", false)
 				req.Header.Del("x-gateway-api-key")
 				req.Header.Set(credential, map[bool]string{true: "Bearer ", false: ""}[credential == "authorization"]+gatewaytest.Key)
 				req.Header.Set("anthropic-beta", "a-2025,b-2025")
@@ -189,12 +189,12 @@ func TestBetaFeaturesOfResponsesStayWithTheirProtocol(t *testing.T) {
 func TestAForwardListDoesNotCarryTheGatewayKeyToAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	g, u := newScriptedPairs(t)
-	req := tongues[3].ask(t, g, "x-gateway-provider", "@messages", "m", false)
+	req := clientFormats[3].ask(t, g, "x-gateway-provider", "@messages", "m", false)
 	req.Header.Del("x-gateway-api-key")
 	req.Header.Set("x-goog-api-key", gatewaytest.Key)
 	req.Header.Set("x-gateway-forward-headers", "x-goog-api-key")
 	res := g.Do(req)
-	if h := tongues[3].hear(t, res); res.Status != 400 || h.end != "error body" || len(u.came) != 0 {
+	if h := clientFormats[3].readResponse(t, res); res.Status != 400 || h.end != "error body" || len(u.came) != 0 {
 		t.Errorf("status %d, end %s, %d requests: %s", res.Status, h.end, len(u.came), res.Body)
 	}
 }
@@ -209,16 +209,16 @@ func TestACompleteResponseOfAnotherProtocolContinuesAStream(t *testing.T) {
 		"x-gateway-provider", "", "x-gateway-config", config))
 	c := u.next()
 	c.events()
-	c.say(chunk("The quick brown ") + chunk("fox jumps "))
+	c.send(chunk("The quick brown ") + chunk("fox jumps "))
 	c.finish()
 	c = u.next()
 	c.w.Header().Set("Content-Type", "application/json")
-	c.say(`{"id":"m","type":"message","role":"assistant","model":"served","content":[{"type":"text","text":"brown fox jumps over the lazy dog"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":9}}`)
+	c.send(`{"id":"m","type":"message","role":"assistant","model":"served","content":[{"type":"text","text":"brown fox jumps over the lazy dog"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":9}}`)
 	c.finish()
 	res := receive(t, heads, "the head")
 	body, err := io.ReadAll(res.Body)
 	whole := gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: body, Err: err}
-	if h := tongues[0].hear(t, whole); h.end != "done" || h.text != "The quick brown fox jumps over the lazy dog" {
+	if h := clientFormats[0].readResponse(t, whole); h.end != "done" || h.text != "The quick brown fox jumps over the lazy dog" {
 		t.Errorf("end %s, text %q: %s", h.end, h.text, body)
 	}
 	if e := g.Entry(whole); !strings.Contains(fmt.Sprint(e["params"]), "seed;dropped") || e["usage"] == nil {
@@ -246,9 +246,9 @@ func TestAModelInAPathMayNameItsProvider(t *testing.T) {
 		{"/model/%40converse%2Fa.b-v1%3A0/converse-stream", "/v1/model/a.b-v1%3A0/converse-stream", ""},
 	} {
 		t.Run(tt.path, func(t *testing.T) {
-			client := tongues[3]
+			client := clientFormats[3]
 			if strings.HasPrefix(tt.path, "/model/") {
-				client = tongues[4]
+				client = clientFormats[4]
 			}
 			req := client.ask(t, g, "x-gateway-trace-id", "t", "m", false)
 			req.URL.Opaque = tt.path
@@ -266,7 +266,7 @@ func TestAModelInAPathMayNameItsProvider(t *testing.T) {
 func TestAnOverriddenModelIsWhereTheTargetReadsIt(t *testing.T) {
 	t.Parallel()
 	g, u := newScriptedPairs(t)
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for _, target := range pairTargets {
 			t.Run(client.name+" to "+target, func(t *testing.T) {
 				config := fmt.Sprintf(`{"provider":"@%s","override_params":{"model":"mine"}}`, target)
@@ -297,7 +297,7 @@ func TestABodyHasTheShapeOfItsHost(t *testing.T) {
 		{"gemini", "vertex", "claude-3-haiku@1", ":streamRawPredict"},
 	} {
 		t.Run(tt.client+" to "+tt.slug, func(t *testing.T) {
-			for _, client := range tongues {
+			for _, client := range clientFormats {
 				if client.name != tt.client {
 					continue
 				}
@@ -325,13 +325,13 @@ func TestABodyHasTheShapeOfItsHost(t *testing.T) {
 func TestAnArrayOfGoogleHoldsTheEventsOfEachTarget(t *testing.T) {
 	t.Parallel()
 	g := newPairs(t)
-	client := tongues[3]
+	client := clientFormats[3]
 	client.stream = strings.TrimSuffix(client.stream, "?alt=sse")
 	for _, target := range pairTargets {
 		for form, end := range map[string]string{"tokens=20": "done", "tokens=40+cut=8": "error", "tokens=40+error-event=8": "error", "status=400": "error body"} {
 			t.Run(target+" "+form, func(t *testing.T) {
 				res := client.send(t, g, "@"+target, "sim-1+"+form, true)
-				if h := client.hear(t, res); h.end != end || res.Header.Get("Content-Type") != "application/json" || end == "done" && !strings.HasPrefix(h.text, "echo: hello") {
+				if h := client.readResponse(t, res); h.end != end || res.Header.Get("Content-Type") != "application/json" || end == "done" && !strings.HasPrefix(h.text, "echo: hello") {
 					t.Errorf("status %d, %s, end %s, want %s: %s", res.Status, res.Header.Get("Content-Type"), h.end, end, res.Body)
 				}
 			})
@@ -353,7 +353,7 @@ func TestExplainShowsTheTranslatedRequest(t *testing.T) {
 			t.Errorf("%s: %v", tt.target, e["attempt"])
 		}
 	}
-	for _, client := range tongues[2:] {
+	for _, client := range clientFormats[2:] {
 		path, body := client.request("m", false)
 		body = strings.Replace(body, `"max_tokens":100,`, "", 1)
 		body = strings.Replace(body, "{", map[string]string{"responses": `{"max_output_tokens":77,`, "gemini": `{"generationConfig":{"maxOutputTokens":77},`, "converse": `{"inferenceConfig":{"maxTokens":77},`, "invoke": `{"max_tokens":77,`}[client.name], 1)
@@ -372,7 +372,7 @@ func TestExplainShowsTheTranslatedRequest(t *testing.T) {
 func TestTranslationsLeaveNothingBehind(t *testing.T) {
 	g := newPairs(t)
 	round := func() {
-		for _, client := range tongues {
+		for _, client := range clientFormats {
 			for i, form := range []string{"tokens=9", "tokens=40+cut=6", "status=500", "tokens=40+malformed=6", "json-for-stream", "sse-for-json"} {
 				client.send(t, g, "@"+pairTargets[i%len(pairTargets)], "sim-1+"+form, i%2 == 0)
 				req := client.ask(t, g, "x-gateway-config", twoTargets(fallsBack+`"hedge":{"delay_ms":1,"max":1},"stream_continuation":true,`, "messages", "sim-1+first=100ms", "gemini", "sim-2+"+form), "m", true)

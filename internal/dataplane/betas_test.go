@@ -19,7 +19,7 @@ func TestBetaFlagsReachTheirVendorOrAreAnnounced(t *testing.T) {
 `})
 	both := []string{"anthropic-beta;dropped=a-2025", "anthropic-beta;dropped=b-2025"}
 	for _, tt := range []struct {
-		client    int // of tongues
+		client    int // of clientFormats
 		target    string
 		header    string
 		flags     string
@@ -36,8 +36,8 @@ func TestBetaFlagsReachTheirVendorOrAreAnnounced(t *testing.T) {
 		{1, "gemini", "anthropic-beta", "a-2025,b-2025", nil, "", both},
 		{0, "chat", "openai-beta", "x=v1", nil, "", []string{`openai-beta;dropped="x=v1"`}},
 	} {
-		t.Run(fmt.Sprint(tongues[tt.client].name, " to ", tt.target, " ", tt.header, tt.more), func(t *testing.T) {
-			req := tongues[tt.client].ask(t, g, "x-gateway-provider", "@"+tt.target, "m", false)
+		t.Run(fmt.Sprint(clientFormats[tt.client].name, " to ", tt.target, " ", tt.header, tt.more), func(t *testing.T) {
+			req := clientFormats[tt.client].ask(t, g, "x-gateway-provider", "@"+tt.target, "m", false)
 			req.Header.Set(tt.header, tt.flags)
 			for i := 0; i < len(tt.more); i += 2 {
 				req.Header.Set(tt.more[i], tt.more[i+1])
@@ -78,9 +78,9 @@ func TestReplacedVersionsAreAnnounced(t *testing.T) {
 		{"forwarded", "messages", "2024-01-01", "2024-01-01", ""},
 	} {
 		t.Run(fmt.Sprint(tt.client, " to ", tt.target, " ", tt.version), func(t *testing.T) {
-			client := tongues[1]
+			client := clientFormats[1]
 			if tt.client == "forwarded" {
-				client = tongues[0]
+				client = clientFormats[0]
 			}
 			req := client.ask(t, g, "x-gateway-provider", "@"+tt.target, "m", false)
 			if tt.version != "" {

@@ -189,7 +189,7 @@ func TestACallMayFinishForTheCacheWhenItsClientLeaves(t *testing.T) {
 // The provider's stream has ended by the time that a guardrail denies it.
 func TestASharedStreamThatIsDeniedEndsInTheDenial(t *testing.T) {
 	config := guarded(`"cache":{"mode":"simple"},"output_guardrails":[` + denyPlantedInWindows + `]`)
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		if client.name == "invoke" { // whose streams are not cached
 			continue
 		}

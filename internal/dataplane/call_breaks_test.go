@@ -99,13 +99,13 @@ func (c *callTarget) body(arguments, end string) string {
 }
 
 // translatesFor reports whether a client's dialect is not the target's.
-func (c *callTarget) translatesFor(client tongue) bool {
+func (c *callTarget) translatesFor(client clientFormat) bool {
 	return client.name != c.name && (client.name != "invoke" || c.name != "messages")
 }
 
 // newCallGateway returns a function that sends a request of a client to a provider
 // that speaks one dialect only and returns these bytes.
-func newCallGateway(t *testing.T) func(t *testing.T, client tongue, target, response string, stream bool) gatewaytest.Response {
+func newCallGateway(t *testing.T) func(t *testing.T, client clientFormat, target, response string, stream bool) gatewaytest.Response {
 	t.Helper()
 	settings := strings.Replace(pairSettings, "provider: openai,", "provider: deepseek,", 1) +
 		`  - {slug: oracle, provider: oracle, custom_host: SIMULATOR, options: {compartment_id: "ocid1.compartment.oc1..x"}}
@@ -118,7 +118,7 @@ func newCallGateway(t *testing.T) func(t *testing.T, client tongue, target, resp
 		{ID: "only-responses", Name: "Only responses", Dialect: api.DialectResponses, Auth: provider.Bearer(), Paths: map[api.Operation]string{api.Responses: "/responses"}},
 		{ID: "only-ollama", Name: "Only Ollama", Dialect: api.DialectOllama, Auth: provider.Bearer(), Paths: map[api.Operation]string{api.OllamaChat: "/api/chat"}},
 	}})
-	return func(t *testing.T, client tongue, target, response string, stream bool) gatewaytest.Response {
+	return func(t *testing.T, client clientFormat, target, response string, stream bool) gatewaytest.Response {
 		t.Helper()
 		u.set(raw(response))
 		return client.send(t, g, "@"+target, "m", stream)
@@ -135,13 +135,13 @@ func TestCallThatBrokeOffIsNotReportedAsFinished(t *testing.T) {
 				continue
 			}
 			for _, arguments := range []string{"", `{"a":`} {
-				for _, client := range tongues {
+				for _, client := range clientFormats {
 					if !target.translatesFor(client) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s, %s, %q for %s", target.name, end.name, arguments, client.name), func(t *testing.T) {
 						res := send(t, client, target.name, target.body(arguments, end.frames), true)
-						if h := client.hear(t, res); h.end != "error" && h.end != "error body" {
+						if h := client.readResponse(t, res); h.end != "error" && h.end != "error body" {
 							t.Errorf("the client reads the end %s, want an error", h.end)
 						}
 						for _, finished := range []string{
@@ -176,14 +176,14 @@ func TestCallCutByTheTokenLimitHasNoInventedArguments(t *testing.T) {
 	}
 	for _, target := range callTargets {
 		for _, arguments := range []string{"", `{"a":`} {
-			for _, client := range tongues[:5] {
+			for _, client := range clientFormats[:5] {
 				if !target.translatesFor(client) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s, %q for %s", target.name, arguments, client.name), func(t *testing.T) {
 					res := send(t, client, target.name, target.body(arguments, target.length), true)
 					want := wants[client.name]
-					if h := client.hear(t, res); h.end != "done" {
+					if h := client.readResponse(t, res); h.end != "done" {
 						t.Errorf("end %s, want done", h.end)
 					}
 					for _, text := range want.has {
@@ -232,8 +232,8 @@ func TestCompleteResponseCutByTheTokenLimitHasNoInventedArguments(t *testing.T) 
 			3: {"MAX_TOKENS", "candidates.0.finishReason", "candidates.0.content.parts.0.functionCall", "<nil>"},
 			4: {"max_tokens", "stopReason", "output.message.content.0", "<nil>"},
 		} {
-			t.Run(fmt.Sprintf("%q for %s", arguments, tongues[client].name), func(t *testing.T) {
-				res := send(t, tongues[client], "chat", completeCall(arguments), false)
+			t.Run(fmt.Sprintf("%q for %s", arguments, clientFormats[client].name), func(t *testing.T) {
+				res := send(t, clientFormats[client], "chat", completeCall(arguments), false)
 				var body any
 				if err := json.Unmarshal(res.Body, &body); err != nil || at(body, want.reasonPath) != want.reason || fmt.Sprint(at(body, want.item)) != want.itemValue {
 					t.Errorf("%v, want %s and %s %s:\n%s", err, want.reason, want.item, want.itemValue, res.Body)
@@ -250,7 +250,7 @@ func TestCompleteResponseCutByTheTokenLimitHasNoInventedArguments(t *testing.T) 
 func TestCallWithoutArgumentsHasADeltaForItsEmptyObject(t *testing.T) {
 	t.Parallel()
 	send := newCallGateway(t)
-	responses := tongues[2]
+	responses := clientFormats[2]
 	end := `data: {"id":"c","model":"served","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\n" + done
 	res := send(t, responses, "chat", sseOf(chatCall(""), end), true)
 	var sum, want string
@@ -279,7 +279,7 @@ var halves = map[string][2]string{
 // A parser takes what precedes the error for an event, and fails.
 func TestHalfAnEventIsNotForwardedBeforeTheError(t *testing.T) {
 	t.Parallel()
-	for _, client := range tongues[:4] {
+	for _, client := range clientFormats[:4] {
 		half := halves[client.name]
 		half[0] = strings.ReplaceAll(half[0], "served", "m") // as clients of messages get it
 		for _, more := range []string{"", "\n"} {
@@ -289,7 +289,7 @@ func TestHalfAnEventIsNotForwardedBeforeTheError(t *testing.T) {
 					target = "chat" // which speaks both
 				}
 				res, e := translated(t, client, target, sseOf(half[0], half[1], more), true)
-				if h := client.hear(t, res); h.end != "error" || strings.Contains(string(res.Body), half[1]) {
+				if h := client.readResponse(t, res); h.end != "error" || strings.Contains(string(res.Body), half[1]) {
 					t.Errorf("end %s, want an error and no half event:\n%s", h.end, res.Body)
 				}
 				if rest, ok := strings.CutPrefix(string(res.Body), half[0]); !ok || !strings.HasPrefix(rest, "event: error\n") && !strings.HasPrefix(rest, `data: {"error":`) {
@@ -305,7 +305,7 @@ func TestHalfAnEventIsNotForwardedBeforeTheError(t *testing.T) {
 func TestErrorAfterACutLineEndBeginsOnItsOwnLine(t *testing.T) {
 	t.Parallel()
 	event := halves["gemini"][0]
-	res, _ := translated(t, tongues[3], "gemini", sseOf(strings.TrimSuffix(event, "\n")), true)
+	res, _ := translated(t, clientFormats[3], "gemini", sseOf(strings.TrimSuffix(event, "\n")), true)
 	if !strings.HasPrefix(string(res.Body), event+`data: {"error":`) {
 		t.Errorf("the error does not follow a complete line end:\n%q", res.Body)
 	}
@@ -315,7 +315,7 @@ func TestErrorAfterACutLineEndBeginsOnItsOwnLine(t *testing.T) {
 func TestGeminiEventsAreOneLine(t *testing.T) {
 	t.Parallel()
 	send := newCallGateway(t)
-	gemini := tongues[3]
+	gemini := clientFormats[3]
 	end := `data: {"id":"c","model":"served","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\n" + done
 	res := send(t, gemini, "chat", sseOf(chatCall("{\n  \"a\": \"x y\",\r\n  \"b\": [\n1]\n}"), end), true)
 	for line := range strings.Lines(string(res.Body)) {
@@ -333,10 +333,10 @@ func TestGeminiEventsAreOneLine(t *testing.T) {
 func TestConverseClientsGetTheExceptionWithoutACleanEnd(t *testing.T) {
 	t.Parallel()
 	send := newCallGateway(t)
-	converse := tongues[4]
+	converse := clientFormats[4]
 	for _, finish := range []string{"", providerChoice(0, "", "stop")} {
 		res := send(t, converse, "chat", sseOf(providerChoice(0, "hello", ""), finish, "data: {\"error\":{\"message\":\"boom\",\"type\":\"server_error\"}}\n\n", done), true)
-		h := converse.hear(t, res)
+		h := converse.readResponse(t, res)
 		if h.end != "error" || h.text != "hello" || strings.Contains(string(res.Body), "messageStop") || strings.Contains(string(res.Body), "metadata") {
 			t.Errorf("after %q: end %s, text %q, want only the exception:\n%s", finish, h.end, h.text, res.Body)
 		}

@@ -32,7 +32,7 @@ func TestCompleteCallsWithEqualIDsRemainTwo(t *testing.T) {
 		{"oracle", "oracle", sseOf(strings.ReplaceAll(oracleCall(`{"a":1}`)+oracleCall(`{"a":2}`), "call_1", "call_0"), `data: {"index":0,"finishReason":"tool_calls"}`+"\n\n")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			res := send(t, tongues[1], tt.target, tt.response, true)
+			res := send(t, clientFormats[1], tt.target, tt.response, true)
 			ids := idsOf(string(res.Body), "id")
 			if ids = ids[len(ids)-min(2, len(ids)):]; !slices.Equal(ids, []string{"call_0", "call_0_2"}) {
 				t.Errorf("calls %q, want call_0 and call_0_2", ids)
@@ -63,7 +63,7 @@ func TestRepeatedIDsOfCallsAreMadeDistinctForProvidersThatRefuseThem(t *testing.
 	send := newRequestRecorder(t)
 	for target, member := range map[string]struct{ call, result string }{"messages": {"id", "tool_use_id"}, "converse": {"toolUseId", "toolUseId"}} {
 		t.Run(target, func(t *testing.T) {
-			_, sent, e := send(tongues[0], repeatedIDs, target, "m")
+			_, sent, e := send(clientFormats[0], repeatedIDs, target, "m")
 			want := []string{"call_0", "call_0_3", "call_0_2"}
 			calls, results := idsOf(sent, member.call), idsOf(sent, member.result)
 			if target == "converse" {
@@ -78,7 +78,7 @@ func TestRepeatedIDsOfCallsAreMadeDistinctForProvidersThatRefuseThem(t *testing.
 			}
 		})
 	}
-	if _, sent, _ := send(tongues[0], repeatedIDs, "cohere", "m"); strings.Contains(sent, "call_0_3") {
+	if _, sent, _ := send(clientFormats[0], repeatedIDs, "cohere", "m"); strings.Contains(sent, "call_0_3") {
 		t.Errorf("sent to a provider that accepts them: %s", sent)
 	}
 }
@@ -88,7 +88,7 @@ func TestRepeatedIDsOfCallsAreMadeDistinctForProvidersThatRefuseThem(t *testing.
 func TestIDOfAnEarlierTurnIsNotGivenAgain(t *testing.T) {
 	t.Parallel()
 	send := newCallGateway(t)
-	client := tongues[1]
+	client := clientFormats[1]
 	client.body = `{"model":%q,"stream":%t,"max_tokens":100,"messages":[{"role":"user","content":"hello"},{"role":"assistant","content":[{"type":"tool_use","id":"call_1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"a"}]}]}`
 	end := `data: {"id":"c","model":"served","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\n" + done
 	for stream, response := range map[bool]string{true: sseOf(chatCall(`{"a":1}`), end), false: completeCall(`{"a":1}`)} {
@@ -135,7 +135,7 @@ func TestCallsWithoutIDsAreCarriedWithTheirResults(t *testing.T) {
 		{"no name", unnumbered(`{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"arguments":"{}"}}]}`), nil, "messages[1].tool_calls[0]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			res, sent, _ := send(tongues[0], tt.body, "messages", "m")
+			res, sent, _ := send(clientFormats[0], tt.body, "messages", "m")
 			var results []string
 			for _, id := range idsOf(sent, "tool_use_id") {
 				results = append(results, strings.TrimPrefix(id, "call_numbered_"))
@@ -149,7 +149,7 @@ func TestCallsWithoutIDsAreCarriedWithTheirResults(t *testing.T) {
 		})
 	}
 	for _, target := range dialectTargets[1:] {
-		res, sent, e := send(tongues[0], unnumbered(both, result, result), target, "m")
+		res, sent, e := send(clientFormats[0], unnumbered(both, result, result), target, "m")
 		if sent == "" {
 			t.Errorf("%s: nothing was sent: %s", target, res.Body)
 		}

@@ -66,13 +66,13 @@ func TestResponseWithCallsAndWithoutAFinishReasonIsAnError(t *testing.T) {
 		if r.target == "cortex" {
 			target.name = "chat"
 		}
-		for _, client := range tongues {
+		for _, client := range clientFormats {
 			if !target.translatesFor(client) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s with %s for %s", r.target, r.name, client.name), func(t *testing.T) {
 				res := send(t, client, r.target, r.response, true)
-				if h := client.hear(t, res); h.end != "error" && h.end != "error body" {
+				if h := client.readResponse(t, res); h.end != "error" && h.end != "error body" {
 					t.Errorf("the client reads the end %s, want an error", h.end)
 				}
 				lacks := []string{
@@ -99,10 +99,10 @@ func TestResponseWithCallsAndWithoutAFinishReasonIsAnError(t *testing.T) {
 func TestCompleteCallsOfAProviderWithoutFinishReasonsAreKept(t *testing.T) {
 	t.Parallel()
 	send := newCallGateway(t)
-	for _, client := range tongues[1:5] {
+	for _, client := range clientFormats[1:5] {
 		t.Run(client.name, func(t *testing.T) {
 			res := send(t, client, "cortex", sseOf(chatCall(`{"a":1}`), done), true)
-			if h := client.hear(t, res); h.end != "done" || !strings.Contains(string(res.Body), `a\":1`) && !strings.Contains(string(res.Body), `"a":1`) {
+			if h := client.readResponse(t, res); h.end != "done" || !strings.Contains(string(res.Body), `a\":1`) && !strings.Contains(string(res.Body), `"a":1`) {
 				t.Errorf("end %s: %s", h.end, res.Body)
 			}
 		})
@@ -113,10 +113,10 @@ func TestCompleteCallsOfAProviderWithoutFinishReasonsAreKept(t *testing.T) {
 func TestTextWithoutAFinishReasonIsCompleteWithTheTerminator(t *testing.T) {
 	t.Parallel()
 	send := newCallGateway(t)
-	for _, client := range tongues[1:5] {
+	for _, client := range clientFormats[1:5] {
 		for terminator, want := range map[string]string{done: "done", "": "error"} {
 			res := send(t, client, "chat", sseOf(providerChoice(0, "hello", ""), terminator), true)
-			if h := client.hear(t, res); h.end != want || h.text != "hello" {
+			if h := client.readResponse(t, res); h.end != want || h.text != "hello" {
 				t.Errorf("%s and %q: end %s, text %q, want %s:\n%s", client.name, terminator, h.end, h.text, want, res.Body)
 			}
 		}

@@ -87,8 +87,8 @@ func (k *cachedTree) ask(method, path string, body io.Reader, h ...string) (stri
 	return string(text), receive(k.t, k.entries, "the entry")
 }
 
-// say answers everything with a body of a type.
-func say(media, body string, h ...string) http.HandlerFunc {
+// respondWith answers everything with a body of a type.
+func respondWith(media, body string, h ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", media)
@@ -124,24 +124,24 @@ func TestBodiesAreKeptAsTheClientKnowsThem(t *testing.T) {
 		header            []string
 		request, response reqlog.Body // an empty type of a response with data takes what was sent
 	}{
-		{name: "a response", provides: say("application/json", chatBody), method: "POST", path: "/v1/chat/completions", body: plainChat,
+		{name: "a response", provides: respondWith("application/json", chatBody), method: "POST", path: "/v1/chat/completions", body: plainChat,
 			request: wholeBody("application/json", plainChat), response: wholeBody("application/json", chatBody)},
-		{name: "a stream", provides: say("text/event-stream", stream), method: "POST", path: "/v1/chat/completions", body: streamChat,
+		{name: "a stream", provides: respondWith("text/event-stream", stream), method: "POST", path: "/v1/chat/completions", body: streamChat,
 			request: wholeBody("application/json", streamChat), response: wholeBody("text/event-stream", stream)},
-		{name: "a pass-through", provides: say("text/plain; charset=utf-8", "any"), method: "PUT", path: "/v1/any/thing", body: "x y",
+		{name: "a pass-through", provides: respondWith("text/plain; charset=utf-8", "any"), method: "PUT", path: "/v1/any/thing", body: "x y",
 			header: []string{"content-type", "text/csv"}, request: wholeBody("text/csv", "x y"), response: wholeBody("text/plain", "any")},
 		{name: "a refusal of the provider", provides: func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no", 400) }, method: "POST", path: "/v1/any", body: "{}",
 			request: wholeBody("application/json", "{}"), response: wholeBody("text/plain", "no\n")},
-		{name: "a refusal of the gateway", provides: say("text/plain", ""), method: "POST", path: "/v1/chat/completions", body: `{"model":1}`,
+		{name: "a refusal of the gateway", provides: respondWith("text/plain", ""), method: "POST", path: "/v1/chat/completions", body: `{"model":1}`,
 			request: wholeBody("application/json", `{"model":1}`)},
-		{name: "no body", provides: say("application/json", "{}"), method: "GET", path: "/v1/files",
+		{name: "no body", provides: respondWith("application/json", "{}"), method: "GET", path: "/v1/files",
 			request: reqlog.Body{Type: "application/json"}, response: wholeBody("application/json", "{}")},
-		{name: "an upload with files", provides: say("application/json", "{}"), method: "POST", path: "/v1/files", body: "--b\r\n\r\nsecret\r\n--b--",
+		{name: "an upload with files", provides: respondWith("application/json", "{}"), method: "POST", path: "/v1/files", body: "--b\r\n\r\nsecret\r\n--b--",
 			header: []string{"content-type", "multipart/form-data; boundary=b"}, request: unreadBody("multipart/form-data", 20), response: wholeBody("application/json", "{}")},
-		{name: "sound", provides: say("audio/mpeg", "\xff\xfbdata"), method: "GET", path: "/v1/sound", request: reqlog.Body{Type: "application/json"}, response: unreadBody("audio/mpeg", 6)},
-		{name: "what is compressed", provides: say("application/json", zipped.String(), "Content-Encoding", "gzip"), method: "GET", path: "/v1/zip",
+		{name: "sound", provides: respondWith("audio/mpeg", "\xff\xfbdata"), method: "GET", path: "/v1/sound", request: reqlog.Body{Type: "application/json"}, response: unreadBody("audio/mpeg", 6)},
+		{name: "what is compressed", provides: respondWith("application/json", zipped.String(), "Content-Encoding", "gzip"), method: "GET", path: "/v1/zip",
 			header: []string{"accept-encoding", "gzip"}, request: reqlog.Body{Type: "application/json"}, response: unreadBody("application/json", zipped.Len())},
-		{name: "a dry run, which may hold credentials", provides: say("text/plain", ""), method: "POST", path: "/v1/explain",
+		{name: "a dry run, which may hold credentials", provides: respondWith("text/plain", ""), method: "POST", path: "/v1/explain",
 			body: `{"request":{"headers":{"authorization":"Bearer x"}}}`, request: unreadBody("application/json", 52)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestBodiesAreKeptAsTheClientKnowsThem(t *testing.T) {
 
 func TestRequestWithoutAValidKeyIsCutShort(t *testing.T) {
 	t.Parallel()
-	k := newKept(t, full, access.Logging{Organisation: access.LogNone}, say("text/plain", ""))
+	k := newKept(t, full, access.Logging{Organisation: access.LogNone}, respondWith("text/plain", ""))
 	_, e := k.ask("POST", "/v1/"+strings.Repeat("a", 8000), strings.NewReader(plainChat), "x-gateway-api-key", "mg-unknown",
 		"x-gateway-metadata", `{"a":"b"}`, "baggage", "c=d", "x-gateway-trace-id", "t1", "user-agent", strings.Repeat("u", 8000))
 	if e.Status != 401 || e.Level != reqlog.LevelMetadata || e.Bodies != nil || e.Metadata != nil || e.TraceID == "t1" {
@@ -178,7 +178,7 @@ func TestBodiesAreCutAtTheSizeOfTheSettings(t *testing.T) {
 	long := `{"model":"m","choices":[{"index":0,"text":"a response too"}],"messages":[{"role":"user","content":"` + strings.Repeat("a", 9000) + `"}]}`
 	for _, size := range []int{1, 4096, 5000, len(long) - 1, len(long), len(long) + 1} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
-			k := newKept(t, snapshot.LogPolicy{Level: access.LogFull, BodySize: size}, access.Logging{}, say("application/json", long))
+			k := newKept(t, snapshot.LogPolicy{Level: access.LogFull, BodySize: size}, access.Logging{}, respondWith("application/json", long))
 			for _, path := range []string{"/v1/chat/completions", "/v1/any"} {
 				header := []string{"x-a", "b"}
 				if path == "/v1/any" {
@@ -193,7 +193,7 @@ func TestBodiesAreCutAtTheSizeOfTheSettings(t *testing.T) {
 			}
 		})
 	}
-	k := newKept(t, full, access.Logging{}, say("text/plain", strings.Repeat("b", 1<<20)))
+	k := newKept(t, full, access.Logging{}, respondWith("text/plain", strings.Repeat("b", 1<<20)))
 	if _, e := k.ask("GET", "/v1/any", nil); len(e.Bodies.Response.Data) != 128<<10 || !e.Bodies.Response.Cut || e.Bodies.Response.Size != 1<<20 {
 		t.Errorf("without a setting: %d bytes of %d", len(e.Bodies.Response.Data), e.Bodies.Response.Size)
 	}
@@ -202,7 +202,7 @@ func TestBodiesAreCutAtTheSizeOfTheSettings(t *testing.T) {
 func TestPartialResponsesOfBrokenStreamsAreCaptured(t *testing.T) {
 	t.Parallel()
 	k := newKept(t, full, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
-		say("text/event-stream", chunk("he"))(w, r)
+		respondWith("text/event-stream", chunk("he"))(w, r)
 		http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
@@ -219,7 +219,7 @@ func TestPartialResponsesToClientsThatLeftAreCaptured(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})
 	k := newKept(t, full, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
-		say("text/event-stream", chunk("he"))(w, r)
+		respondWith("text/event-stream", chunk("he"))(w, r)
 		http.NewResponseController(w).Flush()
 		<-gone
 	})
@@ -250,13 +250,13 @@ func TestARequestMayLowerItsLevelAndNotRaiseIt(t *testing.T) {
 		{access.LogNone, []string{"x-gateway-debug", "true"}, reqlog.LevelNone},
 		{access.LogNone, []string{"x-gateway-debug", "false"}, reqlog.LevelNone},
 	} {
-		k := newKept(t, snapshot.LogPolicy{}, access.Logging{Organisation: tt.own}, say("application/json", chatBody))
+		k := newKept(t, snapshot.LogPolicy{}, access.Logging{Organisation: tt.own}, respondWith("application/json", chatBody))
 		_, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(plainChat), tt.header...)
 		if e.Level != tt.want || (e.Bodies != nil) != (tt.want == reqlog.LevelFull) || e.Status != 200 {
 			t.Errorf("level %v with %v: recorded %v, bodies %v, status %d", tt.own, tt.header, e.Level, e.Bodies != nil, e.Status)
 		}
 	}
-	k := newKept(t, full, access.Logging{}, say("application/json", chatBody))
+	k := newKept(t, full, access.Logging{}, respondWith("application/json", chatBody))
 	for _, name := range []string{"x-gateway-debug", "x-mirror-debug"} {
 		got, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(plainChat), name, "0")
 		if e.Status != 400 || errorOf(t, got)["param"] != "x-gateway-debug" {
@@ -268,14 +268,14 @@ func TestARequestMayLowerItsLevelAndNotRaiseIt(t *testing.T) {
 func TestTheLevelNoneKeepsNoTextOfTheClient(t *testing.T) {
 	t.Parallel()
 	const canary = "canary"
-	refuses := say("application/json", `{"error":{"message":"canary"}}`)
+	refuses := respondWith("application/json", `{"error":{"message":"canary"}}`)
 	k := newKept(t, snapshot.LogPolicy{Level: access.LogNone}, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "any") {
 			w.WriteHeader(400)
 			refuses(w, r)
 			return
 		}
-		say("application/json", chatBody)(w, r)
+		respondWith("application/json", chatBody)(w, r)
 	})
 	for _, tt := range []struct{ method, path, want string }{
 		{"POST", "/v1/chat/completions", "/v1/chat/completions"},
@@ -338,7 +338,7 @@ func TestErrorsOfAttemptsAreRedacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newKept(t, snapshot.LogPolicy{Redact: rules}, access.Logging{}, say("text/event-stream", `data: {"error":{"message":"who is a@b.org?"}}`+"\n\n"))
+	k := newKept(t, snapshot.LogPolicy{Redact: rules}, access.Logging{}, respondWith("text/event-stream", `data: {"error":{"message":"who is a@b.org?"}}`+"\n\n"))
 	_, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(streamChat))
 	const want = "who is [redacted:email]?"
 	if got := e.Attempts[0].Error; !strings.Contains(got, want) || !strings.Contains(e.ErrorMessage, want) {

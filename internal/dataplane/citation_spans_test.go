@@ -101,7 +101,7 @@ func TestStreamedCitationsKeepTheirSpan(t *testing.T) {
 	t.Parallel()
 	send := newCallGateway(t)
 	for target, stream := range citedStreams {
-		for _, client := range []tongue{tongues[0], tongues[2]} {
+		for _, client := range []clientFormat{clientFormats[0], clientFormats[2]} {
 			if client.name == target {
 				continue
 			}

@@ -124,7 +124,7 @@ func newBudgeted(t *testing.T) *budgeted {
 func (b *budgeted) user() string { return fmt.Sprintf(`{"_user":"u%d"}`, b.users.Add(1)) }
 
 // ask sends a request of a client for a user.
-func (b *budgeted) ask(t *testing.T, client tongue, target, user string, stream bool) gatewaytest.Response {
+func (b *budgeted) ask(t *testing.T, client clientFormat, target, user string, stream bool) gatewaytest.Response {
 	t.Helper()
 	client.body = strings.Replace(client.body, `"max_tokens":100`, `"max_tokens":1000`, 1) // which does not fit
 	req := client.ask(t, b.Gateway, "x-gateway-provider", "@"+target, "m", stream)
@@ -153,7 +153,7 @@ var lengthStops = map[string]string{
 }
 
 // plainBody returns the response with the events in binary messages in plain text.
-func plainBody(t *testing.T, client tongue, res gatewaytest.Response) string {
+func plainBody(t *testing.T, client clientFormat, res gatewaytest.Response) string {
 	t.Helper()
 	if client.name != "invoke" {
 		return string(res.Body)
@@ -177,14 +177,14 @@ func TestStreamEndsAtItsLengthWhenTheBudgetEnds(t *testing.T) {
 	t.Parallel()
 	b := newBudgeted(t)
 	for _, target := range []string{"chat", "messages", "responses", "gemini", "converse"} {
-		for _, client := range tongues {
+		for _, client := range clientFormats {
 			t.Run(target+" for "+client.name, func(t *testing.T) {
 				p := endlessText(target)
 				p.left = make(chan struct{})
 				b.u.set(p)
 				user := b.user()
 				res := b.ask(t, client, target, user, true)
-				h := client.hear(t, res)
+				h := client.readResponse(t, res)
 				body := plainBody(t, client, res)
 				if res.Status != 200 || h.end != "done" || !strings.Contains(body, lengthStops[client.name]) {
 					t.Fatalf("status %d, end %s, want done with %s:\n%s", res.Status, h.end, lengthStops[client.name], body)
@@ -215,7 +215,7 @@ func TestStreamEndsAtItsLengthWhenTheBudgetEnds(t *testing.T) {
 }
 
 // usageIn returns the tokens of the last usage in a stream.
-func (g tongue) usageIn(body string) (n float64) {
+func (g clientFormat) usageIn(body string) (n float64) {
 	for _, names := range [][2]string{{`"prompt_tokens":`, `"completion_tokens":`}, {`"input_tokens":`, `"output_tokens":`},
 		{`"promptTokenCount":`, `"candidatesTokenCount":`}, {`"inputTokens":`, `"outputTokens":`}} {
 		sum := 0.0
@@ -236,12 +236,12 @@ func TestCallInWhichTheBudgetEndsIsNotReportedAsFinished(t *testing.T) {
 	t.Parallel()
 	b := newBudgeted(t)
 	for _, target := range []string{"chat", "messages", "responses", "converse"} {
-		for _, client := range tongues[:5] {
+		for _, client := range clientFormats[:5] {
 			t.Run(target+" for "+client.name, func(t *testing.T) {
 				b.u.set(endlessCall(target))
 				res := b.ask(t, client, target, b.user(), true)
 				body := string(res.Body)
-				if h := client.hear(t, res); res.Status != 200 || h.end != "done" || !strings.Contains(body, lengthStops[client.name]) {
+				if h := client.readResponse(t, res); res.Status != 200 || h.end != "done" || !strings.Contains(body, lengthStops[client.name]) {
 					t.Fatalf("status %d, end %s, want done with %s:\n%s", res.Status, h.end, lengthStops[client.name], body)
 				}
 				for _, finished := range []string{"arguments.done", "output_item.done", `"status":"completed"`, "functionCall", `tool_calls"}`, "tool_use\"}", "\"}\"}"} {
@@ -259,7 +259,7 @@ func TestResponseObjectHasTheItemsSoFarWhenTheBudgetEnds(t *testing.T) {
 	t.Parallel()
 	b := newBudgeted(t)
 	b.u.set(endlessText("responses"))
-	events := sseData(b.ask(t, tongues[2], "responses", b.user(), true).Body)
+	events := sseData(b.ask(t, clientFormats[2], "responses", b.user(), true).Body)
 	last := events[len(events)-1]
 	text := str(at(last, "response.output.1.content.0.text"))
 	if at(last, "type") != "response.incomplete" || at(last, "response.id") != "resp_1" || at(last, "response.metadata.a") != "b" || at(last, "response.status") != "incomplete" ||
@@ -277,7 +277,7 @@ func TestResponseObjectHasTheItemsSoFarWhenTheBudgetEnds(t *testing.T) {
 	}
 
 	b.u.set(endlessCall("responses"))
-	events = sseData(b.ask(t, tongues[2], "responses", b.user(), true).Body)
+	events = sseData(b.ask(t, clientFormats[2], "responses", b.user(), true).Body)
 	last = events[len(events)-1]
 	if args := str(at(last, "response.output.0.arguments")); !strings.HasPrefix(args, `{"a":"`) || at(last, "response.output.0.status") != "incomplete" || at(last, "response.output.0.call_id") != "call_1" {
 		t.Errorf("the last event is %v", last)
@@ -291,9 +291,9 @@ func TestFirstEventArrivesIfItUsesUpTheBudget(t *testing.T) {
 	b := newBudgeted(t)
 	text := strings.Repeat("word", budgetTokens+50)
 	b.u.set(&running{start: `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"served","choices":[],"prompt_filter_results":[]}` + "\n\n" + chunk(text), event: chunk(eventText)})
-	for _, client := range []tongue{tongues[0], tongues[1]} {
+	for _, client := range []clientFormat{clientFormats[0], clientFormats[1]} {
 		res := b.ask(t, client, "chat", b.user(), true)
-		h := client.hear(t, res)
+		h := client.readResponse(t, res)
 		if res.Status != 200 || h.end != "done" || h.text != text || !strings.Contains(string(res.Body), lengthStops[client.name]) {
 			t.Errorf("%s: status %d, end %s, %d characters of text, want %d: %.400s", client.name, res.Status, h.end, len(h.text), len(text), res.Body)
 		}
@@ -327,7 +327,7 @@ func TestRequestWithoutAStreamMustFitIntoTheBudget(t *testing.T) {
 	t.Parallel()
 	b := newBudgeted(t)
 	b.u.set(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Error("the request was sent") }))
-	for _, client := range tongues[:5] {
+	for _, client := range clientFormats[:5] {
 		if res := b.ask(t, client, "chat", b.user(), false); res.Status != 412 || !strings.Contains(string(res.Body), "set a lower limit of output tokens") {
 			t.Errorf("%s: %d %s", client.name, res.Status, res.Body)
 		}
@@ -371,16 +371,16 @@ func TestStreamContinuesWithWhatOtherRequestsReturn(t *testing.T) {
 	stream := send(streamChat)
 	c := u.next()
 	c.events()
-	c.say(chunk(eventText))
+	c.send(chunk(eventText))
 	held.w.Header().Set("Content-Type", "application/json")
-	held.say(chatBody)
+	held.send(chatBody)
 	held.finish()
 	if res := receive(t, other, "the other response"); res.Status != 200 {
 		t.Fatalf("%d %s", res.Status, res.Body)
 	}
 	go func() {
 		for c.Context().Err() == nil {
-			c.say(chunk(eventText))
+			c.send(chunk(eventText))
 		}
 	}()
 	res := receive(t, stream, "the end of the stream")
@@ -402,7 +402,7 @@ func TestResponseThatABudgetEndsIsNotCached(t *testing.T) {
 	}
 	for range 2 {
 		res := send()
-		if h := tongues[0].hear(t, res); h.end != "done" || !strings.Contains(string(res.Body), lengthStops["chat"]) || res.Header.Get("x-gateway-cache-status") != "MISS" {
+		if h := clientFormats[0].readResponse(t, res); h.end != "done" || !strings.Contains(string(res.Body), lengthStops["chat"]) || res.Header.Get("x-gateway-cache-status") != "MISS" {
 			t.Fatalf("%d %s, cache status %s: %.300s", res.Status, h.end, res.Header.Get("x-gateway-cache-status"), res.Body)
 		}
 		if e := b.Entry(res); e["finish_reason"] != "length" || limitOf(t, e)["used"].(float64) > budgetTokens+eventTokens {

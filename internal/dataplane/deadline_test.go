@@ -43,7 +43,7 @@ func TestRequestTimeoutEndsStreamsOfEveryDialect(t *testing.T) {
 				p.header = eventstream.ContentType
 			}
 			b.u.set(p)
-			for _, client := range tongues {
+			for _, client := range clientFormats {
 				inTime(t, func(limit time.Duration) bool {
 					req := client.ask(t, b.Gateway, "x-gateway-provider", "@"+target, "m", true)
 					req.Header.Set("x-gateway-request-timeout", fmt.Sprint(limit.Milliseconds()))
@@ -51,7 +51,7 @@ func TestRequestTimeoutEndsStreamsOfEveryDialect(t *testing.T) {
 					if res.Status == http.StatusRequestTimeout {
 						return false // not even the first event was in time
 					}
-					got := client.hear(t, res)
+					got := client.readResponse(t, res)
 					if got.end != "error" || got.text != eventText {
 						t.Errorf("%s client: %+v; want the text so far and an error", client.name, got)
 					}

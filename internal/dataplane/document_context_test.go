@@ -23,7 +23,7 @@ var describedDocuments = map[string]string{
 func TestDescriptionsOfDocumentsReachEveryTarget(t *testing.T) {
 	t.Parallel()
 	send := newRequestRecorder(t)
-	for _, client := range []tongue{tongues[1], tongues[4]} {
+	for _, client := range []clientFormat{clientFormats[1], clientFormats[4]} {
 		for _, target := range dialectTargets {
 			if target == client.name {
 				continue

@@ -15,7 +15,7 @@ func TestDrawnImagesInHistoryReachEveryTarget(t *testing.T) {
 		`{"role":"assistant","content":"here","images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]},{"role":"user","content":"bluer"}]}`
 	for _, target := range dialectTargets[1:] { // chat providers that are not strict get what the client sends
 		t.Run(target, func(t *testing.T) {
-			_, sent, e := send(tongues[0], body, target, "m")
+			_, sent, e := send(clientFormats[0], body, target, "m")
 			if notes := fmt.Sprint(e["params"]); !strings.Contains(sent, "iVBORw0KGgo=") && !strings.Contains(notes, "images") {
 				t.Errorf("sent %s, announced %s", sent, notes)
 			}

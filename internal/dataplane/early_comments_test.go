@@ -18,7 +18,7 @@ import (
 func TestCommentsBeforeTheFirstEventReachTheClientWithinASecond(t *testing.T) {
 	t.Parallel()
 	g, u := newScriptedPairs(t)
-	for _, client := range tongues[:3] { // the last is translated
+	for _, client := range clientFormats[:3] { // the last is translated
 		t.Run(client.name, func(t *testing.T) {
 			target, events := "chat", chunk("a")+finish+done
 			if client.name != "chat" {
@@ -27,23 +27,23 @@ func TestCommentsBeforeTheFirstEventReachTheClientWithinASecond(t *testing.T) {
 			heads := begin(t, client.ask(t, g, "x-gateway-provider", "@"+target, "m", true))
 			c := u.next()
 			c.events()
-			c.say(": one\n\n")
+			c.send(": one\n\n")
 			res := receive(t, heads, "the head")
 			r := bufio.NewReader(res.Body)
 			line, err := r.ReadString('\n')
 			if line != ": one\n" || err != nil {
 				t.Errorf("the client has %q, %v; want the comment before any event", line, err)
 			}
-			c.say(": two\n\n")
+			c.send(": two\n\n")
 			r.ReadString('\n')
 			if line, err = r.ReadString('\n'); line != ": two\n" {
 				t.Errorf("then the client has %q, %v; want the second comment", line, err)
 			}
-			c.say(events)
+			c.send(events)
 			c.finish()
 			rest := readRest(t, r)
-			if h := client.hear(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: []byte(rest)}); h.end != "done" || h.text != "a" {
-				t.Errorf("the client heard %+v: %s", h, rest)
+			if h := client.readResponse(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: []byte(rest)}); h.end != "done" || h.text != "a" {
+				t.Errorf("the client read %+v: %s", h, rest)
 			}
 		})
 	}
@@ -58,17 +58,17 @@ func TestCommentsBeforeTheFirstEventAreHeldWhileAnotherAttemptCanFollow(t *testi
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, u := newScriptedPairs(t)
-			client := tongues[0]
+			client := clientFormats[0]
 			heads := begin(t, client.ask(t, g, "x-gateway-config", config, "m", true))
 			c := u.next()
 			c.events()
-			c.say(": one\n\n")
+			c.send(": one\n\n")
 			time.Sleep(1200 * time.Millisecond)
-			c.say(midError)
+			c.send(midError)
 			c.finish()
 			c = u.next()
 			c.events()
-			c.say(chunk("a") + finish + done)
+			c.send(chunk("a") + finish + done)
 			c.finish()
 			res := receive(t, heads, "the head")
 			body := readRest(t, bufio.NewReader(res.Body))
@@ -97,16 +97,16 @@ func TestCommentsBeforeTheFirstEventAreHeldWhileAGuardrailCanDeny(t *testing.T) 
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			g, u := newScriptedPairs(t)
-			heads := begin(t, tongues[0].ask(t, g, "x-gateway-config", `{"provider":"@chat",`+tt.config+`}`, "m", true))
+			heads := begin(t, clientFormats[0].ask(t, g, "x-gateway-config", `{"provider":"@chat",`+tt.config+`}`, "m", true))
 			c := u.next()
 			c.events()
-			c.say(tt.comments)
+			c.send(tt.comments)
 			select {
 			case res := <-heads:
 				t.Fatalf("the headers with status %d did not wait", res.StatusCode)
 			case <-time.After(1200 * time.Millisecond): // longer than comments are held back otherwise
 			}
-			c.say(chunk(tt.text) + finish + done)
+			c.send(chunk(tt.text) + finish + done)
 			c.finish()
 			res := receive(t, heads, "the response")
 			body := readRest(t, bufio.NewReader(res.Body))
@@ -136,9 +136,9 @@ func TestSoftDenialAfterCommentsIsACompletion(t *testing.T) {
 		io.WriteString(w, chunk("bad")+finish+done)
 	})})
 	id := saveGuardrail(t, g, "bad", `{"deny":true,"soft_deny_200":true}`)
-	res := g.Do(tongues[0].ask(t, g, "x-gateway-config", guarded(`"output_guardrails":["`+id+`"]`), "m", true))
-	if h := tongues[0].hear(t, res); res.Status != 200 || h.end != "done" || !strings.Contains(h.text, "the guardrail checks failed") {
-		t.Errorf("status %d, heard %+v: %s", res.Status, h, res.Body)
+	res := g.Do(clientFormats[0].ask(t, g, "x-gateway-config", guarded(`"output_guardrails":["`+id+`"]`), "m", true))
+	if h := clientFormats[0].readResponse(t, res); res.Status != 200 || h.end != "done" || !strings.Contains(h.text, "the guardrail checks failed") {
+		t.Errorf("status %d, read %+v: %s", res.Status, h, res.Body)
 	}
 }
 
@@ -150,27 +150,27 @@ func TestCommentsOfTheLastBranchOfAHedgeReachTheClientBeforeTheFirstEvent(t *tes
 			t.Parallel()
 			g, u := newScriptedPairs(t)
 			config := strings.Replace(twoTargets(fallsBack, "chat", "m1", "chat", "m2"), "{", `{"hedge":{"delay_ms":10,"max":1},`, 1)
-			heads := begin(t, tongues[0].ask(t, g, "x-gateway-config", config, "m", true))
+			heads := begin(t, clientFormats[0].ask(t, g, "x-gateway-config", config, "m", true))
 			last, fails := u.next(), u.next()
 			if !strings.Contains(string(fails.Body), `"`+failing+`"`) {
 				last, fails = fails, last
 			}
 			last.events()
-			last.say(": one\n\n")
+			last.send(": one\n\n")
 			fails.events()
-			fails.say(": other\n\n")
+			fails.send(": other\n\n")
 			select {
 			case <-heads:
 				t.Fatal("comments were sent while another branch was in progress")
 			case <-time.After(1200 * time.Millisecond): // longer than comments are held back otherwise
 			}
-			fails.say(midError)
+			fails.send(midError)
 			fails.finish()
 			r := bufio.NewReader(receive(t, heads, "the head").Body)
 			if line, err := r.ReadString('\n'); line != ": one\n" || err != nil {
 				t.Errorf("the client has %q, %v; want the comment before any event", line, err)
 			}
-			last.say(chunk("a") + finish + done)
+			last.send(chunk("a") + finish + done)
 			last.finish()
 			if rest := readRest(t, r); !strings.HasSuffix(rest, done) || strings.Contains(rest, "other") {
 				t.Errorf("then the client has %s", rest)
@@ -191,7 +191,7 @@ func TestCommentsOfTheLastBranchOfNestedHedgesReachTheClientBeforeTheFirstEvent(
 		t.Run(strings.Join(order[:2], " and ")+" fail", func(t *testing.T) {
 			t.Parallel()
 			g, u := newScriptedPairs(t)
-			heads := begin(t, tongues[0].ask(t, g, "x-gateway-config", config, "m", true))
+			heads := begin(t, clientFormats[0].ask(t, g, "x-gateway-config", config, "m", true))
 			calls := make(map[string]*call)
 			for range order {
 				c := u.next()
@@ -201,7 +201,7 @@ func TestCommentsOfTheLastBranchOfNestedHedgesReachTheClientBeforeTheFirstEvent(
 				}
 				calls[v.Model] = c
 				c.events()
-				c.say(": " + v.Model + "\n\n")
+				c.send(": " + v.Model + "\n\n")
 			}
 			for _, model := range order[:2] {
 				select {
@@ -209,7 +209,7 @@ func TestCommentsOfTheLastBranchOfNestedHedgesReachTheClientBeforeTheFirstEvent(
 					t.Fatal("comments were sent while another branch was in progress")
 				case <-time.After(1200 * time.Millisecond): // longer than comments are held back otherwise
 				}
-				calls[model].say(midError)
+				calls[model].send(midError)
 				calls[model].finish()
 			}
 			last := calls[order[2]]
@@ -217,7 +217,7 @@ func TestCommentsOfTheLastBranchOfNestedHedgesReachTheClientBeforeTheFirstEvent(
 			if line, err := r.ReadString('\n'); line != ": "+order[2]+"\n" || err != nil {
 				t.Errorf("the client has %q, %v; want the comment before any event", line, err)
 			}
-			last.say(chunk("a") + finish + done)
+			last.send(chunk("a") + finish + done)
 			last.finish()
 			if rest := readRest(t, r); !strings.HasSuffix(rest, done) {
 				t.Errorf("then the client has %s", rest)
@@ -230,14 +230,14 @@ func TestCommentsOfTheLastBranchOfNestedHedgesReachTheClientBeforeTheFirstEvent(
 func TestFailureAfterEarlyCommentsIsAnErrorInTheStream(t *testing.T) {
 	t.Parallel()
 	g, u := newScriptedPairs(t)
-	client := tongues[0]
+	client := clientFormats[0]
 	for name, end := range map[string]string{"an error": midError, "nothing": ""} {
 		heads := begin(t, client.ask(t, g, "x-gateway-provider", "@chat", "m", true))
 		c := u.next()
 		c.events()
-		c.say(": one\n\n")
+		c.send(": one\n\n")
 		res := receive(t, heads, "the head")
-		c.say(end)
+		c.send(end)
 		c.finish()
 		body := readRest(t, bufio.NewReader(res.Body))
 		if !strings.HasPrefix(body, ": one\n\n") || !strings.Contains(body, `"error":`) || strings.Contains(body, done) {

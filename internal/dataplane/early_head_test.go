@@ -40,12 +40,12 @@ func TestHeadersArriveBeforeTheBody(t *testing.T) {
 				rest = strings.Repeat("x", tt.length)
 				c.w.Header().Set("Content-Length", strconv.Itoa(tt.length))
 			}
-			c.say("")
+			c.send("")
 			res := receive(t, heads, "the headers of a silent response")
 			if res.StatusCode != 200 || res.Header.Get("Content-Type") != tt.contentType || res.Header.Get("X-Gateway-Request-Id") == "" {
 				t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
 			}
-			c.say(rest)
+			c.send(rest)
 			c.finish()
 			if got := readRest(t, bufio.NewReader(res.Body)); got != rest {
 				t.Errorf("%d bytes, want %d", len(got), len(rest))

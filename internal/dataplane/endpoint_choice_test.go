@@ -93,7 +93,7 @@ func TestModelDecidesWhichEndpointIsCalled(t *testing.T) {
 		{"gpt-4o-search-preview", chatPath, chatPath, chatPath},
 		{"our-model", chatPath, responsesPath, chatPath},
 	} {
-		for _, client := range tongues[:5] {
+		for _, client := range clientFormats[:5] {
 			for _, stream := range []bool{false, true} {
 				want := tt.all
 				switch client.name {
@@ -103,8 +103,8 @@ func TestModelDecidesWhichEndpointIsCalled(t *testing.T) {
 					want = tt.responses
 				}
 				res := client.send(t, g, "@chat", tt.model, stream)
-				h := client.hear(t, res)
-				if got := u.took(); !slices.Equal(got, []string{want}) || h.end != "whole" && h.end != "done" || !strings.Contains(h.text, "hello") {
+				h := client.readResponse(t, res)
+				if got := u.took(); !slices.Equal(got, []string{want}) || h.end != "complete" && h.end != "done" || !strings.Contains(h.text, "hello") {
 					t.Errorf("%s for a client of %s, stream %t: called %v, want %s; it reads %+v", tt.model, client.name, stream, got, want, h)
 				}
 			}
@@ -133,14 +133,14 @@ func TestRefusedEndpointIsReplacedOnceAndRemembered(t *testing.T) {
 			t.Run(fmt.Sprintf("%s stream %t", tt.name, stream), func(t *testing.T) {
 				u := &oneEndpoint{path: tt.path, status: tt.status, body: tt.body}
 				g := newOneEndpoint(t, u)
-				client := tongues[0]
+				client := clientFormats[0]
 				if tt.path == responsesPath {
-					client = tongues[2]
+					client = clientFormats[2]
 				}
 				for i, want := range [][]string{{tt.path, tt.other}, {tt.other}} {
 					res := client.send(t, g, "@chat", "m", stream)
-					h := client.hear(t, res)
-					if got := u.took(); !slices.Equal(got, want) || h.end != "whole" && h.end != "done" || !strings.Contains(h.text, "hello") {
+					h := client.readResponse(t, res)
+					if got := u.took(); !slices.Equal(got, want) || h.end != "complete" && h.end != "done" || !strings.Contains(h.text, "hello") {
 						t.Fatalf("request %d called %v, want %v; the client reads %+v", i, got, want, h)
 					}
 				}
@@ -159,7 +159,7 @@ func TestReplacedEndpointIsSeenInLogAndDryRun(t *testing.T) {
 	t.Parallel()
 	u := &oneEndpoint{path: chatPath, status: 404, body: notChat("m")}
 	g := newOneEndpoint(t, u)
-	res := tongues[0].send(t, g, "@chat", "m", false)
+	res := clientFormats[0].send(t, g, "@chat", "m", false)
 	if attempts, _ := at(g.Entry(res), "attempts").([]any); len(attempts) != 2 {
 		t.Errorf("the entry has %d attempts, want 2", len(attempts))
 	}
@@ -212,7 +212,7 @@ func TestErrorOfTheFirstEndpointIsKeptIfTheOtherFails(t *testing.T) {
 	g := newOneEndpoint(t, u)
 	u.sim = both
 	for range 2 {
-		res := tongues[0].send(t, g, "@chat", "m", false)
+		res := clientFormats[0].send(t, g, "@chat", "m", false)
 		if got, want := u.took(), []string{chatPath, responsesPath}; !slices.Equal(got, want) {
 			t.Errorf("called %v, want %v", got, want)
 		}
@@ -241,7 +241,7 @@ func TestOtherErrorsDoNotChangeTheEndpoint(t *testing.T) {
 	} {
 		u := &oneEndpoint{path: chatPath, status: tt.status, body: tt.body}
 		g := newOneEndpoint(t, u)
-		res := tongues[0].send(t, g, "@chat", "m", false)
+		res := clientFormats[0].send(t, g, "@chat", "m", false)
 		if got := u.took(); res.Status != tt.status || !slices.Equal(got, []string{chatPath}) {
 			t.Errorf("%d %s: status %d, called %v, want one request", tt.status, tt.body, res.Status, got)
 		}

@@ -22,12 +22,12 @@ const endpointSettings = `
 func TestEndpointsOfSageMakerAnswerEveryProtocol(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings + endpointSettings, Simulator: recorder.Options{Record: 50, Check: func(*http.Request, []byte) error { return nil }}})
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for _, stream := range []bool{false, true} {
-			for form, end := range map[string]string{"tokens=20": map[bool]string{true: "done", false: "whole"}[stream], "tokens=40+cut=6": map[bool]string{true: "error", false: "error body"}[stream], "status=429": "error body"} {
+			for form, end := range map[string]string{"tokens=20": map[bool]string{true: "done", false: "complete"}[stream], "tokens=40+cut=6": map[bool]string{true: "error", false: "error body"}[stream], "status=429": "error body"} {
 				g.Sim.Reset()
 				res := client.send(t, g, "@endpoint", "my-endpoint+"+form, stream)
-				h := client.hear(t, res)
+				h := client.readResponse(t, res)
 				if h.end != end || end == "done" && !strings.HasPrefix(h.text, "echo: hello") {
 					t.Errorf("%s, stream %t, %s: status %d, end %s, want %s: %.300q", client.name, stream, form, res.Status, h.end, end, res.Body)
 					continue
@@ -56,10 +56,10 @@ func TestEndpointContainersAreReported(t *testing.T) {
 	}
 	t.Run("its status", func(t *testing.T) {
 		for body, want := range map[string]int{`{"Message":"m","OriginalStatusCode":503,"OriginalMessage":"o"}`: 503, `{"OriginalStatusCode":200,"Message":"m"}`: 424, `x`: 424} {
-			heads := begin(t, tongues[0].ask(t, g, "x-gateway-provider", "@endpoint", "e", false))
+			heads := begin(t, clientFormats[0].ask(t, g, "x-gateway-provider", "@endpoint", "e", false))
 			c := u.next()
 			c.w.WriteHeader(424)
-			c.say(body)
+			c.send(body)
 			c.finish()
 			if res := receive(t, heads, "the head"); res.StatusCode != want {
 				t.Errorf("%s: status %d, want %d", body, res.StatusCode, want)
@@ -67,19 +67,19 @@ func TestEndpointContainersAreReported(t *testing.T) {
 		}
 	})
 	t.Run("its exception", func(t *testing.T) {
-		heads := begin(t, tongues[0].ask(t, g, "x-gateway-provider", "@endpoint", "e", true))
+		heads := begin(t, clientFormats[0].ask(t, g, "x-gateway-provider", "@endpoint", "e", true))
 		c := u.next()
 		c.w.Header().Set("Content-Type", eventstream.ContentType)
 		frame := chunk("hello")
-		c.say(part("event", "PayloadPart", frame[:20]))
-		c.say(part("event", "PayloadPart", frame[20:]))
-		c.say(part("exception", "ModelStreamError", `{"Message":"it broke","ErrorCode":"x"}`))
+		c.send(part("event", "PayloadPart", frame[:20]))
+		c.send(part("event", "PayloadPart", frame[20:]))
+		c.send(part("exception", "ModelStreamError", `{"Message":"it broke","ErrorCode":"x"}`))
 		c.finish()
 		res := receive(t, heads, "the head")
 		body, err := io.ReadAll(res.Body)
-		h := tongues[0].hear(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: body})
-		if err != nil || h.end != "error" || h.text != "hello" || !strings.Contains(h.said, "it broke") {
-			t.Errorf("the client heard %+v, %v: %s", h, err, fmt.Sprintf("%q", body))
+		h := clientFormats[0].readResponse(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: body})
+		if err != nil || h.end != "error" || h.text != "hello" || !strings.Contains(h.message, "it broke") {
+			t.Errorf("the client read %+v, %v: %s", h, err, fmt.Sprintf("%q", body))
 		}
 	})
 }

@@ -245,7 +245,7 @@ func TestInputIsEstimatedIfTheClientLeavesBeforeTheResponse(t *testing.T) {
 	heads := begin(t, g.Request("POST", "/chat/completions", body, "x-gateway-provider", "@chat"))
 	c := u.next()
 	c.w.Header().Set("Content-Type", "application/json")
-	c.say(chatResponse("", fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":0}`, counted)))
+	c.send(chatResponse("", fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":0}`, counted)))
 	c.finish()
 	want := g.Entry(gatewaytest.Response{Header: receive(t, heads, "the head").Header})
 	if want["cost"] == nil || want["cost_estimated"] != false {

@@ -27,7 +27,7 @@ func TestExcludedReasoningIsLeftOutOrAnnounced(t *testing.T) {
 	} {
 		for exclude, want := range map[bool]string{true: tt.excluded, false: tt.included} {
 			body := fmt.Sprintf(`{"model":%%q,"stream":%%t,"max_tokens":5000,"reasoning":{"effort":"high","exclude":%t},"messages":[{"role":"user","content":"hello"}]}`, exclude)
-			_, sent, e := send(tongues[0], body, tt.slug, tt.model)
+			_, sent, e := send(clientFormats[0], body, tt.slug, tt.model)
 			notes := fmt.Sprint(e["params"])
 			if !strings.Contains(sent+notes, want) || sent == "" || strings.Contains(notes, announced) != (exclude && want == announced) {
 				t.Errorf("%s, exclude %t: sent %s with %s, want %s", tt.model, exclude, sent, notes, want)

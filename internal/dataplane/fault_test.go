@@ -12,25 +12,27 @@ import (
 // outcome is what a client and the log get to see of a fault.
 type outcome struct {
 	status int
-	end    string // how the body ends: done and error are ends of streams, whole is one JSON body
+	end    string // how the body ends: done and error are ends of streams, complete is one JSON body
 	source any    // recorded, nil for success
 	code   any    // recorded
 	usage  bool   // recorded
 }
 
 var (
-	whole    = outcome{200, "whole", nil, nil, true}
-	streamed = outcome{200, "done", nil, nil, true}
+	completed = outcome{200, "complete", nil, nil, true}
+	streamed  = outcome{200, "done", nil, nil, true}
 )
 
 // noUsage is o without figures.
 func (o outcome) noUsage() outcome { o.usage = false; return o }
 
 func refusedWith(status int) outcome {
-	return outcome{status, "whole", "provider", fmt.Sprintf("status_%d", status), false}
+	return outcome{status, "complete", "provider", fmt.Sprintf("status_%d", status), false}
 }
-func failed(status int, code string) outcome { return outcome{status, "whole", "gateway", code, false} }
-func broken(source, code string) outcome     { return outcome{200, "error", source, code, false} }
+func failed(status int, code string) outcome {
+	return outcome{status, "complete", "gateway", code, false}
+}
+func broken(source, code string) outcome { return outcome{200, "error", source, code, false} }
 
 // faults holds a row per fault of the simulator: how the model asks for it,
 // and what happens to a plain and of a streamed request.
@@ -38,72 +40,72 @@ var faults = map[string]struct {
 	form          string
 	plain, stream outcome
 }{
-	"tokens":           {"tokens=5", whole, streamed},
-	"size":             {"size=3", whole, streamed},
-	"pace":             {"pace=1ms", whole, streamed},
-	"report":           {"report", whole, streamed},
-	"thinking":         {"thinking=5", whole, streamed},
-	"refusal":          {"refusal", whole, streamed},
-	"calls":            {"calls=2", whole, streamed},
-	"call-ids":         {"call-ids=90", whole, streamed},
-	"turns":            {"turns=system", whole, streamed},
-	"preface":          {"preface", whole, streamed},
-	"interleave":       {"interleave", whole, streamed},
-	"cached":           {"cached=5", whole, streamed},
-	"cache-write":      {"cache-write=5", whole, streamed},
-	"image":            {"image", whole, streamed},
-	"generated":        {"generated", whole, streamed},
+	"tokens":           {"tokens=5", completed, streamed},
+	"size":             {"size=3", completed, streamed},
+	"pace":             {"pace=1ms", completed, streamed},
+	"report":           {"report", completed, streamed},
+	"thinking":         {"thinking=5", completed, streamed},
+	"refusal":          {"refusal", completed, streamed},
+	"calls":            {"calls=2", completed, streamed},
+	"call-ids":         {"call-ids=90", completed, streamed},
+	"turns":            {"turns=system", completed, streamed},
+	"preface":          {"preface", completed, streamed},
+	"interleave":       {"interleave", completed, streamed},
+	"cached":           {"cached=5", completed, streamed},
+	"cache-write":      {"cache-write=5", completed, streamed},
+	"image":            {"image", completed, streamed},
+	"generated":        {"generated", completed, streamed},
 	"times":            {"times=1+status=503", refusedWith(503), refusedWith(503)},
 	"every":            {"every=1+status=503", refusedWith(503), refusedWith(503)},
 	"flap":             {"flap=1h+status=503", refusedWith(503), refusedWith(503)},
-	"quota":            {"quota=1@q", whole, streamed},
+	"quota":            {"quota=1@q", completed, streamed},
 	"status":           {"status=429", refusedWith(429), refusedWith(429)},
 	"retry-after":      {"retry-after=2+status=503", refusedWith(503), refusedWith(503)},
 	"retry-after-ms":   {"retry-after-ms=250+status=529", refusedWith(529), refusedWith(529)},
 	"context-length":   {"context-length", refusedWith(400), refusedWith(400)},
 	"content-filter":   {"content-filter", refusedWith(400), refusedWith(400)},
 	"model-not-found":  {"model-not-found", refusedWith(404), refusedWith(404)},
-	"no-prefill":       {"no-prefill", whole, streamed},
+	"no-prefill":       {"no-prefill", completed, streamed},
 	"redirect":         {"redirect=http://127.0.0.1:1/x", failed(502, "upstream_unreadable"), failed(502, "upstream_unreadable")},
 	"html":             {"html", failed(502, "upstream_unreadable"), failed(502, "upstream_unreadable")},
 	"html-error":       {"html-error=502", refusedWith(502), refusedWith(502)},
 	"reset":            {"reset", failed(502, "upstream_reset"), failed(502, "upstream_reset")},
 	"hang":             {"hang", failed(504, "header_timeout"), failed(504, "header_timeout")},
-	"huge":             {"huge=20MB", whole.noUsage(), failed(502, "upstream_unreadable")},
+	"huge":             {"huge=20MB", completed.noUsage(), failed(502, "upstream_unreadable")},
 	"gzip-bomb":        {"gzip-bomb", failed(502, "upstream_unreadable"), failed(502, "upstream_unreadable")},
 	"headers":          {"headers=20s", failed(504, "header_timeout"), failed(504, "header_timeout")},
 	"first":            {"first=20s", failed(504, "header_timeout"), failed(504, "first_event_timeout")},
 	"stall":            {"stall=20s@3", failed(504, "idle_timeout"), broken("gateway", "idle_timeout")},
 	"cut":              {"cut=5", failed(502, "upstream_reset"), broken("gateway", "upstream_reset")},
-	"malformed":        {"malformed=3", whole, streamed},
-	"error-event":      {"error-event=3", whole, broken("provider", "provider_error")},
-	"bad-crc":          {"bad-crc=3", whole, streamed},
-	"torn":             {"torn=3", whole, broken("provider", "upstream_stream_incomplete")},
-	"no-done":          {"no-done", whole, streamed},
-	"no-usage":         {"no-usage", whole.noUsage(), streamed.noUsage()},
-	"no-blank":         {"no-blank", whole, streamed},
-	"crlf":             {"crlf", whole, streamed},
-	"comments":         {"comments", whole, streamed},
-	"bom":              {"bom", whole, streamed},
-	"event-first":      {"event-first", whole, streamed},
-	"json-for-stream":  {"json-for-stream", whole, whole},
+	"malformed":        {"malformed=3", completed, streamed},
+	"error-event":      {"error-event=3", completed, broken("provider", "provider_error")},
+	"bad-crc":          {"bad-crc=3", completed, streamed},
+	"torn":             {"torn=3", completed, broken("provider", "upstream_stream_incomplete")},
+	"no-done":          {"no-done", completed, streamed},
+	"no-usage":         {"no-usage", completed.noUsage(), streamed.noUsage()},
+	"no-blank":         {"no-blank", completed, streamed},
+	"crlf":             {"crlf", completed, streamed},
+	"comments":         {"comments", completed, streamed},
+	"bom":              {"bom", completed, streamed},
+	"event-first":      {"event-first", completed, streamed},
+	"json-for-stream":  {"json-for-stream", completed, completed},
 	"sse-for-json":     {"sse-for-json", streamed.noUsage(), streamed},
-	"gzip":             {"gzip", whole, streamed},
+	"gzip":             {"gzip", completed, streamed},
 	"length":           {"length=%2B10", failed(502, "upstream_reset"), failed(502, "upstream_reset")},
 	"duplicate-length": {"duplicate-length", failed(502, "upstream_bad_response"), failed(502, "upstream_bad_response")},
-	"smuggle":          {"smuggle", whole, whole},
-	"early-hints":      {"early-hints", whole, streamed},
-	"trailers":         {"trailers", whole, streamed},
-	"content-type":     {"content-type=text/plain", whole, failed(502, "upstream_unreadable")},
-	"set-cookie":       {"set-cookie", whole, streamed},
-	"header":           {"header=X-Further:yes", whole, streamed},
+	"smuggle":          {"smuggle", completed, completed},
+	"early-hints":      {"early-hints", completed, streamed},
+	"trailers":         {"trailers", completed, streamed},
+	"content-type":     {"content-type=text/plain", completed, failed(502, "upstream_unreadable")},
+	"set-cookie":       {"set-cookie", completed, streamed},
+	"header":           {"header=X-Further:yes", completed, streamed},
 
 	// More than one form of a fault is worth a row.
 	"length short":     {"length=-1", failed(502, "upstream_unreadable"), failed(502, "upstream_unreadable")},
 	"length shorter":   {"length=-100", failed(502, "upstream_unreadable"), failed(502, "upstream_unreadable")},
 	"cut clean":        {"cut=5,clean", failed(502, "upstream_unreadable"), broken("provider", "upstream_stream_incomplete")},
 	"cut before all":   {"cut=0", failed(502, "upstream_reset"), failed(502, "upstream_reset")},
-	"error first":      {"error-event=1", whole, refusedWith(500)},
+	"error first":      {"error-event=1", completed, refusedWith(500)},
 	"html unavailable": {"html-error=503", refusedWith(503), refusedWith(503)},
 }
 
@@ -140,7 +142,7 @@ func suffer(t *testing.T, g *gatewaytest.Gateway, form string, stream bool, want
 		body = strings.Replace(body, `"stream"`, `"stream_options":{"include_usage":true},"stream"`, 1)
 	}
 	res := g.Post("/chat/completions", body)
-	end := "whole"
+	end := "complete"
 	switch text := strings.ReplaceAll(string(res.Body), "\r\n", "\n"); {
 	case strings.HasSuffix(text, done) || strings.HasSuffix(text, done+"\n"):
 		end = "done"

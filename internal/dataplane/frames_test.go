@@ -58,9 +58,9 @@ func TestStreamOfLinesIsReadAsEvents(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			u.set(raw(tt.response))
-			res := tongues[0].send(t, g, "@lines", "m", true)
-			if h := tongues[0].hear(t, res); h.end != tt.end || len(h.text) != tt.text {
-				t.Errorf("status %d, the client heard the end %q after %d bytes of text; want %q after %d: %.300s", res.Status, h.end, len(h.text), tt.end, tt.text, res.Body)
+			res := clientFormats[0].send(t, g, "@lines", "m", true)
+			if h := clientFormats[0].readResponse(t, res); h.end != tt.end || len(h.text) != tt.text {
+				t.Errorf("status %d, the client read the end %q after %d bytes of text; want %q after %d: %.300s", res.Status, h.end, len(h.text), tt.end, tt.text, res.Body)
 			}
 		})
 	}
@@ -70,19 +70,19 @@ func TestLineOfAStreamLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	u := newScripted(t)
 	g := newLines(t, u)
-	heads := begin(t, tongues[0].ask(t, g, "x-gateway-provider", "@lines", "m", true))
+	heads := begin(t, clientFormats[0].ask(t, g, "x-gateway-provider", "@lines", "m", true))
 	c := u.next()
 	c.w.Header().Set("Content-Type", "application/x-ndjson")
-	c.say(ollamaLine("word 0") + "\n")
+	c.send(ollamaLine("word 0") + "\n")
 	r := bufferOf(receive(t, heads, "the head"))
 	for i := range 5 {
 		word := fmt.Sprintf("word %d", i)
 		for got := ""; !strings.Contains(got, word); {
 			got = event(t, r)
 		}
-		c.say(ollamaLine(fmt.Sprintf("word %d", i+1)) + "\n")
+		c.send(ollamaLine(fmt.Sprintf("word %d", i+1)) + "\n")
 	}
-	c.say(ollamaEnd + "\n")
+	c.send(ollamaEnd + "\n")
 	c.finish()
 	if rest, err := io.ReadAll(r); !strings.HasSuffix(string(rest), done) || err != nil {
 		t.Errorf("the stream ends with %q, %v", rest, err)
@@ -118,11 +118,11 @@ func TestBinaryFramesBecomeTheEventsInside(t *testing.T) {
 				w.Header().Set("Content-Type", eventstream.ContentType)
 				io.WriteString(w, tt.response)
 			}))
-			client := tongues[1]
+			client := clientFormats[1]
 			res := client.send(t, g, "@converse", claude, true)
-			h := client.hear(t, res)
-			if h.end != tt.end || h.text != tt.text || !strings.Contains(h.said, tt.said) {
-				t.Errorf("status %d, the client heard %+v; want the end %q after %q and %q: %.600s", res.Status, h, tt.end, tt.text, tt.said, res.Body)
+			h := client.readResponse(t, res)
+			if h.end != tt.end || h.text != tt.text || !strings.Contains(h.message, tt.said) {
+				t.Errorf("status %d, the client read %+v; want the end %q after %q and %q: %.600s", res.Status, h, tt.end, tt.text, tt.said, res.Body)
 			}
 			if name := "event: content_block_delta\n"; tt.text != "" && !strings.Contains(string(res.Body), name) {
 				t.Errorf("the client got %s, want an event that is named %q", res.Body, name)

@@ -25,9 +25,9 @@ func seeds(t *testing.T) map[string][][]byte {
 		for _, form := range forms {
 			for _, stream := range []bool{false, true} {
 				g.Sim.Reset()
-				c := tongues[0]
+				c := clientFormats[0]
 				if target == "chat" {
-					c = tongues[1]
+					c = clientFormats[1]
 				}
 				out[target] = append(out[target], recordedBytes(t, g, c, target, "sim-1+"+form, stream))
 			}
@@ -37,7 +37,7 @@ func seeds(t *testing.T) map[string][][]byte {
 }
 
 // recordedBytes is what the simulator itself answers to the translated request.
-func recordedBytes(t *testing.T, g *gatewaytest.Gateway, c tongue, target, model string, stream bool) []byte {
+func recordedBytes(t *testing.T, g *gatewaytest.Gateway, c clientFormat, target, model string, stream bool) []byte {
 	t.Helper()
 	c.send(t, g, "@"+target, model, stream)
 	list := g.Sim.Requests()
@@ -148,18 +148,18 @@ func TestGarbageOfAProviderNeverReachesAClientOfAnotherProtocol(t *testing.T) {
 func everyone(t *testing.T, g *gatewaytest.Gateway, target string) {
 	t.Helper()
 	var wg sync.WaitGroup
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for _, stream := range []bool{false, true} {
 			if !translates(client.name, target) {
 				continue
 			}
-			ends := []string{"whole", "error body"}
+			ends := []string{"complete", "error body"}
 			if stream {
 				ends = []string{"done", "error", "error body"}
 			}
 			wg.Go(func() {
 				res := client.send(t, g, "@"+target, "m", stream)
-				if h := client.hear(t, res); !slices.Contains(ends, h.end) || res.Err != nil {
+				if h := client.readResponse(t, res); !slices.Contains(ends, h.end) || res.Err != nil {
 					t.Errorf("%s to %s, stream=%t: end %s, %v: %q", client.name, target, stream, h.end, res.Err, res.Body[max(0, len(res.Body)-600):])
 				}
 			})

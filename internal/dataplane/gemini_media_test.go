@@ -38,7 +38,7 @@ func TestMediaOfGeminiClientsReachTargetsInTheStandardAlphabet(t *testing.T) {
 				continue // refused: it reads no images in results
 			}
 			got = ""
-			path, _ := tongues[3].request("command-a-vision", false)
+			path, _ := clientFormats[3].request("command-a-vision", false)
 			req := mustPost(t, g, path, `{"contents":[`+strings.ReplaceAll(contents, "MEDIA", media(sent))+`]}`)
 			req.Header.Set("x-gateway-provider", "@"+target)
 			res := g.Do(req)

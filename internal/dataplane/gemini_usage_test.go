@@ -32,7 +32,7 @@ func TestUsageOfGeminiStreamsIsTheLastSnapshot(t *testing.T) {
 		{"results of tools", `"promptTokenCount":10,"totalTokenCount":10`, `"promptTokenCount":10,"candidatesTokenCount":5,"toolUsePromptTokenCount":3,"thoughtsTokenCount":7,"totalTokenCount":25`, 13, 12, 7, 0},
 	} {
 		response := sseOf(geminiUsage("a", "", tt.first), geminiUsage("b", stop, tt.last))
-		for _, client := range []tongue{tongues[0], tongues[3]} {
+		for _, client := range []clientFormat{clientFormats[0], clientFormats[3]} {
 			for _, stream := range []bool{true, false} {
 				if !stream && client.name == "gemini" {
 					continue

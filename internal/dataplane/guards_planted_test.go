@@ -86,18 +86,18 @@ func leaks(text string) string {
 }
 
 // checkPlanted checks what a client got from a guardrail of guardsAgainstPlanted.
-func checkPlanted(t *testing.T, client tongue, res gatewaytest.Response, want, where string) {
+func checkPlanted(t *testing.T, client clientFormat, res gatewaytest.Response, want, where string) {
 	t.Helper()
-	h := client.hear(t, res)
+	h := client.readResponse(t, res)
 	body, _, _ := strings.Cut(string(res.Body), `"hook_results"`) // which have the parameters of checks
 	if found := leaks(h.text + "\n" + body); found != "" {
 		t.Fatalf("%s: the client got %q in %.2000q", where, found, res.Body)
 	}
-	if want != "" && (res.Status != 200 || h.text != want || h.end != "done" && h.end != "whole") {
-		t.Errorf("%s: status %d, text %q, end %s %s; want 200, %q", where, res.Status, h.text, h.end, h.said, want)
+	if want != "" && (res.Status != 200 || h.text != want || h.end != "done" && h.end != "complete") {
+		t.Errorf("%s: status %d, text %q, end %s %s; want 200, %q", where, res.Status, h.text, h.end, h.message, want)
 	}
-	if want == "" && !(res.Status == 446 && h.end == "error body") && !(h.end == "error" && strings.Contains(h.said, "default.")) {
-		t.Errorf("%s: status %d, end %s with %q; want a denial that names the check", where, res.Status, h.end, h.said)
+	if want == "" && !(res.Status == 446 && h.end == "error body") && !(h.end == "error" && strings.Contains(h.message, "default.")) {
+		t.Errorf("%s: status %d, end %s with %q; want a denial that names the check", where, res.Status, h.end, h.message)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestPlantedTextNeverPassesAHedge(t *testing.T) {
 		for _, guard := range guardsAgainstPlanted {
 			for _, mode := range []string{"fallback", "loadbalance"} {
 				config := `{"output_guardrails":[` + guard.config + `],` + strings.Replace(oneLine(hedgeConfig(mode, "a", "b")), `"delay_ms":30`, `"delay_ms":1`, 1)[1:]
-				for _, client := range tongues {
+				for _, client := range clientFormats {
 					p.expect(2)
 					res := g.Do(client.ask(t, g, api.HeaderConfig, config, "m", true))
 					checkPlanted(t, client, res, guard.want, fmt.Sprintf("%s, %s, %s, cut %d", guard.name, mode, client.name, seed))
@@ -135,11 +135,11 @@ func TestPlantedTextNeverPassesAContinuedStream(t *testing.T) {
 		for _, guard := range guardsAgainstPlanted {
 			where := fmt.Sprintf("%s, broken after %d bytes", guard.name, cut)
 			config := `{"output_guardrails":[` + guard.config + `],` + resumeConfig("a", "b")[1:]
-			res := g.Do(tongues[0].ask(t, g, api.HeaderConfig, config, "m", true))
-			if h := tongues[0].hear(t, res); guard.want == "" && h.end == "done" && h.text == p.texts["b"] && cut > 0 {
+			res := g.Do(clientFormats[0].ask(t, g, api.HeaderConfig, config, "m", true))
+			if h := clientFormats[0].readResponse(t, res); guard.want == "" && h.end == "done" && h.text == p.texts["b"] && cut > 0 {
 				continue
 			}
-			checkPlanted(t, tongues[0], res, guard.want, where)
+			checkPlanted(t, clientFormats[0], res, guard.want, where)
 			if guard.want != "" && !strings.Contains(p.last, `"content":"`+p.texts["a"]+`"`) {
 				t.Errorf("%s: the second target was not asked to continue %q: %s", where, p.texts["a"], p.last)
 			}
@@ -156,8 +156,8 @@ func TestStreamIsNotContinuedPastOtherGuardrails(t *testing.T) {
 		for _, first := range []string{"", `"output_guardrails":[{"default.notNull":{}}],`} {
 			config := strings.Replace(resumeConfig("a", "b"), `{"provider":"@simulator","override_params":{"model":"a"}`, `{`+first+`"provider":"@simulator","override_params":{"model":"a"}`, 1)
 			config = strings.Replace(config, `{"provider":"@simulator","override_params":{"model":"b"}`, `{"output_guardrails":[`+guard.config+`],"provider":"@simulator","override_params":{"model":"b"}`, 1)
-			res := g.Do(tongues[0].ask(t, g, api.HeaderConfig, config, "m", true))
-			h := tongues[0].hear(t, res)
+			res := g.Do(clientFormats[0].ask(t, g, api.HeaderConfig, config, "m", true))
+			h := clientFormats[0].readResponse(t, res)
 			if leaks(h.text) != "" || h.text != "before it " || h.end != "error" {
 				t.Errorf("%s: text %q, end %s: %s", guard.name, h.text, h.end, res.Body)
 			}
@@ -176,7 +176,7 @@ func TestPlantedTextNeverPassesInterleavedChoices(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
-		say := func(index int, delta, finish string) {
+		send := func(index int, delta, finish string) {
 			fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":%d,"delta":{%s},"finish_reason":%s}]}`+"\n\n", index, delta, finish)
 			http.NewResponseController(w).Flush()
 		}
@@ -184,12 +184,12 @@ func TestPlantedTextNeverPassesInterleavedChoices(t *testing.T) {
 		for i := range max(len(pieces[0]), len(pieces[1])) {
 			for index, list := range pieces {
 				if i < len(list) {
-					say(index, fmt.Sprintf(`"content":%q`, list[i]), "null")
+					send(index, fmt.Sprintf(`"content":%q`, list[i]), "null")
 				}
 			}
 		}
-		say(0, "", `"stop"`)
-		say(1, "", `"stop"`)
+		send(0, "", `"stop"`)
+		send(1, "", `"stop"`)
 		io.WriteString(w, done)
 	})})
 	for seed := range uint64(12) {
@@ -243,7 +243,7 @@ func TestPlantedTextNeverPassesTheCache(t *testing.T) {
 	const cached = `"cache":{"mode":"simple"}`
 	check := func(config, want, where string) {
 		t.Helper()
-		for _, client := range tongues {
+		for _, client := range clientFormats {
 			for _, stream := range []bool{false, true} {
 				where := fmt.Sprintf("%s, %s, stream %t", where, client.name, stream)
 				for range 2 {
@@ -260,9 +260,9 @@ func TestPlantedTextNeverPassesTheCache(t *testing.T) {
 		}
 	}
 	store := func(config string) {
-		for _, client := range tongues {
+		for _, client := range clientFormats {
 			for _, stream := range []bool{false, true} {
-				if res := g.Do(client.ask(t, g, api.HeaderConfig, config, "m", stream)); client.hear(t, res).text != p.texts[0] {
+				if res := g.Do(client.ask(t, g, api.HeaderConfig, config, "m", stream)); client.readResponse(t, res).text != p.texts[0] {
 					t.Fatalf("%s: status %d, %s", client.name, res.Status, res.Body)
 				}
 			}
@@ -311,7 +311,7 @@ func TestPlantedTextNeverPassesAFallback(t *testing.T) {
 				}
 				config := `{"output_guardrails":[` + guard.config + `],` + oneLine(`"strategy":{"mode":"fallback"},"targets":[
 					{"provider":"@simulator","override_params":{"model":"a"}},{"provider":"@simulator","override_params":{"model":"b"}}]}`)
-				for _, client := range tongues {
+				for _, client := range clientFormats {
 					for _, stream := range []bool{false, true} {
 						want := second
 						if leaks(second) != "" {

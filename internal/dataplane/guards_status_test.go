@@ -20,7 +20,7 @@ func TestStreamWhoseFirstTextIsDeniedHasTheStatusOfADenial(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
 	for _, first := range []int{len(planted) + 1, 10} { // in one window, and in a second after one that held it back
 		p.pieces = func(text string) []string { return []string{text[:first], text[first:]} }
-		for _, client := range tongues {
+		for _, client := range clientFormats {
 			for _, guard := range guardsAgainstPlanted[2:] {
 				res := g.Do(client.ask(t, g, "x-gateway-config", guarded(`"output_guardrails":[`+guard.config+`]`), "m", true))
 				if res.Status != 446 || strings.Contains(string(res.Body), planted[:8]) {
@@ -81,7 +81,7 @@ func TestSuccessOfChecksDeniesWhereOnSuccessSaysSo(t *testing.T) {
 	without := func(word string) string { // a check of windows, whose first does not decide
 		return `"output_guardrails":[{"id":"h","default.regexMatch":{"rule":"` + word + `","not":true},"on_success":{"deny":true}}]`
 	}
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for _, stream := range []bool{false, true} {
 			for _, tt := range []struct {
 				config string

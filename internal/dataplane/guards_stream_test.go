@@ -44,10 +44,10 @@ func TestPlantedTextNeverPassesAStream(t *testing.T) {
 	for seed := range uint64(12) {
 		p.pieces = cutAt(seed)
 		for _, guard := range guardsAgainstPlanted {
-			for _, client := range tongues {
+			for _, client := range clientFormats {
 				res := g.Do(client.ask(t, g, "x-gateway-config", guarded(`"output_guardrails":[`+guard.config+`]`), "m", true))
 				where := fmt.Sprintf("%s, %s, cut %d", guard.name, client.name, seed)
-				h := client.hear(t, res)
+				h := client.readResponse(t, res)
 				for n := 8; n <= len(planted); n++ { // nor any long beginning of it
 					if strings.Contains(h.text+string(res.Body), planted[:n]) {
 						t.Fatalf("%s: the client got %q in %.2000q", where, planted[:n], res.Body)
@@ -56,8 +56,8 @@ func TestPlantedTextNeverPassesAStream(t *testing.T) {
 				if guard.want != "" && (res.Status != 200 || h.text != guard.want || h.end != "done") {
 					t.Errorf("%s: status %d, text %q, end %s; want 200, %q, done", where, res.Status, h.text, h.end, guard.want)
 				}
-				if guard.want == "" && !(res.Status == 446 && h.end == "error body") && !(h.end == "error" && strings.Contains(h.said, "default.")) {
-					t.Errorf("%s: status %d, end %s with %q; want a denial that names the check", where, res.Status, h.end, h.said)
+				if guard.want == "" && !(res.Status == 446 && h.end == "error body") && !(h.end == "error" && strings.Contains(h.message, "default.")) {
+					t.Errorf("%s: status %d, end %s with %q; want a denial that names the check", where, res.Status, h.end, h.message)
 				}
 			}
 		}
@@ -69,10 +69,10 @@ func TestSafeTextIsNotHeldBack(t *testing.T) {
 	t.Parallel()
 	up := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: up})
-	req := tongues[0].ask(t, g, "x-gateway-config", guarded(`"output_guardrails":[{"deny":true,"default.contains":{"words":["secret"],"operator":"none"}}]`), "m", true)
+	req := clientFormats[0].ask(t, g, "x-gateway-config", guarded(`"output_guardrails":[{"deny":true,"default.contains":{"words":["secret"],"operator":"none"}}]`), "m", true)
 	go up.respond(func(c *call) {
 		c.events()
-		c.say(chunk("Hello"))
+		c.send(chunk("Hello"))
 		<-c.Context().Done()
 	})
 	_, body := open(t, req)
@@ -92,7 +92,7 @@ func TestPlantedTextNeverPassesThrough(t *testing.T) {
 				res := g.Post("/some/other/path", fmt.Sprintf(`{"model":"m","stream":%t,"question":"hi"}`, stream), "x-gateway-provider", "", "x-gateway-config", guarded(`"output_guardrails":[`+guard.config+`]`))
 				var text string
 				if stream {
-					text = tongues[0].stop(t, sseData(res.Body)).text
+					text = clientFormats[0].stop(t, sseData(res.Body)).text
 				}
 				if strings.Contains(text+string(res.Body), planted[:10]) {
 					t.Fatalf("%s, cut %d: status %d, %q", guard.name, seed, res.Status, res.Body)
@@ -110,7 +110,7 @@ func TestRedactedRequestReachesTheProviderWithoutTheText(t *testing.T) {
 	p := &textProvider{texts: []string{"fine"}}
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
 	config := guarded(`"input_guardrails":[{"default.regexReplace":{"rule":"hello","redactText":"[gone]"}}]`)
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		res := g.Do(client.ask(t, g, "x-gateway-config", config, "m", false))
 		if sent := *p.last.Load(); res.Status != 200 || strings.Contains(sent, "hello") || !strings.Contains(sent, "[gone]") {
 			t.Errorf("%s: status %d, the provider got %s", client.name, res.Status, sent)
@@ -139,7 +139,7 @@ func TestStreamsThatAreTooLongToBeChecked(t *testing.T) {
 		g := gatewaytest.New(t, gatewaytest.Options{Upstream: upstream})
 		for mode, acts := range map[string]bool{"window": true, "hold": true, "observe": false} {
 			config := guarded(`"output_guardrails":[{"deny":true,"stream":"` + mode + `","default.contains":{"words":["secret"],"operator":"none"}}]`)
-			res := g.Do(tongues[0].ask(t, g, "x-gateway-config", config, "m", true))
+			res := g.Do(clientFormats[0].ask(t, g, "x-gateway-config", config, "m", true))
 			body := string(res.Body)
 			denied := strings.Contains(body, "response_unchecked") && !strings.Contains(body, "[DONE]")
 			if passed := res.Status == 200 && strings.Contains(body, "[DONE]"); passed == acts || denied != acts {

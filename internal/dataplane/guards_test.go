@@ -68,22 +68,22 @@ func (p *textProvider) writeResponses(w http.ResponseWriter, response string, st
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	say := func(typ, rest string) {
+	send := func(typ, rest string) {
 		fmt.Fprintf(w, "event: %s\ndata: {\"type\":%q,%s}\n\n", typ, typ, rest)
 		http.NewResponseController(w).Flush()
 	}
-	say("response.created", `"response":{"id":"r","object":"response","model":"m","status":"in_progress","output":[]}`)
-	say("response.output_item.added", `"output_index":0,"item":{"type":"message","id":"m","role":"assistant","content":[]}`)
-	say("response.content_part.added", `"output_index":0,"content_index":0,"item_id":"m","part":{"type":"output_text","text":"","annotations":[]}`)
+	send("response.created", `"response":{"id":"r","object":"response","model":"m","status":"in_progress","output":[]}`)
+	send("response.output_item.added", `"output_index":0,"item":{"type":"message","id":"m","role":"assistant","content":[]}`)
+	send("response.content_part.added", `"output_index":0,"content_index":0,"item_id":"m","part":{"type":"output_text","text":"","annotations":[]}`)
 	for _, piece := range p.split(response) {
 		quoted, _ := json.Marshal(piece)
-		say("response.output_text.delta", fmt.Sprintf(`"output_index":0,"content_index":0,"item_id":"m","delta":%s`, quoted))
+		send("response.output_text.delta", fmt.Sprintf(`"output_index":0,"content_index":0,"item_id":"m","delta":%s`, quoted))
 		time.Sleep(p.pause)
 	}
-	say("response.output_text.done", fmt.Sprintf(`"output_index":0,"content_index":0,"item_id":"m","text":%s`, quoted))
-	say("response.content_part.done", fmt.Sprintf(`"output_index":0,"content_index":0,"item_id":"m","part":{"type":"output_text","text":%s,"annotations":[]}`, quoted))
-	say("response.output_item.done", `"output_index":0,"item":`+item)
-	say("response.completed", `"response":`+complete)
+	send("response.output_text.done", fmt.Sprintf(`"output_index":0,"content_index":0,"item_id":"m","text":%s`, quoted))
+	send("response.content_part.done", fmt.Sprintf(`"output_index":0,"content_index":0,"item_id":"m","part":{"type":"output_text","text":%s,"annotations":[]}`, quoted))
+	send("response.output_item.done", `"output_index":0,"item":`+item)
+	send("response.completed", `"response":`+complete)
 }
 
 // split cuts a response into the pieces of a stream.
@@ -104,7 +104,7 @@ func TestDeniedRequestIsAnsweredWith446InEachDialect(t *testing.T) {
 	p := &textProvider{texts: []string{"fine"}}
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
 	config := guarded(`"input_guardrails":[{"id":"g","deny":true,"default.contains":{"words":["hello"],"operator":"none"}}]`)
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for _, stream := range []bool{false, true} {
 			res := g.Do(client.ask(t, g, "x-gateway-config", config, "m", stream))
 			if res.Status != 446 {
@@ -131,7 +131,7 @@ func TestResponseHasTheResultsOfHooks(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
 	config := guarded(`"input_guardrails":[{"id":"in","default.contains":{"words":["hello"],"operator":"any"}}],
 		"output_guardrails":[{"id":"out","default.contains":{"words":["bad"],"operator":"none"}}]`)
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		res := g.Do(client.ask(t, g, "x-gateway-config", config, "m", false))
 		body := res.JSON(t)
 		if res.Status != 200 || at(body, client.text) != "a bad answer" {
@@ -147,7 +147,7 @@ func TestDeniedResponseIsAnsweredWith446InEachDialect(t *testing.T) {
 	t.Parallel()
 	p := &textProvider{texts: []string{"a bad answer"}}
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		res := g.Do(client.ask(t, g, "x-gateway-config", guarded(`"output_guardrails":[`+denyBad+`]`), "m", false))
 		if res.Status != 446 || strings.Contains(string(res.Body), "a bad answer") {
 			t.Errorf("%s: status %d, %s; want 446 without the text", client.name, res.Status, res.Body)

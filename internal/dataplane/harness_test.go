@@ -89,8 +89,8 @@ func (u *scripted) respond(do func(c *call)) {
 	}()
 }
 
-// say sends text and flushes it, unless the gateway is gone.
-func (c *call) say(text string) {
+// send sends text and flushes it, unless the gateway is gone.
+func (c *call) send(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.w == nil {

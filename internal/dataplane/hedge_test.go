@@ -112,7 +112,7 @@ func TestWinnerOfAHedgeStreamsOnWhenTheLoserIsCancelled(t *testing.T) {
 				slow, quick = quick, slow
 			}
 			quick.events()
-			quick.say(chunk("0"))
+			quick.send(chunk("0"))
 			res := receive(t, heads, "the response headers")
 			defer res.Body.Close()
 			r := bufferOf(res)
@@ -122,10 +122,10 @@ func TestWinnerOfAHedgeStreamsOnWhenTheLoserIsCancelled(t *testing.T) {
 			for i := range 20 {
 				<-time.After(50 * time.Millisecond)
 				next := chunk(fmt.Sprint(i + 1))
-				quick.say(next)
+				quick.send(next)
 				want, got = want+next, got+event(t, r)
 			}
-			quick.say(finish + done)
+			quick.send(finish + done)
 			quick.finish()
 			rest, err := io.ReadAll(r)
 			if got += string(rest); got != want+finish+done || err != nil {

@@ -43,7 +43,7 @@ var insides = []struct {
 // first event of a stream.
 func TestErrorsInsideOfResponsesAreErrors(t *testing.T) {
 	t.Parallel()
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for _, in := range insides {
 			if client.name == "responses" && (strings.Contains(in.body, `"choices"`) || in.name == "nothing but usage") {
 				continue // to whom the target speaks another protocol
@@ -51,7 +51,7 @@ func TestErrorsInsideOfResponsesAreErrors(t *testing.T) {
 			t.Run(client.name+"/"+in.target+"/"+in.name, func(t *testing.T) {
 				t.Parallel()
 				res, e := translated(t, client, in.target, rawComplete(in.body), false)
-				if h := client.hear(t, res); res.Status != in.status || !strings.Contains(h.end, "error body") || !strings.Contains(string(res.Body), in.said) {
+				if h := client.readResponse(t, res); res.Status != in.status || !strings.Contains(h.end, "error body") || !strings.Contains(string(res.Body), in.said) {
 					t.Errorf("status %d, end %s: %s; want %d with %q", res.Status, h.end, res.Body, in.status, in.said)
 				}
 				if in.said != "" { // otherwise the gateway's words are those of the error
@@ -74,7 +74,7 @@ func TestErrorsInsideOfResponsesAreErrors(t *testing.T) {
 					event = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 				}
 				res, _ = translated(t, client, in.target, sseOf(event, rest), true)
-				if h := client.hear(t, res); res.Status != in.status || !strings.Contains(h.end, "error body") || !strings.Contains(string(res.Body), in.said) {
+				if h := client.readResponse(t, res); res.Status != in.status || !strings.Contains(h.end, "error body") || !strings.Contains(string(res.Body), in.said) {
 					t.Errorf("as the first event: status %d, end %s: %s; want %d with %q", res.Status, h.end, res.Body, in.status, in.said)
 				}
 			})
@@ -145,7 +145,7 @@ func TestFinishReasonsOfFailuresAreNotACleanEnd(t *testing.T) {
 		{"gemini", gemini, true, []string{"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}},
 		{"gemini", gemini, false, []string{"RECITATION", "OTHER", "OF_THE_FUTURE"}},
 	} {
-		for _, client := range tongues[:5] {
+		for _, client := range clientFormats[:5] {
 			if !translates(client.name, tt.target) {
 				continue // passes as it is
 			}
@@ -154,8 +154,8 @@ func TestFinishReasonsOfFailuresAreNotACleanEnd(t *testing.T) {
 					t.Parallel()
 					plain, stream := tt.form(reason)
 					res, e := translated(t, client, tt.target, rawComplete(plain), false)
-					h := client.hear(t, res)
-					if tt.failed && (res.Status < 500 || !strings.Contains(h.said, reason)) || !tt.failed && res.Status != 200 {
+					h := client.readResponse(t, res)
+					if tt.failed && (res.Status < 500 || !strings.Contains(h.message, reason)) || !tt.failed && res.Status != 200 {
 						t.Errorf("status %d: %s; want an error with the reason: %t", res.Status, res.Body, tt.failed)
 					}
 					if at(e, "usage.prompt_tokens") != 3.0 || at(e, "usage.completion_tokens") != 2.0 {
@@ -167,7 +167,7 @@ func TestFinishReasonsOfFailuresAreNotACleanEnd(t *testing.T) {
 						}
 					}
 					res, _ = translated(t, client, tt.target, sseOf(stream), true)
-					if h := client.hear(t, res); tt.failed && h.end != "error" && h.end != "error body" || !tt.failed && h.end != "done" {
+					if h := client.readResponse(t, res); tt.failed && h.end != "error" && h.end != "error body" || !tt.failed && h.end != "done" {
 						t.Errorf("as a stream: end %s: %s; want an error: %t", h.end, res.Body, tt.failed)
 					}
 				})

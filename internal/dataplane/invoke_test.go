@@ -14,7 +14,7 @@ import (
 const claude = "anthropic.claude-sonnet-4-5-v1:0"
 
 // invoker is the client of InvokeModel.
-func invoker() tongue { return tongues[len(tongues)-1] }
+func invoker() clientFormat { return clientFormats[len(clientFormats)-1] }
 
 // chunkOf is an event of messages as InvokeModel sends it.
 func chunkOf(event string) string {
@@ -46,7 +46,7 @@ func TestInvokeModelPassesToClaudeByteForByte(t *testing.T) {
 			}
 			kind := map[bool]string{false: "application/json", true: eventstream.ContentType}[stream]
 			c.w.Header().Set("Content-Type", kind)
-			c.say(response)
+			c.send(response)
 			c.finish()
 			res := receive(t, heads, "the head")
 			got, err := io.ReadAll(res.Body)
@@ -68,8 +68,8 @@ func TestInvokeModelEndsInAnExceptionWhereItsStreamBreaks(t *testing.T) {
 		for _, target := range []string{"converse", "messages"} {
 			model := claude + "+" + form
 			res := invoker().send(t, g, "@"+target, model, true)
-			if h := invoker().hear(t, res); h.end != end || h.said == "" && end != "done" {
-				t.Errorf("%s at %s: end %s, want %s; said %q: %.300q", form, target, h.end, end, h.said, res.Body)
+			if h := invoker().readResponse(t, res); h.end != end || h.message == "" && end != "done" {
+				t.Errorf("%s at %s: end %s, want %s; said %q: %.300q", form, target, h.end, end, h.message, res.Body)
 			}
 		}
 	}

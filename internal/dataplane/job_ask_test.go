@@ -81,7 +81,7 @@ func TestAPredictionIsPolledUntilItIsFinal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := &polled{responses: []polledResponse{tt.first, good}}
-			res := tongues[0].send(t, newPolled(t, p), "@replicate", "meta/llama", false)
+			res := clientFormats[0].send(t, newPolled(t, p), "@replicate", "meta/llama", false)
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if res.Status != tt.status || !strings.Contains(string(res.Body), tt.words) {
@@ -99,7 +99,7 @@ func TestAPredictionMayNotBeCancelled(t *testing.T) {
 	t.Parallel()
 	p := &polled{responses: []polledResponse{{status: 404, body: "{}"}}, refuses: true}
 	g := newPolled(t, p)
-	res := tongues[0].send(t, g, "@replicate", "meta/llama", false)
+	res := clientFormats[0].send(t, g, "@replicate", "meta/llama", false)
 	if res.Status != 502 || strings.Contains(g.Log.String(), "panic") {
 		t.Errorf("status %d, want 502 and no panic: %s\n%s", res.Status, res.Body, g.Log)
 	}
@@ -143,11 +143,11 @@ func TestAPredictionsEventsMustBeEvents(t *testing.T) {
 					io.WriteString(w, `{"id":"p1",`+succeeded+`}`)
 				}
 			}), Settings: pairSettings + "\n  - {slug: replicate, provider: replicate, custom_host: SIMULATOR, api_key: \"${PAIR_KEY}\"}\n"})
-			res := tongues[0].send(t, g, "@replicate", "meta/llama", true)
+			res := clientFormats[0].send(t, g, "@replicate", "meta/llama", true)
 			if res.Status != tt.want {
 				t.Errorf("status %d, want %d: %s", res.Status, tt.want, res.Body)
 			}
-			if h := tongues[0].hear(t, res); tt.want == 200 && (h.end != "done" || h.text != "echo:{ hello" || len(cancelled) > 0) {
+			if h := clientFormats[0].readResponse(t, res); tt.want == 200 && (h.end != "done" || h.text != "echo:{ hello" || len(cancelled) > 0) {
 				t.Errorf("end %s, text %q, %d cancellations; want the whole text and none: %s", h.end, h.text, len(cancelled), res.Body)
 			}
 			if tt.want == 502 {

@@ -104,15 +104,15 @@ func TestPredictionsAnswerEveryProtocol(t *testing.T) {
 		{"with events at a host that is not the provider's", script{polls: 1, end: succeeded, stream: true, events: events, host: "api.example.com"}, true, "echo: hello", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, client := range tongues {
+			for _, client := range clientFormats {
 				if tt.script.polls > 0 && !tt.script.stream && client.name != "chat" {
 					continue // asking again takes time
 				}
 				p := &predictions{script: tt.script}
 				g := newPredictions(t, p)
 				res := client.send(t, g, "@replicate", "meta/llama", tt.stream)
-				h := client.hear(t, res)
-				if h.end != map[bool]string{true: "done", false: "whole"}[tt.stream] || h.text != tt.text {
+				h := client.readResponse(t, res)
+				if h.end != map[bool]string{true: "done", false: "complete"}[tt.stream] || h.text != tt.text {
 					t.Errorf("%s: end %s, text %q: %.300s", client.name, h.end, h.text, res.Body)
 				}
 				if len(p.asked) != tt.asked || !strings.HasSuffix(p.asked[0], "/models/meta/llama/predictions") || !strings.HasPrefix(p.body, `{"input":{"prompt":"hello"`) {
@@ -139,14 +139,14 @@ func TestAPredictionThatFailsIsAnError(t *testing.T) {
 	for end, words := range map[string]string{`"status":"failed","error":"out of memory"`: "out of memory", `"status":"canceled"`: "canceled", `"status":"x"} {`: "whole JSON"} {
 		p := &predictions{script: script{polls: 1, end: end}}
 		g := newPredictions(t, p)
-		res := tongues[0].send(t, g, "@replicate", "meta/llama", false)
-		if h := tongues[0].hear(t, res); res.Status != 502 || !strings.Contains(h.said, words) {
+		res := clientFormats[0].send(t, g, "@replicate", "meta/llama", false)
+		if h := clientFormats[0].readResponse(t, res); res.Status != 502 || !strings.Contains(h.message, words) {
 			t.Errorf("%s: status %d: %s", end, res.Status, res.Body)
 		}
 	}
 	p := &predictions{script: script{polls: 9, end: succeeded, stream: true, events: "event: output\ndata: a\n\nevent: error\ndata: broke\n\n"}}
-	res := tongues[0].send(t, newPredictions(t, p), "@replicate", "meta/llama", true)
-	if h := tongues[0].hear(t, res); h.end != "error" || h.text != "a" || !strings.Contains(h.said, "broke") {
+	res := clientFormats[0].send(t, newPredictions(t, p), "@replicate", "meta/llama", true)
+	if h := clientFormats[0].readResponse(t, res); h.end != "error" || h.text != "a" || !strings.Contains(h.message, "broke") {
 		t.Errorf("an error among the events: %+v: %s", h, res.Body)
 	}
 }
@@ -166,7 +166,7 @@ func TestAPredictionIsCancelledWhenTheClientLeaves(t *testing.T) {
 			g := newPredictions(t, p)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			heads := begin(t, tongues[0].ask(t, g, "x-gateway-provider", "@replicate", "meta/llama", tt.stream).WithContext(ctx))
+			heads := begin(t, clientFormats[0].ask(t, g, "x-gateway-provider", "@replicate", "meta/llama", tt.stream).WithContext(ctx))
 			if tt.stream {
 				io.ReadFull(receive(t, heads, "the head").Body, make([]byte, 4))
 			} else {

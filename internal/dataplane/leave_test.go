@@ -31,11 +31,11 @@ func TestAClientThatLeavesEndsTheProvidersWork(t *testing.T) {
 		{"before the head", "/chat/completions", plainChat, func(*testing.T, *call, <-chan *http.Response) {}},
 		{"within a stream", "/chat/completions", streamChat, func(t *testing.T, c *call, heads <-chan *http.Response) {
 			c.events()
-			c.say(chunk("a"))
+			c.send(chunk("a"))
 			event(t, bufferOf(receive(t, heads, "the head")))
 		}},
 		{"within a passed answer", "/any/path", plainChat, func(t *testing.T, c *call, heads <-chan *http.Response) {
-			c.say("half")
+			c.send("half")
 			io.ReadFull(receive(t, heads, "the head").Body, make([]byte, 4))
 		}},
 	} {
@@ -116,7 +116,7 @@ func TestAPassThroughResponseHasAnIdleLimit(t *testing.T) {
 	t.Parallel()
 	u := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: "timeouts: {idle: 50ms}\n"})
-	u.respond(func(c *call) { c.say("half") })
+	u.respond(func(c *call) { c.send("half") })
 	res := g.Post("/any/path", strings.Repeat(" ", 10)+plainChat)
 	if string(res.Body) != "half" || res.Err == nil {
 		t.Errorf("got %q, %v; want the bytes that came and a broken end", res.Body, res.Err)

@@ -63,7 +63,7 @@ func TestContentThatAClientDoesNotReceiveIsNamed(t *testing.T) {
 	})
 	for _, r := range strange {
 		target := callTarget{name: r.target}
-		for _, client := range tongues {
+		for _, client := range clientFormats {
 			if !translates(client.name, r.target) || !target.translatesFor(client) {
 				continue
 			}
@@ -75,7 +75,7 @@ func TestContentThatAClientDoesNotReceiveIsNamed(t *testing.T) {
 					}
 					u.set(raw(response))
 					res := client.send(t, g, "@"+r.target, "m", stream)
-					if h := client.hear(t, res); h.text != "hello" {
+					if h := client.readResponse(t, res); h.text != "hello" {
 						t.Errorf("text %q, want hello: %s", h.text, res.Body)
 					}
 					want := "response." + r.typ + ";dropped"
@@ -96,7 +96,7 @@ func TestContentThatAClientDoesNotReceiveIsNamed(t *testing.T) {
 func TestContentInContentBlocksIsNotNamed(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(rawComplete(strange[1].complete))})
-	req := tongues[0].ask(t, g, "x-gateway-provider", "@messages", "m", false)
+	req := clientFormats[0].ask(t, g, "x-gateway-provider", "@messages", "m", false)
 	req.Header.Set("x-gateway-strict-vendora-compliance", "false")
 	res := g.Do(req)
 	if !strings.Contains(string(res.Body), "web_search_tool_result") || strings.Contains(res.Header.Get(api.HeaderParams), "response.") {

@@ -29,7 +29,7 @@ const dialectTargetSettings = `providers:
 
 // newRequestRecorder returns a function that sends a client's body to a target and
 // returns the response, the body that the provider received and the log entry.
-func newRequestRecorder(t *testing.T) func(client tongue, body, target, model string) (gatewaytest.Response, string, map[string]any) {
+func newRequestRecorder(t *testing.T) func(client clientFormat, body, target, model string) (gatewaytest.Response, string, map[string]any) {
 	t.Helper()
 	var received string
 	g := gatewaytest.New(t, gatewaytest.Options{
@@ -44,7 +44,7 @@ func newRequestRecorder(t *testing.T) func(client tongue, body, target, model st
 			{ID: "only-ollama", Name: "Only Ollama", Dialect: api.DialectOllama, Auth: provider.Bearer(), Paths: map[api.Operation]string{api.OllamaChat: "/api/chat"}},
 		},
 	})
-	return func(client tongue, body, target, model string) (gatewaytest.Response, string, map[string]any) {
+	return func(client clientFormat, body, target, model string) (gatewaytest.Response, string, map[string]any) {
 		client.body = body
 		received = ""
 		res := client.send(t, g, "@"+target, model, false)
@@ -67,7 +67,7 @@ var brokenHistories = map[string]string{
 func TestMalformedArgumentsInHistoryReachEveryTarget(t *testing.T) {
 	t.Parallel()
 	send := newRequestRecorder(t)
-	for _, client := range tongues[:5] {
+	for _, client := range clientFormats[:5] {
 		for _, target := range append(dialectTargets, "cohere at oracle") {
 			if target == client.name {
 				continue
@@ -77,7 +77,7 @@ func TestMalformedArgumentsInHistoryReachEveryTarget(t *testing.T) {
 				if target == "cohere at oracle" {
 					target, model = "oracle", "cohere.command-a-03-2025"
 				}
-				for _, arguments := range []string{`{"torn":`, `["whole"]`, `7`} { // not JSON, and JSON that is not an object
+				for _, arguments := range []string{`{"torn":`, `["complete"]`, `7`} { // not JSON, and JSON that is not an object
 					history := strings.Replace(brokenHistories[client.name], strconv.Quote(`{"torn":`), strconv.Quote(arguments), 1)
 					res, sent, e := send(client, history, target, model)
 					object := `{"INVALID_JSON":` + strconv.Quote(arguments) + `}` // as JSON or as text of JSON

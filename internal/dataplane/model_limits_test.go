@@ -63,7 +63,7 @@ func (u *watched) took() []string {
 }
 
 // withMembers is a client of a protocol whose requests have further members.
-func (g tongue) withMembers(members string) tongue {
+func (g clientFormat) withMembers(members string) clientFormat {
 	g.body = strings.Replace(g.body, `"max_tokens":100,`, "", 1)
 	g.body = "{" + members + "," + g.body[1:]
 	return g
@@ -96,7 +96,7 @@ func TestOutputLimitIsReducedToThatOfTheModel(t *testing.T) {
 		{"@gemini", "gemini-2.5-flash", 65536},
 		{"@messages", "claude-3-5-haiku-20241022", 8192},
 	} {
-		for _, client := range tongues[:5] {
+		for _, client := range clientFormats[:5] {
 			for _, stream := range []bool{false, true} {
 				asks := limitMembers[client.name]
 				for _, n := range []int{tt.limit + 1, 1 << 20} {
@@ -177,7 +177,7 @@ func TestBudgetBecomesAdaptiveThinking(t *testing.T) {
 		{"@converse", "global.anthropic.claude-opus-4-7-v1:0", "converse messages"},
 		{"@converse", "arn:aws:bedrock:eu-west-1:123456789012:inference-profile/eu.anthropic.claude-opus-4-8-v1:0", "converse messages"},
 	} {
-		for _, client := range tongues[:5] {
+		for _, client := range clientFormats[:5] {
 			if strings.Contains(target.own, client.name) {
 				continue // what it sends is forwarded
 			}
@@ -209,7 +209,7 @@ func TestBudgetIsKeptWhereTheModelHasOne(t *testing.T) {
 		{"us.anthropic.claude-sonnet-4-5-20250929-v1:0", 0, `"thinking":{"type":"disabled"}`},
 		{"us.anthropic.claude-sonnet-4-5-20250929-v1:0", 2000, `"thinking":{"type":"enabled","budget_tokens":2000}`},
 	} {
-		client := tongues[3].withMembers(fmt.Sprintf(`"generationConfig":{"maxOutputTokens":9000,"thinkingConfig":{"thinkingBudget":%d}}`, tt.budget))
+		client := clientFormats[3].withMembers(fmt.Sprintf(`"generationConfig":{"maxOutputTokens":9000,"thinkingConfig":{"thinkingBudget":%d}}`, tt.budget))
 		res := client.send(t, g, "@converse", tt.model, false)
 		if sent := strings.Join(up.took(), ""); res.Status != 200 || !strings.Contains(sent, tt.want) {
 			t.Errorf("%s, a budget of %d: status %d, sent %s, want %s", tt.model, tt.budget, res.Status, sent, tt.want)

@@ -17,7 +17,7 @@ func TestModelsOfCohereAtOracleAnswerEveryProtocol(t *testing.T) {
   - {slug: oracle, provider: oracle, custom_host: SIMULATOR, options: {compartment_id: "ocid1.compartment.oc1..x"}}
 `})
 	const last = `{"apiFormat":"COHERE","text":"echo: hello","finishReason":"COMPLETE","usage":{"promptTokens":3,"completionTokens":4}}`
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s stream %t", client.name, stream), func(t *testing.T) {
 				heads := begin(t, client.ask(t, g, "x-gateway-provider", "@oracle", "cohere.command-a-03-2025", stream))
@@ -27,20 +27,20 @@ func TestModelsOfCohereAtOracleAnswerEveryProtocol(t *testing.T) {
 					at(body, "servingMode.modelId") != "cohere.command-a-03-2025" || at(body, "compartmentId") != "ocid1.compartment.oc1..x" {
 					t.Errorf("sent %s", c.Body)
 				}
-				end := "whole"
+				end := "complete"
 				if stream {
 					end = "done"
 					c.events()
-					c.say("data: {\"apiFormat\":\"COHERE\",\"text\":\"echo:\"}\n\ndata: {\"apiFormat\":\"COHERE\",\"text\":\" hello\"}\n\ndata: " + last + "\n\n")
+					c.send("data: {\"apiFormat\":\"COHERE\",\"text\":\"echo:\"}\n\ndata: {\"apiFormat\":\"COHERE\",\"text\":\" hello\"}\n\ndata: " + last + "\n\n")
 				} else {
-					c.say(`{"modelId":"cohere.command-a-03-2025","chatResponse":` + last + `}`)
+					c.send(`{"modelId":"cohere.command-a-03-2025","chatResponse":` + last + `}`)
 				}
 				c.finish()
 				res := receive(t, heads, "the head")
 				got, err := io.ReadAll(res.Body)
-				h := client.hear(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: got})
+				h := client.readResponse(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: got})
 				if err != nil || h.end != end || h.text != "echo: hello" {
-					t.Errorf("heard %+v, %v: %s", h, err, got)
+					t.Errorf("read %+v, %v: %s", h, err, got)
 				}
 				if e := g.Entry(gatewaytest.Response{Header: res.Header}); at(e, "usage.prompt_tokens") != 3.0 || at(e, "usage.completion_tokens") != 4.0 {
 					t.Errorf("recorded %v", e["usage"])

@@ -39,7 +39,7 @@ func sentBody(t *testing.T, u *scripted, g *gatewaytest.Gateway, path, config, b
 	heads := begin(t, g.Request("POST", path, body, "x-gateway-provider", "", "x-gateway-config", config))
 	c := u.next()
 	c.w.Header().Set("Content-Type", "application/json")
-	c.say(`{"id":"m","type":"message","role":"assistant","model":"` + promptCacheModel + `","content":[{"type":"text","text":"yes"}],"stop_reason":"end_turn","usage":` + usage + `}`)
+	c.send(`{"id":"m","type":"message","role":"assistant","model":"` + promptCacheModel + `","content":[{"type":"text","text":"yes"}],"stop_reason":"end_turn","usage":` + usage + `}`)
 	c.finish()
 	res := receive(t, heads, "the head")
 	res.Body.Close()

@@ -30,7 +30,7 @@ var spoken = map[string]*regexp.Regexp{
 func TestTextWaitsForNoLaterEvent(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings})
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for _, target := range pairTargets {
 			t.Run(client.name+" to "+target, func(t *testing.T) {
 				wire := target
@@ -50,7 +50,7 @@ func TestTextWaitsForNoLaterEvent(t *testing.T) {
 
 // heardUntil reads a stream until it has so many texts, and returns how many
 // came.
-func heardUntil(t *testing.T, g *gatewaytest.Gateway, client tongue, target, model string, texts int) (n int) {
+func heardUntil(t *testing.T, g *gatewaytest.Gateway, client clientFormat, target, model string, texts int) (n int) {
 	ctx, cancel := context.WithTimeout(t.Context(), stallTimer)
 	defer cancel()
 	req := client.ask(t, g, "x-gateway-provider", "@"+target, model, true)

@@ -11,7 +11,7 @@ import (
 
 // failingGateway has a provider that answers everything with the error that the
 // function asks for. The function returns what a client reads of it.
-func failingGateway(t *testing.T) func(client tongue, target string, status int, body string) (said string, res gatewaytest.Response) {
+func failingGateway(t *testing.T) func(client clientFormat, target string, status int, body string) (said string, res gatewaytest.Response) {
 	t.Helper()
 	var status int
 	var body string
@@ -20,10 +20,10 @@ func failingGateway(t *testing.T) func(client tongue, target string, status int,
 		w.WriteHeader(status)
 		fmt.Fprint(w, body)
 	})})
-	return func(client tongue, target string, withStatus int, withBody string) (string, gatewaytest.Response) {
+	return func(client clientFormat, target string, withStatus int, withBody string) (string, gatewaytest.Response) {
 		status, body = withStatus, withBody
 		res := client.send(t, g, "@"+target, "m", false)
-		return client.hear(t, res).said, res
+		return client.readResponse(t, res).message, res
 	}
 }
 
@@ -32,7 +32,7 @@ func TestProviderErrorsKeepTheirText(t *testing.T) {
 	t.Parallel()
 	fail := failingGateway(t)
 	long := strings.Repeat("schema ", 583) + "the end" // 4 KB
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for _, tt := range []struct{ name, body, want string }{
 			{"4 KB", `{"message":"` + long + `"}`, long},
 			{"4 KB of text", long, long},
@@ -53,7 +53,7 @@ func TestRetryInfoBecomesRetryAfter(t *testing.T) {
 	t.Parallel()
 	fail := failingGateway(t)
 	const quota = `{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.Help","links":[]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"%s"}]}}`
-	for _, client := range tongues[:5] {
+	for _, client := range clientFormats[:5] {
 		for delay, want := range map[string]string{"34.074824224s": "35", "2s": "2", "0.5s": "1", "-1s": "", "1e999s": "", "99999999999999999999s": "", "soon": "", "3600s": "3600", "9223372036s": "9223372036"} {
 			body := fmt.Sprintf(quota, delay)
 			if _, res := fail(client, "gemini", 429, body); res.Status != 429 || res.Header.Get("Retry-After") != want {
@@ -89,7 +89,7 @@ func TestModelOfAProviderThatIsNotFound(t *testing.T) {
 		{"gemini", `{"error":{"code":404,"message":"CachedContent not found (or permission denied)","status":"NOT_FOUND"}}`, true},
 		{"converse", `{"message":"No such inference profile"}`, true},
 	} {
-		for _, client := range tongues {
+		for _, client := range clientFormats {
 			_, res := fail(client, tt.target, 404, tt.body)
 			v := res.JSON(t)
 			if client.name == tt.target && client.name == "gemini" { // kept as it is: NOT_FOUND is the dialect's own word
@@ -115,13 +115,13 @@ func TestInternalErrorsReachConverseClientsAsSuch(t *testing.T) {
 		"gemini":   `{"error":{"code":500,"message":"boom","status":"INTERNAL"}}`,
 		"converse": `{"message":"boom"}`,
 	} {
-		for _, client := range tongues[4:] {
+		for _, client := range clientFormats[4:] {
 			if _, res := fail(client, target, 500, body); res.Status != 500 || str(res.JSON(t)["__type"]) != "InternalServerException" {
 				t.Errorf("%s client at %s: status %d: %s", client.name, target, res.Status, res.Body)
 			}
 		}
 	}
-	converse := tongues[4]
+	converse := clientFormats[4]
 	for name, response := range map[string]string{
 		"chat":     sseOf(providerChoice(0, "a", ""), "data: {\"error\":{\"message\":\"boom\",\"type\":\"server_error\"}}\n\n"),
 		"messages": sseOf(messageStart, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"boom\"}}\n\n"),

@@ -48,7 +48,7 @@ func TestEncryptedThinkingComesBackFromEveryClient(t *testing.T) {
 		io.WriteString(w, reasonedCalls)
 	})
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: up, Settings: pairSettings})
-	for _, client := range tongues[:5] {
+	for _, client := range clientFormats[:5] {
 		turns, ok := secondTurns[client.name]
 		if !ok {
 			continue // its own protocol

@@ -32,7 +32,7 @@ func TestRefusedEffortIsLeftOutAndRemembered(t *testing.T) {
 		{"mistral", 422, `{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","reasoning_effort"],"msg":"Extra inputs are not permitted","input":"high"}]}}`},
 		{"an error inside", 200, `{"error":{"message":"m does not support reasoning_effort","code":400}}`},
 	} {
-		for _, client := range tongues[:5] {
+		for _, client := range clientFormats[:5] {
 			if client.name == "responses" {
 				continue // this host has an endpoint of its own for them
 			}
@@ -47,8 +47,8 @@ func TestRefusedEffortIsLeftOutAndRemembered(t *testing.T) {
 					asks := thinkMembers[client.name]
 					for i, calls := range []int{2, 1, 1} {
 						res := client.withMembers(asks.members).send(t, g, "@host", "m", stream)
-						h, sent := client.hear(t, res), up.took()
-						if h.end != "whole" && h.end != "done" || h.text == "" || len(sent) != calls {
+						h, sent := client.readResponse(t, res), up.took()
+						if h.end != "complete" && h.end != "done" || h.text == "" || len(sent) != calls {
 							t.Errorf("request %d: called %d times, want %d; the client read %+v", i, len(sent), calls, h)
 						}
 						if said := res.Header.Get("X-Gateway-Params"); !strings.Contains(said, asks.name+";dropped") || strings.Contains(said, "adapted") {
@@ -146,7 +146,7 @@ func TestKnownModelsWithoutAnEffortGetNone(t *testing.T) {
 		{"@grok", "grok-4.3", "high"}, {"@grok", "grok-3-mini", "high"}, {"@grok", "grok-4.6", "high"},
 		{"@chat", "our-deployment", "high"},
 	} {
-		for _, client := range tongues[:5] {
+		for _, client := range clientFormats[:5] {
 			asks := thinkMembers[client.name]
 			if client.name == "messages" || client.name == "converse" { // whose budget is a medium effort
 				asks.members = strings.Replace(asks.members, "2000", "20000", 1)

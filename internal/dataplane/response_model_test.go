@@ -93,7 +93,7 @@ func TestResponseNamesTheModelThatItsDialectNeeds(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: http.HandlerFunc(servedBy)})
 	defaults := map[string]string{"messages": "requested"}
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for _, target := range []string{"chat", "messages", "gemini", "converse"} {
 			if target == "converse" && client.name != "invoke" {
 				continue
@@ -156,7 +156,7 @@ func TestResponseModelOfAKey(t *testing.T) {
 keys:
   - {name: k, sha256: ` + access.HashKey(key).String() + `, response_model: ` + setting + `}
 `})
-		for _, client := range []tongue{tongues[0], tongues[1]} {
+		for _, client := range []clientFormat{clientFormats[0], clientFormats[1]} {
 			for _, config := range []string{"", "requested", "served"} {
 				path, body := client.request("@chat/m", true)
 				want := map[string]string{"requested": "@chat/m", "served": "served"}[cmp.Or(config, setting)]
@@ -194,7 +194,7 @@ func TestModelIsReplacedInPlace(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(tt.answer)})
-			res := tongues[1].send(t, g, "@messages", tt.model, strings.HasPrefix(tt.name, "stream"))
+			res := clientFormats[1].send(t, g, "@messages", tt.model, strings.HasPrefix(tt.name, "stream"))
 			if string(res.Body) != tt.want {
 				t.Errorf("the client got\n%q, want\n%q", res.Body, tt.want)
 			}
@@ -208,7 +208,7 @@ func TestModelOfALongResponseIsReplaced(t *testing.T) {
 	body := `{"type":"message","model":"served","content":[{"type":"text","text":"` + strings.Repeat("a", 9<<20) + `"}],"stop_reason":"end_turn"}`
 	for _, head := range []string{rawHead("application/json"), rawHead("application/json", "Connection: close", fmt.Sprintf("Content-Length: %d", len(body)))} {
 		g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(head + body)})
-		res := tongues[1].send(t, g, "@messages", "asked for", false)
+		res := clientFormats[1].send(t, g, "@messages", "asked for", false)
 		if want := strings.Replace(body, `"served"`, `"asked for"`, 1); res.Err != nil || string(res.Body) != want {
 			t.Errorf("%d bytes, %v, want %d: %.60q", len(res.Body), res.Err, len(want), res.Body)
 		}

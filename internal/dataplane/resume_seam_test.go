@@ -144,7 +144,7 @@ func TestAContinuationIsHeldBackNoLongerThanItMayRepeat(t *testing.T) {
 	}()
 	first := u.next()
 	first.events()
-	first.say(chunk("It is"))
+	first.send(chunk("It is"))
 	res := receive(t, heads, "the response headers")
 	defer res.Body.Close()
 	r := bufferOf(res)
@@ -152,7 +152,7 @@ func TestAContinuationIsHeldBackNoLongerThanItMayRepeat(t *testing.T) {
 	first.finish() // without a finish reason
 	next := u.next()
 	next.events()
-	next.say(chunk(" thus")) // as long as what was sent
+	next.send(chunk(" thus")) // as long as what was sent
 	got := make(chan string, 2)
 	go func() {
 		for range 2 {
@@ -163,7 +163,7 @@ func TestAContinuationIsHeldBackNoLongerThanItMayRepeat(t *testing.T) {
 	if text := receive(t, got, "the begin of the continuation, while its provider pauses"); text != chunk(" thus") {
 		t.Errorf("the client got %q, want %q", text, chunk(" thus"))
 	}
-	next.say(finish + done)
+	next.send(finish + done)
 	next.finish()
 	if rest, err := io.ReadAll(r); string(rest) != finish+done || err != nil {
 		t.Errorf("the stream ends in %q, %v; want %q", rest, err, finish+done)

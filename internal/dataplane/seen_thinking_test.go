@@ -66,7 +66,7 @@ var loops = map[string]string{
 func TestThinkingGoesBackToWhereItWasSeen(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ member, kept string }{{"reasoning_content", "reasoning_content"}, {"reasoning", "reasoning"}} {
-		for _, client := range tongues[:5] {
+		for _, client := range clientFormats[:5] {
 			if loops[client.name] == "" {
 				continue
 			}
@@ -82,7 +82,7 @@ func TestThinkingGoesBackToWhereItWasSeen(t *testing.T) {
 				thought := func(member string) string { return fmt.Sprintf(`%q:"Think!"`, member) }
 				for _, step := range []struct {
 					what, target, model string
-					ask                 tongue
+					ask                 clientFormat
 					want                string // in the sent body; empty for no thinking
 				}{
 					{"before anything was seen", "@host", "m", loop, ""},

@@ -40,7 +40,7 @@ func TestIDsOfOtherHostsAreSentAsTheProviderTakesThem(t *testing.T) {
 		{"converse", "converse", "anthropic.claude-sonnet-4-5-20250929-v1:0", long, "tooluse_A-b", `call_a{50}_[0-9a-f]{8}`},
 		{"converse", "converse", "mistral.mistral-large-2407-v1:0", "tooluse_A-b", "abcDEF123", `UA85gxrga`},
 	} {
-		client := tongues[slices.IndexFunc(tongues, func(c tongue) bool { return c.name == tt.client })]
+		client := clientFormats[slices.IndexFunc(clientFormats, func(c clientFormat) bool { return c.name == tt.client })]
 		for _, id := range []string{tt.refused, tt.taken} {
 			g.Sim.Reset()
 			client.body = strings.ReplaceAll(sessionBodies[tt.client], "ID", id)
@@ -79,7 +79,7 @@ func TestIDsOfOtherHostsAreCountedAsTheProviderTakesThem(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Simulator: recorder.Options{Record: 1}})
 	body := strings.ReplaceAll(sessionBodies["messages"], "ID", "functions.x:0")
-	client := tongues[1]
+	client := clientFormats[1]
 	for path, head := range map[string]string{
 		"/v1/messages/count_tokens":                            `"model":"claude-sonnet-4-5","tools"`,
 		"/model/claude-sonnet-4-5/invoke":                      `"anthropic_version":"bedrock-2023-05-31","max_tokens":100,"tools"`,

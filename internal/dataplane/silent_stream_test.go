@@ -32,7 +32,7 @@ var silentTargets = []silentTarget{
 // proxies close a connection on which nothing arrives.
 func TestHeadersOfASilentStreamArriveBeforeTheFirstEvent(t *testing.T) {
 	t.Parallel()
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for _, target := range silentTargets {
 			if client.name == "invoke" && target.slug == "chat" || client.name == "responses" && target.slug == "chat" {
 				continue // answered in another dialect
@@ -43,7 +43,7 @@ func TestHeadersOfASilentStreamArriveBeforeTheFirstEvent(t *testing.T) {
 				heads := begin(t, client.ask(t, g, "x-gateway-provider", "@"+target.slug, "m", true))
 				c := u.next()
 				c.events()
-				c.say("")
+				c.send("")
 				res := receive(t, heads, "the headers of a silent stream")
 				r := bufio.NewReader(res.Body)
 				if res.StatusCode != 200 || res.Header.Get("X-Gateway-Provider") == "" {
@@ -56,11 +56,11 @@ func TestHeadersOfASilentStreamArriveBeforeTheFirstEvent(t *testing.T) {
 						}
 					}
 				}
-				c.say(target.start + target.rest)
+				c.send(target.start + target.rest)
 				c.finish()
 				rest := readRest(t, r)
-				if h := client.hear(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: []byte(rest)}); h.end != "done" || h.text != "a" {
-					t.Errorf("the client heard %+v: %s", h, rest)
+				if h := client.readResponse(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: []byte(rest)}); h.end != "done" || h.text != "a" {
+					t.Errorf("the client read %+v: %s", h, rest)
 				}
 			})
 		}
@@ -70,7 +70,7 @@ func TestHeadersOfASilentStreamArriveBeforeTheFirstEvent(t *testing.T) {
 // What follows the headers can only be an error in the stream.
 func TestFailureOfASilentStreamIsAnErrorInTheStream(t *testing.T) {
 	t.Parallel()
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for name, end := range map[string]string{"an error": "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"fell over\"}}\n\n", "nothing": ""} {
 			t.Run(client.name+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -78,13 +78,13 @@ func TestFailureOfASilentStreamIsAnErrorInTheStream(t *testing.T) {
 				heads := begin(t, client.ask(t, g, "x-gateway-provider", "@messages", "m", true))
 				c := u.next()
 				c.events()
-				c.say("")
+				c.send("")
 				res := receive(t, heads, "the headers of a silent stream")
-				c.say(end)
+				c.send(end)
 				c.finish()
 				rest := readRest(t, bufio.NewReader(res.Body))
-				if h := client.hear(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: []byte(rest)}); h.end != "error" {
-					t.Errorf("the client heard %+v: %s", h, rest)
+				if h := client.readResponse(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: []byte(rest)}); h.end != "error" {
+					t.Errorf("the client read %+v: %s", h, rest)
 				}
 			})
 		}
@@ -94,9 +94,9 @@ func TestFailureOfASilentStreamIsAnErrorInTheStream(t *testing.T) {
 // While the outcome may still have another status, the headers wait for it.
 func TestHeadersOfASilentStreamWaitForAnotherStatus(t *testing.T) {
 	t.Parallel()
-	fails := func(c *call) { c.say(midError) }
+	fails := func(c *call) { c.send(midError) }
 	responses := func(text string) func(c *call) {
-		return func(c *call) { c.say(chunk(text) + finish + done) }
+		return func(c *call) { c.send(chunk(text) + finish + done) }
 	}
 	const timeout = `"request_timeout":2000`
 	for _, tt := range []struct {
@@ -114,7 +114,7 @@ func TestHeadersOfASilentStreamWaitForAnotherStatus(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			g, u := newSilentPairs(t)
-			req := tongues[0].ask(t, g, "x-gateway-config", tt.config, "m", true)
+			req := clientFormats[0].ask(t, g, "x-gateway-config", tt.config, "m", true)
 			if tt.header != "" {
 				req.Header.Set("x-gateway-request-timeout", tt.header)
 			}
@@ -122,7 +122,7 @@ func TestHeadersOfASilentStreamWaitForAnotherStatus(t *testing.T) {
 			for i, call := range tt.calls {
 				c := u.next()
 				c.events()
-				c.say("")
+				c.send("")
 				if i == 0 {
 					select {
 					case res := <-heads:
@@ -148,12 +148,12 @@ func TestHeadersOfASilentStreamDoNotWaitForAnObserver(t *testing.T) {
 	t.Parallel()
 	g, u := newSilentPairs(t)
 	config := `{"provider":"@chat","output_guardrails":[` + strings.Replace(denyBad, `"deny":true`, `"async":true`, 1) + `]}`
-	heads := begin(t, tongues[0].ask(t, g, "x-gateway-config", config, "m", true))
+	heads := begin(t, clientFormats[0].ask(t, g, "x-gateway-config", config, "m", true))
 	c := u.next()
 	c.events()
-	c.say("")
+	c.send("")
 	res := receive(t, heads, "the headers of a silent stream")
-	c.say(chunk("bad") + finish + done)
+	c.send(chunk("bad") + finish + done)
 	c.finish()
 	if body := readRest(t, bufio.NewReader(res.Body)); res.StatusCode != 200 || !strings.HasSuffix(body, done) {
 		t.Errorf("status %d: %s", res.StatusCode, body)

@@ -39,13 +39,13 @@ func TestSoftDenialsAreCompletions(t *testing.T) {
 	alone := saveGuardrail(t, g, "hello", `{"soft_deny_200":true}`)
 	ended := regexp.MustCompile(`"(stop|end_turn|completed|STOP|COMPLETE)"`) // the reason or status of complete responses
 	for list, id := range soft {
-		for _, client := range tongues {
+		for _, client := range clientFormats {
 			for _, stream := range []bool{false, true} {
 				before := p.requests.Load()
 				res := g.Do(client.ask(t, g, "x-gateway-config", guarded(`"`+list+`":["`+id+`"]`), "m", stream))
 				text := ""
 				if stream {
-					h := client.hear(t, res)
+					h := client.readResponse(t, res)
 					if text = h.text; h.end != "done" {
 						t.Errorf("%s, %s: the stream ends with %q: %s", list, client.name, h.end, res.Body)
 					}

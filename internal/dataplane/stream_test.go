@@ -27,7 +27,7 @@ func TestEachEventLeavesBeforeTheNextIsMade(t *testing.T) {
 	}()
 	c := u.next()
 	c.events()
-	c.say(chunk("0"))
+	c.send(chunk("0"))
 	res := receive(t, heads, "the head")
 	defer res.Body.Close()
 	for name, want := range map[string]string{
@@ -43,10 +43,10 @@ func TestEachEventLeavesBeforeTheNextIsMade(t *testing.T) {
 		if got := event(t, r); got != want {
 			t.Fatalf("event %d = %q, want %q", i, got, want)
 		}
-		c.say(chunk(string(rune('0' + i + 1))))
+		c.send(chunk(string(rune('0' + i + 1))))
 	}
 	event(t, r)
-	c.say(finish + done)
+	c.send(finish + done)
 	c.finish()
 	rest, err := io.ReadAll(r)
 	if string(rest) != finish+done || err != nil {
@@ -64,7 +64,7 @@ func TestHowAStreamMayEnd(t *testing.T) {
 		code           string // of the error event; empty for none
 		source         any    // recorded
 	}{
-		{"whole", head + chunk("a") + finish + done, chunk("a") + finish + done, "", nil},
+		{"complete", head + chunk("a") + finish + done, chunk("a") + finish + done, "", nil},
 		{"without a terminator after the finish reason", head + chunk("a") + finish, chunk("a") + finish + done, "", nil},
 		{"without a final blank line", head + chunk("a") + finish + "data: [DONE]", chunk("a") + finish + done, "", nil},
 		{"without a finish reason", head + chunk("a"), chunk("a"), "upstream_stream_incomplete", "provider"},
@@ -169,12 +169,12 @@ func TestLimitsOfTimeHaveEachTheirOwnError(t *testing.T) {
 		code           string
 	}{
 		{"header", "header: 50ms", func(c *call) {}, 504, "header_timeout"},
-		{"first token", "first_token: 50ms", func(c *call) { c.events(); c.say(": waiting\n\n") }, 504, "first_event_timeout"},
-		{"idle", "idle: 50ms", func(c *call) { c.events(); c.say(chunk("a")) }, 200, "idle_timeout"},
+		{"first token", "first_token: 50ms", func(c *call) { c.events(); c.send(": waiting\n\n") }, 504, "first_event_timeout"},
+		{"idle", "idle: 50ms", func(c *call) { c.events(); c.send(chunk("a")) }, 200, "idle_timeout"},
 		{"total before the head", "total: 50ms", func(c *call) {}, 504, "total_timeout"},
 		{"idle in a plain answer", "idle: 50ms", func(c *call) {
 			c.w.Header().Set("Content-Type", "application/json")
-			c.say(`{"id":`)
+			c.send(`{"id":`)
 		}, 504, "idle_timeout"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestTotalTimeoutEndsAStreamInAnError(t *testing.T) {
 	inTime(t, func(limit time.Duration) bool {
 		u := newScripted(t)
 		g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: fmt.Sprintf("timeouts: {total: %v}\n", limit)})
-		u.respond(func(c *call) { c.events(); c.say(chunk("a")) })
+		u.respond(func(c *call) { c.events(); c.send(chunk("a")) })
 		res := g.Post("/chat/completions", streamChat)
 		if res.Status != 200 {
 			t.Logf("total: %v: %d %s", limit, res.Status, res.Body)
@@ -228,7 +228,7 @@ func TestTheAttemptTimeoutEndsWithTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	u := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u})
-	u.respond(func(c *call) { c.events(); c.say(": waiting\n\n") })
+	u.respond(func(c *call) { c.events(); c.send(": waiting\n\n") })
 	res := g.Post("/chat/completions", streamChat, "x-gateway-attempt-timeout", "50")
 	if res.Status != 408 || errorOf(t, string(res.Body))["type"] != "timeout_error" {
 		t.Errorf("before the first event: %d %s; want 408", res.Status, res.Body)
@@ -241,11 +241,11 @@ func TestTheAttemptTimeoutEndsWithTheFirstEvent(t *testing.T) {
 		g := gatewaytest.New(t, gatewaytest.Options{Upstream: u})
 		u.respond(func(c *call) {
 			c.events()
-			c.say(chunk("a"))
+			c.send(chunk("a"))
 			for began := time.Now(); time.Since(began) <= limit; { // the provider's own time, longer than the timeout
 				<-time.After(100 * time.Millisecond)
 			}
-			c.say(finish + done)
+			c.send(finish + done)
 			c.finish()
 		})
 		res := g.Post("/chat/completions", streamChat, "x-gateway-attempt-timeout", fmt.Sprint(limit.Milliseconds()))
@@ -270,13 +270,13 @@ func TestSilenceIsFilledWithCommentsBetweenEvents(t *testing.T) {
 	}()
 	c := u.next()
 	c.events()
-	c.say(": held\n\ndata: {\"a\":")
+	c.send(": held\n\ndata: {\"a\":")
 	select { // well over the silence: nothing may leave before the first event is complete
 	case <-heads:
 		t.Fatal("the head left before the first event")
 	case <-time.After(100 * time.Millisecond):
 	}
-	c.say("1}\n\n")
+	c.send("1}\n\n")
 	res := receive(t, heads, "the head")
 	defer res.Body.Close()
 	r := bufferOf(res)
@@ -285,9 +285,9 @@ func TestSilenceIsFilledWithCommentsBetweenEvents(t *testing.T) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
-	c.say(chunk("b")[:10]) // half an event: comments go before it, never into it
+	c.send(chunk("b")[:10]) // half an event: comments go before it, never into it
 	event(t, r)
-	c.say(chunk("b")[10:] + finish + done)
+	c.send(chunk("b")[10:] + finish + done)
 	c.finish()
 	rest, _ := io.ReadAll(r)
 	if got := strings.ReplaceAll(string(rest), ": keep-alive\n\n", ""); got != chunk("b")+finish+done {
@@ -307,7 +307,7 @@ func TestKeepAliveCommentsReachTheClient(t *testing.T) {
 	}
 	c := u.next()
 	c.events()
-	c.say(chunk("a"))
+	c.send(chunk("a"))
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -340,10 +340,10 @@ func TestAClientThatDoesNotReadStopsTheProvider(t *testing.T) {
 			go func() {
 				defer c.finish()
 				for range events {
-					c.say(event)
+					c.send(event)
 					sent.Add(1)
 				}
-				c.say(finish + done)
+				c.send(finish + done)
 			}()
 			stands(&sent, idle+idle/4)
 			if n := sent.Load(); n == events {

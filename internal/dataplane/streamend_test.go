@@ -9,7 +9,7 @@ import (
 )
 
 // translated asks a target whose provider answers with these bytes.
-func translated(t *testing.T, client tongue, target, response string, stream bool) (gatewaytest.Response, map[string]any) {
+func translated(t *testing.T, client clientFormat, target, response string, stream bool) (gatewaytest.Response, map[string]any) {
 	t.Helper()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(response)})
 	res := client.send(t, g, "@"+target, "m", stream)
@@ -45,9 +45,9 @@ func TestAResponseWithoutAFinishReasonGetsTheDefault(t *testing.T) {
 			providerChoice(0, "hello", "") + done},
 	} {
 		for _, client := range []struct {
-			tongue
+			clientFormat
 			reason string
-		}{{tongues[0], `"finish_reason":"stop"`}, {tongues[1], `"stop_reason":"end_turn"`}, {tongues[3], `"finishReason":"STOP"`}, {tongues[4], `"stopReason":"end_turn"`}} {
+		}{{clientFormats[0], `"finish_reason":"stop"`}, {clientFormats[1], `"stop_reason":"end_turn"`}, {clientFormats[3], `"finishReason":"STOP"`}, {clientFormats[4], `"stopReason":"end_turn"`}} {
 			if client.name == tt.target {
 				continue
 			}
@@ -60,9 +60,9 @@ func TestAResponseWithoutAFinishReasonGetsTheDefault(t *testing.T) {
 					response = rawComplete(tt.plain)
 				}
 				t.Run(fmt.Sprintf("%s for %s, stream %t", tt.name, client.name, stream), func(t *testing.T) {
-					res, e := translated(t, client.tongue, tt.target, response, stream)
-					h := client.hear(t, res)
-					if want := map[bool]string{true: "done", false: "whole"}[stream]; h.end != want || h.text != "hello" {
+					res, e := translated(t, client.clientFormat, tt.target, response, stream)
+					h := client.readResponse(t, res)
+					if want := map[bool]string{true: "done", false: "complete"}[stream]; h.end != want || h.text != "hello" {
 						t.Fatalf("end %s, text %q; want %s, hello: %s", h.end, h.text, want, res.Body)
 					}
 					if n := strings.Count(strings.ReplaceAll(string(res.Body), ": ", ":"), client.reason); n != 1 {
@@ -78,7 +78,7 @@ func TestAResponseWithoutAFinishReasonGetsTheDefault(t *testing.T) {
 // A stream of several choices is complete once each has its reason.
 func TestAStreamOfSeveralChoicesEndsWithTheLastOfThem(t *testing.T) {
 	t.Parallel()
-	gemini := tongues[3]
+	gemini := clientFormats[3]
 	for _, tt := range []struct {
 		name, stream string
 		reasons      int
@@ -92,7 +92,7 @@ func TestAStreamOfSeveralChoicesEndsWithTheLastOfThem(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			res, e := translated(t, gemini, "chat", sseOf(tt.stream), true)
-			h := gemini.hear(t, res)
+			h := gemini.readResponse(t, res)
 			n := strings.Count(strings.ReplaceAll(string(res.Body), ": ", ":"), `"finishReason":"`)
 			if h.end != "done" || e["error"] != nil || n != tt.reasons {
 				t.Errorf("end %s, error %v, %d reasons; want done, none, %d: %s", h.end, e["error"], n, tt.reasons, res.Body)
@@ -103,7 +103,7 @@ func TestAStreamOfSeveralChoicesEndsWithTheLastOfThem(t *testing.T) {
 
 func TestAStreamThatLacksAReasonAndItsTerminatorIsIncomplete(t *testing.T) {
 	t.Parallel()
-	gemini := tongues[3]
+	gemini := clientFormats[3]
 	for name, stream := range map[string]string{
 		"of the only choice":   providerChoice(0, "a", ""),
 		"of the first choice":  providerChoice(0, "a", "") + providerChoice(1, "b", "") + providerChoice(1, "", "stop"),
@@ -111,7 +111,7 @@ func TestAStreamThatLacksAReasonAndItsTerminatorIsIncomplete(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, e := translated(t, gemini, "chat", sseOf(stream), true)
-			if h := gemini.hear(t, res); h.end != "error" {
+			if h := gemini.readResponse(t, res); h.end != "error" {
 				t.Errorf("end %s, want an error: %s", h.end, res.Body)
 			}
 			recorded(t, e, map[string]any{"error.code": "upstream_stream_incomplete", "error.source": "provider"})
@@ -132,15 +132,15 @@ func TestAProvidersErrorWithoutAMessageIsNamed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			stream := messageStart + messageDelta("hello") + "event: error\ndata: {\"type\":\"error\",\"error\":" + tt.fault + "}\n\n" + messageDelta("hello")
-			res, e := translated(t, tongues[0], "messages", sseOf(stream), true)
-			if h := tongues[0].hear(t, res); h.end != "error" || h.text != "hello" {
+			res, e := translated(t, clientFormats[0], "messages", sseOf(stream), true)
+			if h := clientFormats[0].readResponse(t, res); h.end != "error" || h.text != "hello" {
 				t.Errorf("end %s, text %q; want an error after one hello: %s", h.end, h.text, res.Body)
 			}
 			recorded(t, e, map[string]any{"error.source": "provider", "error.code": "provider_error"})
 			if message := fmt.Sprint(e["error"].(map[string]any)["message"]); !strings.Contains(message, tt.message) {
 				t.Errorf("recorded message %q, want %q in it", message, tt.message)
 			}
-			res, _ = translated(t, tongues[0], "messages", sseOf(stream), false)
+			res, _ = translated(t, clientFormats[0], "messages", sseOf(stream), false)
 			if res.Status != tt.status || !strings.Contains(string(res.Body), tt.message) {
 				t.Errorf("for a client that wants no stream: status %d, want %d with %q: %s", res.Status, tt.status, tt.message, res.Body)
 			}
@@ -152,12 +152,12 @@ func TestAProvidersErrorWithoutAMessageIsNamed(t *testing.T) {
 func TestTheFirstChoicesReasonIsRecorded(t *testing.T) {
 	t.Parallel()
 	stream := providerChoice(0, "a", "") + providerChoice(1, "b", "") + providerChoice(0, "", "stop") + providerChoice(1, "", "length") + done
-	_, e := translated(t, tongues[3], "chat", sseOf(stream), true)
+	_, e := translated(t, clientFormats[3], "chat", sseOf(stream), true)
 	if e["finish_reason"] != "stop" {
 		t.Errorf("recorded finish_reason %v, want stop (entry %v)", e["finish_reason"], e)
 	}
 	plain := `{"id":"c","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"},{"index":1,"message":{"role":"assistant","content":"b"},"finish_reason":"length"}]}`
-	_, e = translated(t, tongues[3], "chat", rawComplete(plain), false)
+	_, e = translated(t, clientFormats[3], "chat", rawComplete(plain), false)
 	if e["finish_reason"] != "stop" {
 		t.Errorf("recorded finish_reason of a complete response %v, want stop (entry %v)", e["finish_reason"], e)
 	}
@@ -179,7 +179,7 @@ func TestACollectedStreamMustBeReadableAndComplete(t *testing.T) {
 		{"without anything", "", 502, "upstream_unreadable"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, client := range []tongue{tongues[0], tongues[3]} {
+			for _, client := range []clientFormat{clientFormats[0], clientFormats[3]} {
 				res, e := translated(t, client, "messages", sseOf(tt.stream), false)
 				code, _ := e["error"].(map[string]any)
 				if res.Status != tt.status || !strings.Contains(string(res.Body)+fmt.Sprint(code["code"]), tt.words) {

@@ -32,10 +32,10 @@ func TestStreamsCountAgainstTheMemoryOfBodies(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s.set(map[string]targetScript{"m": {body: tt.body}})
-			res := tongues[0].send(t, g, "@"+tt.target, "m", true)
+			res := clientFormats[0].send(t, g, "@"+tt.target, "m", true)
 			e := g.Entry(res)
 			code := fmt.Sprint(e["error"])
-			if full := strings.Contains(code, "body_memory_full"); full != tt.full || !full && (e["error"] != nil || tongues[0].hear(t, res).end != "done") {
+			if full := strings.Contains(code, "body_memory_full"); full != tt.full || !full && (e["error"] != nil || clientFormats[0].readResponse(t, res).end != "done") {
 				t.Errorf("status %d, error %.200s; want the memory full: %t; the client got %.200q", res.Status, code, tt.full, res.Body)
 			}
 		})

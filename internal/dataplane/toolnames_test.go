@@ -43,7 +43,7 @@ func TestToolNamesAreSentAsTheTargetTakesThem(t *testing.T) {
 		{"converse", "converse", "amazon.nova-pro-v1:0", regexp.MustCompile(`^[\w-]{1,64}$`)},
 		{"cohere", "cohere", "command-a-03-2025", regexp.MustCompile(`^[a-zA-Z_]\w*$`)},
 	}
-	for _, client := range tongues[:4] {
+	for _, client := range clientFormats[:4] {
 		for _, target := range targets {
 			if client.name == target.name || client.name == "responses" && target.slug == "chat" {
 				continue

@@ -38,12 +38,12 @@ var pairFaults = map[string]struct {
 	form          string
 	plain, stream outcome
 }{
-	"none":             {"tokens=20", whole, streamed},
-	"small frames":     {"tokens=40+size=1", whole, streamed},
-	"a refusal":        {"refusal", whole, streamed},
-	"thinking":         {"thinking=9+tokens=20", whole, streamed},
-	"a report":         {"report", whole, streamed},
-	"cached":           {"cached=5+cache-write=7", whole, streamed},
+	"none":             {"tokens=20", completed, streamed},
+	"small frames":     {"tokens=40+size=1", completed, streamed},
+	"a refusal":        {"refusal", completed, streamed},
+	"thinking":         {"thinking=9+tokens=20", completed, streamed},
+	"a report":         {"report", completed, streamed},
+	"cached":           {"cached=5+cache-write=7", completed, streamed},
 	"400":              {"status=400", refusedWith(400), refusedWith(400)},
 	"401":              {"status=401", refusedWith(401), refusedWith(401)},
 	"404":              {"model-not-found", refusedWith(404), refusedWith(404)},
@@ -62,23 +62,23 @@ var pairFaults = map[string]struct {
 	"cut":              {"tokens=40+cut=6", failed(502, "upstream_reset"), broken("gateway", "upstream_reset")},
 	"cut before all":   {"cut=0", failed(502, "upstream_reset"), failed(502, "upstream_reset")},
 	"clean cut":        {"tokens=40+cut=6,clean", failed(502, "upstream_unreadable"), broken("provider", "upstream_stream_incomplete")},
-	"malformed":        {"tokens=40+malformed=6", whole, streamed},
-	"error event":      {"tokens=40+error-event=6", whole, broken("provider", "provider_error")},
-	"error at once":    {"error-event=1", whole, refusedWith(500)},
-	"bad checksum":     {"tokens=40+bad-crc=6", whole, streamed},
-	"torn":             {"tokens=40+torn=6", whole, broken("provider", "upstream_stream_incomplete")},
-	"no end":           {"no-done", whole, streamed},
-	"no usage":         {"no-usage", whole.noUsage(), streamed.noUsage()},
-	"no blank line":    {"no-blank", whole, streamed},
-	"line ends":        {"crlf+comments+bom", whole, streamed},
-	"whole for stream": {"json-for-stream", whole, whole},
+	"malformed":        {"tokens=40+malformed=6", completed, streamed},
+	"error event":      {"tokens=40+error-event=6", completed, broken("provider", "provider_error")},
+	"error at once":    {"error-event=1", completed, refusedWith(500)},
+	"bad checksum":     {"tokens=40+bad-crc=6", completed, streamed},
+	"torn":             {"tokens=40+torn=6", completed, broken("provider", "upstream_stream_incomplete")},
+	"no end":           {"no-done", completed, streamed},
+	"no usage":         {"no-usage", completed.noUsage(), streamed.noUsage()},
+	"no blank line":    {"no-blank", completed, streamed},
+	"line ends":        {"crlf+comments+bom", completed, streamed},
+	"whole for stream": {"json-for-stream", completed, completed},
 	"stream for whole": {"sse-for-json", streamed.noUsage(), streamed},
-	"gzip":             {"gzip", whole, streamed},
+	"gzip":             {"gzip", completed, streamed},
 	"gzip bomb":        {"gzip-bomb", failed(502, "upstream_unreadable"), failed(502, "upstream_unreadable")},
 	"length too long":  {"length=%2B10", failed(502, "upstream_reset"), failed(502, "upstream_reset")},
-	"forged answer":    {"smuggle", whole, whole},
-	"trailers":         {"trailers", whole, streamed},
-	"other type":       {"content-type=text/plain", whole, failed(502, "upstream_unreadable")},
+	"forged answer":    {"smuggle", completed, completed},
+	"trailers":         {"trailers", completed, streamed},
+	"other type":       {"content-type=text/plain", completed, failed(502, "upstream_unreadable")},
 }
 
 // errorsAtOnce are the statuses of the error with which a stream of a protocol begins.
@@ -94,7 +94,7 @@ func pairOutcome(fault, client, target string, stream bool, o outcome) outcome {
 	case fault == "error at once" && stream:
 		o = refusedWith(errorsAtOnce[target])
 	case fault == "stream for whole" && !stream && foreign:
-		o = whole
+		o = completed
 		o.usage = target != "chat" // which counts where it is asked to
 	case fault == "stream for whole" && !stream:
 		o.usage = client != "chat"
@@ -131,7 +131,7 @@ func TestEveryPairHasItsOutcome(t *testing.T) {
 			}
 			g := gatewaytest.New(t, gatewaytest.Options{Settings: settings})
 			var wg sync.WaitGroup
-			for i, client := range tongues {
+			for i, client := range clientFormats {
 				for j, target := range pairTargets {
 					if costly := raceEnabled || fault == "gzip bomb"; costly && (i+j)%3 != 1 {
 						continue
@@ -153,11 +153,11 @@ func TestEveryPairHasItsOutcome(t *testing.T) {
 }
 
 // meet sends one request and checks what its client and the log see.
-func meet(t *testing.T, g *gatewaytest.Gateway, client tongue, target, fault, form string, stream bool, want outcome) {
+func meet(t *testing.T, g *gatewaytest.Gateway, client clientFormat, target, fault, form string, stream bool, want outcome) {
 	name := fmt.Sprintf("%s to %s, stream=%t", client.name, target, stream)
 	model := fmt.Sprintf("sim-%s-%s-%t+%s", client.name, target, stream, form)
 	res := client.send(t, g, "@"+target, model, stream)
-	h := client.hear(t, res)
+	h := client.readResponse(t, res)
 	if want.status >= 400 {
 		want.end = "error body"
 	}
@@ -168,7 +168,7 @@ func meet(t *testing.T, g *gatewaytest.Gateway, client tongue, target, fault, fo
 	if want.source == nil && !slices.Contains(wordless, fault) && !strings.HasPrefix(h.text, "echo: hello") {
 		t.Errorf("%s: the text is %.100q", name, h.text)
 	}
-	if want.end == "error body" && h.said == "" {
+	if want.end == "error body" && h.message == "" {
 		t.Errorf("%s: no message: %s", name, res.Body)
 	}
 	e := g.Entry(res)

@@ -73,7 +73,7 @@ func TestThinkingIsDisabledWhereTheTurnHasBegunWithout(t *testing.T) {
 	} {
 		g.Sim.Reset()
 		body := tt.thinking + m.open + tt.turns + m.end + "}"
-		client := tongue{name: tt.client, plain: "/model/%s/invoke", stream: "-"}
+		client := clientFormat{name: tt.client, plain: "/model/%s/invoke", stream: "-"}
 		switch tt.client {
 		case "messages":
 			body = `{"model":"` + tt.model + `","max_tokens":2000,` + body

@@ -38,37 +38,37 @@ func TestTurnsAreInTheOrderThatTheProviderDemands(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: turnSettings, Simulator: recorder.Options{Record: 1}})
 	for _, tt := range []struct {
 		name          string
-		client        tongue
+		client        clientFormat
 		body          string
 		target, model string
 		sent, told    string
 	}{
-		{"developer", tongues[0], chatOf(`{"role":"developer","content":"d"},{"role":"user","content":"hello"}`), "deepseek", "m+turns=system",
+		{"developer", clientFormats[0], chatOf(`{"role":"developer","content":"d"},{"role":"user","content":"hello"}`), "deepseek", "m+turns=system",
 			`[{"role":"system","content":"d"},{"role":"user","content":"hello"}]`, "the role developer is sent as system"},
-		{"developer to a provider that has it", tongues[0], chatOf(`{"role":"developer","content":"d"},{"role":"user","content":"hello"}`), "openai", "m",
+		{"developer to a provider that has it", clientFormats[0], chatOf(`{"role":"developer","content":"d"},{"role":"user","content":"hello"}`), "openai", "m",
 			`[{"role":"developer","content":"d"},{"role":"user","content":"hello"}]`, ""},
-		{"text next to a result", tongues[1], messagesOf(calledInTurn + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"r"},{"type":"text","text":"and now"}]}`), "mistral", "m+turns=reply",
+		{"text next to a result", clientFormats[1], messagesOf(calledInTurn + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"r"},{"type":"text","text":"and now"}]}`), "mistral", "m+turns=reply",
 			`"content":"r"},{"role":"assistant","content":"Understood."},{"role":"user","content":"and now"}]`, "a reply of the assistant is inserted"},
-		{"a result, then a user", tongues[0], chatOf(calledInChat + `,{"role":"user","content":"and now"}`), "mistral", "m+turns=reply",
+		{"a result, then a user", clientFormats[0], chatOf(calledInChat + `,{"role":"user","content":"and now"}`), "mistral", "m+turns=reply",
 			`"content":"r"},{"role":"assistant","content":"Understood."},{"role":"user","content":"and now"}]`, "a reply of the assistant is inserted"},
-		{"ids of another provider", tongues[0], chatOf(strings.ReplaceAll(calledInChat, "abcdefghi", "call_of_another_provider")), "mistral", "m+turns=reply", `"tool_call_id":"wTjNC1tWu"`, "call ids that the provider refuses are replaced"},
-		{"a result alone", tongues[0], chatOf(calledInChat), "mistral", "m+turns=reply", `"content":"r"}]`, ""},
-		{"a beginning of the response", tongues[1], messagesOf(`{"role":"user","content":"go"},{"role":"assistant","content":"so"}`), "mistral", "m+turns=reply",
+		{"ids of another provider", clientFormats[0], chatOf(strings.ReplaceAll(calledInChat, "abcdefghi", "call_of_another_provider")), "mistral", "m+turns=reply", `"tool_call_id":"wTjNC1tWu"`, "call ids that the provider refuses are replaced"},
+		{"a result alone", clientFormats[0], chatOf(calledInChat), "mistral", "m+turns=reply", `"content":"r"}]`, ""},
+		{"a beginning of the response", clientFormats[1], messagesOf(`{"role":"user","content":"go"},{"role":"assistant","content":"so"}`), "mistral", "m+turns=reply",
 			`{"role":"assistant","content":"so","prefix":true}]`, "prefix: true"},
-		{"a beginning in chat", tongues[0], chatOf(`{"role":"user","content":"go"},{"role":"assistant","content":"so"}`), "mistral", "m+turns=reply",
+		{"a beginning in chat", clientFormats[0], chatOf(`{"role":"user","content":"go"},{"role":"assistant","content":"so"}`), "mistral", "m+turns=reply",
 			`{"role":"assistant","content":"so","prefix":true}]`, "prefix: true"},
-		{"two users", tongues[0], chatOf(`{"role":"system","content":"s"},{"role":"user","content":"one"},{"role":"user","content":"two"}`), "perplexity", "m+turns=alternate",
+		{"two users", clientFormats[0], chatOf(`{"role":"system","content":"s"},{"role":"user","content":"one"},{"role":"user","content":"two"}`), "perplexity", "m+turns=alternate",
 			`[{"role":"system","content":"s"},{"role":"user","content":"one\n\ntwo"}]`, "merged"},
-		{"two users in parts", tongues[1], messagesOf(`{"role":"user","content":"one"},{"role":"user","content":[{"type":"text","text":"two"},{"type":"image","source":{"type":"url","url":"https://a.example/x.png"}}]}`), "perplexity", "m+turns=alternate",
+		{"two users in parts", clientFormats[1], messagesOf(`{"role":"user","content":"one"},{"role":"user","content":[{"type":"text","text":"two"},{"type":"image","source":{"type":"url","url":"https://a.example/x.png"}}]}`), "perplexity", "m+turns=alternate",
 			`{"type":"text","text":"one"},{"type":"text","text":"two"},{"type":"image_url"`, "merged"},
-		{"a late system message and an assistant first", tongues[0], chatOf(`{"role":"assistant","content":"hi"},{"role":"user","content":"one"},{"role":"system","content":"s"}`), "perplexity", "m+turns=alternate",
+		{"a late system message and an assistant first", clientFormats[0], chatOf(`{"role":"assistant","content":"hi"},{"role":"user","content":"one"},{"role":"system","content":"s"}`), "perplexity", "m+turns=alternate",
 			`[{"role":"user","content":"Begin."},{"role":"assistant","content":"hi"},{"role":"user","content":"one\n\ns"}]`, "a user message is inserted before the conversation"},
-		{"an assistant first to converse", tongues[0], chatOf(`{"role":"assistant","content":"hi"},{"role":"user","content":"one"}`), "converse", "anthropic.claude-sonnet-4-5-20250929-v1:0",
+		{"an assistant first to converse", clientFormats[0], chatOf(`{"role":"assistant","content":"hi"},{"role":"user","content":"one"}`), "converse", "anthropic.claude-sonnet-4-5-20250929-v1:0",
 			`[{"role":"user","content":[{"text":"Begin."}]},{"role":"assistant","content":[{"text":"hi"}]}`, "a user message is inserted before the conversation"},
-		{"an assistant first to messages", tongues[0], chatOf(`{"role":"assistant","content":"hi"},{"role":"user","content":"one"}`), "messages", "claude-sonnet-4-5",
+		{"an assistant first to messages", clientFormats[0], chatOf(`{"role":"assistant","content":"hi"},{"role":"user","content":"one"}`), "messages", "claude-sonnet-4-5",
 			`"Begin."`, "a user message is inserted before the conversation"},
-		{"system text alone", tongues[0], chatOf(`{"role":"system","content":"s"}`), "openai", "gpt-5-codex", `"input":[{`, ""},
-		{"system text of messages alone", tongues[1], strings.Replace(messagesOf(``), `"messages":[]`, `"system":"s","messages":[{"role":"user","content":[{"type":"text","text":" "}]}]`, 1), "openai", "gpt-5-codex", `"input"`, ""},
+		{"system text alone", clientFormats[0], chatOf(`{"role":"system","content":"s"}`), "openai", "gpt-5-codex", `"input":[{`, ""},
+		{"system text of messages alone", clientFormats[1], strings.Replace(messagesOf(``), `"messages":[]`, `"system":"s","messages":[{"role":"user","content":[{"type":"text","text":" "}]}]`, 1), "openai", "gpt-5-codex", `"input"`, ""},
 	} {
 		for _, stream := range []bool{false, true} {
 			g.Sim.Reset()

@@ -22,16 +22,16 @@ const lateReasoning = `data: {"type":"response.reasoning_text.delta","item_id":"
 func TestTextLeavesWhileReasoningIsOpen(t *testing.T) {
 	t.Parallel()
 	send := newCallGateway(t)
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		if client.name == "responses" {
 			continue
 		}
-		h := client.hear(t, send(t, client, "responses", sseOf(openReasoning), true))
+		h := client.readResponse(t, send(t, client, "responses", sseOf(openReasoning), true))
 		if h.text != "early words" || h.end != "error" {
 			t.Errorf("%s: a stream that breaks off gives %q and ends %s (%s), want the early words and an error", client.name, h.text, h.end, h.tail)
 		}
 		res := send(t, client, "responses", sseOf(openReasoning+lateReasoning), true)
-		if h = client.hear(t, res); h.text != "early words and late words" || h.end != "done" {
+		if h = client.readResponse(t, res); h.text != "early words and late words" || h.end != "done" {
 			t.Errorf("%s: a complete stream gives %q and ends %s (%s), want all words and no thought", client.name, h.text, h.end, h.tail)
 		}
 		if client.name == "messages" && (!strings.Contains(string(res.Body), "late thought") || !strings.Contains(string(res.Body), "signed")) {
@@ -51,10 +51,10 @@ const spokenStream = `data: {"id":"c","model":"m","choices":[{"index":0,"delta":
 func TestSpokenResponsesReachEveryClient(t *testing.T) {
 	t.Parallel()
 	send := newCallGateway(t)
-	for _, client := range tongues {
+	for _, client := range clientFormats {
 		for stream, response := range map[bool]string{false: rawHead("application/json") + spokenResponse, true: sseOf(spokenStream)} {
 			res := send(t, client, "chat", response, stream)
-			switch h := client.hear(t, res); client.name {
+			switch h := client.readResponse(t, res); client.name {
 			case "chat", "gemini":
 				if !strings.Contains(string(res.Body), "UklGRg==") {
 					t.Errorf("%s, stream %t: no audio in %s", client.name, stream, res.Body)
@@ -74,16 +74,16 @@ func TestSpokenResponsesReachEveryClient(t *testing.T) {
 func TestSourcesReachClientsOfConverse(t *testing.T) {
 	t.Parallel()
 	send := newCallGateway(t)
-	converse := tongues[4]
+	converse := clientFormats[4]
 	const cited = `"message":{"role":"assistant","content":"words","annotations":[{"type":"url_citation","url_citation":{"url":"https://a.example/x","title":"A","start_index":0,"end_index":5}}]}`
 	res := send(t, converse, "chat", rawHead("application/json")+`{"id":"c","model":"m","choices":[{"index":0,`+cited+`,"finish_reason":"stop"}]}`, false)
-	if h := converse.hear(t, res); h.text != "words" || !strings.Contains(string(res.Body), `"location":{"web":{"url":"https://a.example/x"}}`) {
+	if h := converse.readResponse(t, res); h.text != "words" || !strings.Contains(string(res.Body), `"location":{"web":{"url":"https://a.example/x"}}`) {
 		t.Errorf("text %q; want the text and its source in %s", h.text, res.Body)
 	}
 	chunk := strings.Replace(cited, "message", "delta", 1)
 	res = send(t, converse, "chat", sseOf(fmt.Sprintf("data: {\"id\":\"c\",\"model\":\"m\",\"choices\":[{\"index\":0,%s,\"finish_reason\":null}]}\n\n", chunk)+
 		`data: {"id":"c","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\n"+done), true)
-	if h := converse.hear(t, res); h.text != "words" || !strings.Contains(string(res.Body), `"delta":{"citation":{"title":"A","location":{"web":{"url":"https://a.example/x"}}}}`) {
+	if h := converse.readResponse(t, res); h.text != "words" || !strings.Contains(string(res.Body), `"delta":{"citation":{"title":"A","location":{"web":{"url":"https://a.example/x"}}}}`) {
 		t.Errorf("text %q; want the text and its source in the stream: %q", h.text, res.Body)
 	}
 }
@@ -95,7 +95,7 @@ func TestSearchesForToolsByTheProviderBecomeText(t *testing.T) {
 		`{"type":"tool_search_call","call_id":"call_1","execution":"server","arguments":{"query":"weather"}},` +
 		`{"type":"tool_search_output","call_id":"call_1","execution":"server","tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{}}}]},{"role":"user","content":"go on"}]}`
 	for _, target := range []string{"chat", "messages", "gemini", "converse", "cohere", "ollama", "oracle"} {
-		res, sent, _ := send(tongues[2], body, target, "m")
+		res, sent, _ := send(clientFormats[2], body, target, "m")
 		if !strings.Contains(sent, "[tool_search_call: ") || !strings.Contains(sent, "weather") || strings.Contains(sent, `"tool_search"`) || strings.Contains(sent, "call_1") {
 			t.Errorf("%s: sent %s, want the search as text: %s", target, sent, res.Body)
 		}
@@ -106,13 +106,13 @@ func TestChangesAreAnnouncedInTheClientsWords(t *testing.T) {
 	t.Parallel()
 	send := newRequestRecorder(t)
 	for _, tt := range []struct {
-		client             tongue
+		client             clientFormat
 		body, target, want string
 	}{
-		{tongues[2], `{"model":%q,"stream":%t,"input":"hello","include":["message.output_text.logprobs"]}`, "messages", "include"},
-		{tongues[2], `{"model":%q,"stream":%t,"input":"hello","top_logprobs":2}`, "messages", "top_logprobs"},
-		{tongues[3], `{"contents":[{"role":"user","parts":[{"text":"hello"}]}],"generationConfig":{"stopSequences":["x"]}}`, "responses", "generationConfig.stopSequences"},
-		{tongues[3], `{"contents":[{"role":"user","parts":[{"text":"hello"}]}],"generationConfig":{"seed":7}}`, "chat", "generationConfig.seed"},
+		{clientFormats[2], `{"model":%q,"stream":%t,"input":"hello","include":["message.output_text.logprobs"]}`, "messages", "include"},
+		{clientFormats[2], `{"model":%q,"stream":%t,"input":"hello","top_logprobs":2}`, "messages", "top_logprobs"},
+		{clientFormats[3], `{"contents":[{"role":"user","parts":[{"text":"hello"}]}],"generationConfig":{"stopSequences":["x"]}}`, "responses", "generationConfig.stopSequences"},
+		{clientFormats[3], `{"contents":[{"role":"user","parts":[{"text":"hello"}]}],"generationConfig":{"seed":7}}`, "chat", "generationConfig.seed"},
 	} {
 		_, _, e := send(tt.client, tt.body, tt.target, "m")
 		if params := fmt.Sprint(e["params"]); !strings.Contains(params, tt.want) {

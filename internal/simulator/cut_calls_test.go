@@ -13,7 +13,7 @@ import (
 // clients of the provider meet a call that is begun and not finished.
 func TestCutCanLeaveACallHalfFinished(t *testing.T) {
 	h := mustServe(t, simulator.Options{})
-	for _, g := range tongues {
+	for _, g := range protocolCases {
 		if strings.HasPrefix(g.name, "gemini") || g.name == "ollama" { // whose calls are complete by nature
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-func hearMessages(h *parsed, m object) {
+func readMessages(h *parsed, m object) {
 	h.fault = textAt(m, "error.message")
 	for _, b := range listAt(m, "content") {
 		switch textAt(b, "type") {
@@ -17,7 +17,7 @@ func hearMessages(h *parsed, m object) {
 		case "thinking":
 			h.thinking, h.sign = textAt(b, "thinking"), textAt(b, "signature")
 		case "tool_use":
-			h.calls = append(h.calls, heardCall{textAt(b, "id"), textAt(b, "name"), asJSON(find(b, "input"))})
+			h.calls = append(h.calls, readCall{textAt(b, "id"), textAt(b, "name"), asJSON(find(b, "input"))})
 		}
 	}
 	h.messagesEnd(m, "usage")
@@ -34,13 +34,13 @@ func (h *parsed) messagesEnd(m object, usage string) {
 	}
 }
 
-func listenMessages(h *parsed, m object) {
+func readMessagesFrame(h *parsed, m object) {
 	switch textAt(m, "type") {
 	case "message_start":
 		h.messagesEnd(find(m, "message").(object), "usage")
 	case "content_block_start":
 		if textAt(m, "content_block.type") == "tool_use" {
-			h.calls = append(h.calls, heardCall{id: textAt(m, "content_block.id"), name: textAt(m, "content_block.name")})
+			h.calls = append(h.calls, readCall{id: textAt(m, "content_block.id"), name: textAt(m, "content_block.name")})
 		}
 	case "content_block_delta":
 		h.text += textAt(m, "delta.text")
@@ -60,7 +60,7 @@ func listenMessages(h *parsed, m object) {
 	}
 }
 
-func hearResponses(h *parsed, m object) {
+func readResponses(h *parsed, m object) {
 	h.fault = textAt(m, "error.message")
 	for _, item := range listAt(m, "output") {
 		switch textAt(item, "type") {
@@ -70,7 +70,7 @@ func hearResponses(h *parsed, m object) {
 		case "reasoning":
 			h.thinking, h.sign = textAt(item, "summary.0.text"), textAt(item, "encrypted_content")
 		case "function_call":
-			h.calls = append(h.calls, heardCall{textAt(item, "call_id"), textAt(item, "name"), textAt(item, "arguments")})
+			h.calls = append(h.calls, readCall{textAt(item, "call_id"), textAt(item, "name"), textAt(item, "arguments")})
 		}
 	}
 	h.stop = textAt(m, "status")
@@ -78,7 +78,7 @@ func hearResponses(h *parsed, m object) {
 	h.completion = numberAt(m, "usage.output_tokens")
 }
 
-func listenResponses(h *parsed, m object) {
+func readResponsesFrame(h *parsed, m object) {
 	i := numberAt(m, "output_index")
 	switch kind := textAt(m, "type"); kind {
 	case "response.output_item.added":
@@ -94,9 +94,9 @@ func listenResponses(h *parsed, m object) {
 		h.call(i).arguments += textAt(m, "delta")
 	case "response.completed", "response.incomplete":
 		var whole parsed
-		hearResponses(&whole, find(m, "response").(object))
+		readResponses(&whole, find(m, "response").(object))
 		whole.text, whole.refusal, whole.thinking = h.text, h.refusal, h.thinking // of the deltas
-		var calls []heardCall
+		var calls []readCall
 		for _, c := range h.calls {
 			if c.id != "" {
 				calls = append(calls, c)
@@ -109,7 +109,7 @@ func listenResponses(h *parsed, m object) {
 	}
 }
 
-func hearGemini(h *parsed, m object) {
+func readGemini(h *parsed, m object) {
 	if fault := textAt(m, "error.message"); fault != "" {
 		h.fault = fault
 		return
@@ -117,7 +117,7 @@ func hearGemini(h *parsed, m object) {
 	for _, p := range listAt(m, "candidates.0.content.parts") {
 		switch {
 		case find(p, "functionCall") != nil:
-			h.calls = append(h.calls, heardCall{textAt(p, "functionCall.id"), textAt(p, "functionCall.name"), asJSON(find(p, "functionCall.args"))})
+			h.calls = append(h.calls, readCall{textAt(p, "functionCall.id"), textAt(p, "functionCall.name"), asJSON(find(p, "functionCall.args"))})
 		case find(p, "inlineData") != nil:
 			h.images++
 		case find(p, "thought") == true:
@@ -139,14 +139,14 @@ func hearGemini(h *parsed, m object) {
 	}
 }
 
-func hearConverse(h *parsed, m object) {
+func readConverse(h *parsed, m object) {
 	h.fault = textAt(m, "message")
 	for _, b := range listAt(m, "output.message.content") {
 		h.text += textAt(b, "text")
 		h.thinking += textAt(b, "reasoningContent.reasoningText.text")
 		h.sign += textAt(b, "reasoningContent.reasoningText.signature")
 		if find(b, "toolUse") != nil {
-			h.calls = append(h.calls, heardCall{textAt(b, "toolUse.toolUseId"), textAt(b, "toolUse.name"), asJSON(find(b, "toolUse.input"))})
+			h.calls = append(h.calls, readCall{textAt(b, "toolUse.toolUseId"), textAt(b, "toolUse.name"), asJSON(find(b, "toolUse.input"))})
 		}
 	}
 	h.converseEnd(m)
@@ -166,12 +166,12 @@ func (h *parsed) converseEnd(m object) {
 	}
 }
 
-func listenConverse(h *parsed, m object) {
+func readConverseFrame(h *parsed, m object) {
 	switch {
 	case textAt(m, "message") != "":
 		h.fault = textAt(m, "message")
 	case find(m, "start.toolUse") != nil:
-		h.calls = append(h.calls, heardCall{id: textAt(m, "start.toolUse.toolUseId"), name: textAt(m, "start.toolUse.name")})
+		h.calls = append(h.calls, readCall{id: textAt(m, "start.toolUse.toolUseId"), name: textAt(m, "start.toolUse.name")})
 	case find(m, "delta") != nil:
 		h.text += textAt(m, "delta.text")
 		h.thinking += textAt(m, "delta.reasoningContent.text")
@@ -219,14 +219,14 @@ func chunkData(body string) (list []string, clean bool) {
 	return list, clean
 }
 
-func hearCohere(h *parsed, m object) {
+func readCohere(h *parsed, m object) {
 	h.fault, _ = m["message"].(string)
 	for _, p := range listAt(m, "message.content") {
 		h.text += textAt(p, "text")
 		h.thinking += textAt(p, "thinking")
 	}
 	for _, c := range listAt(m, "message.tool_calls") {
-		h.calls = append(h.calls, heardCall{textAt(c, "id"), textAt(c, "function.name"), textAt(c, "function.arguments")})
+		h.calls = append(h.calls, readCall{textAt(c, "id"), textAt(c, "function.name"), textAt(c, "function.arguments")})
 	}
 	h.cohereEnd(m)
 }
@@ -241,7 +241,7 @@ func (h *parsed) cohereEnd(m any) {
 	}
 }
 
-func listenCohere(h *parsed, m object) {
+func readCohereFrame(h *parsed, m object) {
 	const message = "delta.message."
 	switch textAt(m, "type") {
 	case "content-delta":
@@ -258,12 +258,12 @@ func listenCohere(h *parsed, m object) {
 	}
 }
 
-func hearOllama(h *parsed, m object) {
+func readOllama(h *parsed, m object) {
 	h.fault = textAt(m, "error")
 	h.text += textAt(m, "message.content")
 	h.thinking += textAt(m, "message.thinking")
 	for _, c := range listAt(m, "message.tool_calls") {
-		h.calls = append(h.calls, heardCall{textAt(c, "id"), textAt(c, "function.name"), asJSON(find(c, "function.arguments"))})
+		h.calls = append(h.calls, readCall{textAt(c, "id"), textAt(c, "function.name"), asJSON(find(c, "function.arguments"))})
 	}
 	if m["done"] == true {
 		h.stop, h.ended = textAt(m, "done_reason"), true
@@ -274,7 +274,7 @@ func hearOllama(h *parsed, m object) {
 	}
 }
 
-func hearChat(h *parsed, m object) {
+func readChat(h *parsed, m object) {
 	h.fault = textAt(m, "error.message")
 	for _, member := range []string{"choices.0.message.", "choices.0.delta."} {
 		h.text += textAt(m, member+"content")

@@ -122,7 +122,7 @@ var withTools = question{user: "Say it", tools: []string{"weather", "news"}}
 // wantScript checks a response of the chat protocol, whole and streamed.
 func (h *fixture) wantScript(t *testing.T, faults string, q question, ok func(parsed) bool) {
 	t.Helper()
-	if one, two := tongues[0].readComplete(t, h, "m+"+faults, q), tongues[0].readStream(t, h, "m+"+faults, q); !ok(one) || !ok(two) {
+	if one, two := protocolCases[0].readComplete(t, h, "m+"+faults, q), protocolCases[0].readStream(t, h, "m+"+faults, q); !ok(one) || !ok(two) {
 		t.Errorf("%s: heard %+v\nand in the stream %+v", faults, one, two)
 	}
 }

@@ -50,7 +50,7 @@ var faultCases = map[string]func(t *testing.T, h *fixture){
 		}
 	},
 	"refusal": func(t *testing.T, h *fixture) {
-		h.wantScript(t, "refusal", say, func(a parsed) bool { return a.refusal != "" })
+		h.wantScript(t, "refusal", simpleQuestion, func(a parsed) bool { return a.refusal != "" })
 	},
 	"calls": func(t *testing.T, h *fixture) {
 		h.wantScript(t, "calls=3", withTools, func(a parsed) bool { return len(a.calls) == 3 })
@@ -62,17 +62,17 @@ var faultCases = map[string]func(t *testing.T, h *fixture){
 		h.wantScript(t, "preface", withTools, func(a parsed) bool { return a.text == "Let me look that up." && len(a.calls) == 2 })
 	},
 	"interleave": func(t *testing.T, h *fixture) {
-		body := tongues[0].post(h, "m+interleave", withTools, true).body
+		body := protocolCases[0].post(h, "m+interleave", withTools, true).body
 		first, last := strings.LastIndex(body, `[{"index":0`), strings.Index(body, `[{"index":1,"function":{"arguments"`)
 		if first < last {
 			t.Errorf("the calls come one after the other: %s", body)
 		}
 	},
 	"cached": func(t *testing.T, h *fixture) {
-		h.wantScript(t, "cached=9", say, func(a parsed) bool { return a.cached == 9 })
+		h.wantScript(t, "cached=9", simpleQuestion, func(a parsed) bool { return a.cached == 9 })
 	},
 	"cache-write": func(t *testing.T, h *fixture) {
-		h.wantScript(t, "cache-write=900", say, func(a parsed) bool { return a.prompt > 900 })
+		h.wantScript(t, "cache-write=900", simpleQuestion, func(a parsed) bool { return a.prompt > 900 })
 	},
 	"generated": func(t *testing.T, h *fixture) { // files of chat can be downloaded anyway
 		var got struct{ ID string }
@@ -83,7 +83,7 @@ var faultCases = map[string]func(t *testing.T, h *fixture){
 		}
 	},
 	"image": func(t *testing.T, h *fixture) {
-		h.wantScript(t, "image", say, func(a parsed) bool { return a.images == 0 })
+		h.wantScript(t, "image", simpleQuestion, func(a parsed) bool { return a.images == 0 })
 	},
 	"bad-crc": func(t *testing.T, h *fixture) { // chat has no checksums
 		if s := gather(t, h.stream("bad-crc=5")); s.broken != 0 || !s.done {

@@ -21,11 +21,11 @@ type faultCheck func(t *testing.T, g *protocolCase, h *fixture, streamed bool)
 // send sends the usual request with faults in the model's name.
 func (g *protocolCase) send(t *testing.T, h *fixture, faults string, streamed bool) *response {
 	t.Helper()
-	return g.post(h, "m+"+faults, say, streamed)
+	return g.post(h, "m+"+faults, simpleQuestion, streamed)
 }
 
-// heardOf hears a response that must be complete.
-func (g *protocolCase) heardOf(t *testing.T, a *response, streamed bool) parsed {
+// parse reads a response that must be complete.
+func (g *protocolCase) parse(t *testing.T, a *response, streamed bool) parsed {
 	t.Helper()
 	if a.err != nil || a.StatusCode != 200 {
 		t.Fatalf("%d %.300s, %v", a.StatusCode, a.body, a.err)
@@ -39,7 +39,7 @@ func (g *protocolCase) heardOf(t *testing.T, a *response, streamed bool) parsed 
 // validCase checks that the response is what it is without the fault.
 func validCase(faults string) faultCheck {
 	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
-		if got := g.heardOf(t, g.send(t, h, faults, streamed), streamed); !strings.HasPrefix(got.text, "echo: Say it") || got.broken > 0 || got.completion != 64 || streamed && !got.ended {
+		if got := g.parse(t, g.send(t, h, faults, streamed), streamed); !strings.HasPrefix(got.text, "echo: Say it") || got.broken > 0 || got.completion != 64 || streamed && !got.ended {
 			t.Errorf("%s: heard %+v", faults, got)
 		}
 	}
@@ -111,7 +111,7 @@ func statuses(faults string, want ...int) faultCheck {
 
 func shaped(faults string, ok func(parsed) bool) faultCheck {
 	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
-		if got := g.heardOf(t, g.send(t, h, faults, streamed), streamed); !ok(got) {
+		if got := g.parse(t, g.send(t, h, faults, streamed), streamed); !ok(got) {
 			t.Errorf("%s: heard %+v", faults, got)
 		}
 	}
@@ -126,7 +126,7 @@ var faultChecks = map[string]faultCheck{
 	"refusal":  shaped("refusal", func(h parsed) bool { return h.refusal != "" }),
 	"calls":    validCase("calls=2"), // there are no tools
 	"call-ids": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
-		got := g.heardOf(t, g.post(h, "m+call-ids=90", withTools, streamed), streamed)
+		got := g.parse(t, g.post(h, "m+call-ids=90", withTools, streamed), streamed)
 		odd := !strings.HasPrefix(g.name, "messages") && g.name != "converse"
 		for _, c := range got.calls {
 			if c.id != "" && (len(c.id) != 90 || strings.Contains(c.id, "|fc.") != odd) {
@@ -167,13 +167,13 @@ var faultChecks = map[string]faultCheck{
 	"header":          headed("header=X-Odd:odd", 200, "X-Odd", "odd"),
 	"content-type":    headed("content-type=a/b", 200, "Content-Type", "a/b"),
 	"reset": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
-		path, body := g.request("m+reset", say, streamed)
+		path, body := g.request("m+reset", simpleQuestion, streamed)
 		if _, err := h.send("POST", path, body, g.header...); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("error = %v, want a reset", err)
 		}
 	},
 	"hang": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
-		path, body := g.request("m+hang", say, streamed)
+		path, body := g.request("m+hang", simpleQuestion, streamed)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, "POST", h.url+path, strings.NewReader(body))
@@ -186,7 +186,7 @@ var faultChecks = map[string]faultCheck{
 	},
 	"huge": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		a := g.send(t, h, "huge=300KB", streamed)
-		if got := g.heardOf(t, a, streamed); len(a.body) != 300e3 || len(got.text) < 50e3 || got.broken > 0 || streamed && !got.ended {
+		if got := g.parse(t, a, streamed); len(a.body) != 300e3 || len(got.text) < 50e3 || got.broken > 0 || streamed && !got.ended {
 			t.Errorf("%d bytes, text of %d, broken %d, ended %t", len(a.body), len(got.text), got.broken, got.ended)
 		}
 	},
@@ -275,7 +275,7 @@ var faultChecks = map[string]faultCheck{
 		}
 		plain, err := io.ReadAll(z)
 		a.body = string(plain)
-		if got := g.heardOf(t, a, streamed); err != nil || len(got.text) != 256 {
+		if got := g.parse(t, a, streamed); err != nil || len(got.text) != 256 {
 			t.Errorf("heard %+v, %v", got, err)
 		}
 	},
@@ -285,7 +285,7 @@ var faultChecks = map[string]faultCheck{
 		}
 	},
 	"duplicate-length": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
-		path, body := g.request("m+duplicate-length", say, streamed)
+		path, body := g.request("m+duplicate-length", simpleQuestion, streamed)
 		if _, err := h.send("POST", path, body, g.header...); err == nil {
 			t.Error("net/http takes it")
 		}
@@ -311,7 +311,7 @@ func TestEveryFaultDoesWhatItSaysInEveryProtocol(t *testing.T) {
 			continue
 		}
 		known++
-		for _, g := range tongues[1:] { // chat has cases of its own
+		for _, g := range protocolCases[1:] { // chat has cases of its own
 			for _, streamed := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/%t", f.Name, g.name, streamed), func(t *testing.T) {
 					t.Parallel()

@@ -12,7 +12,7 @@ import (
 // forEach runs a test in every protocol.
 func forEach(t *testing.T, test func(t *testing.T, g *protocolCase, h *fixture)) {
 	t.Helper()
-	for _, g := range tongues {
+	for _, g := range protocolCases {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
 			test(t, g, mustServe(t, simulator.Options{}))
@@ -108,7 +108,7 @@ func TestEveryProtocolThinks(t *testing.T) {
 
 func TestEveryProtocolRefuses(t *testing.T) {
 	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
-		if got := both(t, g, h, "sim-1+refusal", say); got.refusal == "" || got.text != "" || got.stop != g.stops[4] {
+		if got := both(t, g, h, "sim-1+refusal", simpleQuestion); got.refusal == "" || got.text != "" || got.stop != g.stops[4] {
 			t.Errorf("heard %+v", got)
 		}
 	})
@@ -127,8 +127,8 @@ func TestEveryProtocolFitsASchema(t *testing.T) {
 
 func TestEveryProtocolCountsCachedTokens(t *testing.T) {
 	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
-		plain := both(t, g, h, "sim-1", say)
-		got := both(t, g, h, "sim-1+cached=500+cache-write=30", say)
+		plain := both(t, g, h, "sim-1", simpleQuestion)
+		got := both(t, g, h, "sim-1+cached=500+cache-write=30", simpleQuestion)
 		want := 500
 		if g.name == "ollama" {
 			want = 0 // it does not tell
@@ -171,7 +171,7 @@ func TestGeminiReturnsAnImage(t *testing.T) {
 		if strings.HasPrefix(g.name, "gemini") {
 			want = 1
 		}
-		if got := both(t, g, h, "sim-1+image", say); got.images != want {
+		if got := both(t, g, h, "sim-1+image", simpleQuestion); got.images != want {
 			t.Errorf("%d images, want %d", got.images, want)
 		}
 	})

@@ -137,7 +137,7 @@ func TestTheSimulatorIsAsStrictAsTheProvider(t *testing.T) {
 		g := mustProtocol(t, name)
 		for _, tt := range cases {
 			t.Run(name+"/"+tt.name, func(t *testing.T) {
-				path, _ := g.request("m", say, false)
+				path, _ := g.request("m", simpleQuestion, false)
 				a := h.mustPost(path, tt.body, g.header...)
 				want := http.StatusOK
 				if tt.want != "" {
@@ -154,7 +154,7 @@ func TestTheSimulatorIsAsStrictAsTheProvider(t *testing.T) {
 
 func mustProtocol(t *testing.T, name string) *protocolCase {
 	t.Helper()
-	for _, g := range tongues {
+	for _, g := range protocolCases {
 		if g.name == name {
 			return g
 		}
@@ -311,7 +311,7 @@ func TestCheckRefusesRequests(t *testing.T) {
 	}
 	h := mustRecord(t, recorder.Options{Options: simulator.Options{Key: "k"}, Check: check})
 	g := mustProtocol(t, "converse")
-	path, body := g.request("m", say, false)
+	path, body := g.request("m", simpleQuestion, false)
 	for _, tt := range []struct {
 		authorization string
 		want          int
@@ -330,11 +330,11 @@ func TestCheckRefusesRequests(t *testing.T) {
 
 func TestGeminiStreamsAnArrayWithoutServerSentEvents(t *testing.T) {
 	h := mustServe(t, simulator.Options{})
-	_, body := mustProtocol(t, "gemini").request("m", say, true)
+	_, body := mustProtocol(t, "gemini").request("m", simpleQuestion, true)
 	a := h.mustPost("/v1beta/models/m:streamGenerateContent", body)
 	var whole parsed
 	for _, v := range listAt(mustObject(t, `{"list":`+a.body+`}`), "list") {
-		hearGemini(&whole, v.(object))
+		readGemini(&whole, v.(object))
 	}
 	if len(whole.text) != 256 || whole.stop != "STOP" || a.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("heard %+v of %.200s", whole, a.body)
@@ -354,8 +354,8 @@ func FuzzAnyBody(f *testing.F) {
 	}
 	sim := simulator.New(simulator.Options{})
 	f.Fuzz(func(t *testing.T, body string) {
-		for _, g := range tongues {
-			path, _ := g.request("m", say, false)
+		for _, g := range protocolCases {
+			path, _ := g.request("m", simpleQuestion, false)
 			r, err := http.NewRequest("POST", path, strings.NewReader(body))
 			if err != nil {
 				t.Fatal(err)

@@ -29,26 +29,26 @@ var (
 	vertexPath  = "/v1/projects/p/locations/global/publishers/"
 )
 
-// tongues are all the protocols and the places where they are spoken.
-var tongues = []*protocolCase{
+// protocolCases are all the protocols and the places where they are spoken.
+var protocolCases = []*protocolCase{
 	{name: "chat", path: fixedPath("/v1/chat/completions"), body: chatBody, inBody: true, streamInBody: true, frames: eventData,
-		hear: hearChat, listen: hearChat, fault: messageAt("error.message"), stops: [5]string{"stop", "length", "stop", "tool_calls", "stop"}},
+		readBody: readChat, readFrame: readChat, fault: messageAt("error.message"), stops: [5]string{"stop", "length", "stop", "tool_calls", "stop"}},
 	{name: "messages", path: fixedPath("/v1/messages"), body: messagesBody, inBody: true, streamInBody: true, frames: eventData, header: []string{"Anthropic-Version", "2023-06-01"},
-		hear: hearMessages, listen: listenMessages, fault: messageAt("error.message"), stops: claudeStops, signs: true},
+		readBody: readMessages, readFrame: readMessagesFrame, fault: messageAt("error.message"), stops: claudeStops, signs: true},
 	{name: "messages on vertex", path: twoPaths(vertexPath+"anthropic/models/", ":rawPredict", ":streamRawPredict"), body: withVersion("vertex-2023-10-16"), streamInBody: true, frames: eventData,
-		hear: hearMessages, listen: listenMessages, fault: messageAt("error.message"), stops: claudeStops, signs: true},
+		readBody: readMessages, readFrame: readMessagesFrame, fault: messageAt("error.message"), stops: claudeStops, signs: true},
 	{name: "messages on bedrock", path: twoPaths("/model/", "/invoke", "/invoke-with-response-stream"), body: withVersion("bedrock-2023-05-31"), frames: chunkData,
-		hear: hearMessages, listen: listenMessages, fault: messageAt("message"), stops: claudeStops, signs: true},
+		readBody: readMessages, readFrame: readMessagesFrame, fault: messageAt("message"), stops: claudeStops, signs: true},
 	{name: "responses", path: fixedPath("/v1/responses"), body: responsesBody, inBody: true, streamInBody: true, frames: eventData,
-		hear: hearResponses, listen: listenResponses, fault: messageAt("error.message"), stops: [5]string{"completed", "incomplete", "", "completed", "completed"}, signs: true},
+		readBody: readResponses, readFrame: readResponsesFrame, fault: messageAt("error.message"), stops: [5]string{"completed", "incomplete", "", "completed", "completed"}, signs: true},
 	{name: "gemini", path: geminiPath("/v1beta/models/"), body: geminiBody, frames: eventData,
-		hear: hearGemini, listen: hearGemini, fault: messageAt("error.message"), stops: geminiStops, signs: true},
+		readBody: readGemini, readFrame: readGemini, fault: messageAt("error.message"), stops: geminiStops, signs: true},
 	{name: "gemini on vertex", path: geminiPath(vertexPath + "google/models/"), body: geminiBody, frames: eventData,
-		hear: hearGemini, listen: hearGemini, fault: messageAt("error.message"), stops: geminiStops, signs: true},
+		readBody: readGemini, readFrame: readGemini, fault: messageAt("error.message"), stops: geminiStops, signs: true},
 	{name: "converse", path: twoPaths("/model/", "/converse", "/converse-stream"), body: converseBody, frames: binaryData,
-		hear: hearConverse, listen: listenConverse, fault: messageAt("message"), stops: bedrockEnds, signs: true},
+		readBody: readConverse, readFrame: readConverseFrame, fault: messageAt("message"), stops: bedrockEnds, signs: true},
 	{name: "cohere", path: fixedPath("/v2/chat"), body: cohereBody, inBody: true, streamInBody: true, frames: eventData,
-		hear: hearCohere, listen: listenCohere, fault: messageAt("message"), stops: [5]string{"COMPLETE", "MAX_TOKENS", "STOP_SEQUENCE", "TOOL_CALL", "COMPLETE"}},
+		readBody: readCohere, readFrame: readCohereFrame, fault: messageAt("message"), stops: [5]string{"COMPLETE", "MAX_TOKENS", "STOP_SEQUENCE", "TOOL_CALL", "COMPLETE"}},
 	{name: "ollama", path: fixedPath("/api/chat"), body: ollamaBody, inBody: true, streamInBody: true, frames: lineData,
-		hear: hearOllama, listen: hearOllama, fault: messageAt("error"), stops: [5]string{"stop", "length", "stop", "stop", "stop"}},
+		readBody: readOllama, readFrame: readOllama, fault: messageAt("error"), stops: [5]string{"stop", "length", "stop", "stop", "stop"}},
 }

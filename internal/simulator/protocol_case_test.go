@@ -9,7 +9,7 @@ import (
 // object is a decoded JSON object.
 type object = map[string]any
 
-// An ask is a request in no protocol.
+// A question is a request in no protocol.
 type question struct {
 	system string
 	user   string
@@ -21,12 +21,12 @@ type question struct {
 	think  bool
 }
 
-var say = question{user: "Say it"}
+var simpleQuestion = question{user: "Say it"}
 
 // parsed is a response in no protocol.
 type parsed struct {
 	text, refusal, thinking, sign string
-	calls                         []heardCall
+	calls                         []readCall
 	stop                          string
 	prompt, completion, cached    int // prompt with all caches
 	images                        int
@@ -36,9 +36,9 @@ type parsed struct {
 	frames                        int
 }
 
-type heardCall struct{ id, name, arguments string }
+type readCall struct{ id, name, arguments string }
 
-// A tongue is one protocol as a client of its provider speaks it.
+// A protocolCase is one protocol as a client of its provider speaks it.
 type protocolCase struct {
 	name   string
 	path   func(model string, readStream bool) string
@@ -47,9 +47,9 @@ type protocolCase struct {
 	// where the model and the request for a stream are, if in the body
 	inBody, streamInBody bool
 	frames               func(body string) (list []string, clean bool)
-	// hear adds a complete response, listen a frame of a stream.
-	hear   func(h *parsed, m object)
-	listen func(h *parsed, m object)
+	// readBody adds a complete response, readFrame a frame of a stream.
+	readBody  func(h *parsed, m object)
+	readFrame func(h *parsed, m object)
 	// fault returns the message of an error of an HTTP answer.
 	fault func(m object) string
 	// stops are the words for the end, a limit, a stop sequence, tools, a refusal.
@@ -132,7 +132,7 @@ func (g *protocolCase) post(h *fixture, model string, q question, readStream boo
 	return h.mustPost(path, body, g.header...)
 }
 
-// readComplete asks for a response in one piece and hears it.
+// readComplete asks for a response in one piece and reads it.
 func (g *protocolCase) readComplete(t *testing.T, h *fixture, model string, q question) parsed {
 	t.Helper()
 	a := g.post(h, model, q, false)
@@ -148,11 +148,11 @@ func (g *protocolCase) understand(t *testing.T, body string) (out parsed) {
 	if err := json.Unmarshal([]byte(body), &m); err != nil {
 		t.Fatalf("%s: %v in %.300s", g.name, err, body)
 	}
-	g.hear(&out, m)
+	g.readBody(&out, m)
 	return out
 }
 
-// readStream asks for a stream and hears it.
+// readStream asks for a stream and reads it.
 func (g *protocolCase) readStream(t *testing.T, h *fixture, model string, q question) parsed {
 	t.Helper()
 	a := g.post(h, model, q, true)
@@ -177,7 +177,7 @@ func (g *protocolCase) follow(body string) (out parsed) {
 		} else if json.Unmarshal([]byte(data), &m) != nil {
 			out.broken++
 		} else {
-			g.listen(&out, m)
+			g.readFrame(&out, m)
 		}
 	}
 	return out
@@ -210,9 +210,9 @@ func lineData(body string) (list []string, clean bool) {
 	return list, true
 }
 
-func (h *parsed) call(i int) *heardCall {
+func (h *parsed) call(i int) *readCall {
 	for len(h.calls) <= i {
-		h.calls = append(h.calls, heardCall{})
+		h.calls = append(h.calls, readCall{})
 	}
 	return &h.calls[i]
 }

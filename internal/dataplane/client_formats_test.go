@@ -14,8 +14,8 @@ import (
 	"modelgate/internal/testing/gatewaytest"
 )
 
-// tongue is a protocol as its clients know it, written down without the codecs.
-type tongue struct {
+// clientFormat is a protocol as its clients know it, written down without the codecs.
+type clientFormat struct {
 	name          string
 	plain, stream string // paths below the root; %s is the model
 	body          string // %q is the model, %t whether to stream
@@ -24,8 +24,8 @@ type tongue struct {
 	errorType     string // path of a word that every error body has
 }
 
-// tongues are the protocols of clients.
-var tongues = []tongue{
+// clientFormats are the protocols of clients.
+var clientFormats = []clientFormat{
 	{"chat", "/v1/chat/completions", "", `{"model":%q,"stream":%t,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hello"}]}`,
 		"choices.0.message.content", "error.message", "error.type"},
 	{"messages", "/v1/messages", "", `{"model":%q,"stream":%t,"max_tokens":100,"messages":[{"role":"user","content":"hello"}]}`,
@@ -41,7 +41,7 @@ var tongues = []tongue{
 }
 
 // request is where and what a client of the protocol sends.
-func (g tongue) request(model string, stream bool) (path, body string) {
+func (g clientFormat) request(model string, stream bool) (path, body string) {
 	path, body = g.plain, g.body
 	if g.stream == "" {
 		body = fmt.Sprintf(body, model, stream)
@@ -57,13 +57,13 @@ func (g tongue) request(model string, stream bool) (path, body string) {
 }
 
 // send asks a target for a response as a client of the protocol does.
-func (g tongue) send(t *testing.T, to *gatewaytest.Gateway, target, model string, stream bool) gatewaytest.Response {
+func (g clientFormat) send(t *testing.T, to *gatewaytest.Gateway, target, model string, stream bool) gatewaytest.Response {
 	t.Helper()
 	return to.Do(g.ask(t, to, "x-gateway-provider", target, model, stream))
 }
 
 // ask makes the request of send. The header names who is called.
-func (g tongue) ask(t *testing.T, to *gatewaytest.Gateway, header, value, model string, stream bool) *http.Request {
+func (g clientFormat) ask(t *testing.T, to *gatewaytest.Gateway, header, value, model string, stream bool) *http.Request {
 	t.Helper()
 	path, body := g.request(model, stream)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, to.Root+path, strings.NewReader(body))
@@ -76,16 +76,16 @@ func (g tongue) ask(t *testing.T, to *gatewaytest.Gateway, header, value, model 
 	return req
 }
 
-// heard is what a client makes of a response.
-type heard struct {
-	end  string // whole, error body, done (a stream that is complete), error (one that says so) or broken
-	text string
-	said string // the message of an error
-	tail string // what the stream ended in, for failures
+// clientView is what a client makes of a response.
+type clientView struct {
+	end     string // complete, error body, done (a stream that is complete), error (one that says so) or broken
+	text    string
+	message string // of an error
+	tail    string // what the stream ended in, for failures
 }
 
-// hear reads a response as a client of the protocol does.
-func (g tongue) hear(t *testing.T, res gatewaytest.Response) heard {
+// readResponse reads a response as a client of the protocol does.
+func (g clientFormat) readResponse(t *testing.T, res gatewaytest.Response) clientView {
 	t.Helper()
 	kind := res.Header.Get("Content-Type")
 	switch {
@@ -96,25 +96,25 @@ func (g tongue) hear(t *testing.T, res gatewaytest.Response) heard {
 	}
 	var v any
 	if err := json.Unmarshal(res.Body, &v); err != nil {
-		return heard{end: "raw", tail: fmt.Sprintf("%.80q", res.Body)}
+		return clientView{end: "raw", tail: fmt.Sprintf("%.80q", res.Body)}
 	}
 	if list, ok := v.([]any); ok {
 		return g.stop(t, list)
 	}
 	if res.Status >= 400 {
-		h := heard{end: "error body", said: str(at(v, g.message))}
+		h := clientView{end: "error body", message: str(at(v, g.message))}
 		if at(v, g.errorType) == nil {
 			h.end = fmt.Sprintf("foreign error body %.200s", res.Body)
 		}
 		return h
 	}
-	return heard{end: "whole", text: str(at(v, g.text))}
+	return clientView{end: "complete", text: str(at(v, g.text))}
 }
 
 // stop reads a stream.
-func (g tongue) stop(t *testing.T, events []any) heard {
+func (g clientFormat) stop(t *testing.T, events []any) clientView {
 	t.Helper()
-	h := heard{end: "broken"}
+	h := clientView{end: "broken"}
 	for i, e := range events {
 		if h.end == "error" && at(e, "type") != "response.failed" {
 			t.Errorf("%s: event %d of %d after the error: %v", g.name, i, len(events), e)
@@ -129,7 +129,7 @@ func (g tongue) stop(t *testing.T, events []any) heard {
 
 // event tells what an event adds, whether it completes the response, and the
 // message of an error.
-func (g tongue) event(e any) (text string, done bool, failed string) {
+func (g clientFormat) event(e any) (text string, done bool, failed string) {
 	kind := str(at(e, "type"))
 	switch g.name {
 	case "chat":
@@ -163,12 +163,12 @@ func (g tongue) event(e any) (text string, done bool, failed string) {
 }
 
 // ends notes an end.
-func (h *heard) ends(done bool, failed string) {
+func (h *clientView) ends(done bool, failed string) {
 	if done {
 		h.end = "done"
 	}
 	if failed != "" {
-		h.end, h.said = "error", failed
+		h.end, h.message = "error", failed
 	}
 }
 
