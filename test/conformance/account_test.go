@@ -16,7 +16,7 @@ func (g *gateway) claim(t *testing.T) (owner string) {
 		t.Fatalf("exit %d: %s%s", code, out, errText)
 	}
 	body := `{"token":"` + link + `","email":"owner@second.example","password":"a long password of a test"}`
-	owner, _ = g.do(t, "POST", "/v1/auth/claim", body).fine(t).object(t)["token"].(string)
+	owner, _ = g.do(t, "POST", "/v1/auth/claim", body).wantOK(t).object(t)["token"].(string)
 	return owner
 }
 
@@ -26,9 +26,9 @@ func TestOrganisationsSeeNothingOfEachOther(t *testing.T) {
 	h := populate(t)
 	owner := h.claim(t)
 	theirs, _ := h.as(t, owner, "POST", "/v1/api-keys/workspace/service",
-		`{"name":"theirs","workspace_id":"default","scopes":["completions.write","logs.list","logs.view","configs.list","configs.read","configs.create"]}`).fine(t).object(t)["key"].(string)
+		`{"name":"theirs","workspace_id":"default","scopes":["completions.write","logs.list","logs.view","configs.list","configs.read","configs.create"]}`).wantOK(t).object(t)["key"].(string)
 	id := h.ask(t, theirs)
-	config, _ := h.as(t, theirs, "POST", "/v1/configs", `{"name":"Theirs","config":{"retry":{"attempts":1}}}`).fine(t).object(t)["data"].(map[string]any)
+	config, _ := h.as(t, theirs, "POST", "/v1/configs", `{"name":"Theirs","config":{"retry":{"attempts":1}}}`).wantOK(t).object(t)["data"].(map[string]any)
 	slug, _ := config["slug"].(string)
 	config, _ = h.root(t, "POST", "/v1/configs", `{"name":"Ours","workspace_id":"default","config":{"retry":{"attempts":1}}}`)["data"].(map[string]any)
 	ours, _ := config["slug"].(string)
@@ -37,11 +37,11 @@ func TestOrganisationsSeeNothingOfEachOther(t *testing.T) {
 		for name, c := range map[string]struct{ key, sees, not string }{
 			"theirs": {theirs, id, h.requests["service"]}, "ours": {h.keys["service"], h.requests["service"], id}, "our admin's": {h.sessions["admin"], h.requests["service"], id},
 		} {
-			listed := string(h.as(t, c.key, "GET", "/v1/logs", "").fine(t).body)
+			listed := string(h.as(t, c.key, "GET", "/v1/logs", "").wantOK(t).body)
 			if !strings.Contains(listed, c.sees) || strings.Contains(listed, c.not) {
 				t.Errorf("%s is shown %.600s", name, listed)
 			}
-			h.as(t, c.key, "GET", "/v1/logs/"+c.sees, "").fine(t)
+			h.as(t, c.key, "GET", "/v1/logs/"+c.sees, "").wantOK(t)
 			for _, path := range []string{"/v1/logs/", "/v1/explain/"} {
 				if got := h.as(t, c.key, "GET", path+c.not, ""); got.status != http.StatusNotFound {
 					t.Errorf("%s reads %s of the other with %d", name, path, got.status)

@@ -26,7 +26,7 @@ var (
 func (h *people) groups(t *testing.T, token, path string) []map[string]any {
 	t.Helper()
 	var out struct{ Data []map[string]any }
-	got := h.do(t, "GET", "/v1"+path, "", "x-gateway-api-key", token).fine(t)
+	got := h.do(t, "GET", "/v1"+path, "", "x-gateway-api-key", token).wantOK(t)
 	if err := json.Unmarshal(got.body, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (h *people) compare(t *testing.T, row map[string]any, list []string) {
 	t.Helper()
 	id := ""
 	for _, request := range h.requests {
-		e := h.do(t, "GET", "/v1/logs/"+request, "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)
+		e := h.do(t, "GET", "/v1/logs/"+request, "", "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)
 		if at(e, "api_key", "id") != row["api_key"] {
 			continue
 		}
@@ -108,7 +108,7 @@ func TestRequestsAreDistinguishedByTheirConfig(t *testing.T) {
 	id, _ := at(h.root(t, "POST", "/v1/configs", `{"name":"Stored","config":{"provider":"@second"},"workspace_id":"default"}`), "data", "id").(string)
 	ask := func(config string) string {
 		got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config)
-		g.entry(t, got.fine(t))
+		g.entry(t, got.wantOK(t))
 		return got.header.Get("x-gateway-request-id")
 	}
 	waittest.Until(t, "the gateway knows the config", func() bool {
@@ -129,7 +129,7 @@ func TestRequestsAreDistinguishedByTheirConfig(t *testing.T) {
 				t.Errorf("GET %s/groups/model?configs=pc-main = %v, want 2 requests", base, rows)
 			}
 		}
-		rescued := h.do(t, "GET", "/v1/analytics/graphs/requests/rescued?configs=pc-main", "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)
+		rescued := h.do(t, "GET", "/v1/analytics/graphs/requests/rescued?configs=pc-main", "", "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)
 		if n := fmt.Sprint(at(rescued, "summary", "fallback")); n != "2" {
 			t.Errorf("%s of two requests are told to have fallen back", n)
 		}
@@ -147,7 +147,7 @@ func TestAnalyticsAreFilteredByMetadata(t *testing.T) {
 		for i, team := range []string{"red", "red", "blue"} {
 			got := h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", h.keys["service"], "x-gateway-provider", "openai-compatible",
 				"x-gateway-custom-host", h.provider.url, "Authorization", "Bearer "+credential, "x-gateway-metadata", fmt.Sprintf(`{"team":%q,"run":"%d"}`, team, i))
-			h.entry(t, got.fine(t))
+			h.entry(t, got.wantOK(t))
 		}
 		for team, want := range map[string]float64{"red": 2, "blue": 1} {
 			for _, base := range []string{"/analytics", "/logs"} {
@@ -156,7 +156,7 @@ func TestAnalyticsAreFilteredByMetadata(t *testing.T) {
 					t.Errorf("%s of team %s: %v, want %v requests", base, team, rows, want)
 				}
 			}
-			graph := h.as(t, bootstrapKey, "GET", "/v1/analytics/graphs/requests?metadata="+url.QueryEscape(`{"team":"`+team+`"}`), "").fine(t).object(t)
+			graph := h.as(t, bootstrapKey, "GET", "/v1/analytics/graphs/requests?metadata="+url.QueryEscape(`{"team":"`+team+`"}`), "").wantOK(t).object(t)
 			if n := fmt.Sprint(at(graph, "summary", "total")); n != fmt.Sprint(want) {
 				t.Errorf("the graph of team %s has %s requests, want %v", team, n, want)
 			}
@@ -206,7 +206,7 @@ func TestAnalyticsAreShownAsTheOrganisationSays(t *testing.T) {
 		h.set(t, "", "")
 		second, _ := h.root(t, "POST", "/v1/admin/workspaces", `{"name":"second","users":["member@example.com","manager@example.com"]}`)["id"].(string)
 		key := h.made(t, "/v1/api-keys/workspace/service", `{"name":"s","workspace_id":"`+second+`","scopes":["completions.write"]}`)
-		h.as(t, key, "POST", "/v1/feedback", `{"trace_id":"`+h.ask(t, key)+`","value":5}`).fine(t)
+		h.as(t, key, "POST", "/v1/feedback", `{"trace_id":"`+h.ask(t, key)+`","value":5}`).wantOK(t)
 		h.root(t, "DELETE", "/v1/admin/workspaces/"+second, `{"name":"second","force_delete":true}`)
 		named := func(rows []map[string]any) bool {
 			return slices.ContainsFunc(rows, func(row map[string]any) bool { return row["workspace"] == second })
@@ -222,7 +222,7 @@ func TestAnalyticsAreShownAsTheOrganisationSays(t *testing.T) {
 		}
 		for path, want := range map[string][2]int{"requests": {6, 5}, "feedbacks": {1, 0}} { // of the admin, and of the key
 			for i, token := range []string{h.sessions["admin"], service} {
-				graph := h.as(t, token, "GET", "/v1/analytics/graphs/"+path, "").fine(t).object(t)
+				graph := h.as(t, token, "GET", "/v1/analytics/graphs/"+path, "").wantOK(t).object(t)
 				if n := fmt.Sprint(at(graph, "summary", "total")); n != fmt.Sprint(want[i]) {
 					t.Errorf("the graph of %s has %s for %s, want %d", path, n, []string{"the admin", "a service key of the organisation"}[i], want[i])
 				}

@@ -74,7 +74,7 @@ func TestBetaFlagsReachTheirVendor(t *testing.T) {
 		p := newProvider(t, says(200, "application/json", messagesResponse(false)))
 		config := node(`"provider":"anthropic"`, `"api_key":"`+credential+`"`, `"custom_host":"`+p.url+`"`, `"cache":{"mode":"simple"}`)
 		for _, tt := range []struct{ flags, status string }{{"a-2025", "MISS"}, {"b-2025", "MISS"}, {"a-2025", "HIT"}} {
-			got := g.ask(t, config, "anthropic-beta", tt.flags).fine(t)
+			got := g.ask(t, config, "anthropic-beta", tt.flags).wantOK(t)
 			g.entry(t, got) // it has ended, and its response is stored
 			if status := got.header.Get("x-gateway-cache-status"); status != tt.status {
 				t.Errorf("cache status with %s = %s, want %s", tt.flags, status, tt.status)
@@ -138,7 +138,7 @@ func TestMembersThatNoFormatKnowsDoNotVanish(t *testing.T) {
 			if e := got.refused(t, 400); e["code"] != "unsupported_parameter" {
 				t.Errorf("refused with %v", e)
 			}
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 }

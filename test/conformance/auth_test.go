@@ -29,7 +29,7 @@ func TestGatewayKeys(t *testing.T) {
 			for _, header := range [][]string{nil, named, append(named, "Authorization", "Bearer "+credential)} {
 				g.do(t, r.method, r.path, "", header...).refused(t, http.StatusUnauthorized)
 			}
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 	prove(t, "S-417", "every route of the administration without a key", func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestGatewayKeys(t *testing.T) {
 			if key != "" && strings.Contains(string(got.body), key) {
 				t.Errorf("the refusal repeats the key: %s", got.body)
 			}
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 	prove(t, "S-422 S-417", "a key that is set twice is refused", func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestGatewayKeys(t *testing.T) {
 		if got.status != http.StatusUnauthorized && got.status != http.StatusBadRequest {
 			t.Errorf("status %d, want 401 or 400", got.status)
 		}
-		p.none(t)
+		p.wantNoRequests(t)
 	})
 	prove(t, "S-422", "a key that is created works until it is revoked", func(t *testing.T) {
 		var made struct{ ID, Key string }
@@ -83,13 +83,13 @@ func TestGatewayKeys(t *testing.T) {
 		p.forget()
 	})
 	prove(t, "S-422", "a secret that a rotation revokes at once is refused", func(t *testing.T) {
-		made := g.as(t, bootstrapKey, "POST", "/v1/api-keys/workspace/service", `{"name":"rotated","workspace_id":"default","scopes":["completions.write","configs.list"]}`).fine(t).object(t)
+		made := g.as(t, bootstrapKey, "POST", "/v1/api-keys/workspace/service", `{"name":"rotated","workspace_id":"default","scopes":["completions.write","configs.list"]}`).wantOK(t).object(t)
 		old, _ := made["key"].(string)
 		status := func(key string) [2]int {
 			return [2]int{g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-api-key", key)[2:]...).status, g.as(t, key, "GET", "/v1/configs", "").status}
 		}
 		waittest.Until(t, "the created key is taken", func() bool { return status(old) == [2]int{200, 200} })
-		next, _ := g.as(t, bootstrapKey, "POST", "/v1/api-keys/"+fmt.Sprint(made["id"])+"/rotate", `{"key_transition_period_ms":0}`).fine(t).object(t)["key"].(string)
+		next, _ := g.as(t, bootstrapKey, "POST", "/v1/api-keys/"+fmt.Sprint(made["id"])+"/rotate", `{"key_transition_period_ms":0}`).wantOK(t).object(t)["key"].(string)
 		waittest.Until(t, "the new secret is taken", func() bool { return status(next) == [2]int{200, 200} })
 		if got := status(old); got != [2]int{401, 401} {
 			t.Errorf("with the old secret requests get the status %d and the administration %d, want 401", got[0], got[1])
@@ -105,7 +105,7 @@ func (g *gateway) administration(t *testing.T) (routes [][2]string) {
 	var document struct {
 		Paths map[string]map[string]any
 	}
-	if err := json.Unmarshal(g.do(t, "GET", "/openapi.json", "").fine(t).body, &document); err != nil {
+	if err := json.Unmarshal(g.do(t, "GET", "/openapi.json", "").wantOK(t).body, &document); err != nil {
 		t.Fatal(err)
 	}
 	parameter := regexp.MustCompile(`{[^}]+}`)
@@ -149,14 +149,14 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 		}
 		prove(t, "S-255 S-427", r.path+" with the virtual key header", func(t *testing.T) {
 			stored.forget()
-			g.do(t, "POST", r.path, r.body, append(slices.Clone(key), "x-gateway-virtual-key", "stored")...).fine(t)
+			g.do(t, "POST", r.path, r.body, append(slices.Clone(key), "x-gateway-virtual-key", "stored")...).wantOK(t)
 			if auth := stored.only(t).header.Get("Authorization"); auth != "Bearer "+storedKey {
 				t.Errorf("Authorization at the provider = %q, want the stored credential", auth)
 			}
 		})
 		prove(t, "S-426 S-042", r.path+" with a slug", func(t *testing.T) {
 			stored.forget()
-			g.do(t, "POST", r.path, r.body, managed("@stored")...).fine(t)
+			g.do(t, "POST", r.path, r.body, managed("@stored")...).wantOK(t)
 			if auth := stored.only(t).header.Get("Authorization"); auth != "Bearer "+storedKey {
 				t.Errorf("Authorization at the provider = %q, want the stored credential", auth)
 			}
@@ -173,7 +173,7 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 				header := append(slices.Clone(header), "x-gateway-provider", provider)
 				g.do(t, "GET", "/v1/things", "", header...).refused(t, http.StatusBadRequest)
 				p.forget()
-				g.do(t, "GET", "/v1/things", "", append(header, "x-gateway-custom-host", p.url)...).fine(t)
+				g.do(t, "GET", "/v1/things", "", append(header, "x-gateway-custom-host", p.url)...).wantOK(t)
 				if in := p.only(t); strings.Contains(in.head, bootstrapKey) {
 					t.Errorf("%s got the gateway key of %v:\n%s", provider, header[:len(header)-2], in.head)
 				}
@@ -182,12 +182,12 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 	})
 	prove(t, "S-427", "the virtual key may be written with @", func(t *testing.T) {
 		stored.forget()
-		g.do(t, "GET", "/v1/things", "", append(slices.Clone(key), "X-Gateway-Virtual-Key", "@stored")...).fine(t)
+		g.do(t, "GET", "/v1/things", "", append(slices.Clone(key), "X-Gateway-Virtual-Key", "@stored")...).wantOK(t)
 		stored.only(t)
 	})
 	prove(t, "S-426 S-042", "a credential of the client does not take the place of the stored one", func(t *testing.T) {
 		stored.forget()
-		g.do(t, "GET", "/v1/things", "", managed("@stored", "Authorization", "Bearer "+credential)...).fine(t)
+		g.do(t, "GET", "/v1/things", "", managed("@stored", "Authorization", "Bearer "+credential)...).wantOK(t)
 		if auth := stored.only(t).header["Authorization"]; !slices.Equal(auth, []string{"Bearer " + storedKey}) {
 			t.Errorf("Authorization at the provider = %q, want the stored credential", auth)
 		}
@@ -195,7 +195,7 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 	prove(t, "S-426 S-042", "nor does one that is forwarded by name", func(t *testing.T) {
 		for _, names := range []string{"Authorization", "AUTHORIZATION"} {
 			stored.forget()
-			g.do(t, "GET", "/v1/things", "", managed("@stored", "Authorization", "Bearer "+credential, "x-gateway-forward-headers", names)...).fine(t)
+			g.do(t, "GET", "/v1/things", "", managed("@stored", "Authorization", "Bearer "+credential, "x-gateway-forward-headers", names)...).wantOK(t)
 			in := stored.only(t)
 			if auth := in.header["Authorization"]; !slices.Equal(auth, []string{"Bearer " + storedKey}) {
 				t.Errorf("Authorization at the provider = %q, want the stored credential alone", auth)
@@ -211,7 +211,7 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 		} {
 			g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, append(slices.Clone(key), more...)...).refused(t, http.StatusBadRequest)
 		}
-		thief.none(t)
+		thief.wantNoRequests(t)
 	})
 	prove(t, "S-042 S-426", "a key of another workspace has no such slug", func(t *testing.T) {
 		away := []string{"x-gateway-api-key", g.keyElsewhere(t)}
@@ -219,11 +219,11 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 		for _, more := range [][]string{{"x-gateway-provider", "@stored"}, {"x-gateway-virtual-key", "stored"}, {"x-gateway-config", `{"provider":"@stored"}`}} {
 			g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, append(slices.Clone(away), more...)...).refused(t, http.StatusNotFound)
 		}
-		stored.none(t)
+		stored.wantNoRequests(t)
 	})
 	prove(t, "S-042 S-426", "a model of the form @slug/model names it too", func(t *testing.T) {
 		stored.forget()
-		g.do(t, "POST", "/v1/chat/completions", `{"model":"@stored/m-9","messages":[{"role":"user","content":"x"}]}`, key...).fine(t)
+		g.do(t, "POST", "/v1/chat/completions", `{"model":"@stored/m-9","messages":[{"role":"user","content":"x"}]}`, key...).wantOK(t)
 		if got := stored.only(t).field(t, "model"); got != `"m-9"` {
 			t.Errorf("model at the provider = %s, want m-9", got)
 		}
@@ -236,7 +236,7 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 				t.Errorf("status %d, want 404 or 400", got.status)
 			}
 			got.refused(t, got.status)
-			stored.none(t)
+			stored.wantNoRequests(t)
 		})
 	}
 	prove(t, "S-428", "in a config and in a model's name", func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 			}
 			got.refused(t, got.status)
 		}
-		stored.none(t)
+		stored.wantNoRequests(t)
 	})
 }
 
@@ -258,7 +258,7 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 func (g *gateway) keyElsewhere(t *testing.T) string {
 	t.Helper()
 	make := func(path, body string) map[string]any {
-		return g.do(t, "POST", path, body, "x-gateway-api-key", bootstrapKey).fine(t).object(t)
+		return g.do(t, "POST", path, body, "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)
 	}
 	workspace, _ := make("/v1/admin/workspaces", `{"name":"Elsewhere"}`)["id"].(string)
 	key, _ := make("/v1/api-keys/workspace/service", `{"name":"e","workspace_id":"`+workspace+`","scopes":["completions.write"]}`)["key"].(string)
@@ -305,26 +305,26 @@ func TestCredentialsTakeTheProvidersForm(t *testing.T) {
 		prove(t, "S-424 S-425", f.provider+" from a bearer token", func(t *testing.T) {
 			p.forget()
 			g.do(t, "GET", "/v1/things?api-version=1", "", "x-gateway-api-key", bootstrapKey, "x-gateway-provider", f.provider,
-				"x-gateway-custom-host", p.url, "Authorization", "Bearer "+credential).fine(t)
+				"x-gateway-custom-host", p.url, "Authorization", "Bearer "+credential).wantOK(t)
 			check(t, p.only(t), f.header, f.value, f.query)
 		})
 		prove(t, "S-082 S-425 S-430", f.provider+" from a config", func(t *testing.T) {
 			p.forget()
 			config := `{"provider":"` + f.provider + `","api_key":"` + credential + `","custom_host":"` + p.url + `"}`
-			g.do(t, "GET", "/v1/things?api-version=1", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+			g.do(t, "GET", "/v1/things?api-version=1", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).wantOK(t)
 			check(t, p.only(t), f.header, f.value, f.query)
 		})
 	}
 	prove(t, "S-425 S-426", "a managed provider of another form", func(t *testing.T) {
 		stored.forget()
-		g.do(t, "GET", "/v1/things?api-version=1", "", managed("@native")...).fine(t)
+		g.do(t, "GET", "/v1/things?api-version=1", "", managed("@native")...).wantOK(t)
 		check(t, stored.only(t), "X-Api-Key", storedKey, "")
 	})
 	prove(t, "S-425", "a credential with letters that a query reserves", func(t *testing.T) {
 		p.forget()
 		const reserved = "k&admin=1 +%"
 		config := `{"provider":"palm","api_key":"` + reserved + `","custom_host":"` + p.url + `"}`
-		g.do(t, "GET", "/v1/things?a=1", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+		g.do(t, "GET", "/v1/things?a=1", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).wantOK(t)
 		_, query, _ := strings.Cut(p.only(t).uri, "?")
 		if v, err := url.ParseQuery(query); err != nil || v.Get("key") != reserved || len(v) != 2 {
 			t.Errorf("the provider was asked for %s, which it reads as %v, %v", query, v, err)
@@ -333,7 +333,7 @@ func TestCredentialsTakeTheProvidersForm(t *testing.T) {
 	prove(t, "S-425", "the client's own query stays next to the credential", func(t *testing.T) {
 		p.forget()
 		g.do(t, "GET", "/v1/things?b=2&a=1", "", "x-gateway-api-key", bootstrapKey, "x-gateway-provider", "palm",
-			"x-gateway-custom-host", p.url, "Authorization", "Bearer "+credential).fine(t)
+			"x-gateway-custom-host", p.url, "Authorization", "Bearer "+credential).wantOK(t)
 		if in := p.only(t); in.uri != "/v1/things?b=2&a=1&key="+credential {
 			t.Errorf("the provider was asked for %s", in.uri)
 		}

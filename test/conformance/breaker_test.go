@@ -40,7 +40,7 @@ func TestCircuitsOpen(t *testing.T) {
 			p := fleet(t, withStatuses(tt.statuses...), nil)
 			config := tree(fallback, leaf(p[0], breaker(tt.rule)), leaf(p[1]))
 			for range 10 {
-				g.ask(t, config).fine(t)
+				g.ask(t, config).wantOK(t)
 			}
 			if n := p[0].hits(); n != tt.calls {
 				t.Errorf("the first target was called %d times, want %d", n, tt.calls)
@@ -51,7 +51,7 @@ func TestCircuitsOpen(t *testing.T) {
 		p := fleet(t, soon(withStatuses(429)), nil)
 		config := tree(fallback, leaf(p[0], breaker(`"failure_threshold":1,"failure_status_codes":[429]`)), leaf(p[1]))
 		for range 10 {
-			g.ask(t, config).fine(t)
+			g.ask(t, config).wantOK(t)
 			<-time.After(2 * time.Millisecond) // longer than it asks for
 		}
 		called(t, []int{1, 10}, p...)
@@ -63,7 +63,7 @@ func TestCircuitsOpen(t *testing.T) {
 		config := tree(fallback, leaf(gone, breaker(`"failure_threshold":2`)), leaf(p))
 		var last response
 		for range 3 {
-			last = g.ask(t, config).fine(t)
+			last = g.ask(t, config).wantOK(t)
 		}
 		if tries, _ := g.entry(t, last)["attempts"].([]any); len(tries) != 1 {
 			t.Errorf("attempts of the third request = %v, want the second target alone", tries)
@@ -73,7 +73,7 @@ func TestCircuitsOpen(t *testing.T) {
 		p := fleet(t, withStatuses(500), withStatuses(500), nil)
 		config := with(tree(fallback, leaf(p[0]), leaf(p[1]), leaf(p[2])), breaker(`"failure_threshold":2`))
 		for range 5 {
-			g.ask(t, config).fine(t)
+			g.ask(t, config).wantOK(t)
 		}
 		called(t, []int{2, 2, 5}, p...)
 	})
@@ -103,7 +103,7 @@ func TestCircuitsOpen(t *testing.T) {
 	prove(t, "S-029", "for one config and not for another", func(t *testing.T) {
 		p := fleet(t, withStatuses(500), nil)
 		for n := range 3 {
-			g.ask(t, tree(fallback, leaf(p[0], breaker(fmt.Sprintf(`"failure_threshold":%d`, n+1))), leaf(p[1]))).fine(t)
+			g.ask(t, tree(fallback, leaf(p[0], breaker(fmt.Sprintf(`"failure_threshold":%d`, n+1))), leaf(p[1]))).wantOK(t)
 		}
 		called(t, []int{3, 3}, p...)
 	})

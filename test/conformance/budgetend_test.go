@@ -26,14 +26,14 @@ func TestAStreamEndsWithItsBudget(t *testing.T) {
 			var made struct{ Key string }
 			text := g.do(t, "POST", "/v1/api-keys/workspace/service",
 				`{"name":"k","workspace_id":"default","scopes":["completions.write"],"usage_limits":{"type":"tokens","credit_limit":300,"on_budget_end":"stop"}}`,
-				"x-gateway-api-key", bootstrapKey).fine(t).body
+				"x-gateway-api-key", bootstrapKey).wantOK(t).body
 			if err := json.Unmarshal(text, &made); err != nil {
 				t.Fatal(err)
 			}
 			waittest.Until(t, "the key is known", func() bool { return g.do(t, "GET", "/v1/models", "", "x-gateway-api-key", made.Key).status != 401 })
 			header := of("deepseek", p)
 			header[1] = made.Key
-			got := g.do(t, "POST", a.path, a.body, header...).fine(t)
+			got := g.do(t, "POST", a.path, a.body, header...).wantOK(t)
 			if !bytes.Contains(got.body, []byte(reasonsOfLength[a.name])) {
 				t.Errorf("the stream does not end with %s: %.300s", reasonsOfLength[a.name], got.body[max(len(got.body)-300, 0):])
 			}

@@ -42,7 +42,7 @@ type cachedRoute struct {
 // provider.
 func (c *cachedRoute) says(status string, number int, header ...string) {
 	c.t.Helper()
-	got := c.g.do(c.t, "POST", c.path, c.body, append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", c.config}, header...)...).fine(c.t)
+	got := c.g.do(c.t, "POST", c.path, c.body, append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", c.config}, header...)...).wantOK(c.t)
 	c.g.entry(c.t, got) // it has ended, and its response is stored
 	if want := fmt.Sprintf(`"answer %d"`, number); got.header.Get("x-gateway-cache-status") != status || !strings.Contains(string(got.body), want) {
 		c.t.Errorf("%s %v: %s %s, want %s and %s", c.path, header, got.header.Get("x-gateway-cache-status"), got.body, status, want)
@@ -129,7 +129,7 @@ func TestEqualRequestsAreAnsweredFromTheCache(t *testing.T) {
 		prove(t, "S-444", fmt.Sprintf("a refresh that is %q", value), func(t *testing.T) {
 			p := newProvider(t, numbered())
 			d.ask(t, leaf(p, `"cache":{"mode":"simple"}`), refresh, value).refusedFor(t, refresh)
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 	prove(t, "S-446", "metadata and further headers do not part a namespace", func(t *testing.T) {

@@ -165,8 +165,8 @@ var carriedParameters = []carried{
 	{"S-267", schemaForm, "cohere", []any{"response_format", "type"}, `"json_object"`},
 }
 
-func byProvider(id string) tongue {
-	for _, x := range tongues {
+func byProvider(id string) providerFormat {
+	for _, x := range providerFormats {
 		if x.provider == id {
 			return x
 		}
@@ -184,7 +184,7 @@ func TestParametersReachProvidersOfOtherProtocols(t *testing.T) {
 				x.model = model
 			}
 			p := newProvider(t, speaks(false))
-			g.do(t, "POST", chatStream.path, x.ask(c.member), x.to(p)...).fine(t)
+			g.do(t, "POST", chatStream.path, x.ask(c.member), x.to(p)...).wantOK(t)
 			body := exactly(t, p.only(t).body)
 			got := "absent"
 			if v := at(body, c.path...); v != nil {
@@ -212,11 +212,11 @@ func exactly(t *testing.T, text []byte) (v any) {
 // TestRolesReachProvidersOfOtherProtocols sends a system and a user turn.
 func TestRolesReachProvidersOfOtherProtocols(t *testing.T) {
 	g, _ := start(t)
-	for _, x := range tongues {
+	for _, x := range providerFormats {
 		prove(t, "S-144", x.name, func(t *testing.T) {
 			p := newProvider(t, speaks(false))
 			body := `{"model":"` + x.model + `","messages":[{"role":"system","content":"be brief"},{"role":"system","content":"be kind"},{"role":"developer","content":"be right"},{"role":"user","content":"what is it?"},{"role":"assistant","content":"a thing"},{"role":"system","content":"be quick"},{"role":"user","content":"which?"}]}`
-			g.do(t, "POST", chatStream.path, body, x.to(p)...).fine(t)
+			g.do(t, "POST", chatStream.path, body, x.to(p)...).wantOK(t)
 			sent := string(p.only(t).body)
 			last := -1
 			for _, text := range []string{`"what is it?"`, `"a thing"`, `"which?"`} {
@@ -246,11 +246,11 @@ func TestRolesReachProvidersOfOtherProtocols(t *testing.T) {
 // TestUsersAreRecordedWhereTheyCanNotBeSent holds for every protocol.
 func TestUsersAreRecordedWhereTheyCanNotBeSent(t *testing.T) {
 	g, _ := start(t)
-	for _, x := range tongues {
+	for _, x := range providerFormats {
 		prove(t, "S-284 S-287 S-288", x.name, func(t *testing.T) {
 			p := newProvider(t, speaks(false))
 			got := g.do(t, "POST", chatStream.path, x.ask(`"user":"u-1"`), x.to(p, "x-gateway-span-id", "s-2", "x-gateway-parent-span-id", "s-1",
-				"x-gateway-span-name", "look", "x-gateway-metadata", `{"team":"a"}`, "x-gateway-cache-namespace", "n", "x-gateway-cache-force-refresh", "true")...).fine(t)
+				"x-gateway-span-name", "look", "x-gateway-metadata", `{"team":"a"}`, "x-gateway-cache-namespace", "n", "x-gateway-cache-force-refresh", "true")...).wantOK(t)
 			e := g.entry(t, got)
 			if at(e, "metadata", "_user") != "u-1" || at(e, "metadata", "team") != "a" {
 				t.Errorf("recorded metadata %v", e["metadata"])
@@ -272,7 +272,7 @@ func TestUnsupportedParametersAreAnnounced(t *testing.T) {
 	x := byProvider("anthropic")
 	prove(t, "S-268 S-275", "dropped parameters are reported", func(t *testing.T) {
 		p := newProvider(t, speaks(false))
-		got := g.do(t, "POST", chatStream.path, x.ask(`"seed":1`, `"logit_bias":{"1":2}`), x.to(p)...).fine(t)
+		got := g.do(t, "POST", chatStream.path, x.ask(`"seed":1`, `"logit_bias":{"1":2}`), x.to(p)...).wantOK(t)
 		said := got.header.Get("x-gateway-params")
 		for _, want := range []string{"seed;dropped", "logit_bias;dropped"} {
 			if !strings.Contains(said, want) {
@@ -281,9 +281,9 @@ func TestUnsupportedParametersAreAnnounced(t *testing.T) {
 		}
 	})
 	prove(t, "S-275", "thinking that no model supports is reported or forwarded", func(t *testing.T) {
-		for _, x := range tongues {
+		for _, x := range providerFormats {
 			p := newProvider(t, speaks(false))
-			got := g.do(t, "POST", chatStream.path, x.ask(`"thinking":{"type":"enabled","budget_tokens":2048}`), x.to(p)...).fine(t)
+			got := g.do(t, "POST", chatStream.path, x.ask(`"thinking":{"type":"enabled","budget_tokens":2048}`), x.to(p)...).wantOK(t)
 			sent, said := string(p.only(t).body), got.header.Get("x-gateway-params")
 			if !strings.Contains(sent, "2048") && !strings.Contains(said, "thinking;") {
 				t.Errorf("%s: thinking is neither sent nor told: %q, %s", x.name, said, sent)
@@ -299,14 +299,14 @@ func TestDeprecatedParametersAreAccepted(t *testing.T) {
 	body := `{"model":"claude-sonnet-4-5","messages":[{"role":"user","content":"hi"}],"functions":[{"name":"look","parameters":{}}],"function_call":{"name":"look"}}`
 	prove(t, "S-597", "by a provider of the chat protocol", func(t *testing.T) {
 		p := newProvider(t, nil)
-		g.do(t, "POST", "/v1/chat/completions", body, to(p)...).fine(t)
+		g.do(t, "POST", "/v1/chat/completions", body, to(p)...).wantOK(t)
 		if in := p.only(t); string(in.body) != body {
 			t.Errorf("the provider got %s, want what was sent", in.body)
 		}
 	})
 	prove(t, "S-597", "by a provider of another protocol", func(t *testing.T) {
 		p := newProvider(t, speaks(false))
-		g.do(t, "POST", "/v1/chat/completions", body, byProvider("anthropic").to(p)...).fine(t)
+		g.do(t, "POST", "/v1/chat/completions", body, byProvider("anthropic").to(p)...).wantOK(t)
 		in := p.only(t)
 		if choice, tools := in.field(t, "tool_choice"), in.field(t, "tools"); !strings.Contains(choice, `"look"`) || !strings.Contains(tools, `"look"`) {
 			t.Errorf("the provider got the tools %s and the choice %s, want look", tools, choice)

@@ -38,7 +38,7 @@ func TestCloudBTakesServiceAccounts(t *testing.T) {
 	prove(t, "S-112 S-111 S-425", "the account yields a token", func(t *testing.T) {
 		config := node(`"provider":"cloud_b"`, `"cloud_b_project_id":"p-1"`, `"cloud_b_region":"europe-west4"`, `"cloud_b_service_account_json":`+string(account))
 		for range 3 {
-			g.ask(t, with(config, `"override_params":{"model":"gemini-2.5-flash"}`)).fine(t)
+			g.ask(t, with(config, `"override_params":{"model":"gemini-2.5-flash"}`)).wantOK(t)
 		}
 		asked := n.one(t, "oauth2.googleapis.com") // one for all
 		checkAssertion(t, asked, &key.PublicKey)
@@ -56,7 +56,7 @@ func TestCloudBTakesServiceAccounts(t *testing.T) {
 	prove(t, "S-453 S-111", "project, region and request type by headers", func(t *testing.T) {
 		n.forget()
 		g.do(t, "POST", chatStream.path, chat, "x-gateway-api-key", bootstrapKey, "x-gateway-provider", "cloud_b", "x-gateway-cloud-b-project-id", "p-1",
-			"x-gateway-cloud-b-region", "europe-west4", "X-Cloud-B-LLM-Request-Type", "dedicated", "Authorization", "Bearer ya29.mine").fine(t)
+			"x-gateway-cloud-b-region", "europe-west4", "X-Cloud-B-LLM-Request-Type", "dedicated", "Authorization", "Bearer ya29.mine").wantOK(t)
 		in := n.one(t, host)
 		check(t, in, "Bearer ya29.mine")
 		if got := in.header.Get("X-Vertex-Ai-Llm-Request-Type"); got != "dedicated" {
@@ -118,7 +118,7 @@ func TestCloudBTakesIdentitiesOfElsewhere(t *testing.T) {
 	ask := func(t *testing.T, slug string) received {
 		t.Helper()
 		n.forget()
-		g.do(t, "POST", chatStream.path, `{"model":"gemini-2.5-flash","messages":[{"role":"user","content":"x"}]}`, managed(slug)...).fine(t)
+		g.do(t, "POST", chatStream.path, `{"model":"gemini-2.5-flash","messages":[{"role":"user","content":"x"}]}`, managed(slug)...).wantOK(t)
 		form, _ := url.ParseQuery(string(n.one(t, "sts.googleapis.com").body))
 		if form.Get("subject_token") != "token-of-elsewhere" || form.Get("audience") != "//iam.googleapis.com/projects/1/pools/p" ||
 			form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:token-exchange" {
@@ -141,7 +141,7 @@ func TestCloudBTakesIdentitiesOfElsewhere(t *testing.T) {
 		n.forget()
 		config := node(`"provider":"cloud_b"`, `"cloud_b_project_id":"p-1"`, `"cloud_b_region":"europe-west4"`, `"cloud_b_service_account_json":`+federation(""))
 		g.ask(t, config).refused(t, http.StatusForbidden)
-		n.none(t)
+		n.wantNoRequests(t)
 	})
 }
 
@@ -160,7 +160,7 @@ func TestCloudCTakesApplications(t *testing.T) {
 	} {
 		prove(t, tt.of, tt.name, func(t *testing.T) {
 			n.forget()
-			g.ask(t, tt.config).fine(t)
+			g.ask(t, tt.config).wantOK(t)
 			asked := n.one(t, authority)
 			form, _ := url.ParseQuery(string(asked.body))
 			if asked.uri != "/tenant-1/oauth2/v2.0/token" || form.Get("scope") != tt.scope || form.Get("client_id") != "client-1" ||
@@ -180,7 +180,7 @@ func TestCloudCTakesApplications(t *testing.T) {
 	} {
 		prove(t, tt.of, tt.name, func(t *testing.T) {
 			n.forget()
-			g.ask(t, tt.config).fine(t)
+			g.ask(t, tt.config).wantOK(t)
 			if in := n.one(t, tt.host); in.uri != tt.uri || in.header.Get("Authorization") != "Bearer k-1" {
 				t.Errorf("%s was asked for with %q, want %s", in.uri, in.header.Get("Authorization"), tt.uri)
 			}
@@ -189,15 +189,15 @@ func TestCloudCTakesApplications(t *testing.T) {
 	prove(t, "S-115", "another kind of deployment is refused", func(t *testing.T) {
 		n.forget()
 		g.ask(t, with(node(`"provider":"cloud_c"`, `"api_key":"k"`, `"cloud_c_endpoint_name":"e"`), `"cloud_c_deployment_type":"dedicated"`)).refused(t, http.StatusBadRequest)
-		n.none(t)
+		n.wantNoRequests(t)
 		g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, "x-gateway-api-key", bootstrapKey, "x-gateway-provider", "cloud_c", "Authorization", "Bearer k", "x-gateway-cloud-c-endpoint-name", "e",
 			"x-gateway-cloud-c-region", "swedencentral", "x-gateway-cloud-c-deployment-type", "dedicated").refused(t, http.StatusBadRequest)
-		n.none(t)
+		n.wantNoRequests(t)
 	})
 	prove(t, "S-452", "resource, deployment, version and model by headers", func(t *testing.T) {
 		n.forget()
 		g.do(t, "POST", chatStream.path, modelRoutes[0].body, "x-gateway-api-key", bootstrapKey, "x-gateway-provider", "cloud_c", "Authorization", "Bearer k-1",
-			"x-gateway-cloud-c-resource-name", "contoso", "x-gateway-cloud-c-deployment-id", "d-9", "x-gateway-cloud-c-api-version", "2024-06-01", "x-gateway-cloud-c-model-name", "gpt-behind").fine(t)
+			"x-gateway-cloud-c-resource-name", "contoso", "x-gateway-cloud-c-deployment-id", "d-9", "x-gateway-cloud-c-api-version", "2024-06-01", "x-gateway-cloud-c-model-name", "gpt-behind").wantOK(t)
 		in := n.one(t, "contoso.openai.azure.com")
 		if want := "/openai/deployments/d-9/chat/completions?api-version=2024-06-01"; in.uri != want || in.header.Get("Api-Key") != "k-1" || in.field(t, "model") != `"gpt-behind"` {
 			t.Errorf("%s was asked for with %q and %s, want %s", in.uri, in.header.Get("Api-Key"), in.body, want)

@@ -17,7 +17,7 @@ func (g *gateway) explained(t *testing.T, config string, request ...string) map[
 		request = []string{`"body":` + modelRoutes[0].body}
 	}
 	got := g.do(t, "POST", "/v1/explain", node(`"request":`+node(request...), `"config":`+config), "x-gateway-api-key", bootstrapKey)
-	return got.fine(t).object(t)
+	return got.wantOK(t).object(t)
 }
 
 // takes fails the test when the config is refused as invalid.
@@ -47,7 +47,7 @@ func (g *gateway) refuses(t *testing.T, p *provider, config string, paths ...str
 			t.Errorf("message = %q, want one that names %s", message, path)
 		}
 	}
-	p.none(t)
+	p.wantNoRequests(t)
 }
 
 func TestGroupsMakeAConfigValid(t *testing.T) {
@@ -104,7 +104,7 @@ func TestGroupsMakeAConfigValid(t *testing.T) {
 	} {
 		prove(t, of, "works with the provider of the headers", func(t *testing.T) {
 			p.forget()
-			g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, "x-gateway-config", node(members))...).fine(t)
+			g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, "x-gateway-config", node(members))...).wantOK(t)
 			if auth := p.only(t).header.Get("Authorization"); auth != "Bearer "+credential {
 				t.Errorf("Authorization at the provider = %q, want the client's credential", auth)
 			}
@@ -397,12 +397,12 @@ func TestUnlistedPropertiesAreRefused(t *testing.T) {
 			if message, _ := e["message"].(string); e["code"] != "AB01" || !strings.HasPrefix(message, "AB01") {
 				t.Errorf("code %v, message %q, want both to begin with AB01", e["code"], message)
 			}
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 	prove(t, "S-045", "less than 64 KB", func(t *testing.T) {
 		p.forget()
-		g.ask(t, leaf(p, `"override_params":{"x":"`+strings.Repeat("x", 63<<10)+`"}`)).fine(t)
+		g.ask(t, leaf(p, `"override_params":{"x":"`+strings.Repeat("x", 63<<10)+`"}`)).wantOK(t)
 		p.only(t)
 	})
 }

@@ -30,7 +30,7 @@ func (r response) told(t *testing.T, status int, code string) {
 // items returns a field of each item of a listing, in order.
 func (r response) items(t *testing.T, field string) []string {
 	t.Helper()
-	list, _ := r.fine(t).object(t)["data"].([]any)
+	list, _ := r.wantOK(t).object(t)["data"].([]any)
 	out := []string{}
 	for _, v := range list {
 		item, _ := v.(map[string]any)
@@ -70,7 +70,7 @@ func TestWorkspacesAreListedByTheirState(t *testing.T) {
 		for _, token := range []string{h.sessions["member"], h.sessions["manager"], service} {
 			h.as(t, token, "GET", "/v1/workspaces?status=archived", "").told(t, 403, "AB03")
 			h.as(t, token, "GET", "/v1/workspaces?status=active,archived", "").told(t, 403, "AB03")
-			h.as(t, token, "GET", "/v1/workspaces", "").fine(t)
+			h.as(t, token, "GET", "/v1/workspaces", "").wantOK(t)
 		}
 	})
 }
@@ -100,7 +100,7 @@ func TestIntegrationsMakeTheirFirstProvider(t *testing.T) {
 		{"S-404 S-523", "one where it is wanted", `,"slug":"four","create_default_provider":true`, "four"},
 	} {
 		prove(t, step.of, step.name, func(t *testing.T) {
-			post(t, step.more).fine(t)
+			post(t, step.more).wantOK(t)
 			if step.makes != "" {
 				before = append(before, step.makes)
 			}
@@ -143,19 +143,19 @@ func TestWorkspacesAreGivenAnIntegrationInBulk(t *testing.T) {
 		h.root(t, "POST", "/v1/integrations", `{"name":"I","ai_provider_id":"openai","key":"sk-x","slug":"`+slug+`","create_default_provider":false}`)
 	}
 	prove(t, "S-407 S-536", "with what each is to have", func(t *testing.T) {
-		grant(t, "each", `{"workspaces":[{"id":"ALPHA","enabled":true,"default_provider_slug":"a"},{"id":"BETA","enabled":true,"create_default_provider":false}]}`).fine(t)
+		grant(t, "each", `{"workspaces":[{"id":"ALPHA","enabled":true,"default_provider_slug":"a"},{"id":"BETA","enabled":true,"create_default_provider":false}]}`).wantOK(t)
 		wantItems(t, providers(t, "Alpha"), "a")
 		wantItems(t, providers(t, "Beta"))
 		wantItems(t, providers(t, "Gamma"))
 	})
 	prove(t, "S-408 S-409 S-536", "with what all are to have, which what one is to have beats", func(t *testing.T) {
-		grant(t, "both", `{"default_provider_slug":"all","workspaces":[{"id":"ALPHA","enabled":true},{"id":"BETA","enabled":true,"default_provider_slug":"own"},{"id":"GAMMA","enabled":true,"create_default_provider":false}]}`).fine(t)
+		grant(t, "both", `{"default_provider_slug":"all","workspaces":[{"id":"ALPHA","enabled":true},{"id":"BETA","enabled":true,"default_provider_slug":"own"},{"id":"GAMMA","enabled":true,"create_default_provider":false}]}`).wantOK(t)
 		wantItems(t, providers(t, "Alpha"), "a", "all")
 		wantItems(t, providers(t, "Beta"), "own")
 		wantItems(t, providers(t, "Gamma"))
 	})
 	prove(t, "S-408 S-409", "none for all, and one for one of them", func(t *testing.T) {
-		grant(t, "wide", `{"create_default_provider":false,"workspaces":[{"id":"BETA","enabled":true},{"id":"GAMMA","enabled":true,"create_default_provider":true,"default_provider_slug":"mine"}]}`).fine(t)
+		grant(t, "wide", `{"create_default_provider":false,"workspaces":[{"id":"BETA","enabled":true},{"id":"GAMMA","enabled":true,"create_default_provider":true,"default_provider_slug":"mine"}]}`).wantOK(t)
 		wantItems(t, providers(t, "Beta"), "own")
 		wantItems(t, providers(t, "Gamma"), "mine")
 	})
@@ -164,17 +164,17 @@ func TestWorkspacesAreGivenAnIntegrationInBulk(t *testing.T) {
 		for _, slug := range []string{"none", "every"} {
 			h.root(t, "POST", "/v1/integrations", `{"name":"I","ai_provider_id":"openai","key":"sk-x","slug":"`+slug+`","create_default_provider":false}`)
 		}
-		grant(t, "none", `{"create_default_provider":false,"global_workspace_access":{"enabled":true}}`).fine(t)
+		grant(t, "none", `{"create_default_provider":false,"global_workspace_access":{"enabled":true}}`).wantOK(t)
 		wantItems(t, providers(t, "Alpha"), alpha...)
-		grant(t, "every", `{"default_provider_slug":"of-all","global_workspace_access":{"enabled":true}}`).fine(t)
+		grant(t, "every", `{"default_provider_slug":"of-all","global_workspace_access":{"enabled":true}}`).wantOK(t)
 		wantItems(t, providers(t, "Alpha"), append(alpha, "of-all")...)
 		wantItems(t, providers(t, "Gamma"), append(gamma, "of-all")...)
 	})
 	prove(t, "S-410", "an empty list of workspaces, with the flag alone", func(t *testing.T) {
 		grant(t, "each", `{"workspaces":[]}`).told(t, 400, "AB01")
 		for _, more := range []string{`,"global_workspace_access":{"enabled":false}`, ``} {
-			grant(t, "each", `{"workspaces":[{"id":"ALPHA","enabled":true}]}`).fine(t)
-			grant(t, "each", `{"workspaces":[],"override_existing_workspace_access":true`+more+`}`).fine(t)
+			grant(t, "each", `{"workspaces":[{"id":"ALPHA","enabled":true}]}`).wantOK(t)
+			grant(t, "each", `{"workspaces":[],"override_existing_workspace_access":true`+more+`}`).wantOK(t)
 			for _, v := range h.root(t, "GET", "/v1/integrations/each/workspaces", "")["workspaces"].([]any) {
 				if v.(map[string]any)["enabled"] == true {
 					t.Errorf("with {%s} still given: %v", more, v)
@@ -273,7 +273,7 @@ func TestDeployments(t *testing.T) {
 			with := h.made(t, "/v1/api-keys/organisation/service", `{"name":"k","scopes":["deployments:`+verb+`"]}`)
 			h.eventually(t, with)
 			h.as(t, without, call[0], call[1], call[2]).told(t, 403, "AB03")
-			h.as(t, with, call[0], call[1], call[2]).fine(t)
+			h.as(t, with, call[0], call[1], call[2]).wantOK(t)
 		})
 	}
 }
@@ -282,18 +282,18 @@ func TestRolesInAWorkspace(t *testing.T) {
 	h := populate(t)
 	user := func(t *testing.T, name string) string {
 		t.Helper()
-		id, _ := h.as(t, h.sessions[name], "GET", "/v1/auth/me", "").fine(t).object(t)["user_id"].(string)
+		id, _ := h.as(t, h.sessions[name], "GET", "/v1/auth/me", "").wantOK(t).object(t)["user_id"].(string)
 		return id
 	}
 	member, mate := user(t, "member"), user(t, "mate")
 	prove(t, "S-556", "a manager makes a key for another, a member does not", func(t *testing.T) {
 		body := `{"name":"k","workspace_id":"default","scopes":["models.list"],"user_id":"` + mate + `"}`
-		made, _ := h.as(t, h.sessions["manager"], "POST", "/v1/api-keys/workspace/user", body).fine(t).object(t)["id"].(string)
+		made, _ := h.as(t, h.sessions["manager"], "POST", "/v1/api-keys/workspace/user", body).wantOK(t).object(t)["id"].(string)
 		if of := h.root(t, "GET", "/v1/api-keys/"+made, "")["user_id"]; of != mate {
 			t.Errorf("the key is that of %v, want %s", of, mate)
 		}
 		h.as(t, h.sessions["member"], "POST", "/v1/api-keys/workspace/user", body).told(t, 403, "AB03")
-		h.as(t, h.sessions["member"], "POST", "/v1/api-keys/workspace/user", strings.Replace(body, mate, member, 1)).fine(t)
+		h.as(t, h.sessions["member"], "POST", "/v1/api-keys/workspace/user", strings.Replace(body, mate, member, 1)).wantOK(t)
 	})
 	prove(t, "S-587", "a manager gives nobody a higher role than their own", func(t *testing.T) {
 		h.join(t, "newcomer", "member", "member")
@@ -303,26 +303,26 @@ func TestRolesInAWorkspace(t *testing.T) {
 			return h.as(t, h.sessions["manager"], "POST", "/v1/workspaces/default/users", `{"users":[{"id":"`+newcomer+`","role":"`+role+`"}]}`)
 		}
 		add("admin").told(t, 403, "AB03")
-		add("member").fine(t)
+		add("member").wantOK(t)
 		for _, id := range []string{mate, user(t, "manager")} {
 			h.as(t, h.sessions["manager"], "PUT", "/v1/workspaces/default/users/"+id, `{"role":"admin"}`).told(t, 403, "AB03")
 		}
-		h.as(t, h.sessions["manager"], "PUT", "/v1/workspaces/default/users/"+mate, `{"role":"manager"}`).fine(t)
+		h.as(t, h.sessions["manager"], "PUT", "/v1/workspaces/default/users/"+mate, `{"role":"manager"}`).wantOK(t)
 	})
 	prove(t, "S-587", "nor does a key that a manager made, whatever its scopes", func(t *testing.T) {
 		scopes, err := json.Marshal(access.Scopes(access.WorkspaceService))
 		if err != nil {
 			t.Fatal(err)
 		}
-		made := h.as(t, h.sessions["manager"], "POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":`+string(scopes)+`}`).fine(t)
+		made := h.as(t, h.sessions["manager"], "POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":`+string(scopes)+`}`).wantOK(t)
 		key, _ := made.object(t)["key"].(string)
 		h.eventually(t, key)
 		add := func(role string) response {
 			return h.as(t, key, "POST", "/v1/workspaces/default/users", `{"users":[{"id":"`+member+`","role":"`+role+`"}]}`)
 		}
 		add("admin").told(t, 403, "AB03")
-		add("manager").fine(t)
-		add("member").fine(t)
+		add("manager").wantOK(t)
+		add("member").wantOK(t)
 	})
 }
 
@@ -330,7 +330,7 @@ func TestIntrospection(t *testing.T) {
 	h := populate(t)
 	ask := func(t *testing.T, token string) map[string]any {
 		t.Helper()
-		return h.as(t, bootstrapKey, "POST", "/v1/oauth/introspect", `{"token":"`+token+`"}`).fine(t).object(t)
+		return h.as(t, bootstrapKey, "POST", "/v1/oauth/introspect", `{"token":"`+token+`"}`).wantOK(t).object(t)
 	}
 	prove(t, "S-561", "tells whose token it is", func(t *testing.T) {
 		for _, token := range []string{h.sessions["member"], h.keys["member"]} {
@@ -348,7 +348,7 @@ func TestIntrospection(t *testing.T) {
 	prove(t, "S-561", "tells another organisation nothing", func(t *testing.T) {
 		owner := h.claim(t)
 		for _, token := range []string{h.sessions["member"], h.keys["member"]} {
-			got := h.as(t, owner, "POST", "/v1/oauth/introspect", `{"token":"`+token+`"}`).fine(t).object(t)
+			got := h.as(t, owner, "POST", "/v1/oauth/introspect", `{"token":"`+token+`"}`).wantOK(t).object(t)
 			if len(got) != 1 || got["active"] != false {
 				t.Errorf("told %v", got)
 			}
@@ -379,7 +379,7 @@ func TestVirtualKeysStillWork(t *testing.T) {
 		}
 		waittest.Until(t, "the gateway sends the other credential", func() bool {
 			h.provider.forget()
-			h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-virtual-key", slugs[0]).fine(t)
+			h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-virtual-key", slugs[0]).wantOK(t)
 			return h.provider.only(t).header.Get("Authorization") == "Bearer another-credential"
 		})
 	})

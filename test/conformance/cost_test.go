@@ -54,7 +54,7 @@ func TestRequestsCostWhatTheirProvidersSay(t *testing.T) {
 		{"openai", "a-model-that-nobody-has", ""},
 	} {
 		prove(t, "S-530", tt.provider+" "+tt.model, func(t *testing.T) {
-			got := g.do(t, "POST", "/v1/chat/completions", chatOf(tt.model), managed(tt.provider, "Authorization", "Bearer "+credential)...).fine(t)
+			got := g.do(t, "POST", "/v1/chat/completions", chatOf(tt.model), managed(tt.provider, "Authorization", "Bearer "+credential)...).wantOK(t)
 			cost := ""
 			if n, ok := g.entry(t, got)["cost"].(json.Number); ok {
 				cost = n.String()
@@ -66,7 +66,7 @@ func TestRequestsCostWhatTheirProvidersSay(t *testing.T) {
 	}
 	prove(t, "S-530", "a stream costs what a response does", func(t *testing.T) {
 		body := strings.Replace(chatOf("gpt-4.1-mini"), "{", `{"stream":true,"stream_options":{"include_usage":true},`, 1)
-		got := g.do(t, "POST", "/v1/chat/completions", body, managed("openai", "Authorization", "Bearer "+credential)...).fine(t)
+		got := g.do(t, "POST", "/v1/chat/completions", body, managed("openai", "Authorization", "Bearer "+credential)...).wantOK(t)
 		if cost := g.entry(t, got)["cost"]; cost != json.Number("0.044") {
 			t.Errorf("the stream cost %v cents, want 0.044", cost)
 		}
@@ -80,11 +80,11 @@ func TestReservedCapacityCostsNothing(t *testing.T) {
 	for option, want := range map[string]any{"": json.Number("0.0442"), `,"skipPtuCostAttribution":true`: json.Number("0"), `,"skipPtuCostAttribution":false`: json.Number("0.0442")} {
 		prove(t, "S-557", "with "+option, func(t *testing.T) {
 			made := g.as(t, bootstrapKey, "POST", "/v1/integrations", `{"name":"Reserved","ai_provider_id":"vertex-ai","key":"ya29.token","workspace_id":"default",`+
-				`"configurations":{"cloud_b_auth_type":"basic","cloud_b_region":"global","cloud_b_project_id":"p"`+option+`}}`).fine(t).object(t)
+				`"configurations":{"cloud_b_auth_type":"basic","cloud_b_region":"global","cloud_b_project_id":"p"`+option+`}}`).wantOK(t).object(t)
 			g.as(t, bootstrapKey, "PUT", "/v1/integrations/"+fmt.Sprint(made["slug"])+"/models",
-				`{"allow_all_models":true,"models":[{"slug":"tuned","enabled":true,"is_custom":true,"base_model_slug":"gemini-2.5-flash"}]}`).fine(t)
+				`{"allow_all_models":true,"models":[{"slug":"tuned","enabled":true,"is_custom":true,"base_model_slug":"gemini-2.5-flash"}]}`).wantOK(t)
 			for _, model := range []string{"gemini-2.5-flash", "tuned"} {
-				got := g.do(t, "POST", "/v1/chat/completions", chatOf(model), managed("@"+fmt.Sprint(made["slug"]))...).fine(t)
+				got := g.do(t, "POST", "/v1/chat/completions", chatOf(model), managed("@"+fmt.Sprint(made["slug"]))...).wantOK(t)
 				if cost := g.entry(t, got)["cost"]; cost != want {
 					t.Errorf("a request for %s cost %v cents, want %v", model, cost, want)
 				}

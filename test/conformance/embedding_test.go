@@ -25,7 +25,7 @@ func TestEmbeddingsReachProvidersOfOtherProtocols(t *testing.T) {
 			[2][]any{{"texts", 0}, {"texts", 1}}, []any{"output_dimension"}},
 	} {
 		p := newProvider(t, says(200, "application/json", tt.response))
-		got := g.do(t, "POST", "/v1/embeddings", `{"model":"`+tt.model+`",`+input+`}`, tongue{provider: tt.provider}.to(p)...).fine(t)
+		got := g.do(t, "POST", "/v1/embeddings", `{"model":"`+tt.model+`",`+input+`}`, providerFormat{provider: tt.provider}.to(p)...).wantOK(t)
 		sent := exactly(t, p.only(t).body)
 		prove(t, "S-313", tt.provider+" gets every input", func(t *testing.T) {
 			if one, two := at(sent, tt.texts[0]...), at(sent, tt.texts[1]...); one != "one" || two != "two" {
@@ -64,7 +64,7 @@ func TestEmbeddingsReachProvidersOfOtherProtocols(t *testing.T) {
 			n := 1 + strings.Count(string(in.body), "two")
 			says(200, "application/json", fmt.Sprintf(`{"embedding":[%d.5],"inputTextTokenCount":%d}`, n, n))(w, r, in)
 		})
-		got := g.do(t, "POST", "/v1/embeddings", `{"model":"amazon.titan-embed-text-v2:0","input":["one","two"]}`, tongue{provider: "bedrock"}.to(p)...).fine(t)
+		got := g.do(t, "POST", "/v1/embeddings", `{"model":"amazon.titan-embed-text-v2:0","input":["one","two"]}`, providerFormat{provider: "bedrock"}.to(p)...).wantOK(t)
 		response := got.object(t)
 		data, _ := json.Marshal(response["data"])
 		usage, _ := json.Marshal(response["usage"])
@@ -86,7 +86,7 @@ func TestImagesOfOtherProtocolsHaveTheForm(t *testing.T) {
 		prove(t, "S-152", tt.model+" of "+tt.provider, func(t *testing.T) {
 			p := newProvider(t, says(200, "application/json", tt.response))
 			before := time.Now().Unix()
-			got := g.do(t, "POST", "/v1/images/generations", `{"model":"`+tt.model+`","prompt":"a cat"}`, tongue{provider: tt.provider}.to(p)...).fine(t)
+			got := g.do(t, "POST", "/v1/images/generations", `{"model":"`+tt.model+`","prompt":"a cat"}`, providerFormat{provider: tt.provider}.to(p)...).wantOK(t)
 			after := time.Now().Unix()
 			response := exactly(t, got.body)
 			if data, _ := json.Marshal(at(response, "data")); string(data) != tt.data {

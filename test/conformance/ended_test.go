@@ -105,22 +105,22 @@ func TestAGatewayOfADeploymentServesItsWorkspaces(t *testing.T) {
 		return g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", key, "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", h.provider.url)
 	}
 	h.eventually(t, outside)
-	prove(t, "S-564", "keys of its workspaces", func(t *testing.T) { ask(g, inside).fine(t) })
+	prove(t, "S-564", "keys of its workspaces", func(t *testing.T) { ask(g, inside).wantOK(t) })
 	prove(t, "S-564", "and refuses those of others, which reach nobody", func(t *testing.T) {
 		h.provider.forget()
 		for _, key := range []string{outside, h.keys["member"]} {
 			ask(g, key).refused(t, http.StatusForbidden)
 		}
-		h.provider.none(t)
+		h.provider.wantNoRequests(t)
 	})
-	prove(t, "S-564", "which a gateway of no deployment serves", func(t *testing.T) { ask(h.gateway, outside).fine(t) })
+	prove(t, "S-564", "which a gateway of no deployment serves", func(t *testing.T) { ask(h.gateway, outside).wantOK(t) })
 	prove(t, "S-564", "one of all workspaces serves those of its organisation alone", func(t *testing.T) {
 		all, _ := h.root(t, "POST", "/v1/deployments", `{"name":"All"}`)["client_auth"].(string)
-		theirs, _ := h.as(t, h.claim(t), "POST", "/v1/api-keys/workspace/service", `{"name":"t","workspace_id":"default","scopes":["completions.write"]}`).fine(t).object(t)["key"].(string)
+		theirs, _ := h.as(t, h.claim(t), "POST", "/v1/api-keys/workspace/service", `{"name":"t","workspace_id":"default","scopes":["completions.write"]}`).wantOK(t).object(t)["key"].(string)
 		h.eventually(t, theirs)
 		g := launchFor(t, "version: 1\n", show(all)...)
-		ask(g, inside).fine(t)
-		ask(g, outside).fine(t)
+		ask(g, inside).wantOK(t)
+		ask(g, outside).wantOK(t)
 		ask(g, theirs).refused(t, http.StatusForbidden)
 	})
 	prove(t, "S-564", "one that is inactive serves nobody", func(t *testing.T) {
@@ -147,11 +147,11 @@ func TestModelsThatAreNotEnabledAreRefused(t *testing.T) {
 			h.provider.forget()
 			got := h.do(t, "POST", "/v1/chat/completions", string(body), "x-gateway-api-key", bootstrapKey, "x-gateway-provider", "@some")
 			if want == 200 {
-				got.fine(t)
+				got.wantOK(t)
 				return
 			}
 			got.refused(t, want)
-			h.provider.none(t)
+			h.provider.wantNoRequests(t)
 		})
 	}
 }

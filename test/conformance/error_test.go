@@ -18,7 +18,7 @@ func TestErrorsOfLimitsHaveOneForm(t *testing.T) {
 			body := strings.Replace(r.body, "{", `{"user":"`+strings.Repeat("u", 10<<10)+`",`, 1)
 			g.do(t, "POST", r.path, body, to(p)...).refused(t, http.StatusRequestEntityTooLarge)
 		}
-		p.none(t)
+		p.wantNoRequests(t)
 	})
 	prove(t, "S-484", "a provider that does not respond in time", func(t *testing.T) {
 		p := newProvider(t, hang)
@@ -37,7 +37,7 @@ func TestErrorsOfLimitsHaveOneForm(t *testing.T) {
 		})
 		p := newProvider(t, nil)
 		g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, append(to(p)[2:], "x-gateway-api-key", key)...).refused(t, http.StatusForbidden)
-		p.none(t)
+		p.wantNoRequests(t)
 	})
 }
 
@@ -96,7 +96,7 @@ func TestErrorsHaveOneForm(t *testing.T) {
 			prove(t, "S-253 S-484", r.path+" a body that is "+name, func(t *testing.T) {
 				p.forget()
 				g.do(t, "POST", r.path, tt.body, to(p, "Content-Type", tt.contentType)...).refused(t, http.StatusBadRequest)
-				p.none(t)
+				p.wantNoRequests(t)
 			})
 		}
 	}
@@ -119,13 +119,13 @@ func TestErrorsHaveOneForm(t *testing.T) {
 		prove(t, "S-253", "a body with "+name+" is refused", func(t *testing.T) {
 			p.forget()
 			g.do(t, "POST", chat.path, body, to(p)...).refused(t, http.StatusBadRequest)
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 	prove(t, "S-253 S-258", "an escaped name is the name", func(t *testing.T) {
 		p.forget()
 		body := `{"mod\u0065l":"m",` + talk + `}`
-		g.do(t, "POST", chat.path, body, to(p)...).fine(t)
+		g.do(t, "POST", chat.path, body, to(p)...).wantOK(t)
 		if in := p.only(t); string(in.body) != body {
 			t.Errorf("the provider got %s, want %s", in.body, body)
 		}
@@ -138,7 +138,7 @@ func TestErrorsHaveOneForm(t *testing.T) {
 	})
 	prove(t, "S-253", "charset and capitals of the content type do not matter", func(t *testing.T) {
 		for _, ct := range []string{"application/json; charset=utf-8", "Application/JSON", "application/vnd.x+json"} {
-			g.do(t, "POST", chat.path, chat.body, to(p, "Content-Type", ct)...).fine(t)
+			g.do(t, "POST", chat.path, chat.body, to(p, "Content-Type", ct)...).wantOK(t)
 		}
 	})
 }

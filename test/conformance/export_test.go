@@ -20,19 +20,19 @@ func (g *gateway) exported(t *testing.T, format string, fields ...string) string
 	t.Helper()
 	now, names := time.Now().UTC(), `"`+strings.Join(fields, `","`)+`"`
 	made := g.as(t, bootstrapKey, "POST", "/v1/logs/exports", fmt.Sprintf(`{"workspace_id":"default","format":%q,"requested_data":[%s],"filters":{"time_of_generation_min":%q,"time_of_generation_max":%q}}`,
-		format, names, now.Add(-time.Hour).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))).fine(t).object(t)
+		format, names, now.Add(-time.Hour).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))).wantOK(t).object(t)
 	path := fmt.Sprintf("/v1/logs/exports/%s", made["id"])
 	g.as(t, bootstrapKey, "GET", path+"/download", "").told(t, http.StatusBadRequest, "AB01")
-	g.as(t, bootstrapKey, "POST", path+"/start", "").fine(t)
+	g.as(t, bootstrapKey, "POST", path+"/start", "").wantOK(t)
 	waittest.Until(t, "the export is made", func() bool {
-		return g.as(t, bootstrapKey, "GET", path, "").fine(t).object(t)["status"] == "success"
+		return g.as(t, bootstrapKey, "GET", path, "").wantOK(t).object(t)["status"] == "success"
 	})
-	link := fmt.Sprint(g.as(t, bootstrapKey, "GET", path+"/download", "").fine(t).object(t)["signed_url"])
+	link := fmt.Sprint(g.as(t, bootstrapKey, "GET", path+"/download", "").wantOK(t).object(t)["signed_url"])
 	rest, own := strings.CutPrefix(link, g.root)
 	if !own {
 		t.Fatalf("the link %s is not one of the gateway's, which is at %s", link, g.root)
 	}
-	return string(g.do(t, "GET", rest, "").fine(t).body) // without a key
+	return string(g.do(t, "GET", rest, "").wantOK(t).body) // without a key
 }
 
 func TestPartsOfTheLogAreExported(t *testing.T) {
@@ -41,7 +41,7 @@ func TestPartsOfTheLogAreExported(t *testing.T) {
 		p, chat := newProvider(t, nil), modelRoutes[0]
 		var ids []string
 		for range 3 {
-			got := g.do(t, "POST", chat.path, chat.body, to(p)...).fine(t)
+			got := g.do(t, "POST", chat.path, chat.body, to(p)...).wantOK(t)
 			ids = append(ids, got.header.Get("x-gateway-request-id"))
 		}
 		slices.Sort(ids) // those of one millisecond have no order

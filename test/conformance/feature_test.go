@@ -39,7 +39,7 @@ func TestFeaturesAreTurnedOff(t *testing.T) {
 			chat := modelRoutes[0]
 			for _, config := range []string{routing, output} {
 				p.forget()
-				g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", strings.ReplaceAll(config, "HOST", p.url)).fine(t)
+				g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", strings.ReplaceAll(config, "HOST", p.url)).wantOK(t)
 				p.only(t)
 			}
 		}},
@@ -47,14 +47,14 @@ func TestFeaturesAreTurnedOff(t *testing.T) {
 			g.off(t, "API_ACCESS_ENABLED", "POST", "/v1/configs", denied)
 			p := newProvider(t, nil)
 			chat := modelRoutes[0]
-			g.do(t, "POST", chat.path, chat.body, to(p)...).fine(t)
+			g.do(t, "POST", chat.path, chat.body, to(p)...).wantOK(t)
 		}},
 		{"S-541", "DATA_EXPORTS_ENABLED", "GET", "/v1/logs/exports", "", func(t *testing.T, g *gateway) {
 			g.off(t, "DATA_EXPORTS_ENABLED", "POST", "/v1/logs/exports", "{}")
 			g.off(t, "DATA_EXPORTS_ENABLED", "POST", "/v1/logs/exports/x/start", "{}")
 			g.off(t, "DATA_EXPORTS_ENABLED", "GET", "/v1/logs/exports/x/download", "")
 			g.off(t, "DATA_EXPORTS_ENABLED", "GET", "/v1/logs/exports/x/file?expires=99999999999&signature=0", "")
-			g.do(t, "GET", "/v1/logs", "", "x-gateway-api-key", bootstrapKey).fine(t)
+			g.do(t, "GET", "/v1/logs", "", "x-gateway-api-key", bootstrapKey).wantOK(t)
 		}},
 		{"S-542", "USAGE_LIMITS_ENABLED", "POST", "/v1/api-keys/workspace/service",
 			`{"name":"x","scopes":["models.list"],"workspace_id":"default","usage_limits":{"credit_limit":5}}`, func(t *testing.T, g *gateway) {
@@ -62,7 +62,7 @@ func TestFeaturesAreTurnedOff(t *testing.T) {
 				for _, body := range []string{`{"workspaces":[{"id":"default","enabled":true},{"id":"x","enabled":true,"usage_limits":[{"credit_limit":5}]}]}`, `{"global_workspace_access":{"enabled":true,"rate_limits":[{"type":"requests","unit":"rpm","value":1}]}}`} {
 					g.off(t, "USAGE_LIMITS_ENABLED", "PUT", "/v1/integrations/some/workspaces", body)
 				}
-				g.do(t, "PUT", "/v1/admin/workspaces/default", `{"description":"x","usage_limits":null}`, "x-gateway-api-key", bootstrapKey).fine(t)
+				g.do(t, "PUT", "/v1/admin/workspaces/default", `{"description":"x","usage_limits":null}`, "x-gateway-api-key", bootstrapKey).wantOK(t)
 			}},
 		{"S-543", "AUDIT_LOGS_ENABLED", "GET", audited(), "", nil},
 		{"S-544", "SCIM_ENABLED", "GET", "/v1/scim/workspaces", "", func(t *testing.T, g *gateway) {
@@ -86,28 +86,28 @@ func TestFeaturesAreTurnedOff(t *testing.T) {
 func TestPeopleStayWithoutAccessByKeys(t *testing.T) {
 	prove(t, "S-540", "people still administer", func(t *testing.T) {
 		h := populate(t)
-		own, _ := h.as(t, h.sessions["member"], "POST", "/v1/api-keys/workspace/user", `{"name":"own","workspace_id":"default","scopes":["configs.list"]}`).fine(t).object(t)["key"].(string)
-		h.as(t, own, "GET", "/v1/configs", "").fine(t)
+		own, _ := h.as(t, h.sessions["member"], "POST", "/v1/api-keys/workspace/user", `{"name":"own","workspace_id":"default","scopes":["configs.list"]}`).wantOK(t).object(t)["key"].(string)
+		h.as(t, own, "GET", "/v1/configs", "").wantOK(t)
 		h.again(t, "API_ACCESS_ENABLED=OFF")
 		if got := h.as(t, own, "GET", "/v1/configs", ""); got.status != http.StatusForbidden || !strings.Contains(string(got.body), "API_ACCESS_ENABLED") {
 			t.Errorf("a person's key lists configs with status %d: %.300s", got.status, got.body)
 		}
 		h.off(t, "API_ACCESS_ENABLED", "GET", "/v1/configs", "")
-		h.do(t, "GET", "/v1/configs", "", "x-gateway-api-key", h.sessions["member"]).fine(t)
-		h.do(t, "GET", "/v1/admin/organisation", "", "x-gateway-api-key", h.sessions["admin"]).fine(t)
+		h.do(t, "GET", "/v1/configs", "", "x-gateway-api-key", h.sessions["member"]).wantOK(t)
+		h.do(t, "GET", "/v1/admin/organisation", "", "x-gateway-api-key", h.sessions["admin"]).wantOK(t)
 	})
 }
 
 func TestNothingIsAuditedWhereTheAuditLogIsOff(t *testing.T) {
 	prove(t, "S-543", "changes made while it was off are not reported later", func(t *testing.T) {
 		g := launchFor(t, "version: 1\n", "AUDIT_LOGS_ENABLED=OFF")
-		g.do(t, "PUT", "/v1/admin/workspaces/default", `{"description":"unseen"}`, "x-gateway-api-key", bootstrapKey).fine(t)
+		g.do(t, "PUT", "/v1/admin/workspaces/default", `{"description":"unseen"}`, "x-gateway-api-key", bootstrapKey).wantOK(t)
 		if got := g.do(t, "PUT", "/v1/admin/workspaces/absent", `{"description":"unseen"}`, "x-gateway-api-key", bootstrapKey); got.status != http.StatusNotFound {
 			t.Errorf("status %d", got.status)
 		}
 		g.again(t)
-		g.do(t, "PUT", "/v1/admin/workspaces/default", `{"description":"seen"}`, "x-gateway-api-key", bootstrapKey).fine(t)
-		got := g.do(t, "GET", audited(), "", "x-gateway-api-key", bootstrapKey).fine(t)
+		g.do(t, "PUT", "/v1/admin/workspaces/default", `{"description":"seen"}`, "x-gateway-api-key", bootstrapKey).wantOK(t)
+		got := g.do(t, "GET", audited(), "", "x-gateway-api-key", bootstrapKey).wantOK(t)
 		if strings.Contains(string(got.body), "unseen") || !strings.Contains(string(got.body), "seen") {
 			t.Errorf("the audit log: %s", got.body)
 		}
@@ -124,7 +124,7 @@ func TestOnlyTheExactValueTurnsFeaturesOff(t *testing.T) {
 			}
 			g := launchFor(t, "version: 1\n", env...)
 			for _, path := range paths {
-				g.do(t, "GET", path, "", "x-gateway-api-key", bootstrapKey).fine(t)
+				g.do(t, "GET", path, "", "x-gateway-api-key", bootstrapKey).wantOK(t)
 			}
 			said := g.errText
 			g.again(t) // all output is there when it has ended
@@ -138,7 +138,7 @@ func TestOnlyTheExactValueTurnsFeaturesOff(t *testing.T) {
 	for _, value := range []string{"", "ON", "true", "OFFF"} {
 		prove(t, "S-546", fmt.Sprintf("%q leaves it on", value), func(t *testing.T) {
 			g := launchFor(t, "version: 1\n", "GUARDRAILS_ENABLED="+value)
-			g.do(t, "GET", "/v1/guardrails", "", "x-gateway-api-key", bootstrapKey).fine(t)
+			g.do(t, "GET", "/v1/guardrails", "", "x-gateway-api-key", bootstrapKey).wantOK(t)
 			said := g.errText
 			if g.again(t); strings.Contains(said.String(), "level=WARN") {
 				t.Errorf("it warns: %s", said)
@@ -155,7 +155,7 @@ func TestRetentionIsDisplayed(t *testing.T) {
 		prove(t, tt.of, tt.variable, func(t *testing.T) {
 			g := launchFor(t, "version: 1\n")
 			for _, want := range []string{tt.standard, "7"} {
-				organisation := g.do(t, "GET", "/v1/admin/organisation", "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)
+				organisation := g.do(t, "GET", "/v1/admin/organisation", "", "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)
 				if got := fmt.Sprint(organisation[tt.field]); got != want {
 					t.Errorf("%s = %s, want %s", tt.field, got, want)
 				}

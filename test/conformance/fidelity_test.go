@@ -59,7 +59,7 @@ func TestEndpointsFollowFromTheModel(t *testing.T) {
 				if path == "/v1/responses" {
 					content = `"input":"x"`
 				}
-				g.do(t, "POST", path, node(`"model":"`+tt.model+`"`, content), of("openai", p)...).fine(t)
+				g.do(t, "POST", path, node(`"model":"`+tt.model+`"`, content), of("openai", p)...).wantOK(t)
 				if got := p.paths(); !slices.Equal(got, []string{want}) {
 					t.Errorf("asked %q, want %s", got, want)
 				}
@@ -74,7 +74,7 @@ func TestRefusedEndpointsAreReplacedAndRemembered(t *testing.T) {
 	ask := func(t *testing.T, key string, want ...string) {
 		t.Helper()
 		header := append(of("openai", p)[:6], "Authorization", "Bearer "+key)
-		g.do(t, "POST", "/v1/chat/completions", `{"model":"unheard-of","messages":[{"role":"user","content":"x"}]}`, header...).fine(t)
+		g.do(t, "POST", "/v1/chat/completions", `{"model":"unheard-of","messages":[{"role":"user","content":"x"}]}`, header...).wantOK(t)
 		if got := p.paths(); !slices.Equal(got, want) {
 			t.Errorf("asked %q, want %q", got, want)
 		}
@@ -279,7 +279,7 @@ func TestResponsesGiveTheirModelTheChosenName(t *testing.T) {
 			if tt.config != "" {
 				header = []string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, `"response_model":"`+tt.config+`"`)}
 			}
-			got := g.do(t, "POST", tt.path, `{"model":"asked-for","max_tokens":100,"messages":[{"role":"user","content":"x"}]}`, header...).fine(t)
+			got := g.do(t, "POST", tt.path, `{"model":"asked-for","max_tokens":100,"messages":[{"role":"user","content":"x"}]}`, header...).wantOK(t)
 			if model := got.object(t)["model"]; model != tt.want {
 				t.Errorf("model %v, want %s", model, tt.want)
 			}
@@ -290,7 +290,7 @@ func TestResponsesGiveTheirModelTheChosenName(t *testing.T) {
 			if tt.config != "" {
 				header = []string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, `"response_model":"`+tt.config+`"`)}
 			}
-			got := g.do(t, "POST", tt.path, `{"model":"asked-for","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"x"}]}`, header...).fine(t)
+			got := g.do(t, "POST", tt.path, `{"model":"asked-for","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"x"}]}`, header...).wantOK(t)
 			named := bytes.Count(got.body, []byte(`"model":"`))
 			if named == 0 || bytes.Count(got.body, []byte(`"model":"`+tt.want+`"`)) != named {
 				t.Errorf("a model other than %s, or none, is named: %s", tt.want, got.body)
@@ -331,7 +331,7 @@ func TestFormsNameTheirProviderInTheModel(t *testing.T) {
 				w.WriteField("model", "@stored/whisper-1")
 			}
 			w.Close()
-			g.do(t, "POST", "/v1/audio/transcriptions", b.String(), "x-gateway-api-key", bootstrapKey, "Content-Type", w.FormDataContentType()).fine(t)
+			g.do(t, "POST", "/v1/audio/transcriptions", b.String(), "x-gateway-api-key", bootstrapKey, "Content-Type", w.FormDataContentType()).wantOK(t)
 			in := stored.only(t)
 			form, err := multipart.NewReader(bytes.NewReader(in.body), w.Boundary()).ReadForm(1 << 20)
 			if err != nil || !slices.Equal(form.Value["model"], []string{"whisper-1"}) || len(form.File["file"]) != 1 || form.File["file"][0].Size != 250_000 || in.header.Get("Authorization") != "Bearer "+storedKey {
@@ -354,7 +354,7 @@ func TestVendorsOwnPathsReachThatVendor(t *testing.T) {
 		prove(t, "M-133", tt.method+" "+tt.path, func(t *testing.T) {
 			p := newProvider(t, nil)
 			header := []string{"x-gateway-api-key", bootstrapKey, "x-gateway-provider", tt.provider, "x-gateway-custom-host", p.root, "Authorization", "Bearer " + credential}
-			g.do(t, tt.method, tt.path, tt.body, header...).fine(t)
+			g.do(t, tt.method, tt.path, tt.body, header...).wantOK(t)
 			if in := p.only(t); in.method != tt.method || in.uri != tt.path || string(in.body) != tt.body {
 				t.Errorf("the provider got %s %s %s", in.method, in.uri, in.body)
 			}
@@ -362,18 +362,18 @@ func TestVendorsOwnPathsReachThatVendor(t *testing.T) {
 			if got := g.do(t, tt.method, tt.path, tt.body, header...); got.status != 501 {
 				t.Errorf("another vendor: status %d: %s", got.status, got.body)
 			}
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 	prove(t, "M-133", "content without a key", func(t *testing.T) {
 		own := launchFor(t, "version: 1\nproviders:\n  - {slug: gem, provider: google, api_key: \"${STORED_KEY}\", custom_host: \""+simulate(t)+"\"}\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
-		begun := own.do(t, "POST", "/upload/v1beta/files", `{"file":{}}`, "x-goog-api-key", bootstrapKey, "X-Goog-Upload-Protocol", "resumable", "X-Goog-Upload-Command", "start").fine(t)
+		begun := own.do(t, "POST", "/upload/v1beta/files", `{"file":{}}`, "x-goog-api-key", bootstrapKey, "X-Goog-Upload-Protocol", "resumable", "X-Goog-Upload-Command", "start").wantOK(t)
 		address := begun.header.Get("X-Goog-Upload-Url")
 		path, ok := strings.CutPrefix(address, own.root)
 		if !ok || strings.Contains(address, bootstrapKey) {
 			t.Fatalf("address %q", address)
 		}
-		file := own.do(t, "POST", path, "content", "Content-Type", "text/plain", "X-Goog-Upload-Command", "upload, finalize", "X-Goog-Upload-Offset", "0").fine(t).object(t)
+		file := own.do(t, "POST", path, "content", "Content-Type", "text/plain", "X-Goog-Upload-Command", "upload, finalize", "X-Goog-Upload-Offset", "0").wantOK(t).object(t)
 		if at(file, "file", "state") != "ACTIVE" || at(file, "file", "sizeBytes") != "7" {
 			t.Errorf("file %v", file)
 		}
@@ -452,7 +452,7 @@ func TestUsageOfGeminiStreamsIsTheLastSnapshot(t *testing.T) {
 		prove(t, "M-135", tt.name, func(t *testing.T) {
 			p := newProvider(t, streams(strings.Replace(stream, last, tt.last, 1)))
 			header := of("google", p)
-			got := g.do(t, "POST", "/v1/chat/completions", `{"model":"gemini-2.5-flash","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"x"}]}`, header...).fine(t)
+			got := g.do(t, "POST", "/v1/chat/completions", `{"model":"gemini-2.5-flash","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"x"}]}`, header...).wantOK(t)
 			var usage map[string]any
 			for line := range strings.Lines(string(got.body)) {
 				var chunk struct{ Usage map[string]any }

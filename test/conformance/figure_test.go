@@ -40,12 +40,12 @@ func TestSumsShowOwnKeysOnly(t *testing.T) {
 					}
 				}
 				for path, field := range map[string]string{"graphs/requests": "total", "summary/cache": "total_requests"} {
-					got := h.as(t, h.sessions[name], "GET", "/v1/analytics/"+path, "").fine(t).object(t)
+					got := h.as(t, h.sessions[name], "GET", "/v1/analytics/"+path, "").wantOK(t).object(t)
 					if n := fmt.Sprint(at(got, "summary", field)); n != fmt.Sprint(want) {
 						t.Errorf("GET /analytics/%s of the %s sums %s requests, want %v", path, name, n, want)
 					}
 				}
-				if tokens := at(h.as(t, h.sessions[name], "GET", "/v1/analytics/graphs/tokens", "").fine(t).object(t), "summary", "total"); fmt.Sprint(tokens) != fmt.Sprint(9*want) {
+				if tokens := at(h.as(t, h.sessions[name], "GET", "/v1/analytics/graphs/tokens", "").wantOK(t).object(t), "summary", "total"); fmt.Sprint(tokens) != fmt.Sprint(9*want) {
 					t.Errorf("the %s is shown %v tokens, want 9 of each of %v requests", name, tokens, want)
 				}
 			}
@@ -65,7 +65,7 @@ func TestEveryColumnHasItsOwnFigure(t *testing.T) {
 		list = append(list, fmt.Sprintf(`{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"m"}},
 			"response":{"status":%d,"response_time":%d,"body":{"model":"m-2026","usage":{"prompt_tokens":%d,"completion_tokens":%d}}}}`, status, 10*i, i, 2*i))
 	}
-	g.as(t, bootstrapKey, "POST", "/v1/logs", "["+strings.Join(list, ",")+"]").fine(t)
+	g.as(t, bootstrapKey, "POST", "/v1/logs", "["+strings.Join(list, ",")+"]").wantOK(t)
 	h := &people{gateway: g}
 	near := func(t *testing.T, name string, got any, want, within float64) {
 		t.Helper()
@@ -107,7 +107,7 @@ func TestEveryColumnHasItsOwnFigure(t *testing.T) {
 			"latency": {"avg": 1005, "p50": 1000, "p90": 1800, "p99": 1980}, "tokens": {"total": 60_300, "avg": 301.5}, "requests": {"total": n},
 			"errors": {"total": 20}, "errors/rate": {"rate": 10}, "cache/hit-rate": {"total": 0, "rate": 0},
 		} {
-			got := g.as(t, bootstrapKey, "GET", "/v1/analytics/graphs/"+path, "").fine(t).object(t)
+			got := g.as(t, bootstrapKey, "GET", "/v1/analytics/graphs/"+path, "").wantOK(t).object(t)
 			for name, figure := range want {
 				near(t, path+" "+name, at(got, "summary", name), figure, 0.01)
 			}
@@ -119,12 +119,12 @@ func TestExportsAreOfOneWorkspaceAndPage(t *testing.T) {
 	r := launchRoutes(t)
 	file := func(t *testing.T, key, workspace, filter string) string {
 		t.Helper()
-		path := fmt.Sprintf("/v1/logs/exports/%s", r.export(t, key, workspace, filter).fine(t).object(t)["id"])
-		r.as(t, key, "POST", path+"/start", "").fine(t)
-		waittest.Until(t, "the export is made", func() bool { return r.as(t, key, "GET", path, "").fine(t).object(t)["status"] == "success" })
-		link := fmt.Sprint(r.as(t, key, "GET", path+"/download", "").fine(t).object(t)["signed_url"])
+		path := fmt.Sprintf("/v1/logs/exports/%s", r.export(t, key, workspace, filter).wantOK(t).object(t)["id"])
+		r.as(t, key, "POST", path+"/start", "").wantOK(t)
+		waittest.Until(t, "the export is made", func() bool { return r.as(t, key, "GET", path, "").wantOK(t).object(t)["status"] == "success" })
+		link := fmt.Sprint(r.as(t, key, "GET", path+"/download", "").wantOK(t).object(t)["signed_url"])
 		var names []string
-		for line := range strings.Lines(string(r.do(t, "GET", strings.TrimPrefix(link, r.gateway.root), "").fine(t).body)) {
+		for line := range strings.Lines(string(r.do(t, "GET", strings.TrimPrefix(link, r.gateway.root), "").wantOK(t).body)) {
 			name := "unknown"
 			for of, id := range r.ids {
 				if strings.Contains(line, id) {

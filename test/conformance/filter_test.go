@@ -58,7 +58,7 @@ configs:
 			got = r.do(t, "POST", chat.path, chat.body, append([]string{"x-gateway-api-key", key}, header...)...)
 			return got.status != http.StatusUnauthorized
 		})
-		r.ids[name] = fmt.Sprint(r.entry(t, got.fine(t))["id"])
+		r.ids[name] = fmt.Sprint(r.entry(t, got.wantOK(t))["id"])
 	}
 	send("direct", bootstrapKey, "x-gateway-provider", "@first")
 	send("config", bootstrapKey, "x-gateway-config", "pc-routes")
@@ -117,7 +117,7 @@ func TestFiltersOfTheLogFindWhatTheyName(t *testing.T) {
 			if strings.Contains(tt.analytics, ",") {
 				n = 3
 			}
-			total, _ := at(r.as(t, bootstrapKey, "GET", "/v1/analytics/graphs/requests?"+tt.analytics, "").fine(t).object(t), "summary", "total").(json.Number).Float64()
+			total, _ := at(r.as(t, bootstrapKey, "GET", "/v1/analytics/graphs/requests?"+tt.analytics, "").wantOK(t).object(t), "summary", "total").(json.Number).Float64()
 			if total != n {
 				t.Errorf("GET /v1/analytics/graphs/requests?%s counts %v, want %v", tt.analytics, total, n)
 			}
@@ -134,7 +134,7 @@ func TestFiltersOfTheLogFindWhatTheyName(t *testing.T) {
 			if strings.Contains(value, ",") {
 				n = 2
 			}
-			if made := r.export(t, bootstrapKey, "default", fmt.Sprintf("%q:%q", name, value)).fine(t).object(t); fmt.Sprint(made["total"]) != fmt.Sprint(n) {
+			if made := r.export(t, bootstrapKey, "default", fmt.Sprintf("%q:%q", name, value)).wantOK(t).object(t); fmt.Sprint(made["total"]) != fmt.Sprint(n) {
 				t.Errorf("an export with %s has %v rows, want %v", tt.analytics, made["total"], n)
 			}
 		}
@@ -142,7 +142,7 @@ func TestFiltersOfTheLogFindWhatTheyName(t *testing.T) {
 	prove(t, "S-391 S-392", "requests are grouped by what each group is called", func(t *testing.T) {
 		keys := map[any]float64{}
 		for _, id := range r.ids {
-			keys[at(r.as(t, bootstrapKey, "GET", "/v1/logs/"+id, "").fine(t).object(t), "api_key", "id")]++
+			keys[at(r.as(t, bootstrapKey, "GET", "/v1/logs/"+id, "").wantOK(t).object(t), "api_key", "id")]++
 		}
 		first, _ := r.root(t, "GET", "/v1/admin/workspaces/default", "")["id"].(string)
 		for group, want := range map[string]map[any]float64{
@@ -169,7 +169,7 @@ func TestFiltersOfTheLogFindWhatTheyName(t *testing.T) {
 				}
 			}
 		}
-		e := r.as(t, bootstrapKey, "GET", "/v1/logs/"+r.ids["config"], "").fine(t).object(t)
+		e := r.as(t, bootstrapKey, "GET", "/v1/logs/"+r.ids["config"], "").wantOK(t).object(t)
 		if e["model"] != "m-1" || e["upstream_model"] != "real-two" || e["response_model"] != "real-two-2026" {
 			t.Errorf("the entry has %v, %v, %v", e["model"], e["upstream_model"], e["response_model"])
 		}

@@ -275,8 +275,8 @@ func (r response) object(t *testing.T) map[string]any {
 	return v
 }
 
-// fine fails the test unless the reply is a whole 200.
-func (r response) fine(t *testing.T) response {
+// wantOK fails the test unless the reply is a complete 200.
+func (r response) wantOK(t *testing.T) response {
 	t.Helper()
 	if r.status != http.StatusOK || r.err != nil {
 		t.Fatalf("status %d (%v), want 200: %.400s", r.status, r.err, r.body)
@@ -345,7 +345,7 @@ func (g *gateway) entry(t *testing.T, r response) map[string]any {
 		log = g.do(t, "GET", "/v1/logs/"+id, "", "x-gateway-api-key", reader)
 		return log.status != http.StatusNotFound && log.status != http.StatusUnauthorized
 	})
-	return log.fine(t).object(t)
+	return log.wantOK(t).object(t)
 }
 
 // command runs modelgate and returns what it printed and its exit code.

@@ -72,14 +72,14 @@ func TestChecksOfParametersAndTools(t *testing.T) {
 			config := leaf(p, `"input_guardrails":[{"default.requestParametersCheck":{`+tt.parameters+`},"deny":true}]`)
 			got := g.do(t, "POST", modelRoutes[0].path, strings.TrimSuffix(modelRoutes[0].body, "}")+tt.members+"}", "x-gateway-api-key", bootstrapKey, "x-gateway-config", config)
 			if tt.reason == nothing {
-				got.fine(t)
+				got.wantOK(t)
 				called(t, []int{1}, p)
 				return
 			}
 			if got.status != 446 || !strings.Contains(string(got.body), `"reason":"`+tt.reason+`"`) {
 				t.Errorf("status %d: %s; want 446 for %s", got.status, got.body, tt.reason)
 			}
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 }
@@ -110,7 +110,7 @@ func TestHooksRunBeforeAndAfterRequests(t *testing.T) {
 	webhook := `{"id":"default.webhook","parameters":{"webhookURL":"` + hook.url + `"}}`
 	prove(t, "S-033", "a hook before and one after", func(t *testing.T) {
 		events = nil
-		got := g.ask(t, leaf(p, `"before_request_hooks":[{"id":"b","checks":[`+webhook+`]}],"after_request_hooks":[{"id":"a","checks":[`+webhook+`]}]`)).fine(t)
+		got := g.ask(t, leaf(p, `"before_request_hooks":[{"id":"b","checks":[`+webhook+`]}],"after_request_hooks":[{"id":"a","checks":[`+webhook+`]}]`)).wantOK(t)
 		if want := []string{"beforeRequestHook", "provider", "afterRequestHook"}; !slices.Equal(events, want) {
 			t.Errorf("events %v, want %v", events, want)
 		}
@@ -174,11 +174,11 @@ func TestHooksRunBeforeAndAfterRequests(t *testing.T) {
 		})
 	}
 	prove(t, "S-122 S-123 S-126", "feedback of hooks after the request and of guardrails, with the weight 1 unless another is given", func(t *testing.T) {
-		got := g.ask(t, leaf(p, `"after_request_hooks":[`+hookOf(`"on_fail":{"feedback":{"value":-3}},`, fails)+`],"input_guardrails":[{"on_success":{"feedback":{"value":2,"weight":0.5}},`+passes+`}]`)).fine(t)
+		got := g.ask(t, leaf(p, `"after_request_hooks":[`+hookOf(`"on_fail":{"feedback":{"value":-3}},`, fails)+`],"input_guardrails":[{"on_success":{"feedback":{"value":2,"weight":0.5}},`+passes+`}]`)).wantOK(t)
 		var stored []string
 		waittest.Until(t, "both feedbacks are stored with the trace", func() bool {
 			stored = nil
-			list, _ := g.do(t, "GET", "/v1/feedback?trace_id="+got.header.Get("x-gateway-trace-id"), "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)["data"].([]any)
+			list, _ := g.do(t, "GET", "/v1/feedback?trace_id="+got.header.Get("x-gateway-trace-id"), "", "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)["data"].([]any)
 			for _, f := range list {
 				stored = append(stored, fmt.Sprint(at(f, "value"), " × ", at(f, "weight")))
 			}
@@ -191,14 +191,14 @@ func TestHooksRunBeforeAndAfterRequests(t *testing.T) {
 	})
 	prove(t, "S-554 S-578", "another program decides", func(t *testing.T) {
 		guard := `"input_guardrails":[{"default.webhook":{"webhookURL":"` + hook.url + `"},"deny":true}]`
-		g.ask(t, leaf(p, guard)).fine(t)
+		g.ask(t, leaf(p, guard)).wantOK(t)
 		hook.forget()
 		p.forget()
 		got := g.do(t, "POST", modelRoutes[0].path, strings.Replace(modelRoutes[0].body, "hi", "forbidden", 1), "x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, guard))
 		if got.status != 446 {
 			t.Errorf("status %d: %s; want 446", got.status, got.body)
 		}
-		p.none(t)
+		p.wantNoRequests(t)
 		if body := hook.only(t).body; !strings.Contains(string(body), `"text":"forbidden"`) {
 			t.Errorf("the program got %s, want the text of the request", body)
 		}
@@ -219,6 +219,6 @@ func TestHooksRunBeforeAndAfterRequests(t *testing.T) {
 		if got.status != 446 {
 			t.Errorf("status %d: %s; want 446", got.status, got.body)
 		}
-		p.none(t)
+		p.wantNoRequests(t)
 	})
 }

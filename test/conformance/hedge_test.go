@@ -85,7 +85,7 @@ func TestHedgesStartFurtherTargets(t *testing.T) {
 			canned(w, r, in)
 		})
 		began = time.Now()
-		g.ask(t, hedged(fallback, fmt.Sprintf(`"delay_ms":%d`, delay.Milliseconds()), slow, quick)).fine(t)
+		g.ask(t, hedged(fallback, fmt.Sprintf(`"delay_ms":%d`, delay.Milliseconds()), slow, quick)).wantOK(t)
 		if waited := second.Sub(began); waited < delay {
 			t.Errorf("the second target was called after %v, want %v at least", waited, delay)
 		}
@@ -93,7 +93,7 @@ func TestHedgesStartFurtherTargets(t *testing.T) {
 	})
 	prove(t, "M-164", "none within the delay", func(t *testing.T) {
 		p := fleet(t, after(delay, canned), nil)
-		g.ask(t, hedged(fallback, `"delay_ms":50000`, p...)).fine(t)
+		g.ask(t, hedged(fallback, `"delay_ms":50000`, p...)).wantOK(t)
 		called(t, []int{1, 0}, p...)
 	})
 	for _, tt := range []struct {
@@ -109,14 +109,14 @@ func TestHedgesStartFurtherTargets(t *testing.T) {
 			time.AfterFunc(time.Second, release.set) // fifty delays
 			say := held(newSignal(), release, left, canned)
 			p := fleet(t, say, say, say, say)
-			g.ask(t, hedged(fallback, tt.hedge, p...)).fine(t)
+			g.ask(t, hedged(fallback, tt.hedge, p...)).wantOK(t)
 			called(t, tt.calls, p...)
 		})
 	}
 	prove(t, "M-164", "the next of a fallback at once if the only one fails", func(t *testing.T) {
 		p := fleet(t, withStatuses(500), nil, nil)
 		began := time.Now()
-		g.ask(t, hedged(fallback, `"delay_ms":20000`, p...)).fine(t)
+		g.ask(t, hedged(fallback, `"delay_ms":20000`, p...)).wantOK(t)
 		if took := time.Since(began); took > 15*time.Second {
 			t.Errorf("it took %v, want the next target at once", took)
 		}
@@ -127,7 +127,7 @@ func TestHedgesStartFurtherTargets(t *testing.T) {
 		time.AfterFunc(time.Second, release.set)
 		say := held(newSignal(), release, left, canned)
 		p := fleet(t, withStatuses(500), say, say, say)
-		g.ask(t, hedged(fallback, `"delay_ms":20,"max":1`, p...)).fine(t)
+		g.ask(t, hedged(fallback, `"delay_ms":20,"max":1`, p...)).wantOK(t)
 		called(t, []int{1, 1, 1, 0}, p...)
 	})
 	prove(t, "M-164", "of a balance if the drawn one is slow", func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestHedgesStartFurtherTargets(t *testing.T) {
 		slow := newProvider(t, held(newSignal(), release, left, canned))
 		quick := newProvider(t, marks(asked))
 		config := with(tree(loadbalance, leaf(slow, `"weight":1`), leaf(quick, `"weight":0`)), `"hedge":{"delay_ms":20}`)
-		g.ask(t, config).fine(t)
+		g.ask(t, config).wantOK(t)
 		called(t, []int{1, 1}, slow, quick)
 	})
 	prove(t, "M-164", "none of a balance if the drawn one fails", func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestHedgesStartFurtherTargets(t *testing.T) {
 		time.AfterFunc(time.Second, release.set)
 		say := held(newSignal(), release, left, canned)
 		p := fleet(t, say, say, say)
-		own.ask(t, hedged(fallback, `"delay_ms":20,"max":2`, p...)).fine(t)
+		own.ask(t, hedged(fallback, `"delay_ms":20,"max":2`, p...)).wantOK(t)
 		called(t, []int{1, 1, 0}, p...)
 	})
 	for members, at := range map[string]string{
@@ -167,7 +167,7 @@ func TestHedgesStartFurtherTargets(t *testing.T) {
 	for _, members := range []string{`"delay_ms":1`, `"delay_ms":20,"max":10`} {
 		prove(t, "M-164", "taken: "+members, func(t *testing.T) {
 			p := newProvider(t, nil)
-			g.ask(t, hedged(fallback, members, p, p)).fine(t)
+			g.ask(t, hedged(fallback, members, p, p)).wantOK(t)
 		})
 	}
 }
@@ -178,7 +178,7 @@ func TestTheFirstGoodResponseOfAHedgeWins(t *testing.T) {
 		release := newSignal()
 		left := []*signal{newSignal(), newSignal()}
 		p := fleet(t, held(newSignal(), release, left[0], canned), held(newSignal(), release, left[1], canned), nil)
-		got := g.ask(t, hedged(fallback, `"delay_ms":20,"max":2`, p...)).fine(t)
+		got := g.ask(t, hedged(fallback, `"delay_ms":20,"max":2`, p...)).wantOK(t)
 		for i, s := range left {
 			s.given(t, fmt.Sprintf("the request to target %d was cancelled", i))
 		}
@@ -217,7 +217,7 @@ func TestTheFirstGoodResponseOfAHedgeWins(t *testing.T) {
 			time.AfterFunc(200*time.Millisecond, release.set)
 			withStatuses(500)(w, r, in)
 		})
-		got := g.ask(t, hedged(fallback, `"delay_ms":20`, slow, failing)).fine(t)
+		got := g.ask(t, hedged(fallback, `"delay_ms":20`, slow, failing)).wantOK(t)
 		wonBy(t, g, got, 0)
 	})
 	prove(t, "M-165", "the first target may still win", func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestTheFirstGoodResponseOfAHedgeWins(t *testing.T) {
 			release.set()
 			held(newSignal(), never, left, canned)(w, r, in)
 		})
-		got := g.ask(t, hedged(fallback, `"delay_ms":20`, slow, slower)).fine(t)
+		got := g.ask(t, hedged(fallback, `"delay_ms":20`, slow, slower)).wantOK(t)
 		left.given(t, "the request to the second target was cancelled")
 		wonBy(t, g, got, 0)
 	})

@@ -53,7 +53,7 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 					t.Errorf("config %d: status %d, results %v; want 446 and one that failed", i, got.status, results)
 				}
 			}
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 	for _, r := range []modelRoute{chatStream, modelRoutes[2], {path: "/v1/things", body: `{"input":"hi"}`}} {
@@ -64,7 +64,7 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 			if got.status != 446 {
 				t.Errorf("status %d, want 446: %s", got.status, got.body)
 			}
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 	const passes = `"default.contains":{"words":["no such word"],"operator":"none"}`
@@ -80,14 +80,14 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 			if got := g.ask(t, leaf(p, `"before_request_hooks":[`+hooks+`]`)); got.status != 446 {
 				t.Errorf("status %d, want 446: %s", got.status, got.body)
 			}
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 	prove(t, "S-123", "hooks after a stream see its text", func(t *testing.T) {
 		p := newProvider(t, streams(chatEvents+done))
 		hook := check(`"default.contains":{"words":["Hello"],"operator":"any"}`)
 		got := g.do(t, "POST", chatStream.path, chatStream.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config",
-			leaf(p, `"after_request_hooks":[{"id":"h","checks":[`+hook+`,`+check(hits)+`]}]`)).fine(t)
+			leaf(p, `"after_request_hooks":[{"id":"h","checks":[`+hook+`,`+check(hits)+`]}]`)).wantOK(t)
 		checks, _ := g.entry(t, got)["checks"].([]any)
 		if len(checks) != 2 || at(checks[0], "verdict") != "passed" || at(checks[1], "verdict") != "failed" {
 			t.Errorf("checks = %v, want one that passed and one that failed", checks)
@@ -111,7 +111,7 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 	})
 	prove(t, "S-121", "a check that fails without deny", func(t *testing.T) {
 		p := newProvider(t, nil)
-		got := g.ask(t, leaf(p, `"before_request_hooks":[{"id":"h","checks":[`+check(hits)+`],"on_fail":{"deny":false}}]`)).fine(t)
+		got := g.ask(t, leaf(p, `"before_request_hooks":[{"id":"h","checks":[`+check(hits)+`],"on_fail":{"deny":false}}]`)).wantOK(t)
 		if results := hooksOf(t, got, "before"); len(results) != 1 || at(results[0].(map[string]any), "verdict") != false {
 			t.Errorf("results = %v, want one that failed", results)
 		}
@@ -120,7 +120,7 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 	prove(t, "S-127", "checks see the text of the request and of the response", func(t *testing.T) {
 		p := newProvider(t, saying("an unusual word"))
 		contains := func(word string) string { return `"default.contains":{"words":["` + word + `"],"operator":"any"}` }
-		got := g.ask(t, leaf(p, `"input_guardrails":[{`+contains("hi")+`},{`+contains("unusual")+`}],"output_guardrails":[{`+contains("hi")+`},{`+contains("unusual")+`}]`)).fine(t)
+		got := g.ask(t, leaf(p, `"input_guardrails":[{`+contains("hi")+`},{`+contains("unusual")+`}],"output_guardrails":[{`+contains("hi")+`},{`+contains("unusual")+`}]`)).wantOK(t)
 		var verdicts []any
 		for _, event := range []string{"before", "after"} {
 			for _, r := range hooksOf(t, got, event) {
@@ -138,11 +138,11 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 		}
 		got := g.ask(t, leaf(p, `"before_request_hooks":[`+
 			hook("passes", "hi", `"on_success":{"feedback":{"value":3,"weight":0.5,"metadata":{"a":"b"}}},"on_fail":{"feedback":{"value":-9}}`)+`,`+
-			hook("fails", "no such word", `"on_success":{"feedback":{"value":9}},"on_fail":{"feedback":{"value":-4,"weight":0.25}}`)+`]`)).fine(t)
+			hook("fails", "no such word", `"on_success":{"feedback":{"value":9}},"on_fail":{"feedback":{"value":-4,"weight":0.25}}`)+`]`)).wantOK(t)
 		var stored []string
 		waittest.Until(t, "both feedbacks are stored with the trace", func() bool {
 			stored = nil
-			list, _ := g.do(t, "GET", "/v1/feedback?trace_id="+got.header.Get("x-gateway-trace-id"), "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)["data"].([]any)
+			list, _ := g.do(t, "GET", "/v1/feedback?trace_id="+got.header.Get("x-gateway-trace-id"), "", "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)["data"].([]any)
 			for _, f := range list {
 				stored = append(stored, fmt.Sprint(at(f, "value"), " × ", at(f, "weight"), " ", at(f, "metadata", "a")))
 			}
@@ -155,7 +155,7 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 	})
 	prove(t, "S-125", "a saved guardrail runs by its id and by its slug", func(t *testing.T) {
 		saved := g.do(t, "POST", "/v1/guardrails", `{"name":"Saved","workspace_id":"default","checks":[`+check(hits)+`],"actions":{"deny":true}}`,
-			"x-gateway-api-key", bootstrapKey, "Content-Type", "application/json").fine(t).object(t)
+			"x-gateway-api-key", bootstrapKey, "Content-Type", "application/json").wantOK(t).object(t)
 		for _, name := range []string{"id", "slug"} {
 			for _, event := range []string{"input", "output"} {
 				p := newProvider(t, nil)
@@ -170,13 +170,13 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 	})
 	prove(t, "S-125", "a saved guardrail is not there for another workspace", func(t *testing.T) {
 		saved := g.do(t, "POST", "/v1/guardrails", `{"name":"Apart","workspace_id":"default","checks":[`+check(hits)+`],"actions":{"deny":true}}`,
-			"x-gateway-api-key", bootstrapKey, "Content-Type", "application/json").fine(t).object(t)
+			"x-gateway-api-key", bootstrapKey, "Content-Type", "application/json").wantOK(t).object(t)
 		p := newProvider(t, nil)
 		config := leaf(p, fmt.Sprintf(`"input_guardrails":[%q]`, saved["slug"]))
 		waittest.Until(t, "the gateway knows the guardrail", func() bool { return g.ask(t, config).status == 446 })
 		chat := modelRoutes[0]
 		g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", g.keyElsewhere(t), "x-gateway-config", config).refused(t, http.StatusNotFound)
-		p.none(t)
+		p.wantNoRequests(t)
 	})
 	prove(t, "S-123", "a check with async does not hold the response back", func(t *testing.T) {
 		p := newProvider(t, nil)
@@ -189,7 +189,7 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 			io.WriteString(w, `{"verdict":true}`)
 		})
 		webhook := check(`"default.webhook":{"webhookURL":"` + hook.url + `"}`)
-		asked := g.ask(t, leaf(p, `"after_request_hooks":[{"id":"h","async":true,"sequential":true,"checks":[`+webhook+`,`+webhook+`]}]`)).fine(t)
+		asked := g.ask(t, leaf(p, `"after_request_hooks":[{"id":"h","async":true,"sequential":true,"checks":[`+webhook+`,`+webhook+`]}]`)).wantOK(t)
 		close(answered)
 		checks, _ := g.entry(t, asked)["checks"].([]any)
 		if at(checks, 0, "verdict") != "passed" || at(checks, 1, "verdict") != "passed" || at(checks, 1, "async") != true {
@@ -198,7 +198,7 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 	})
 	prove(t, "S-123", "results of a check with async are not in the response", func(t *testing.T) {
 		p := newProvider(t, nil)
-		got := g.ask(t, leaf(p, `"after_request_hooks":[{"id":"h","async":true,"checks":[`+check(hits)+`]}]`)).fine(t)
+		got := g.ask(t, leaf(p, `"after_request_hooks":[{"id":"h","async":true,"checks":[`+check(hits)+`]}]`)).wantOK(t)
 		if results := hooksOf(t, got, "after"); len(results) != 0 {
 			t.Errorf("results = %v, want none of a check that nobody waited for", results)
 		}

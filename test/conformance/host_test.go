@@ -14,7 +14,7 @@ func TestCustomHosts(t *testing.T) {
 		for _, provider := range []string{"openai", "groq", "openai-compatible"} {
 			p.forget()
 			g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-provider", provider,
-				"x-gateway-custom-host", p.root+"/deep/er", "Authorization", "Bearer "+credential).fine(t)
+				"x-gateway-custom-host", p.root+"/deep/er", "Authorization", "Bearer "+credential).wantOK(t)
 			in := p.only(t)
 			host, _ := in.line("Host")
 			if in.uri != "/deep/er/chat/completions" || in.header.Get("Authorization") != "Bearer "+credential || host != p.host {
@@ -26,7 +26,7 @@ func TestCustomHosts(t *testing.T) {
 		p := newProvider(t, nil)
 		body := `{ "logit_bias":{"1":1}, "model":"any/thing","n":3, "max_completion_tokens":9,"logprobs":true,"messages":[{"role":"user","content":"x"}],"own":1.0,
 			"temperature" : 1.90, "top_p":1, "top_k":7, "presence_penalty":-2, "seed":-1, "stop":["a","b","c","d"], "parallel_tool_calls":false, "stream":false, "max_tokens":8, "user":""}`
-		g.do(t, "POST", chat.path, body, to(p)...).fine(t)
+		g.do(t, "POST", chat.path, body, to(p)...).wantOK(t)
 		if in := p.only(t); string(in.body) != body {
 			t.Errorf("the host got %s, want %s", in.body, body)
 		}
@@ -40,14 +40,14 @@ func TestCustomHosts(t *testing.T) {
 			}
 		}
 		g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", `{"custom_host":"`+p.url+`","api_key":"k"}`).refused(t, http.StatusBadRequest)
-		p.none(t)
+		p.wantNoRequests(t)
 	})
 	prove(t, "S-434 S-426", "a stored credential goes to no other host", func(t *testing.T) {
 		p := newProvider(t, nil)
 		stored.forget()
 		g.do(t, "POST", chat.path, chat.body, managed("@stored", "x-gateway-custom-host", p.url)...).refused(t, http.StatusBadRequest)
-		p.none(t)
-		stored.none(t)
+		p.wantNoRequests(t)
+		stored.wantNoRequests(t)
 	})
 }
 
@@ -90,10 +90,10 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 			g.do(t, "POST", "/v1/things", `{}`, append([]string{"x-gateway-api-key", bootstrapKey}, header...)...).refused(t, http.StatusBadRequest)
 		})
 	}
-	prove(t, "S-434", "nothing of all that reached this machine", func(t *testing.T) { p.none(t) })
+	prove(t, "S-434", "nothing of all that reached this machine", func(t *testing.T) { p.wantNoRequests(t) })
 	prove(t, "S-434", "an address that is trusted is reached", func(t *testing.T) {
 		trusting, _ := start(t)
-		trusting.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).fine(t)
+		trusting.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).wantOK(t)
 		p.only(t)
 	})
 }

@@ -56,7 +56,7 @@ func (r *reader) watch(t *testing.T) (next func() string) {
 func (r *reader) checkTraces(t *testing.T) {
 	t.Helper()
 	wantItems(t, r.as(t, r.token, "GET", "/v1/logs/traces?trace_id="+sharedTrace, "").items(t, "spans"), fmt.Sprint(r.sees))
-	tree := r.as(t, r.token, "GET", "/v1/logs/traces/"+sharedTrace, "").fine(t)
+	tree := r.as(t, r.token, "GET", "/v1/logs/traces/"+sharedTrace, "").wantOK(t)
 	if spans := fmt.Sprint(tree.object(t)["spans"]); spans != fmt.Sprint(r.sees) || !strings.Contains(string(tree.body), r.own) || strings.Contains(string(tree.body), r.other) {
 		t.Errorf("the %s reads a trace with %s spans, want %d: %.900s", r.name, spans, r.sees, tree.body)
 	}
@@ -68,11 +68,11 @@ func (r *reader) exported(t *testing.T) string {
 	now := time.Now().UTC()
 	body := fmt.Sprintf(`{"workspace_id":"default","requested_data":["id"],"filters":{"time_of_generation_min":%q,"time_of_generation_max":%q,"trace_id":%q}}`,
 		now.Add(-time.Hour).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339), sharedTrace)
-	path := fmt.Sprintf("/v1/logs/exports/%s", r.as(t, r.token, "POST", "/v1/logs/exports", body).fine(t).object(t)["id"])
-	r.as(t, r.token, "POST", path+"/start", "").fine(t)
-	waittest.Until(t, "the export is made", func() bool { return r.as(t, r.token, "GET", path, "").fine(t).object(t)["status"] == "success" })
-	link := fmt.Sprint(r.as(t, r.token, "GET", path+"/download", "").fine(t).object(t)["signed_url"])
-	return string(r.do(t, "GET", strings.TrimPrefix(link, r.gateway.root), "").fine(t).body)
+	path := fmt.Sprintf("/v1/logs/exports/%s", r.as(t, r.token, "POST", "/v1/logs/exports", body).wantOK(t).object(t)["id"])
+	r.as(t, r.token, "POST", path+"/start", "").wantOK(t)
+	waittest.Until(t, "the export is made", func() bool { return r.as(t, r.token, "GET", path, "").wantOK(t).object(t)["status"] == "success" })
+	link := fmt.Sprint(r.as(t, r.token, "GET", path+"/download", "").wantOK(t).object(t)["signed_url"])
+	return string(r.do(t, "GET", strings.TrimPrefix(link, r.gateway.root), "").wantOK(t).body)
 }
 
 // checkExport checks that an export holds what may be seen.
@@ -101,7 +101,7 @@ func TestOrganisationsShareNoRecords(t *testing.T) {
 	owner := h.claim(t)
 	const body = `{"name":"k","workspace_id":"default","scopes":["completions.write","logs.list","logs.view","logs.export","analytics.view"]}`
 	ours := h.made(t, "/v1/api-keys/workspace/service", body)
-	theirs, _ := h.as(t, owner, "POST", "/v1/api-keys/workspace/service", body).fine(t).object(t)["key"].(string)
+	theirs, _ := h.as(t, owner, "POST", "/v1/api-keys/workspace/service", body).wantOK(t).object(t)["key"].(string)
 	our, their := h.ask(t, ours, "x-gateway-trace-id", sharedTrace), h.ask(t, theirs, "x-gateway-trace-id", sharedTrace)
 	readers := []*reader{
 		{h, "first key", ours, our, their, 1}, {h, "first admin", h.sessions["admin"], our, their, 1}, {h, "installation's key", bootstrapKey, our, their, 1},
@@ -128,14 +128,14 @@ func TestOrganisationsShareNoRecords(t *testing.T) {
 					t.Errorf("GET %s of the %s sums %v requests, want %v", path, r.name, total, want)
 				}
 			}
-			graph := h.as(t, r.token, "GET", "/v1/analytics/graphs/requests", "").fine(t).object(t)
+			graph := h.as(t, r.token, "GET", "/v1/analytics/graphs/requests", "").wantOK(t).object(t)
 			if n := fmt.Sprint(at(graph, "summary", "total")); n != fmt.Sprint(want) {
 				t.Errorf("the graph of the %s has %s requests, want %v", r.name, n, want)
 			}
 		}
 	})
 	prove(t, "S-423", "in feedback", func(t *testing.T) {
-		id := fmt.Sprint(at(h.as(t, ours, "POST", "/v1/feedback", `{"trace_id":"`+sharedTrace+`","value":7}`).fine(t).object(t), "feedback_ids", 0))
+		id := fmt.Sprint(at(h.as(t, ours, "POST", "/v1/feedback", `{"trace_id":"`+sharedTrace+`","value":7}`).wantOK(t).object(t), "feedback_ids", 0))
 		for _, r := range readers {
 			want := 1
 			if r.own == their {
@@ -144,10 +144,10 @@ func TestOrganisationsShareNoRecords(t *testing.T) {
 			if got := h.as(t, r.token, "GET", "/v1/feedback", "").items(t, "id"); len(got) != want {
 				t.Errorf("the %s is shown %d pieces of feedback, want %d", r.name, len(got), want)
 			}
-			if n := fmt.Sprint(at(h.as(t, r.token, "GET", "/v1/analytics/graphs/feedbacks", "").fine(t).object(t), "summary", "total")); n != fmt.Sprint(want) {
+			if n := fmt.Sprint(at(h.as(t, r.token, "GET", "/v1/analytics/graphs/feedbacks", "").wantOK(t).object(t), "summary", "total")); n != fmt.Sprint(want) {
 				t.Errorf("the graph of the %s has %s pieces of feedback, want %d", r.name, n, want)
 			}
-			tree := h.as(t, r.token, "GET", "/v1/logs/traces/"+sharedTrace, "").fine(t).object(t)
+			tree := h.as(t, r.token, "GET", "/v1/logs/traces/"+sharedTrace, "").wantOK(t).object(t)
 			if list, _ := tree["feedback"].([]any); len(list) != want {
 				t.Errorf("the trace of the %s has %d pieces of feedback, want %d", r.name, len(list), want)
 			}
@@ -161,7 +161,7 @@ func TestOrganisationsShareNoRecords(t *testing.T) {
 			r.checkExport(t)
 		}
 		id := h.as(t, ours, "GET", "/v1/logs/exports", "").items(t, "id")[0]
-		wide, _ := h.as(t, owner, "POST", "/v1/api-keys/organisation/service", `{"name":"wide","scopes":["logs.export"]}`).fine(t).object(t)["key"].(string)
+		wide, _ := h.as(t, owner, "POST", "/v1/api-keys/organisation/service", `{"name":"wide","scopes":["logs.export"]}`).wantOK(t).object(t)["key"].(string)
 		h.eventually(t, wide)
 		if got := h.as(t, wide, "GET", "/v1/logs/exports", "").items(t, "id"); slices.Contains(got, id) {
 			t.Errorf("the other organisation lists our export among %q", got)
@@ -206,7 +206,7 @@ func TestEveryReaderOfRecordsKeepsToOwnKeys(t *testing.T) {
 			r.checkLive(t, h.keys[tt.name], h.keys["mate"])
 			for _, name := range []string{"mate", tt.name} {
 				h.ask(t, h.keys[name], "x-gateway-trace-id", "trace-of-"+name)
-				h.as(t, h.keys[name], "POST", "/v1/feedback", `{"trace_id":"trace-of-`+name+`","value":5}`).fine(t)
+				h.as(t, h.keys[name], "POST", "/v1/feedback", `{"trace_id":"trace-of-`+name+`","value":5}`).wantOK(t)
 			}
 			wantItems(t, h.as(t, r.token, "GET", "/v1/feedback", "").items(t, "trace_id"), "trace-of-"+tt.name)
 			if got := h.as(t, r.token, "GET", "/v1/explain/"+r.other, ""); got.status != http.StatusNotFound {
@@ -251,7 +251,7 @@ func TestWorkspacesUseNothingOfEachOther(t *testing.T) {
 			if e, _ := got.object(t)["error"].(map[string]any); got.status < 400 || got.status > 404 || e["code"] != tt.code {
 				t.Errorf("another workspace gets status %d, want a refusal with %s: %.300s", got.status, tt.code, got.body)
 			}
-			h.provider.none(t)
+			h.provider.wantNoRequests(t)
 		})
 	}
 }

@@ -56,19 +56,19 @@ keys:
 			other.forget()
 			got := g.do(t, tt.method, tt.path, tt.body, append([]string{"x-gateway-api-key", tt.key}, tt.header...)...)
 			if !tt.refused {
-				got.fine(t)
+				got.wantOK(t)
 				return
 			}
 			if e := got.refused(t, http.StatusForbidden); e["code"] != "provider_not_allowed" {
 				t.Errorf("code %v, want provider_not_allowed", e["code"])
 			}
-			own.none(t)
-			other.none(t)
+			own.wantNoRequests(t)
+			other.wantNoRequests(t)
 		})
 	}
 	for key, want := range map[string][]string{bySlug: {"@mine/e-1", "@mine/m-1"}, byID: {"@mine/e-1", "@mine/m-1", "@theirs/e-1", "@theirs/m-1"}} {
 		prove(t, "M-168", "the models of "+key, func(t *testing.T) {
-			wantItems(t, g.do(t, "GET", "/v1/models", "", "x-gateway-api-key", key).fine(t).items(t, "id"), want...)
+			wantItems(t, g.do(t, "GET", "/v1/models", "", "x-gateway-api-key", key).wantOK(t).items(t, "id"), want...)
 		})
 	}
 }

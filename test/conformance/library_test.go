@@ -105,7 +105,7 @@ func TestClientLibrariesSendTheirOptions(t *testing.T) {
 			p := newProvider(t, nil)
 			l.run(t, g.url, leaf(p))
 			trace := "t-" + strings.ToLower(l.name)
-			list := g.do(t, "GET", "/v1/logs?limit=20&trace_id="+trace, "", "x-gateway-api-key", bootstrapKey).fine(t)
+			list := g.do(t, "GET", "/v1/logs?limit=20&trace_id="+trace, "", "x-gateway-api-key", bootstrapKey).wantOK(t)
 			if !strings.Contains(string(list.body), `"team"`) || !strings.Contains(string(list.body), `"`+trace+`"`) {
 				t.Errorf("the log holds %.300s", list.body)
 			}

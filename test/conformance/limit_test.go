@@ -100,14 +100,14 @@ func TestBodiesHaveALimit(t *testing.T) {
 				}
 				got := send(t, req)
 				if tt.fits {
-					got.fine(t)
+					got.wantOK(t)
 					if n := len(p.only(t).body); n != len(tt.body) {
 						t.Errorf("the provider got %d bytes, want %d", n, len(tt.body))
 					}
 					return
 				}
 				got.refused(t, http.StatusRequestEntityTooLarge)
-				p.none(t)
+				p.wantNoRequests(t)
 			})
 		}
 	}
@@ -122,7 +122,7 @@ func TestBodiesHaveALimit(t *testing.T) {
 				t.Errorf("status %d, want a refusal", res.StatusCode)
 			}
 		}
-		p.none(t)
+		p.wantNoRequests(t)
 	})
 }
 
@@ -141,7 +141,7 @@ func TestUsedUpRateLimitsRefuseBeforeTheBodyIsRead(t *testing.T) {
 	}
 	prove(t, "M-212", "a request without a config", func(t *testing.T) {
 		key := limited(t)
-		ask(t, key, withOutput(10), "x-gateway-provider", "@some").fine(t)
+		ask(t, key, withOutput(10), "x-gateway-provider", "@some").wantOK(t)
 		before := s.provider.hits()
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.gateway.root, "http://"))
 		if err != nil {
@@ -161,8 +161,8 @@ func TestUsedUpRateLimitsRefuseBeforeTheBodyIsRead(t *testing.T) {
 	})
 	prove(t, "M-212", "a cached response needs no room", func(t *testing.T) {
 		key := limited(t)
-		s.entry(t, ask(t, key, withOutput(11), "x-gateway-config", cached).fine(t))
-		if got := ask(t, key, withOutput(11), "x-gateway-config", cached).fine(t); got.header.Get("x-gateway-cache-status") != "HIT" {
+		s.entry(t, ask(t, key, withOutput(11), "x-gateway-config", cached).wantOK(t))
+		if got := ask(t, key, withOutput(11), "x-gateway-config", cached).wantOK(t); got.header.Get("x-gateway-cache-status") != "HIT" {
 			t.Errorf("cache status %s, want HIT", got.header.Get("x-gateway-cache-status"))
 		}
 		if got := ask(t, key, withOutput(12), "x-gateway-config", cached); got.status != http.StatusTooManyRequests {

@@ -33,7 +33,7 @@ func newOrdered(t *testing.T) *ordered {
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted := s.do(t, "POST", "/v1/auth/invites/accept", fmt.Sprintf(`{"token":%q,"password":"a long password of a test"}`, u.Query().Get("token"))).fine(t).object(t)
+	accepted := s.do(t, "POST", "/v1/auth/invites/accept", fmt.Sprintf(`{"token":%q,"password":"a long password of a test"}`, u.Query().Get("token"))).wantOK(t).object(t)
 	s.user, _ = accepted["user_id"].(string)
 	made := s.root(t, "POST", "/v1/api-keys/workspace/user", fmt.Sprintf(`{"name":"k","workspace_id":%q,"user_id":%q,"scopes":["completions.write"]}`, s.workspace, s.user))
 	s.key, _ = made["key"].(string)
@@ -88,7 +88,7 @@ func (s *ordered) room(t *testing.T, list ...limit) {
 		}
 	}
 	s.published(t)
-	s.chat(t, s.key, team("ordered"), withOutput(10)).fine(t)
+	s.chat(t, s.key, team("ordered"), withOutput(10)).wantOK(t)
 }
 
 // exhaust lowers the budgets to what is used, and waits until they are marked as exhausted
@@ -147,7 +147,7 @@ func (s *ordered) explains(t *testing.T, l *limit) {
 		want = "412"
 	}
 	body := fmt.Sprintf(`{"request":{"headers":{"x-gateway-provider":"@some","x-gateway-metadata":%q},"body":%s}}`, team("ordered"), withOutput(10))
-	got := s.do(t, "POST", "/v1/explain", body, "x-gateway-api-key", s.key).fine(t).object(t)
+	got := s.do(t, "POST", "/v1/explain", body, "x-gateway-api-key", s.key).wantOK(t).object(t)
 	if fmt.Sprint(got["status"]) != want || !strings.Contains(jsonText(got["error"]), l.named) && !strings.Contains(jsonText(got["error"]), l.owned) {
 		t.Errorf("explain says %v %s, want %s for the %s", got["status"], jsonText(got["error"]), want, l)
 	}

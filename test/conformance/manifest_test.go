@@ -21,9 +21,9 @@ func TestTheControlPlaneGoesFromOneGatewayToAnotherAsAFile(t *testing.T) {
 	from := launchFor(t, "version: 1\n", "MODELGATE_MASTER_KEY="+master)
 	to := launchFor(t, "providers: [{slug: x, provider: openai}]\nconfigs: [{slug: pc-file, config: {provider: \"@x\"}}]\n", "MODELGATE_MASTER_KEY="+master)
 	const with, us = "x-gateway-api-key", bootstrapKey
-	from.do(t, http.MethodPost, "/v1/integrations", `{"name":"Moved","slug":"moved","ai_provider_id":"openai","key":"sk-moved-canary-1234567890"}`, with, us).fine(t)
-	from.do(t, http.MethodPost, "/v1/configs", `{"name":"moved","config":{"provider":"@moved"}}`, with, us).fine(t)
-	made := from.do(t, http.MethodPost, "/v1/api-keys/workspace/service", `{"name":"moved","scopes":["completions.write","models.list"]}`, with, us).fine(t).object(t)
+	from.do(t, http.MethodPost, "/v1/integrations", `{"name":"Moved","slug":"moved","ai_provider_id":"openai","key":"sk-moved-canary-1234567890"}`, with, us).wantOK(t)
+	from.do(t, http.MethodPost, "/v1/configs", `{"name":"moved","config":{"provider":"@moved"}}`, with, us).wantOK(t)
+	made := from.do(t, http.MethodPost, "/v1/api-keys/workspace/service", `{"name":"moved","scopes":["completions.write","models.list"]}`, with, us).wantOK(t).object(t)
 	secret, _ := made["key"].(string)
 
 	file := filepath.Join(t.TempDir(), "state.yaml")
@@ -48,11 +48,11 @@ func TestTheControlPlaneGoesFromOneGatewayToAnotherAsAFile(t *testing.T) {
 	waittest.Until(t, "the key counts at the other gateway", func() bool {
 		return to.do(t, http.MethodGet, "/v1/models", "", "x-gateway-api-key", secret).status == http.StatusOK
 	})
-	to.do(t, http.MethodGet, "/v1/providers/moved", "", with, us).fine(t)
+	to.do(t, http.MethodGet, "/v1/providers/moved", "", with, us).wantOK(t)
 	if said := to.do(t, http.MethodDelete, "/v1/configs/pc-file", "", with, us); said.status != http.StatusConflict || !strings.Contains(string(said.body), "AB07") {
 		t.Errorf("a config of the file: %d %s", said.status, said.body)
 	}
-	if s := to.do(t, http.MethodGet, "/v1/schema/settings", "", with, us).fine(t).object(t); s["title"] != "modelgate.yaml" {
+	if s := to.do(t, http.MethodGet, "/v1/schema/settings", "", with, us).wantOK(t).object(t); s["title"] != "modelgate.yaml" {
 		t.Errorf("the schema's title is %v", s["title"])
 	}
 }

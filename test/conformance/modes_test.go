@@ -32,7 +32,7 @@ func TestTheQuickerTargetIsPreferred(t *testing.T) {
 			const n = 12
 			slow, quick := newProvider(t, after(slowness, canned)), newProvider(t, nil)
 			for range n {
-				g.ask(t, tree(latency, leaf(slow, tt.slower), leaf(quick, tt.quicker))).fine(t)
+				g.ask(t, tree(latency, leaf(slow, tt.slower), leaf(quick, tt.quicker))).wantOK(t)
 			}
 			if slow.hits() < 1 || slow.hits() > 2 || slow.hits()+quick.hits() != n {
 				t.Errorf("the slow target got %d and the quick one %d of %d, want one to measure the slow one", slow.hits(), quick.hits(), n)
@@ -52,7 +52,7 @@ func TestTheQuickerTargetIsPreferred(t *testing.T) {
 	prove(t, "M-166", "every target is measured", func(t *testing.T) {
 		p := fleet(t, nil, nil, nil)
 		for range 60 { // a target that is not among the first five is drawn by two thirds of the others
-			g.ask(t, tree(latency, leaf(p[0]), leaf(p[1]), leaf(p[2]))).fine(t)
+			g.ask(t, tree(latency, leaf(p[0]), leaf(p[1]), leaf(p[2]))).wantOK(t)
 		}
 		for i := range p {
 			if p[i].hits() == 0 {
@@ -126,7 +126,7 @@ prices:
 				targets = append(targets, leaf(p[len(p)-1], `"override_params":{"model":"`+model+`"}`))
 			}
 			body := fmt.Sprintf(`{"model":"m",%s"messages":[{"role":"user","content":"%s"}]}`, tt.member, strings.Repeat("u", tt.bytes))
-			g.do(t, "POST", modelRoutes[0].path, body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", tree(`"mode":"cost"`, targets...)).fine(t)
+			g.do(t, "POST", modelRoutes[0].path, body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", tree(`"mode":"cost"`, targets...)).wantOK(t)
 			called(t, want, p...)
 		})
 	}
@@ -139,14 +139,14 @@ prices:
 	prove(t, "M-167", "embeddings have no output", func(t *testing.T) {
 		p := fleet(t, nil, nil)
 		config := tree(`"mode":"cost"`, leaf(p[0], `"override_params":{"model":"dear-input"}`), leaf(p[1], `"override_params":{"model":"dear-output"}`))
-		g.do(t, "POST", modelRoutes[2].path, modelRoutes[2].body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+		g.do(t, "POST", modelRoutes[2].path, modelRoutes[2].body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).wantOK(t)
 		called(t, []int{0, 1}, p...)
 	})
 	prove(t, "M-167", "not one that does not offer the operation", func(t *testing.T) {
 		p := fleet(t, nil, nil)
 		cheapest := node(`"provider":"anthropic"`, `"api_key":"`+credential+`"`, `"custom_host":"`+p[0].url+`"`, `"override_params":{"model":"cheapest"}`)
 		config := tree(`"mode":"cost"`, cheapest, leaf(p[1], `"override_params":{"model":"dear"}`))
-		g.do(t, "POST", modelRoutes[2].path, modelRoutes[2].body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+		g.do(t, "POST", modelRoutes[2].path, modelRoutes[2].body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).wantOK(t)
 		called(t, []int{0, 1}, p...)
 		g.ask(t, config)
 		called(t, []int{1, 1}, p...)

@@ -32,7 +32,7 @@ func launchNodes(t *testing.T, n int, dsn string) *nodes {
 // change makes a change on the first node.
 func (s *nodes) change(t *testing.T, method, path, body string) response {
 	t.Helper()
-	return s.list[0].as(t, bootstrapKey, method, path, body).fine(t)
+	return s.list[0].as(t, bootstrapKey, method, path, body).wantOK(t)
 }
 
 // arrival waits until a request is answered as wanted by all nodes, and returns how long
@@ -215,7 +215,7 @@ func TestChangesSayWhenOtherNodesApplyThem(t *testing.T) {
 		t.Errorf("a list has %s: %q", header, r.header.Get(header))
 	}
 	alone := launchFor(t, "version: 1\n")
-	if r := alone.as(t, bootstrapKey, "POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["models.list"]}`).fine(t); r.header.Get(header) != "" {
+	if r := alone.as(t, bootstrapKey, "POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["models.list"]}`).wantOK(t); r.header.Get(header) != "" {
 		t.Errorf("on a file, which has no other nodes, %s is %q", header, r.header.Get(header))
 	}
 }

@@ -12,11 +12,11 @@ func TestConfigsNameTheirProvider(t *testing.T) {
 	prove(t, "S-081", "by id, by alias and by slug", func(t *testing.T) {
 		for _, id := range []string{"openai", "vendora", "groq", "openai-compatible"} {
 			p.forget()
-			g.ask(t, node(`"provider":"`+id+`"`, `"api_key":"k"`, `"custom_host":"`+p.url+`"`)).fine(t)
+			g.ask(t, node(`"provider":"`+id+`"`, `"api_key":"k"`, `"custom_host":"`+p.url+`"`)).wantOK(t)
 			p.only(t)
 		}
 		stored.forget()
-		g.ask(t, `{"provider":"@stored"}`).fine(t)
+		g.ask(t, `{"provider":"@stored"}`).wantOK(t)
 		if auth := stored.only(t).header.Get("Authorization"); auth != "Bearer "+storedKey {
 			t.Errorf("Authorization at the provider = %q, want the stored credential", auth)
 		}
@@ -30,7 +30,7 @@ func TestConfigsNameTheirProvider(t *testing.T) {
 			}
 			g.ask(t, unknown).refused(t, http.StatusBadRequest)
 			g.ask(t, tree(fallback, leaf(p), unknown)).refused(t, http.StatusBadRequest)
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 	for _, name := range []string{`7`, `true`, `["openai"]`, `null`} {
@@ -41,12 +41,12 @@ func TestConfigsNameTheirProvider(t *testing.T) {
 	prove(t, "S-081", "a slug that is not there is refused before anything is sent", func(t *testing.T) {
 		p.forget()
 		g.ask(t, tree(fallback, leaf(p), `{"provider":"@absent"}`)).refused(t, http.StatusNotFound)
-		p.none(t)
+		p.wantNoRequests(t)
 	})
 	prove(t, "S-084", "the older word does the same", func(t *testing.T) {
 		for _, config := range []string{`{"virtual_key":"stored"}`, `{"virtual_key":"@stored"}`, `{"virtualKey":"stored"}`, tree(single, `{"virtual_key":"stored"}`)} {
 			stored.forget()
-			g.ask(t, config).fine(t)
+			g.ask(t, config).wantOK(t)
 			if auth := stored.only(t).header.Get("Authorization"); auth != "Bearer "+storedKey {
 				t.Errorf("%s: Authorization at the provider = %q, want the stored credential", config, auth)
 			}
@@ -62,7 +62,7 @@ func TestConfigsNameTheirProvider(t *testing.T) {
 		} {
 			p.forget()
 			g.do(t, "POST", tt.path, tt.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config",
-				node(`"provider":"`+tt.provider+`"`, `"api_key":"k-1"`, `"custom_host":"`+p.url+`"`)).fine(t)
+				node(`"provider":"`+tt.provider+`"`, `"api_key":"k-1"`, `"custom_host":"`+p.url+`"`)).wantOK(t)
 			if in := p.only(t); in.uri != tt.uri || in.header.Get(tt.header) != tt.value {
 				t.Errorf("%s was asked for %s with %s %q, want %s with %q", tt.provider, in.uri, tt.header, in.header.Get(tt.header), tt.uri, tt.value)
 			}
@@ -70,7 +70,7 @@ func TestConfigsNameTheirProvider(t *testing.T) {
 	})
 	prove(t, "S-086", "it may need no credential", func(t *testing.T) {
 		p.forget()
-		g.ask(t, node(`"provider":"openai"`, `"custom_host":"`+p.url+`"`)).fine(t)
+		g.ask(t, node(`"provider":"openai"`, `"custom_host":"`+p.url+`"`)).wantOK(t)
 		if auth := p.only(t).header.Get("Authorization"); auth != "" {
 			t.Errorf("Authorization at the provider = %q, want none", auth)
 		}
@@ -82,8 +82,8 @@ func TestConfigsNameTheirProvider(t *testing.T) {
 			return g.do(t, "POST", modelRoutes[0].path, body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, `"strict_vendora_compliance":`+strict))
 		}
 		ask("true").refusedFor(t, "tools")
-		p.none(t)
-		ask("false").fine(t)
+		p.wantNoRequests(t)
+		ask("false").wantOK(t)
 		p.only(t)
 	})
 }
@@ -135,7 +135,7 @@ func TestOptionsOfVendorsAreSent(t *testing.T) {
 	host := `"custom_host":"` + p.url + `"`
 	prove(t, "S-108", "organisation and project", func(t *testing.T) {
 		p.forget()
-		g.ask(t, node(`"provider":"vendora"`, `"api_key":"k"`, host, `"vendora_organization":"org-1"`, `"vendora_project":"proj-1"`)).fine(t)
+		g.ask(t, node(`"provider":"vendora"`, `"api_key":"k"`, host, `"vendora_organization":"org-1"`, `"vendora_project":"proj-1"`)).wantOK(t)
 		in := p.only(t)
 		if in.header.Get("Openai-Organization") != "org-1" || in.header.Get("Openai-Project") != "proj-1" {
 			t.Errorf("the provider got\n%s", in.head)
@@ -145,7 +145,7 @@ func TestOptionsOfVendorsAreSent(t *testing.T) {
 	native := func(t *testing.T, config string, header ...string) received {
 		t.Helper()
 		p.forget()
-		g.do(t, "POST", messages, messagesBody, append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", config}, header...)...).fine(t)
+		g.do(t, "POST", messages, messagesBody, append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", config}, header...)...).wantOK(t)
 		return p.only(t)
 	}
 	prove(t, "S-109 S-563", "the beta parameter", func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestOptionsOfVendorsAreSent(t *testing.T) {
 	})
 	prove(t, "S-113", "deployment name and version of cloud C", func(t *testing.T) {
 		p.forget()
-		g.ask(t, node(`"provider":"azure-ai"`, `"api_key":"k"`, host, `"cloud_c_deployment_name":"d-1"`, `"cloud_c_api_version":"2024-05-01"`)).fine(t)
+		g.ask(t, node(`"provider":"azure-ai"`, `"api_key":"k"`, host, `"cloud_c_deployment_name":"d-1"`, `"cloud_c_api_version":"2024-05-01"`)).wantOK(t)
 		in := p.only(t)
 		if in.header.Get("Azureml-Model-Deployment") != "d-1" || !strings.HasSuffix(in.uri, "?api-version=2024-05-01") {
 			t.Errorf("the provider was asked for %s with\n%s", in.uri, in.head)
@@ -173,7 +173,7 @@ func TestOptionsOfVendorsAreSent(t *testing.T) {
 	})
 	prove(t, "S-003 S-113", "the neutral word with a deployment's name is the one that has deployments", func(t *testing.T) {
 		p.forget()
-		got := g.ask(t, node(`"provider":"cloud_c"`, `"api_key":"k"`, host, `"cloud_c_deployment_name":"d-1"`, `"cloud_c_deployment_type":"managed"`, `"cloud_c_region":"r"`, `"cloud_c_api_version":"2024-05-01"`)).fine(t)
+		got := g.ask(t, node(`"provider":"cloud_c"`, `"api_key":"k"`, host, `"cloud_c_deployment_name":"d-1"`, `"cloud_c_deployment_type":"managed"`, `"cloud_c_region":"r"`, `"cloud_c_api_version":"2024-05-01"`)).wantOK(t)
 		if id := got.header.Get("x-gateway-provider"); id != "azure-ai" {
 			t.Errorf("x-gateway-provider = %q, want azure-ai", id)
 		}

@@ -20,11 +20,11 @@ func TestOneSettingWins(t *testing.T) {
 		for _, config := range []string{leaf(p), tree(single, leaf(p))} {
 			p.forget()
 			stored.forget()
-			g.ask(t, config, "x-gateway-provider", "@stored", "x-gateway-virtual-key", "native", "Authorization", "Bearer of-the-client").fine(t)
+			g.ask(t, config, "x-gateway-provider", "@stored", "x-gateway-virtual-key", "native", "Authorization", "Bearer of-the-client").wantOK(t)
 			if auth := p.only(t).header.Get("Authorization"); auth != "Bearer "+credential {
 				t.Errorf("Authorization at the provider = %q, want the config's credential", auth)
 			}
-			stored.none(t)
+			stored.wantNoRequests(t)
 		}
 	})
 	prove(t, "S-436", "a provider of a config without a credential takes the client's", func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestOneSettingWins(t *testing.T) {
 		bare := node(`"provider":"openai-compatible"`, `"custom_host":"`+p.url+`"`)
 		for _, config := range []string{bare, tree(single, bare)} {
 			p.forget()
-			g.ask(t, config, "Authorization", "Bearer of-the-client").fine(t)
+			g.ask(t, config, "Authorization", "Bearer of-the-client").wantOK(t)
 			if auth := p.only(t).header.Get("Authorization"); auth != "Bearer of-the-client" {
 				t.Errorf("Authorization at the provider = %q, want the client's", auth)
 			}
@@ -40,7 +40,7 @@ func TestOneSettingWins(t *testing.T) {
 	})
 	prove(t, "S-436", "the headers' provider where the config names none", func(t *testing.T) {
 		p := newProvider(t, nil)
-		g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-config", `{"override_params":{"user":"u"},"retry":{"attempts":1}}`)...).fine(t)
+		g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-config", `{"override_params":{"user":"u"},"retry":{"attempts":1}}`)...).wantOK(t)
 		in := p.only(t)
 		if in.field(t, "user") != `"u"` || in.header.Get("Authorization") != "Bearer "+credential {
 			t.Errorf("the provider got %s with Authorization %q", in.body, in.header.Get("Authorization"))
@@ -49,14 +49,14 @@ func TestOneSettingWins(t *testing.T) {
 	prove(t, "S-436", "the provider's header before that of the virtual key", func(t *testing.T) {
 		p := newProvider(t, nil)
 		stored.forget()
-		g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-virtual-key", "stored")...).fine(t)
+		g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-virtual-key", "stored")...).wantOK(t)
 		p.only(t)
-		stored.none(t)
+		stored.wantNoRequests(t)
 	})
 	prove(t, "S-436", "a target takes no provider from the headers", func(t *testing.T) {
 		p := newProvider(t, nil)
 		g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-config", tree(single, `{"retry":{"attempts":1}}`))...).refused(t, http.StatusBadRequest)
-		p.none(t)
+		p.wantNoRequests(t)
 	})
 	prove(t, "S-436 S-036 S-131", "custom host: target, then header, then root", func(t *testing.T) {
 		p := fleet(t, nil, nil, nil)
@@ -77,7 +77,7 @@ func TestOneSettingWins(t *testing.T) {
 			for _, one := range p {
 				one.forget()
 			}
-			g.ask(t, tt.config, tt.header...).fine(t)
+			g.ask(t, tt.config, tt.header...).wantOK(t)
 			for i, one := range p {
 				if n := one.hits(); n != 0 && i != tt.want || n != 1 && i == tt.want {
 					t.Errorf("%s with %v: host %d was called %d times, want host %d once", tt.config, tt.header, i, n, tt.want)
@@ -103,7 +103,7 @@ func TestOneSettingWins(t *testing.T) {
 			if tt.header != "" {
 				header = append(header, "x-gateway-forward-headers", tt.header)
 			}
-			g.ask(t, tt.config, header...).fine(t)
+			g.ask(t, tt.config, header...).wantOK(t)
 			in := p.only(t)
 			for _, name := range []string{"X-Of-Target", "X-Of-Header", "X-Of-Root"} {
 				if _, arrived := in.line(name); arrived != (name == tt.want) {
@@ -116,7 +116,7 @@ func TestOneSettingWins(t *testing.T) {
 		p := newProvider(t, nil)
 		body := `{"model":"m","messages":[{"role":"user","content":"x"}],"temperature":2}`
 		g.do(t, "POST", chat.path, body, "x-gateway-api-key", bootstrapKey, "x-gateway-config",
-			with(tree(single, leaf(p, `"default_params":{"temperature":1,"seed":1}`)), `"default_params":{"seed":0,"user":"root"}`)).fine(t)
+			with(tree(single, leaf(p, `"default_params":{"temperature":1,"seed":1}`)), `"default_params":{"seed":0,"user":"root"}`)).wantOK(t)
 		in := p.only(t)
 		for name, want := range map[string]string{"temperature": "2", "seed": "1", "user": `"root"`} {
 			if got := in.field(t, name); got != want {
@@ -128,7 +128,7 @@ func TestOneSettingWins(t *testing.T) {
 		p := newProvider(t, nil)
 		body := `{"model":"of-the-request","messages":[{"role":"user","content":"x"}],"temperature":2,"seed":12345678901234567890}`
 		g.do(t, "POST", chat.path, body, "x-gateway-api-key", bootstrapKey, "x-gateway-config",
-			leaf(p, `"override_params":{"model":"m-9","temperature":0.25,"max_tokens":7,"own":{"deep":[1.0]}}`)).fine(t)
+			leaf(p, `"override_params":{"model":"m-9","temperature":0.25,"max_tokens":7,"own":{"deep":[1.0]}}`)).wantOK(t)
 		in := p.only(t)
 		for name, want := range map[string]string{"model": `"m-9"`, "temperature": "0.25", "max_tokens": "7", "own": `{"deep":[1.0]}`, "seed": "12345678901234567890"} {
 			if got := in.field(t, name); got != want {
@@ -142,7 +142,7 @@ func TestOverridesAreOfEachTarget(t *testing.T) {
 	g, _ := start(t)
 	prove(t, "S-089", "two targets of a fallback", func(t *testing.T) {
 		p := fleet(t, withStatuses(500), nil)
-		got := g.ask(t, tree(fallback, leaf(p[0], `"override_params":{"model":"m-a"}`), leaf(p[1], `"override_params":{"model":"m-b"}`))).fine(t)
+		got := g.ask(t, tree(fallback, leaf(p[0], `"override_params":{"model":"m-a"}`), leaf(p[1], `"override_params":{"model":"m-b"}`))).wantOK(t)
 		if a, b := p[0].only(t).field(t, "model"), p[1].only(t).field(t, "model"); a != `"m-a"` || b != `"m-b"` {
 			t.Errorf("the targets got the models %s and %s", a, b)
 		}
@@ -152,7 +152,7 @@ func TestOverridesAreOfEachTarget(t *testing.T) {
 	})
 	prove(t, "S-089", "what one target says does not stay for the next", func(t *testing.T) {
 		p := fleet(t, withStatuses(500), nil)
-		g.ask(t, tree(fallback, leaf(p[0], `"override_params":{"temperature":0.1,"user":"a"}`), leaf(p[1]))).fine(t)
+		g.ask(t, tree(fallback, leaf(p[0], `"override_params":{"temperature":0.1,"user":"a"}`), leaf(p[1]))).wantOK(t)
 		if got := string(p[1].only(t).body); got != modelRoutes[0].body {
 			t.Errorf("the second target got %s, want the request's own body", got)
 		}
@@ -160,7 +160,7 @@ func TestOverridesAreOfEachTarget(t *testing.T) {
 	for _, r := range modelRoutes {
 		prove(t, "S-088", "on "+r.path, func(t *testing.T) {
 			p := newProvider(t, nil)
-			g.do(t, "POST", r.path, r.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, `"override_params":{"user":"of the config"}`)).fine(t)
+			g.do(t, "POST", r.path, r.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, `"override_params":{"user":"of the config"}`)).wantOK(t)
 			if got := p.only(t).field(t, "user"); got != `"of the config"` {
 				t.Errorf("user at the provider = %s", got)
 			}
@@ -168,7 +168,7 @@ func TestOverridesAreOfEachTarget(t *testing.T) {
 	}
 	prove(t, "S-088", "in a repeated attempt too", func(t *testing.T) {
 		p := newProvider(t, soon(withStatuses(503, 200)))
-		g.ask(t, leaf(p, `"override_params":{"user":"of the config"}`, `"retry":{"attempts":1,"use_retry_after_headers":true}`)).fine(t)
+		g.ask(t, leaf(p, `"override_params":{"user":"of the config"}`, `"retry":{"attempts":1,"use_retry_after_headers":true}`)).wantOK(t)
 		called(t, []int{2}, p)
 		for i, in := range p.requests() {
 			if got := in.field(t, "user"); got != `"of the config"` {
@@ -214,7 +214,7 @@ func TestTargetsInherit(t *testing.T) {
 	})
 	prove(t, "S-131 S-088", "overrides are merged, the target's winning", func(t *testing.T) {
 		p := newProvider(t, nil)
-		g.ask(t, with(tree(single, leaf(p, `"override_params":{"temperature":1}`)), `"override_params":{"temperature":0,"user":"root"}`)).fine(t)
+		g.ask(t, with(tree(single, leaf(p, `"override_params":{"temperature":1}`)), `"override_params":{"temperature":0,"user":"root"}`)).wantOK(t)
 		in := p.only(t)
 		if in.field(t, "temperature") != "1" || in.field(t, "user") != `"root"` {
 			t.Errorf("the provider got %s, want temperature 1 and user root", in.body)
@@ -226,7 +226,7 @@ func TestTargetsInherit(t *testing.T) {
 	prove(t, "S-131", "a cache of the root", func(t *testing.T) {
 		p := newProvider(t, numbered())
 		for _, want := range []string{"MISS", "HIT"} {
-			if got := g.ask(t, nest(p, `"cache":{"mode":"simple"}`)).fine(t); got.header.Get("x-gateway-cache-status") != want {
+			if got := g.ask(t, nest(p, `"cache":{"mode":"simple"}`)).wantOK(t); got.header.Get("x-gateway-cache-status") != want {
 				t.Errorf("x-gateway-cache-status = %q, want %s", got.header.Get("x-gateway-cache-status"), want)
 			}
 		}
@@ -236,8 +236,8 @@ func TestTargetsInherit(t *testing.T) {
 		p := newProvider(t, nil)
 		const denies = `"input_guardrails":[{"id":"g","deny":true,"default.contains":{"operator":"none","words":["hi"]}}]`
 		g.ask(t, nest(p, denies)).refused(t, 446)
-		p.none(t)
-		g.ask(t, nest(p, denies, `"input_guardrails":[]`)).fine(t)
+		p.wantNoRequests(t)
+		g.ask(t, nest(p, denies, `"input_guardrails":[]`)).wantOK(t)
 		called(t, []int{1}, p)
 	})
 	prove(t, "S-131", "strict compliance of the root, and a target's own instead", func(t *testing.T) {
@@ -247,8 +247,8 @@ func TestTargetsInherit(t *testing.T) {
 			return g.do(t, "POST", modelRoutes[0].path, body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config)
 		}
 		ask(nest(p, `"strict_vendora_compliance":true`)).refusedFor(t, "tools")
-		p.none(t)
-		ask(nest(p, `"strict_vendora_compliance":true`, `"strict_vendora_compliance":false`)).fine(t)
+		p.wantNoRequests(t)
+		ask(nest(p, `"strict_vendora_compliance":true`, `"strict_vendora_compliance":false`)).wantOK(t)
 		called(t, []int{1}, p)
 	})
 	prove(t, "S-131", "who the parent is stays with the parent", func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestTargetsInherit(t *testing.T) {
 	})
 	prove(t, "S-131", "the credential of the parent is not the target's", func(t *testing.T) {
 		p := newProvider(t, nil)
-		g.ask(t, with(tree(single, `{"provider":"openai-compatible"}`), `"provider":"openai-compatible"`, `"api_key":"of-the-parent"`, `"custom_host":"`+p.url+`"`)).fine(t)
+		g.ask(t, with(tree(single, `{"provider":"openai-compatible"}`), `"provider":"openai-compatible"`, `"api_key":"of-the-parent"`, `"custom_host":"`+p.url+`"`)).wantOK(t)
 		if auth := p.only(t).header.Get("Authorization"); auth != "" {
 			t.Errorf("Authorization at the provider = %q, want none", auth)
 		}
@@ -268,10 +268,10 @@ func TestTargetsInherit(t *testing.T) {
 	prove(t, "S-131", "the weight and codes of a parent are not the targets'", func(t *testing.T) {
 		p := fleet(t, withStatuses(500), nil)
 		inner := with(tree(loadbalance, leaf(p[0])), `"weight":0`)
-		g.ask(t, tree(fallback, with(inner, `"on_status_codes":[500]`), leaf(p[1]))).fine(t)
+		g.ask(t, tree(fallback, with(inner, `"on_status_codes":[500]`), leaf(p[1]))).wantOK(t)
 		called(t, []int{1, 1}, p...)
 		p = fleet(t, withStatuses(500), nil)
-		g.ask(t, with(tree(fallback+`,"on_status_codes":[500]`, leaf(p[0]), leaf(p[1])), `"on_status_codes":[418]`)).fine(t)
+		g.ask(t, with(tree(fallback+`,"on_status_codes":[500]`, leaf(p[0]), leaf(p[1])), `"on_status_codes":[418]`)).wantOK(t)
 		called(t, []int{1, 1}, p...)
 	})
 }
@@ -290,7 +290,7 @@ func TestConfigsWorkOnEveryRoute(t *testing.T) {
 		}
 		prove(t, "S-026", name+" falls back", func(t *testing.T) {
 			p := fleet(t, withStatuses(503), good)
-			ask(t, tree(fallback, leaf(p[0]), leaf(p[1]))).fine(t)
+			ask(t, tree(fallback, leaf(p[0]), leaf(p[1]))).wantOK(t)
 			in := p[1].only(t)
 			if !strings.HasSuffix(in.uri, r.path) || string(in.body) != r.body || string(p[0].only(t).body) != r.body {
 				t.Errorf("the second target was asked for %s with %s", in.uri, in.body)
@@ -306,12 +306,12 @@ func TestConfigsWorkOnEveryRoute(t *testing.T) {
 		prove(t, "S-027", name+" is sent where a condition says", func(t *testing.T) {
 			p := fleet(t, good, good)
 			config := tree(`"mode":"conditional","conditions":[{"query":{"metadata.plan":"pro"},"then":"b"}],"default":"a"`, leaf(p[0], `"name":"a"`), leaf(p[1], `"name":"b"`))
-			ask(t, config, "x-gateway-metadata", `{"plan":"pro"}`).fine(t)
+			ask(t, config, "x-gateway-metadata", `{"plan":"pro"}`).wantOK(t)
 			called(t, []int{0, 1}, p...)
 		})
 		prove(t, "S-035 S-036", name+" takes a header along to the config's host", func(t *testing.T) {
 			p := newProvider(t, good)
-			ask(t, leaf(p, `"forward_headers":["x-OWN"]`), "x-OWN", "Value 1").fine(t)
+			ask(t, leaf(p, `"forward_headers":["x-OWN"]`), "x-OWN", "Value 1").wantOK(t)
 			if v, _ := p.only(t).line("x-OWN"); v != "Value 1" {
 				t.Errorf("x-OWN at the provider = %q, want Value 1", v)
 			}
@@ -319,7 +319,7 @@ func TestConfigsWorkOnEveryRoute(t *testing.T) {
 	}
 	prove(t, "S-026 S-016", "a GET falls back", func(t *testing.T) {
 		p := fleet(t, withStatuses(500), nil)
-		g.do(t, "GET", "/v1/things/1", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", tree(fallback, leaf(p[0]), leaf(p[1]))).fine(t)
+		g.do(t, "GET", "/v1/things/1", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", tree(fallback, leaf(p[0]), leaf(p[1]))).wantOK(t)
 		called(t, []int{1, 1}, p...)
 	})
 }

@@ -132,12 +132,12 @@ func TestBrokenStreamsCountAsErrors(t *testing.T) {
 		for graph, summary := range map[string]string{
 			"errors": `{"total":4}`, "errors/stacks": `{"total":4}`, "errors/status-codes": `{"total_errors":4,"unique_error_codes":2}`,
 		} {
-			got := g.as(t, bootstrapKey, "GET", "/v1/analytics/graphs/"+graph, "").fine(t).object(t)
+			got := g.as(t, bootstrapKey, "GET", "/v1/analytics/graphs/"+graph, "").wantOK(t).object(t)
 			if b, _ := json.Marshal(got["summary"]); string(b) != summary {
 				t.Errorf("the summary of %s = %s, want %s", graph, b, summary)
 			}
 		}
-		rate, _ := at(g.as(t, bootstrapKey, "GET", "/v1/analytics/graphs/errors/rate", "").fine(t).object(t), "summary", "rate").(json.Number).Float64()
+		rate, _ := at(g.as(t, bootstrapKey, "GET", "/v1/analytics/graphs/errors/rate", "").wantOK(t).object(t), "summary", "rate").(json.Number).Float64()
 		if math.Abs(rate-400.0/7) > 1e-9 {
 			t.Errorf("the rate of errors = %v, want 4 of the 7 requests that were not cancelled", rate)
 		}
@@ -164,7 +164,7 @@ func TestBrokenStreamsCountAsErrors(t *testing.T) {
 		if got := g.counted(t, `provider="openai-compatible"`); got != 9 || g.counted(t, `outcome="error",provider="openai-compatible",status="200"`) != 3 {
 			t.Errorf("the metrics have %v requests of the provider, want 9 with 3 broken streams", got)
 		}
-		if e := at(g.as(t, bootstrapKey, "GET", "/v1/logs/traces?outcome=error", "").fine(t).object(t), "data", 0, "errors"); fmt.Sprint(e) != "1" {
+		if e := at(g.as(t, bootstrapKey, "GET", "/v1/logs/traces?outcome=error", "").wantOK(t).object(t), "data", 0, "errors"); fmt.Sprint(e) != "1" {
 			t.Errorf("the trace of a failed request has %v errors, want 1", e)
 		}
 	})

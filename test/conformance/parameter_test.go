@@ -77,10 +77,10 @@ func try(t *testing.T, path, base string, trials []trial) {
 			got := g.do(t, "POST", path, sent, to(p, tr.with...)...)
 			if tr.param != "" {
 				got.refusedFor(t, tr.param)
-				p.none(t)
+				p.wantNoRequests(t)
 				return
 			}
-			got.fine(t)
+			got.wantOK(t)
 			want := sent
 			if strings.Contains(sent, `"stream":true`) && !strings.Contains(sent, "stream_options") { // the gateway asks for usage
 				want = strings.TrimSuffix(sent, "}") + `,"stream_options":{"include_usage":true}}`
@@ -263,10 +263,10 @@ func TestTemperatureOfResponses(t *testing.T) {
 			got := g.do(t, "POST", "/v1/responses", `{"model":"m","input":"hi","temperature":`+value+`}`, to(p)...)
 			if want == 400 {
 				got.refusedFor(t, "temperature")
-				p.none(t)
+				p.wantNoRequests(t)
 				return
 			}
-			got.fine(t)
+			got.wantOK(t)
 			if in := p.only(t); !strings.Contains(string(in.body), `"temperature":`+value) {
 				t.Errorf("the provider got %s, want temperature %s", in.body, value)
 			}

@@ -25,7 +25,7 @@ func TestUnknownPathsReachTheProvider(t *testing.T) {
 	p := newProvider(t, nil)
 	for _, path := range []string{"/rerank", "/x/y/z", "/assistants", "/vector_stores/vs_1/files", "/audio/voices"} {
 		prove(t, "S-015", "POST "+path, func(t *testing.T) {
-			g.do(t, "POST", "/v1"+path, `{"a":1}`, to(p)...).fine(t)
+			g.do(t, "POST", "/v1"+path, `{"a":1}`, to(p)...).wantOK(t)
 			if in := p.only(t); in.uri != "/v1"+path || string(in.body) != `{"a":1}` {
 				t.Errorf("the provider got %s with %q, want %s with the body as sent", in.uri, in.body, "/v1"+path)
 			}
@@ -33,7 +33,7 @@ func TestUnknownPathsReachTheProvider(t *testing.T) {
 	}
 	prove(t, "S-015", "moderations and speech reach it too", func(t *testing.T) {
 		for path, body := range map[string]string{"/moderations": `{"input":"x"}`, "/audio/speech": `{"model":"t","input":"x","voice":"v"}`} {
-			g.do(t, "POST", "/v1"+path, body, to(p)...).fine(t)
+			g.do(t, "POST", "/v1"+path, body, to(p)...).wantOK(t)
 			if in := p.only(t); in.uri != "/v1"+path || string(in.body) != body {
 				t.Errorf("the provider got %s with %q, want %s with %q", in.uri, in.body, "/v1"+path, body)
 			}
@@ -41,7 +41,7 @@ func TestUnknownPathsReachTheProvider(t *testing.T) {
 	})
 	for _, method := range []string{"POST", "GET", "PUT", "DELETE"} {
 		prove(t, "S-016 S-347", method, func(t *testing.T) {
-			g.do(t, method, "/v1/things/1", "", to(p)...).fine(t)
+			g.do(t, method, "/v1/things/1", "", to(p)...).wantOK(t)
 			if in := p.only(t); in.method != method {
 				t.Errorf("the provider got %s, want %s", in.method, method)
 			}
@@ -57,7 +57,7 @@ func TestUnknownPathsReachTheProvider(t *testing.T) {
 				if allow := got.header.Get("Allow"); !strings.Contains(allow, "POST") || strings.Contains(allow, "PATCH") {
 					t.Errorf("Allow = %q, want the methods that are offered", allow)
 				}
-				p.none(t)
+				p.wantNoRequests(t)
 			})
 		}
 	}
@@ -79,7 +79,7 @@ func TestStoredObjectsAreTheProviders(t *testing.T) {
 		{"S-013", "GET", "/v1/responses/resp_1?include=file_search_call.results"},
 	} {
 		prove(t, tt.of, tt.method+" "+tt.path, func(t *testing.T) {
-			got := g.do(t, tt.method, tt.path, "", to(p)...).fine(t)
+			got := g.do(t, tt.method, tt.path, "", to(p)...).wantOK(t)
 			if string(got.body) != `{"id" : "x_1","object":"thing"}` {
 				t.Errorf("body = %q, want the provider's", got.body)
 			}
@@ -105,7 +105,7 @@ func TestPassThroughResponsesArriveUnchanged(t *testing.T) {
 	} {
 		prove(t, "S-018", tt.name, func(t *testing.T) {
 			p := newProvider(t, says(200, tt.contentType, tt.body))
-			got := g.do(t, "GET", "/v1/things", "", to(p)...).fine(t)
+			got := g.do(t, "GET", "/v1/things", "", to(p)...).wantOK(t)
 			if sha256.Sum256(got.body) != sha256.Sum256([]byte(tt.body)) {
 				t.Errorf("got %d bytes %.60q, want %d bytes %.60q", len(got.body), got.body, len(tt.body), tt.body)
 			}
@@ -119,7 +119,7 @@ func TestPassThroughResponsesArriveUnchanged(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			w.Write(binary[:1000])
 		})
-		got := g.do(t, "GET", "/v1/things", "", to(p, "Accept-Encoding", "gzip")...).fine(t)
+		got := g.do(t, "GET", "/v1/things", "", to(p, "Accept-Encoding", "gzip")...).wantOK(t)
 		if !bytes.Equal(got.body, binary[:1000]) || got.header.Get("Content-Encoding") != "gzip" {
 			t.Errorf("got %d bytes with content encoding %q, want the 1000 as sent with gzip", len(got.body), got.header.Get("Content-Encoding"))
 		}
@@ -180,7 +180,7 @@ func TestPassThroughResponsesArriveUnchanged(t *testing.T) {
 			w.Header()["Content-Type"] = nil
 			io.WriteString(w, "<html>")
 		})
-		if got := g.do(t, "GET", "/v1/things", "", to(p)...).fine(t); len(got.header["Content-Type"]) != 0 {
+		if got := g.do(t, "GET", "/v1/things", "", to(p)...).wantOK(t); len(got.header["Content-Type"]) != 0 {
 			t.Errorf("content type = %q, want none", got.header["Content-Type"])
 		}
 	})
@@ -191,7 +191,7 @@ func TestPassThroughResponsesArriveUnchanged(t *testing.T) {
 			w.(http.Flusher).Flush()
 			w.Header().Set("X-Sum", "7")
 		})
-		if got := g.do(t, "GET", "/v1/things", "", to(p)...).fine(t); got.trailer.Get("X-Sum") != "7" || string(got.body) != "text" {
+		if got := g.do(t, "GET", "/v1/things", "", to(p)...).wantOK(t); got.trailer.Get("X-Sum") != "7" || string(got.body) != "text" {
 			t.Errorf("body %q with the trailer %v, want the provider's", got.body, got.trailer)
 		}
 	})
@@ -209,7 +209,7 @@ func TestPassThroughResponsesArriveUnchanged(t *testing.T) {
 			h.Set("X-Gateway-Provider", "somebody")
 			io.WriteString(w, "{}")
 		})
-		got := g.do(t, "GET", "/v1/things", "", to(p)...).fine(t)
+		got := g.do(t, "GET", "/v1/things", "", to(p)...).wantOK(t)
 		for name, want := range map[string][]string{
 			"Content-Type":                   {"application/vnd.odd+json; v=2"},
 			"X-Ratelimit-Remaining-Requests": {"59"},
@@ -262,7 +262,7 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 	} {
 		prove(t, "S-021 S-347", fmt.Sprintf("%.50s", target), func(t *testing.T) {
 			p.forget()
-			g.do(t, "GET", target, "", to(p)...).fine(t)
+			g.do(t, "GET", target, "", to(p)...).wantOK(t)
 			if in := p.only(t); in.uri != target {
 				t.Errorf("the provider got %.200s, want %.200s", in.uri, target)
 			}
@@ -275,7 +275,7 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 	} {
 		prove(t, "S-021 S-347", "encoded without need: "+sent, func(t *testing.T) {
 			p.forget()
-			g.do(t, "GET", sent, "", to(p)...).fine(t)
+			g.do(t, "GET", sent, "", to(p)...).wantOK(t)
 			if in := p.only(t); in.uri != want {
 				t.Errorf("the provider got %s, want %s", in.uri, want)
 			}
@@ -318,7 +318,7 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 				target += "?" + some(append(pieces, "?", "&a=", "&a=1", "%20"))
 			}
 			p.forget()
-			g.do(t, "GET", target, "", to(p)...).fine(t)
+			g.do(t, "GET", target, "", to(p)...).wantOK(t)
 			if in := p.only(t); in.uri != target {
 				t.Fatalf("the provider got %s, want %s", in.uri, target)
 			}
@@ -349,14 +349,14 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 		for _, body := range []string{"{ \"temperature\" : 99.0,\n \"stream\":\"odd\", \"a\":1,\"a\":2 }", `{"broken":`, `[1, 2]`, "\x00\xff", `{"model":"@x/y"}`,
 			"{ \"model\" : \"m\",\n \"stream\":true, \"max_tokens\" : 1.0, \"user\":\"\\u0075\", \"messages\":[ ] }\r\n"} {
 			p.forget()
-			g.do(t, "PUT", "/v1/things?x=1", body, to(p)...).fine(t)
+			g.do(t, "PUT", "/v1/things?x=1", body, to(p)...).wantOK(t)
 			if in := p.only(t); string(in.body) != body || in.method != "PUT" || in.uri != "/v1/things?x=1" {
 				t.Errorf("the provider got %s %s %q, want PUT with %q", in.method, in.uri, in.body, body)
 			}
 		}
 		for _, method := range []string{"DELETE", "GET"} {
 			p.forget()
-			g.do(t, method, "/v1/things?x=1", `{"a": 1}`, to(p)...).fine(t)
+			g.do(t, method, "/v1/things?x=1", `{"a": 1}`, to(p)...).wantOK(t)
 			if in := p.only(t); string(in.body) != `{"a": 1}` || in.method != method {
 				t.Errorf("the provider got %s %q, want %s with its body", in.method, in.body, method)
 			}
@@ -364,7 +364,7 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 	})
 	prove(t, "S-347", "headers that are the request's own", func(t *testing.T) {
 		p.forget()
-		g.do(t, "POST", "/v1/things", "a,b", to(p, "Content-Type", "text/csv; header=absent", "Accept", "text/x, */*;q=0.1", "Accept-Language", "de", "Openai-Beta", "assistants=v2")...).fine(t)
+		g.do(t, "POST", "/v1/things", "a,b", to(p, "Content-Type", "text/csv; header=absent", "Accept", "text/x, */*;q=0.1", "Accept-Language", "de", "Openai-Beta", "assistants=v2")...).wantOK(t)
 		in := p.only(t)
 		for name, want := range map[string]string{"Content-Type": "text/csv; header=absent", "Accept": "text/x, */*;q=0.1", "Accept-Language": "de", "Openai-Beta": "assistants=v2", "User-Agent": "conformance"} {
 			if got := in.header[name]; !slices.Equal(got, []string{want}) {
@@ -397,7 +397,7 @@ func TestLargeBodiesPassThroughUnchanged(t *testing.T) {
 		if how == "chunks" {
 			req.ContentLength, req.Body = -1, io.NopCloser(bytes.NewReader(b.bytes))
 		}
-		send(t, req).fine(t)
+		send(t, req).wantOK(t)
 		in := p.only(t)
 		if _, announced := in.line("Content-Length"); announced != (how == "announced length") {
 			t.Errorf("the provider received a length: %t; sent in %s:\n%s", announced, how, in.head)
@@ -524,24 +524,24 @@ func TestTheProviderSeesNothingOfTheGateway(t *testing.T) {
 	} {
 		prove(t, "S-350", tt.name+" with the client's credential", func(t *testing.T) {
 			p.forget()
-			g.do(t, tt.method, tt.path, tt.body, to(p, append(gatewayHeaders, secrets...)...)...).fine(t)
+			g.do(t, tt.method, tt.path, tt.body, to(p, append(gatewayHeaders, secrets...)...)...).wantOK(t)
 			check(t, p.only(t), credential)
 		})
 		prove(t, "S-350", tt.name+" with a stored credential", func(t *testing.T) {
 			stored.forget()
-			g.do(t, tt.method, tt.path, tt.body, managed("@stored", append(gatewayHeaders, secrets...)...)...).fine(t)
+			g.do(t, tt.method, tt.path, tt.body, managed("@stored", append(gatewayHeaders, secrets...)...)...).wantOK(t)
 			check(t, stored.only(t), storedKey)
 		})
 		prove(t, "S-350", tt.name+" with the gateway key as bearer token", func(t *testing.T) {
 			stored.forget()
-			g.do(t, tt.method, tt.path, tt.body, "Authorization", "Bearer "+bootstrapKey, "x-gateway-provider", "@stored").fine(t)
+			g.do(t, tt.method, tt.path, tt.body, "Authorization", "Bearer "+bootstrapKey, "x-gateway-provider", "@stored").wantOK(t)
 			check(t, stored.only(t), storedKey)
 		})
 	}
 	for _, method := range []string{"GET", "POST"} {
 		prove(t, "S-350", "pass-through "+method+" to a provider whose credential is in another header", func(t *testing.T) {
 			stored.forget()
-			g.do(t, method, "/v1/things", "", managed("@native", append([]string{"Authorization", "Bearer client-b"}, secrets...)...)...).fine(t)
+			g.do(t, method, "/v1/things", "", managed("@native", append([]string{"Authorization", "Bearer client-b"}, secrets...)...)...).wantOK(t)
 			in := stored.only(t)
 			if low := strings.ToLower(in.head); strings.Contains(low, "client-") || strings.Contains(low, "session=1") || !slices.Equal(in.header["X-Api-Key"], []string{storedKey}) {
 				t.Errorf("the provider got\n%s", in.head)
@@ -569,7 +569,7 @@ func TestTheProviderSeesNothingOfTheGateway(t *testing.T) {
 		prove(t, "S-350", "the gateway key in "+place+" of the client's choice goes to no provider", func(t *testing.T) {
 			for _, value := range []string{bootstrapKey, "Bearer " + bootstrapKey, "token=" + bootstrapKey + ";v=1"} {
 				stored.forget()
-				g.do(t, "GET", path, "", managed("@stored", "X-Own", value, "X-Other", "stays")...).fine(t)
+				g.do(t, "GET", path, "", managed("@stored", "X-Own", value, "X-Other", "stays")...).wantOK(t)
 				in := stored.only(t)
 				if strings.Contains(in.head, bootstrapKey) || strings.Contains(in.uri, bootstrapKey) {
 					t.Errorf("the provider saw the gateway key at %s:\n%s", in.uri, in.head)

@@ -89,7 +89,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 		s.settled(t)
 		limited(t, s.key, team("matches"), plain, 1, http.StatusTooManyRequests)
 		for range 2 {
-			s.chat(t, s.key, team("another"), plain).fine(t)
+			s.chat(t, s.key, team("another"), plain).wantOK(t)
 		}
 	})
 	prove(t, "S-226 S-230", "keys are counted apart by api_key", func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 			s.settled(t)
 			limited(t, s.key, team(name), plain, 1, http.StatusTooManyRequests)
 			for range 2 {
-				s.chat(t, s.key, team("not-"+name), plain).fine(t)
+				s.chat(t, s.key, team("not-"+name), plain).wantOK(t)
 			}
 		})
 	}
@@ -143,9 +143,9 @@ func TestPoliciesLimitRequests(t *testing.T) {
 			}
 			s.policy(t, "rate-limits", condition(key, slug), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
 			s.settled(t)
-			s.do(t, "POST", path, body, header...).fine(t)
+			s.do(t, "POST", path, body, header...).wantOK(t)
 			s.do(t, "POST", path, body, header...).refused(t, http.StatusTooManyRequests)
-			s.chat(t, s.key, team("of-"+key), plain).fine(t)
+			s.chat(t, s.key, team("of-"+key), plain).wantOK(t)
 		})
 	}
 
@@ -205,7 +205,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 		s.settled(t)
 		limited(t, s.key, team("after"), plain, 1, http.StatusTooManyRequests)
 		for range 2 {
-			s.chat(t, s.key, team("before"), plain).fine(t)
+			s.chat(t, s.key, team("before"), plain).wantOK(t)
 		}
 	})
 	for kind, tt := range map[string]struct {
@@ -222,7 +222,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 			limited(t, s.key, team(name), plain, 1, tt.status)
 			s.root(t, "DELETE", at, "")
 			s.settled(t)
-			s.chat(t, s.key, team(name), plain).fine(t)
+			s.chat(t, s.key, team(name), plain).wantOK(t)
 			if got := s.root(t, "GET", at+"?status=archived", ""); got["status"] != "archived" {
 				t.Errorf("status %v, want archived", got["status"])
 			}
@@ -237,7 +237,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 		if got["code"] != "session_limit" || got["param"] != "metadata.session_id" {
 			t.Errorf("error %v, want the code session_limit and the field of the session", got)
 		}
-		s.chat(t, s.key, session("b"), plain).fine(t)
+		s.chat(t, s.key, session("b"), plain).wantOK(t)
 	})
 	prove(t, "S-590", "loops of tool calls are detected", func(t *testing.T) {
 		s.policy(t, "rate-limits", condition("metadata.team", "loops"), "metadata.team", `"type":"requests","unit":"rpd","value":100,"loop_detection":{"same_tool_call":3}`)
@@ -246,7 +246,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 			turn := `,{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"read","arguments":"{\"p\":1}"}}]},{"role":"tool","tool_call_id":"c","content":"x"}`
 			return `{"model":"gpt-4.1-mini","messages":[{"role":"user","content":"go"}` + strings.Repeat(turn, calls) + `]}`
 		}
-		s.chat(t, s.key, team("loops"), body(2)).fine(t)
+		s.chat(t, s.key, team("loops"), body(2)).wantOK(t)
 		got := s.chat(t, s.key, team("loops"), body(3)).refused(t, http.StatusTooManyRequests)
 		if message, _ := got["message"].(string); got["code"] != "loop_detected" || !strings.Contains(message, `"read" was called 3 times`) {
 			t.Errorf("error %v, want the code loop_detected and the tool", got)
@@ -256,7 +256,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 	prove(t, "S-545", "no policy is enforced with POLICY_ENABLED=OFF", func(t *testing.T) {
 		s.again(t, append(slices.Clone(budgetEnv), "POLICY_ENABLED=OFF")...)
 		for _, name := range []string{"together", "usage", "matches"} {
-			s.chat(t, s.key, team(name), plain).fine(t)
+			s.chat(t, s.key, team(name), plain).wantOK(t)
 		}
 	})
 }
@@ -279,16 +279,16 @@ func TestPoliciesAreManaged(t *testing.T) {
 	body := strings.Replace(s.policyBody(condition("api_key", "*"), "api_key", `"type":"requests","unit":"rpm","value":10`), fmt.Sprintf(`"workspace_id":%q,`, s.workspace), "", 1)
 	var id string
 	prove(t, "S-014 S-379 S-387 S-456 S-384", "a rate-limit policy is created with a gateway key", func(t *testing.T) {
-		got := s.as(t, key, "POST", "/v1/policies/rate-limits", body).fine(t).object(t)
+		got := s.as(t, key, "POST", "/v1/policies/rate-limits", body).wantOK(t).object(t)
 		id, _ = got["id"].(string)
-		if own := s.as(t, key, "GET", "/v1/policies/rate-limits/"+id, "").fine(t).object(t)["workspace_id"]; own != s.workspace {
+		if own := s.as(t, key, "GET", "/v1/policies/rate-limits/"+id, "").wantOK(t).object(t)["workspace_id"]; own != s.workspace {
 			t.Errorf("without a workspace in the body, it belongs to %v, want that of the key, %s", own, s.workspace)
 		}
 		if got["object"] != "policy_usage_limits" {
 			t.Errorf("object %v, want that of the specification", got["object"])
 		}
 	})
-	read := s.as(t, key, "GET", "/v1/policies/rate-limits/"+id, "").fine(t).object(t)
+	read := s.as(t, key, "GET", "/v1/policies/rate-limits/"+id, "").wantOK(t).object(t)
 	for name, tt := range map[string]struct{ numbers, pattern string }{
 		"id":              {"S-216 S-014", `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`},
 		"object":          {"S-217 S-388", `^policy_rate_limits$`},
@@ -396,7 +396,7 @@ func TestPoliciesAreManaged(t *testing.T) {
 		}
 	})
 	prove(t, "S-504 S-218", "a name of 255 characters", func(t *testing.T) {
-		s.as(t, key, "POST", "/v1/policies/rate-limits", strings.Replace(body, `"p"`, `"`+strings.Repeat("é", 255)+`"`, 1)).fine(t)
+		s.as(t, key, "POST", "/v1/policies/rate-limits", strings.Replace(body, `"p"`, `"`+strings.Repeat("é", 255)+`"`, 1)).wantOK(t)
 	})
 	prove(t, "S-386", "only the name may be left out", func(t *testing.T) {
 		for _, field := range []string{`"conditions":[{"key":"api_key","value":"*"}],`, `"group_by":[{"key":"api_key"}],`, `"type":"requests",`, `"unit":"rpm",`, `,"value":10`} {
@@ -404,7 +404,7 @@ func TestPoliciesAreManaged(t *testing.T) {
 				t.Errorf("without %s: status %d, want 400", field, got.status)
 			}
 		}
-		s.as(t, key, "POST", "/v1/policies/rate-limits", strings.Replace(body, `"name":"p",`, "", 1)).fine(t)
+		s.as(t, key, "POST", "/v1/policies/rate-limits", strings.Replace(body, `"name":"p",`, "", 1)).wantOK(t)
 	})
 }
 
@@ -420,7 +420,7 @@ func TestPoliciesWithoutAnAPIKeyNameTheirPlace(t *testing.T) {
 		prove(t, numbers, "a session that sends "+tt[0], func(t *testing.T) {
 			got := h.as(t, h.sessions["admin"], "POST", "/v1/policies/rate-limits", tt[0]+body)
 			if tt[1] == "" {
-				got.fine(t)
+				got.wantOK(t)
 				return
 			}
 			if e, _ := got.object(t)["error"].(map[string]any); (got.status != 400 && got.status != 404) || e["param"] != tt[1] {

@@ -37,7 +37,7 @@ func (s *spenders) admits(t *testing.T, key, metadata string, want bool) {
 	t.Helper()
 	got := s.chat(t, key, metadata, chatOf("gpt-4.1-mini"))
 	if want {
-		got.fine(t)
+		got.wantOK(t)
 		return
 	}
 	got.refused(t, http.StatusTooManyRequests)

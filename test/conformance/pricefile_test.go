@@ -135,7 +135,7 @@ func (g priced) sources(t *testing.T, kind string) map[string]string {
 func (g priced) costs(t *testing.T, cents string) {
 	t.Helper()
 	cost := func() string {
-		n, _ := g.entry(t, g.do(t, "POST", "/v1/chat/completions", chatOf("sonar-pro"), managed("@some")...).fine(t))["cost"].(json.Number)
+		n, _ := g.entry(t, g.do(t, "POST", "/v1/chat/completions", chatOf("sonar-pro"), managed("@some")...).wantOK(t))["cost"].(json.Number)
 		return n.String()
 	}
 	waittest.Until(t, "a request costs "+cents+" cents", func() bool { return cost() == cents })
@@ -148,7 +148,7 @@ func (g priced) costs(t *testing.T, cents string) {
 func (g priced) lists(t *testing.T, model string) {
 	t.Helper()
 	waittest.Until(t, "the list of models has "+model, func() bool {
-		return strings.Contains(string(g.do(t, "GET", "/v1/models", "", "x-gateway-api-key", bootstrapKey).fine(t).body), model)
+		return strings.Contains(string(g.do(t, "GET", "/v1/models", "", "x-gateway-api-key", bootstrapKey).wantOK(t).body), model)
 	})
 }
 

@@ -24,7 +24,7 @@ func newDesk(t *testing.T, say behaviour) *desk {
 // save makes something and returns its slug.
 func (d *desk) save(t *testing.T, path, body string) string {
 	t.Helper()
-	slug, _ := d.as(t, bootstrapKey, "POST", path, body).fine(t).object(t)["slug"].(string)
+	slug, _ := d.as(t, bootstrapKey, "POST", path, body).wantOK(t).object(t)["slug"].(string)
 	if slug == "" {
 		t.Fatalf("%s: nothing has a slug", path)
 	}
@@ -40,7 +40,7 @@ func greeting(model string) string {
 func (d *desk) run(t *testing.T, ref, body string, header ...string) (response, received) {
 	t.Helper()
 	d.provider.forget()
-	got := d.do(t, "POST", "/v1/prompts/"+ref+"/completions", body, append([]string{"x-gateway-api-key", bootstrapKey}, header...)...).fine(t)
+	got := d.do(t, "POST", "/v1/prompts/"+ref+"/completions", body, append([]string{"x-gateway-api-key", bootstrapKey}, header...)...).wantOK(t)
 	return got, d.provider.only(t)
 }
 
@@ -50,7 +50,7 @@ func (d *desk) wrong(t *testing.T, ref, body, param string) {
 	t.Helper()
 	d.provider.forget()
 	d.as(t, bootstrapKey, "POST", "/v1/prompts/"+ref+"/completions", body).refusedFor(t, param)
-	d.provider.none(t)
+	d.provider.wantNoRequests(t)
 }
 
 func TestSavedPrompts(t *testing.T) {
@@ -143,7 +143,7 @@ func TestSavedPrompts(t *testing.T) {
 		config := tree(`"mode":"conditional","conditions":[{"query":{"metadata.plan":"pro"},"then":"b"}],"default":"a"`,
 			leaf(p[2], `"name":"a"`), with(tree(fallback, leaf(p[0]), leaf(p[1])), `"name":"b"`, `"forward_headers":["x-own"]`))
 		d.do(t, "POST", "/v1/prompts/"+slug+"/completions", `{}`, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config,
-			"x-gateway-metadata", `{"plan":"pro"}`, "x-own", "v").fine(t)
+			"x-gateway-metadata", `{"plan":"pro"}`, "x-own", "v").wantOK(t)
 		called(t, []int{1, 1, 0}, p...)
 	})
 	prove(t, "S-341", "stream is true or false, and false by default", func(t *testing.T) {
@@ -187,24 +187,24 @@ func TestVersionsOfPrompts(t *testing.T) {
 		return sent.field(t, "model")
 	}
 	prove(t, "S-336 S-337 S-338", "none is the published one, others are named", func(t *testing.T) {
-		put(t, `{`+greeting("m2")+`}`).fine(t)
+		put(t, `{`+greeting("m2")+`}`).wantOK(t)
 		for ref, want := range map[string]string{slug: "m1", slug + "@latest": "m2", slug + "@1": "m1", slug + "@2": "m2"} {
 			if got := model(t, ref); got != `"`+want+`"` {
 				t.Errorf("%s runs %s, want %s", ref, got, want)
 			}
 		}
-		d.as(t, bootstrapKey, "PUT", "/v1/prompts/"+slug+"/makeDefault", `{"version":2}`).fine(t)
+		d.as(t, bootstrapKey, "PUT", "/v1/prompts/"+slug+"/makeDefault", `{"version":2}`).wantOK(t)
 		if got := model(t, slug); got != `"m2"` {
 			t.Errorf("after publishing it runs %s", got)
 		}
-		d.as(t, bootstrapKey, "PUT", "/v1/prompts/"+slug+"/makeDefault", `{"version":1}`).fine(t)
+		d.as(t, bootstrapKey, "PUT", "/v1/prompts/"+slug+"/makeDefault", `{"version":1}`).wantOK(t)
 	})
 	prove(t, "S-338", "one that is not there is not found", func(t *testing.T) {
 		d.provider.forget()
 		for _, ref := range []string{slug + "@99", slug + "@0", slug + "@production", "pp-none"} {
 			d.as(t, bootstrapKey, "POST", "/v1/prompts/"+ref+"/completions", `{}`).refused(t, http.StatusNotFound)
 		}
-		d.provider.none(t)
+		d.provider.wantNoRequests(t)
 	})
 	prove(t, "S-400 S-524", "patch is true or false", func(t *testing.T) {
 		for _, value := range []string{`"true"`, `1`, `null`, `{}`} {
@@ -214,9 +214,9 @@ func TestVersionsOfPrompts(t *testing.T) {
 		}
 	})
 	prove(t, "S-401 S-402 S-524", "patch fills what is missing from the newest version, published or not", func(t *testing.T) {
-		put(t, `{"string":"newest","parameters":{"top_p":1},"model":"m3","metadata":{"a":1}}`).fine(t)
-		put(t, `{"patch":true,"parameters":{"temperature":1}}`).fine(t)
-		got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug+"@latest", "").fine(t).object(t)
+		put(t, `{"string":"newest","parameters":{"top_p":1},"model":"m3","metadata":{"a":1}}`).wantOK(t)
+		put(t, `{"patch":true,"parameters":{"temperature":1}}`).wantOK(t)
+		got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug+"@latest", "").wantOK(t).object(t)
 		metadata, _ := got["template_metadata"].(map[string]any)
 		if got["string"] != "newest" || got["model"] != "m3" || fmt.Sprint(got["parameters"]) != "map[temperature:1]" || metadata["a"] != json.Number("1") || got["prompt_version"] != json.Number("4") {
 			t.Errorf("patched: %v", got)
@@ -232,8 +232,8 @@ func TestVersionsOfPrompts(t *testing.T) {
 			{`"metadata":{"b":2}`, `other map[temperature:1] m4 map[b:2]`},
 			{`"parameters":{"top_p":0.5}`, `other map[top_p:0.5] m4 map[b:2]`},
 		} {
-			put(t, `{"patch":true,`+tt.set+`}`).fine(t)
-			got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug+"@latest", "").fine(t).object(t)
+			put(t, `{"patch":true,`+tt.set+`}`).wantOK(t)
+			got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug+"@latest", "").wantOK(t).object(t)
 			if now := fmt.Sprint(got["string"], got["parameters"], got["model"], got["template_metadata"]); strings.ReplaceAll(now, " ", "") != strings.ReplaceAll(tt.want, " ", "") || got["prompt_version"] != json.Number(fmt.Sprint(5+i)) {
 				t.Errorf("after %s version %v is %s, want %s", tt.set, got["prompt_version"], now, tt.want)
 			}
@@ -249,9 +249,9 @@ func TestVersionsOfPrompts(t *testing.T) {
 	})
 	prove(t, "S-401", "a patch keeps tools, functions, the choice among them, the provider and how the template is read", func(t *testing.T) {
 		const kept = `"functions":[{"name":"f"}],"tools":[{"type":"function","function":{"name":"g"}}],"tool_choice":"auto","virtual_key":"stored","is_raw_template":1`
-		put(t, `{"string":"[{\"role\":\"user\",\"content\":\"hi\"}]","parameters":{},"model":"m",`+kept+`}`).fine(t)
-		put(t, `{"patch":true,"model":"m9"}`).fine(t)
-		got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug+"@latest", "").fine(t).object(t)
+		put(t, `{"string":"[{\"role\":\"user\",\"content\":\"hi\"}]","parameters":{},"model":"m",`+kept+`}`).wantOK(t)
+		put(t, `{"patch":true,"model":"m9"}`).wantOK(t)
+		got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug+"@latest", "").wantOK(t).object(t)
 		now := map[string]any{"model": got["model"]}
 		for _, name := range []string{"functions", "tools", "tool_choice", "virtual_key", "is_raw_template"} {
 			now[name] = got[name]
@@ -279,7 +279,7 @@ func TestAConfigRunsAStoredPrompt(t *testing.T) {
 		"alone": node(`"prompt_id":"` + slug + `"`), "in a target": tree(single, node(`"prompt_id":"`+slug+`@1"`)), "with a provider": node(`"prompt_id":"`+slug+`"`, `"provider":"@stored"`),
 	} {
 		prove(t, "S-087 S-060", "its settings make the request, "+name, func(t *testing.T) {
-			ask(t, config).fine(t)
+			ask(t, config).wantOK(t)
 			sent := d.provider.only(t)
 			for field, want := range map[string]string{"model": `"m1"`, "temperature": "0.5", "max_tokens": "9", "top_p": "0.9", "variables": "",
 				"messages": `[{"role":"system","content":"Be kind"},{"role":"user","content":"Hello you"}]`} {
@@ -290,7 +290,7 @@ func TestAConfigRunsAStoredPrompt(t *testing.T) {
 		})
 	}
 	prove(t, "S-087", "targets do not inherit it", func(t *testing.T) {
-		ask(t, node(`"prompt_id":"`+slug+`"`, `"strategy":{"mode":"single"}`, `"targets":[{"provider":"@stored"}]`)).fine(t)
+		ask(t, node(`"prompt_id":"`+slug+`"`, `"strategy":{"mode":"single"}`, `"targets":[{"provider":"@stored"}]`)).wantOK(t)
 		if got := d.provider.only(t).field(t, "model"); got != `"mine"` {
 			t.Errorf("model = %s", got)
 		}
@@ -298,12 +298,12 @@ func TestAConfigRunsAStoredPrompt(t *testing.T) {
 	prove(t, "S-087", "an unknown prompt is reported", func(t *testing.T) {
 		ask(t, node(`"prompt_id":"pp-none"`)).refused(t, http.StatusNotFound)
 		ask(t, node(`"prompt_id":"`+slug+`@9"`)).refused(t, http.StatusNotFound)
-		d.provider.none(t)
+		d.provider.wantNoRequests(t)
 	})
 	prove(t, "S-060", "works with the provider of the headers", func(t *testing.T) {
 		bare := d.save(t, "/v1/prompts", `{"name":"Bare","string":[{"role":"user","content":"x"}],"parameters":{}}`)
 		p := newProvider(t, nil)
-		d.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, "x-gateway-config", node(`"prompt_id":"`+bare+`"`))...).fine(t)
+		d.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, "x-gateway-config", node(`"prompt_id":"`+bare+`"`))...).wantOK(t)
 		if auth := p.only(t).header.Get("Authorization"); auth != "Bearer "+credential {
 			t.Errorf("Authorization at the provider = %q, want the client's credential", auth)
 		}
@@ -374,7 +374,7 @@ func TestPromptsAreSeenAndWrittenAsTheOrganisationSays(t *testing.T) {
 		body := `{"model":"m","stream":false}`
 		got := h.do(t, "POST", "/v1/prompts/"+slug+"/completions", body, "x-gateway-api-key", h.keys["member"], "x-gateway-provider", "openai-compatible",
 			"x-gateway-custom-host", h.provider.url, "Authorization", "Bearer "+credential)
-		got.fine(t)
+		got.wantOK(t)
 		if got := h.as(t, h.keys["member"], "POST", "/v1/prompts/"+slug+"/render", `{}`); got.status != http.StatusForbidden {
 			t.Errorf("render without its scope: status %d", got.status)
 		}

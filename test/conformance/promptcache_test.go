@@ -29,7 +29,7 @@ func TestPromptCachesOfProvidersSave(t *testing.T) {
 	long := strings.Repeat("You know the rules of this shop. ", 200)
 	send := func(t *testing.T, config, body string) response {
 		t.Helper()
-		return g.do(t, "POST", "/v1/messages", body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+		return g.do(t, "POST", "/v1/messages", body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).wantOK(t)
 	}
 	for _, tt := range []struct {
 		name, more, body string
@@ -60,7 +60,7 @@ func TestPromptCachesOfProvidersSave(t *testing.T) {
 	})
 	prove(t, "M-210", "a request that counts tokens is not marked", func(t *testing.T) {
 		p := newProvider(t, says(200, "application/json", `{"input_tokens":1400}`))
-		g.do(t, "POST", "/v1/messages/count_tokens", cachedTurn(long), "x-gateway-api-key", bootstrapKey, "x-gateway-config", config(p, on)).fine(t)
+		g.do(t, "POST", "/v1/messages/count_tokens", cachedTurn(long), "x-gateway-api-key", bootstrapKey, "x-gateway-config", config(p, on)).wantOK(t)
 		if sent := string(p.only(t).body); sent != cachedTurn(long) {
 			t.Errorf("sent %.200s…", sent)
 		}
@@ -88,7 +88,7 @@ func TestPromptCachesOfProvidersSave(t *testing.T) {
 		})
 	}
 	prove(t, "M-210", "explain says what a hit will save", func(t *testing.T) {
-		got := g.do(t, "POST", "/v1/explain", fmt.Sprintf(`{"request":{"path":"/v1/messages","body":%s},"config":%s}`, cachedTurn(long), config(replying(0, 0), on)), "x-gateway-api-key", bootstrapKey).fine(t).object(t)
+		got := g.do(t, "POST", "/v1/explain", fmt.Sprintf(`{"request":{"path":"/v1/messages","body":%s},"config":%s}`, cachedTurn(long), config(replying(0, 0), on)), "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)
 		tokens := float64((len(long) + 2 + 3) / 4) // of the system prompt with its quotes
 		for name, want := range map[string]float64{"prefix_tokens": tokens, "saved_if_read": tokens * 0.72e-6, "added_if_written": tokens * 0.2e-6, "saved_in_30_days": 0.00052} {
 			n, _ := at(got, "prompt_cache", name).(json.Number)
@@ -102,7 +102,7 @@ func TestPromptCachesOfProvidersSave(t *testing.T) {
 // promptCacheSaved returns what analytics say that prompt caches have saved, in cents.
 func (g *gateway) promptCacheSaved(t *testing.T) float64 {
 	t.Helper()
-	summary := g.as(t, bootstrapKey, "GET", "/v1/analytics/summary/cache", "").fine(t).object(t)
+	summary := g.as(t, bootstrapKey, "GET", "/v1/analytics/summary/cache", "").wantOK(t).object(t)
 	n, _ := at(summary, "summary", "prompt_cache_saved_cost").(json.Number)
 	v, err := n.Float64()
 	if err != nil {

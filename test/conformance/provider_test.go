@@ -129,8 +129,8 @@ func (p *provider) forget() {
 	p.got = nil
 }
 
-// none fails the test when anything arrived.
-func (p *provider) none(t *testing.T) {
+// wantNoRequests fails the test when anything arrived.
+func (p *provider) wantNoRequests(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()

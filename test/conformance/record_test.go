@@ -54,7 +54,7 @@ func TestEveryRequestIsRecorded(t *testing.T) {
 		})
 	}
 	prove(t, "S-022", "tokens, times and bytes are in the entry", func(t *testing.T) {
-		got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).fine(t)
+		got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).wantOK(t)
 		e := g.entry(t, got)
 		if fmt.Sprint(at(e, "usage", "total_tokens")) != "9" || e["provider"] != "openai-compatible" || e["model"] != "m-1" ||
 			fmt.Sprint(e["request_bytes"]) != strconv.Itoa(len(modelRoutes[0].body)) || fmt.Sprint(e["response_bytes"]) != strconv.Itoa(len(got.body)) {
@@ -66,14 +66,14 @@ func TestEveryRequestIsRecorded(t *testing.T) {
 		"/policies/rate-limits", "/policies/usage-limits", "/deployments", "/guardrails",
 	} {
 		prove(t, "S-043", path+" is listed", func(t *testing.T) {
-			list := g.do(t, "GET", "/v1"+path, "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)
+			list := g.do(t, "GET", "/v1"+path, "", "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)
 			if _, ok := list["data"].([]any); !ok || list["object"] != "list" {
 				t.Errorf("%s = %.300v, want a list", path, list)
 			}
 		})
 	}
 	prove(t, "S-043", "the log is listed", func(t *testing.T) {
-		list := g.do(t, "GET", "/v1/logs?limit=2", "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)
+		list := g.do(t, "GET", "/v1/logs?limit=2", "", "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)
 		if data, _ := list["data"].([]any); len(data) != 2 || list["object"] != "list" || list["has_more"] != true {
 			t.Errorf("log = %.300v, want a list of two with more behind", list)
 		}

@@ -35,7 +35,7 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 	g, _ := start(t)
 	prove(t, "S-028", "until one succeeds", func(t *testing.T) {
 		p := newProvider(t, soon(withStatuses(503, 503, 200)))
-		got := g.ask(t, leaf(p, `"retry":{"attempts":3,"use_retry_after_headers":true}`)).fine(t)
+		got := g.ask(t, leaf(p, `"retry":{"attempts":3,"use_retry_after_headers":true}`)).wantOK(t)
 		called(t, []int{3}, p)
 		if n := got.header.Get("x-gateway-retry-attempt-count"); n != "2" {
 			t.Errorf("x-gateway-retry-attempt-count = %q, want 2", n)
@@ -50,7 +50,7 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 			}
 			streams(chatEvents+done)(w, r, in)
 		})
-		got := g.do(t, "POST", chatStream.path, chatStream.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, `"retry":{"attempts":1}`)).fine(t)
+		got := g.do(t, "POST", chatStream.path, chatStream.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, `"retry":{"attempts":1}`)).wantOK(t)
 		if string(got.body) != chatEvents+done {
 			t.Errorf("the stream is %q", got.body)
 		}
@@ -58,7 +58,7 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 	})
 	prove(t, "S-028", "with the same body", func(t *testing.T) {
 		p := newProvider(t, withStatuses(500, 200))
-		g.ask(t, leaf(p, `"retry":{"attempts":1}`)).fine(t)
+		g.ask(t, leaf(p, `"retry":{"attempts":1}`)).wantOK(t)
 		in := p.requests()
 		if len(in) != 2 || string(in[0].body) != string(in[1].body) || string(in[0].body) != modelRoutes[0].body {
 			t.Errorf("the provider got %d requests, the last with %s", len(in), in[len(in)-1].body)
@@ -73,7 +73,7 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 				}
 				canned(w, r, in)
 			})
-			g.ask(t, leaf(p, `"retry":{"attempts":2`+list+`}`)).fine(t)
+			g.ask(t, leaf(p, `"retry":{"attempts":2`+list+`}`)).wantOK(t)
 			called(t, []int{3}, p)
 		})
 	}
@@ -181,7 +181,7 @@ func TestTheProviderSaysWhenToComeBack(t *testing.T) {
 			t.Parallel()
 			p := newProvider(t, asking(tt.status, tt.header, tt.value))
 			began := time.Now()
-			g.ask(t, leaf(p, `"retry":{"attempts":1,"use_retry_after_headers":`+tt.obey+`}`)).fine(t)
+			g.ask(t, leaf(p, `"retry":{"attempts":1,"use_retry_after_headers":`+tt.obey+`}`)).wantOK(t)
 			if took := time.Since(began); took < tt.least || took > notFifty {
 				t.Errorf("the response came after %v, want it after %v and not much later", took, tt.least)
 			}
@@ -191,7 +191,7 @@ func TestTheProviderSaysWhenToComeBack(t *testing.T) {
 	prove(t, "S-130", "not said at all, it is not waited for", func(t *testing.T) {
 		p := newProvider(t, asking(503, "Retry-After", "50"))
 		began := time.Now()
-		g.ask(t, leaf(p, `"retry":{"attempts":1}`)).fine(t)
+		g.ask(t, leaf(p, `"retry":{"attempts":1}`)).wantOK(t)
 		if took := time.Since(began); took > notFifty {
 			t.Errorf("the response came after %v", took)
 		}
@@ -264,7 +264,7 @@ func TestTimeoutsOfConfigs(t *testing.T) {
 			got := g.ask(t, config, tt.header...)
 			took := time.Since(began)
 			if !tt.ends {
-				got.fine(t)
+				got.wantOK(t)
 				return
 			}
 			got.refused(t, http.StatusRequestTimeout)
@@ -283,7 +283,7 @@ func TestTimeoutsOfConfigs(t *testing.T) {
 	})
 	prove(t, "S-030", "a fallback goes on after a timeout", func(t *testing.T) {
 		p := fleet(t, hang, nil)
-		g.ask(t, tree(fallback, leaf(p[0], soonOver), leaf(p[1]))).fine(t)
+		g.ask(t, tree(fallback, leaf(p[0], soonOver), leaf(p[1]))).wantOK(t)
 		called(t, []int{1, 1}, p...)
 	})
 	prove(t, "S-030", "each attempt has the full time", func(t *testing.T) {
@@ -321,12 +321,12 @@ func TestRetriesStayBelowFallbacks(t *testing.T) {
 	g, _ := start(t)
 	prove(t, "S-028 S-026", "a rate limit that says how long it lasts is left at once", func(t *testing.T) {
 		p := fleet(t, asking(429, "Retry-After", "50"), nil)
-		g.ask(t, tree(fallback, leaf(p[0], `"retry":{"attempts":2}`), leaf(p[1]))).fine(t)
+		g.ask(t, tree(fallback, leaf(p[0], `"retry":{"attempts":2}`), leaf(p[1]))).wantOK(t)
 		called(t, []int{1, 1}, p...)
 	})
 	prove(t, "S-028 S-026", "a target is repeated before the next one is tried", func(t *testing.T) {
 		p := fleet(t, soon(withStatuses(503)), nil)
-		got := g.ask(t, tree(fallback, leaf(p[0], `"retry":{"attempts":2,"use_retry_after_headers":true}`), leaf(p[1]))).fine(t)
+		got := g.ask(t, tree(fallback, leaf(p[0], `"retry":{"attempts":2,"use_retry_after_headers":true}`), leaf(p[1]))).wantOK(t)
 		called(t, []int{3, 1}, p...)
 		var targets []any
 		for _, a := range g.entry(t, got)["attempts"].([]any) {

@@ -38,7 +38,7 @@ func populate(t *testing.T) *people {
 // root sends a request as the installation's own key.
 func (h *people) root(t *testing.T, method, path, body string) map[string]any {
 	t.Helper()
-	return h.do(t, method, path, body, "x-gateway-api-key", bootstrapKey).fine(t).object(t)
+	return h.do(t, method, path, body, "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)
 }
 
 func (h *people) made(t *testing.T, path, body string) string {
@@ -60,7 +60,7 @@ func (h *people) join(t *testing.T, name, organisation, workspace string) {
 		t.Fatal(err)
 	}
 	body := fmt.Sprintf(`{"token":%q,"password":"a long password of a test"}`, u.Query().Get("token"))
-	opened := h.do(t, "POST", "/v1/auth/invites/accept", body).fine(t).object(t)
+	opened := h.do(t, "POST", "/v1/auth/invites/accept", body).wantOK(t).object(t)
 	h.sessions[name], _ = opened["token"].(string)
 	user, _ := opened["user_id"].(string)
 	h.keys[name] = h.made(t, "/v1/api-keys/workspace/user",
@@ -77,7 +77,7 @@ func (h *people) ask(t *testing.T, key string, header ...string) string {
 			"x-gateway-custom-host", h.provider.url, "Authorization", "Bearer "+credential)...)
 		return got.status != http.StatusUnauthorized
 	})
-	id := got.fine(t).header.Get("x-gateway-request-id")
+	id := got.wantOK(t).header.Get("x-gateway-request-id")
 	waittest.Until(t, "the exchange is in the log", func() bool { // of the organisation of the key
 		for _, reader := range []string{bootstrapKey, key} {
 			if h.do(t, "GET", "/v1/logs/"+id, "", "x-gateway-api-key", reader).status == http.StatusOK {
@@ -99,7 +99,7 @@ func (h *people) set(t *testing.T, switches, left string) {
 // lists returns whose requests somebody is shown in the log.
 func (h *people) lists(t *testing.T, token string) string {
 	t.Helper()
-	body := string(h.do(t, "GET", "/v1/logs", "", "x-gateway-api-key", token).fine(t).body)
+	body := string(h.do(t, "GET", "/v1/logs", "", "x-gateway-api-key", token).wantOK(t).body)
 	var names []string
 	for _, name := range []string{"admin", "manager", "mate", "member", "service"} {
 		read := h.do(t, "GET", "/v1/logs/"+h.requests[name], "", "x-gateway-api-key", token)
@@ -188,9 +188,9 @@ func TestOwnersAndAdminsSeeEverything(t *testing.T) {
 	prove(t, "S-468", "nor the owner", func(t *testing.T) {
 		owner := h.claim(t)
 		h.sessions["owner"] = owner
-		h.as(t, owner, "PUT", "/v1/admin/organisation", `{"settings":{"security_settings":{`+strings.Join(off, ",")+`}}}`).fine(t)
+		h.as(t, owner, "PUT", "/v1/admin/organisation", `{"settings":{"security_settings":{`+strings.Join(off, ",")+`}}}`).wantOK(t)
 		made := h.as(t, owner, "POST", "/v1/api-keys/workspace/service", `{"name":"s","workspace_id":"default","scopes":["completions.write","logs.view"]}`)
-		key, _ := made.fine(t).object(t)["key"].(string)
+		key, _ := made.wantOK(t).object(t)["key"].(string)
 		for _, path := range append(paths, "/v1/logs", "/v1/logs/"+h.ask(t, key)) {
 			check(t, path, map[string]int{"owner": 200})
 		}
@@ -229,7 +229,7 @@ func TestWorkspacesOverrideInheritedSettings(t *testing.T) {
 				t.Errorf("what is not left to the workspace is set with status %d: %.300s", got.status, got.body)
 			}
 			h.set(t, said, `"configs"`)
-			override(t, !organisation).fine(t)
+			override(t, !organisation).wantOK(t)
 			check(!organisation)
 			h.set(t, said, `"prompts"`)
 			check(organisation)
@@ -250,7 +250,7 @@ func TestRoleSettingsHoldForAllData(t *testing.T) {
 		if got.status == http.StatusForbidden {
 			return refused
 		}
-		data, ok := got.fine(t).object(t)["data"].([]any)
+		data, ok := got.wantOK(t).object(t)["data"].([]any)
 		if !ok {
 			return 1
 		}

@@ -30,7 +30,7 @@ func TestModelRoutesReturnTheResponse(t *testing.T) {
 			}
 			// Only on a route of the gateway's own a provider's 201 becomes 200.
 			p := newProvider(t, says(201, "application/json", want))
-			got := g.do(t, "POST", r.path, r.body, to(p)...).fine(t)
+			got := g.do(t, "POST", r.path, r.body, to(p)...).wantOK(t)
 			in := p.only(t)
 			if in.method != "POST" || in.uri != r.path || string(in.body) != r.body {
 				t.Errorf("the provider got %s %s %s, want POST %s %s", in.method, in.uri, in.body, r.path, r.body)
@@ -53,13 +53,13 @@ func TestModelRoutesReturnTheResponse(t *testing.T) {
 	} {
 		prove(t, "S-487", "a provider's 201 becomes 200 on "+path, func(t *testing.T) {
 			p := newProvider(t, says(201, "application/json", cannedBodies["/chat/completions"]))
-			g.do(t, "POST", path, body, to(p)...).fine(t)
+			g.do(t, "POST", path, body, to(p)...).wantOK(t)
 			p.only(t)
 		})
 	}
 	prove(t, "S-256", "a GET of chat completions goes to the provider as it is", func(t *testing.T) {
 		p := newProvider(t, says(200, "application/json", `{"object":"list","data":[ ]}`))
-		got := g.do(t, "GET", "/v1/chat/completions?limit=2", "", to(p)...).fine(t)
+		got := g.do(t, "GET", "/v1/chat/completions?limit=2", "", to(p)...).wantOK(t)
 		if in := p.only(t); in.method != "GET" || in.uri != "/v1/chat/completions?limit=2" || string(got.body) != `{"object":"list","data":[ ]}` {
 			t.Errorf("the provider got %s %s and the client %s", in.method, in.uri, got.body)
 		}
@@ -74,7 +74,7 @@ func TestPathsBeginWithTheVersion(t *testing.T) {
 			if got := g.do(t, "POST", path, `{}`, to(p)...); got.status != http.StatusNotFound {
 				t.Errorf("status %d, want 404", got.status)
 			}
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 	prove(t, "S-001", "health and readiness are next to it", func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestPathsBeginWithTheVersion(t *testing.T) {
 			if got := g.do(t, "POST", prefix+"/chat/completions", `{}`, to(p)...); got.status != http.StatusNotFound {
 				t.Errorf("status %d, want 404", got.status)
 			}
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 }
@@ -129,12 +129,12 @@ func TestHeadersOfTheGateway(t *testing.T) {
 	}
 	prove(t, "S-419", "a request without the further headers is served", func(t *testing.T) {
 		p.forget()
-		g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).fine(t)
+		g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).wantOK(t)
 	})
 	prove(t, "S-600", "no header chooses a version", func(t *testing.T) {
 		for _, header := range [][]string{nil, {"x-gateway-version", "2"}, {"Accept", "application/vnd.modelgate.v2+json"}, {"Api-Version", "1999-01-01"}} {
 			p.forget()
-			got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, header...)...).fine(t)
+			got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, header...)...).wantOK(t)
 			if in := p.only(t); in.uri != "/v1/chat/completions" || string(got.body) != cannedBodies["/chat/completions"] {
 				t.Errorf("with %v the provider was asked for %s and the client got %s", header, in.uri, got.body)
 			}
@@ -156,7 +156,7 @@ func TestNeutralNamesOfProviders(t *testing.T) {
 		prove(t, "S-003", name, func(t *testing.T) {
 			p.forget()
 			g.do(t, "GET", "/v1/things", "", "x-gateway-api-key", bootstrapKey, "x-gateway-provider", name,
-				"x-gateway-custom-host", p.url, "Authorization", "Bearer "+credential).fine(t)
+				"x-gateway-custom-host", p.url, "Authorization", "Bearer "+credential).wantOK(t)
 			if in := p.only(t); !strings.Contains(in.head, credential) {
 				t.Errorf("the credential did not reach the provider:\n%s", in.head)
 			}
@@ -165,7 +165,7 @@ func TestNeutralNamesOfProviders(t *testing.T) {
 	prove(t, "S-003", "and in a config", func(t *testing.T) {
 		p.forget()
 		config := `{"provider":"vendora","api_key":"k","custom_host":"` + p.url + `"}`
-		g.do(t, "GET", "/v1/things", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+		g.do(t, "GET", "/v1/things", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).wantOK(t)
 		p.only(t)
 	})
 	prove(t, "S-003", "and in the properties of a config", func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestNeutralNamesOfProviders(t *testing.T) {
 		config := `{"provider":"vendora","api_key":"k","custom_host":"` + p.url + `","strict_vendora_compliance":true,` +
 			`"vendora_organization":"o","vendora_project":"p","vendorb_beta":"b","cloud_a_region":"r","cloud_b_region":"r","cloud_b_project_id":"p",` +
 			`"cloud_c_region":"r","cloud_c_deployment_name":"d","cloud_c_api_version":"v"}`
-		g.do(t, "GET", "/v1/things", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+		g.do(t, "GET", "/v1/things", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).wantOK(t)
 		p.only(t)
 	})
 }
@@ -232,14 +232,14 @@ func TestProvidersArePublished(t *testing.T) {
 			got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, "x-gateway-api-key", bootstrapKey, "x-gateway-provider", id,
 				"x-gateway-custom-host", p.url, "Authorization", "Bearer "+credential)
 			got.refused(t, http.StatusBadRequest)
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 }
 
 func TestModelsOfManagedProvidersAreListed(t *testing.T) {
 	g, _ := start(t)
-	got := g.do(t, "GET", "/v1/models", "", "x-gateway-api-key", bootstrapKey).fine(t)
+	got := g.do(t, "GET", "/v1/models", "", "x-gateway-api-key", bootstrapKey).wantOK(t)
 	var list struct {
 		Object string
 		Data   []struct {
@@ -256,7 +256,7 @@ func TestModelsOfManagedProvidersAreListed(t *testing.T) {
 		}
 	})
 	prove(t, "S-041", "one provider's own list arrives as it is", func(t *testing.T) {
-		one := g.do(t, "GET", "/v1/models", "", managed("@stored")...).fine(t)
+		one := g.do(t, "GET", "/v1/models", "", managed("@stored")...).wantOK(t)
 		if string(one.body) != cannedBodies["/models"] {
 			t.Errorf("GET /v1/models of @stored = %s, want %s", one.body, cannedBodies["/models"])
 		}

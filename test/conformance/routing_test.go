@@ -89,7 +89,7 @@ func TestSingleTakesTheFirstTarget(t *testing.T) {
 	prove(t, "S-024", "always", func(t *testing.T) {
 		p := fleet(t, nil, nil)
 		for range 5 {
-			g.ask(t, tree(single, leaf(p[0]), leaf(p[1]))).fine(t)
+			g.ask(t, tree(single, leaf(p[0]), leaf(p[1]))).wantOK(t)
 		}
 		called(t, []int{5, 0}, p...)
 	})
@@ -131,27 +131,27 @@ func TestLoadIsBalancedByWeight(t *testing.T) {
 		p := fleet(t, nil, nil, nil)
 		config := tree(loadbalance, leaf(p[0], `"weight":0.75`), leaf(p[1], `"weight":0.25`), leaf(p[2], `"weight":0`))
 		for range n {
-			g.ask(t, config).fine(t)
+			g.ask(t, config).wantOK(t)
 		}
 		within(t, p[0].hits(), n, 0.75)
 		if sum := p[0].hits() + p[1].hits(); sum != n {
 			t.Errorf("the weighted targets got %d calls, want all %d", sum, n)
 		}
-		p[2].none(t)
+		p[2].wantNoRequests(t)
 	})
 	prove(t, "S-025 S-090", "a weight that is not given is one", func(t *testing.T) {
 		const n = 1500 // a default of a half is 300 and one of two 750; the bound is 500 ± 113
 		p := fleet(t, nil, nil)
 		config := tree(loadbalance, leaf(p[0]), leaf(p[1], `"weight":2`))
 		for range n {
-			g.ask(t, config).fine(t)
+			g.ask(t, config).wantOK(t)
 		}
 		within(t, p[0].hits(), n, 1.0/3)
 	})
 	prove(t, "S-090", "weights say nothing in a fallback", func(t *testing.T) {
 		p := fleet(t, nil, nil)
 		for range 20 {
-			g.ask(t, tree(fallback, leaf(p[0], `"weight":0`), leaf(p[1], `"weight":9`))).fine(t)
+			g.ask(t, tree(fallback, leaf(p[0], `"weight":0`), leaf(p[1], `"weight":9`))).wantOK(t)
 		}
 		called(t, []int{20, 0}, p...)
 	})
@@ -159,7 +159,7 @@ func TestLoadIsBalancedByWeight(t *testing.T) {
 		p := fleet(t, nil, nil)
 		config := tree(loadbalance, with(tree(single, leaf(p[0])), `"weight":0`), leaf(p[1]))
 		for range 20 {
-			g.ask(t, config).fine(t)
+			g.ask(t, config).wantOK(t)
 		}
 		called(t, []int{0, 20}, p...)
 	})
@@ -217,7 +217,7 @@ func TestFallbackGoesByStatus(t *testing.T) {
 	}
 	prove(t, "S-026", "a target that takes too long without a list", func(t *testing.T) {
 		p := fleet(t, hang, nil)
-		g.ask(t, tree(fallback, leaf(p[0], `"request_timeout":100`), leaf(p[1]))).fine(t)
+		g.ask(t, tree(fallback, leaf(p[0], `"request_timeout":100`), leaf(p[1]))).wantOK(t)
 		called(t, []int{1, 1}, p...)
 	})
 	for status, calls := range map[int][]int{418: {1, 1}, 500: {1, 0}} {
@@ -247,14 +247,14 @@ func TestFallbackGoesByStatus(t *testing.T) {
 		p := fleet(t, nil)
 		gone, srv := startProvider(nil)
 		srv.Close()
-		got := g.ask(t, tree(fallback, leaf(gone), leaf(p[0]))).fine(t)
+		got := g.ask(t, tree(fallback, leaf(gone), leaf(p[0]))).wantOK(t)
 		if index := got.header.Get("x-gateway-last-used-option-index"); index != "config.targets[1]" {
 			t.Errorf("x-gateway-last-used-option-index = %q, want config.targets[1]", index)
 		}
 	})
 	prove(t, "S-026", "a stream goes elsewhere before it began", func(t *testing.T) {
 		p := fleet(t, withStatuses(503), streams("data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
-		got := g.do(t, "POST", chatStream.path, chatStream.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", tree(fallback, leaf(p[0]), leaf(p[1]))).fine(t)
+		got := g.do(t, "POST", chatStream.path, chatStream.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", tree(fallback, leaf(p[0]), leaf(p[1]))).wantOK(t)
 		if !strings.HasSuffix(string(got.body), "data: [DONE]\n\n") || strings.Contains(string(got.body), "said by") {
 			t.Errorf("the stream is %q", got.body)
 		}
@@ -289,7 +289,7 @@ func TestTreesNest(t *testing.T) {
 	prove(t, "S-048 S-078", "a fallback of a balance of a single", func(t *testing.T) {
 		p := fleet(t, withStatuses(500), nil)
 		config := tree(fallback, tree(loadbalance, tree(single, leaf(p[0]))), leaf(p[1]))
-		got := g.ask(t, config).fine(t)
+		got := g.ask(t, config).wantOK(t)
 		called(t, []int{1, 1}, p...)
 		if index := got.header.Get("x-gateway-last-used-option-index"); index != "config.targets[1]" {
 			t.Errorf("x-gateway-last-used-option-index = %q", index)
@@ -298,7 +298,7 @@ func TestTreesNest(t *testing.T) {
 	for _, depth := range []int{1, 4, 16} {
 		prove(t, "S-078 S-048", fmt.Sprintf("%d levels of targets", depth), func(t *testing.T) {
 			p := fleet(t, nil)
-			got := g.ask(t, nested(depth, leaf(p[0]))).fine(t)
+			got := g.ask(t, nested(depth, leaf(p[0]))).wantOK(t)
 			if index, want := got.header.Get("x-gateway-last-used-option-index"), "config"+strings.Repeat(".targets[0]", depth); index != want {
 				t.Errorf("x-gateway-last-used-option-index = %q, want %q", index, want)
 			}
@@ -308,7 +308,7 @@ func TestTreesNest(t *testing.T) {
 		p := fleet(t, withStatuses(500), nil, nil)
 		choice := tree(`"mode":"conditional","conditions":[{"query":{"metadata.plan":"pro"},"then":"b"}],"default":"a"`,
 			leaf(p[1], `"name":"a"`), leaf(p[2], `"name":"b"`))
-		g.ask(t, tree(fallback, leaf(p[0]), choice), "x-gateway-metadata", `{"plan":"pro"}`).fine(t)
+		g.ask(t, tree(fallback, leaf(p[0]), choice), "x-gateway-metadata", `{"plan":"pro"}`).wantOK(t)
 		called(t, []int{1, 0, 1}, p...)
 	})
 }
@@ -331,7 +331,7 @@ func TestConditionsChooseByName(t *testing.T) {
 		config := tree(`"mode":"conditional","conditions":[{"query":`+query+`,"then":"yes"}],"default":"no"`,
 			leaf(p, `"name":"no"`, `"override_params":{"user":"no"}`), leaf(p, `"name":"yes"`, `"override_params":{"user":"yes"}`))
 		g.do(t, "POST", "/v1/chat/completions", `{"model":"gpt-9-mini","messages":[{"role":"user","content":"x"}]`+body+`}`,
-			append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", config, "x-gateway-metadata", metadata}, more...)...).fine(t)
+			append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", config, "x-gateway-metadata", metadata}, more...)...).wantOK(t)
 		word, _ := strconv.Unquote(p.only(t).field(t, "user"))
 		return word
 	}
@@ -439,7 +439,7 @@ func TestConditionsChooseByName(t *testing.T) {
 			p.forget()
 			config := tree(`"mode":"conditional","conditions":[{"query":{"url.query.tier":"gold"},"then":"yes"}],"default":"no"`,
 				leaf(p, `"name":"no"`, `"override_params":{"user":"no"}`), leaf(p, `"name":"yes"`, `"override_params":{"user":"yes"}`))
-			g.do(t, "POST", modelRoutes[0].path+tt.query, modelRoutes[0].body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+			g.do(t, "POST", modelRoutes[0].path+tt.query, modelRoutes[0].body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).wantOK(t)
 			if got := p.only(t).field(t, "user"); got != strconv.Quote(tt.want) {
 				t.Errorf("the request went to %s, want %s", got, tt.want)
 			}
@@ -449,7 +449,7 @@ func TestConditionsChooseByName(t *testing.T) {
 		p.forget()
 		names := []string{leaf(p, `"name":"a"`, `"override_params":{"user":"a"}`), leaf(p, `"name":"b"`, `"override_params":{"user":"b"}`)}
 		strategy := `"mode":"conditional","conditions":[{"query":{"metadata.plan":"none"},"then":"a"},{"query":{"metadata.age":"25"},"then":"b"},{"query":{"metadata.plan":"pro"},"then":"a"}],"default":"a"`
-		g.ask(t, tree(strategy, names...), "x-gateway-metadata", plan).fine(t)
+		g.ask(t, tree(strategy, names...), "x-gateway-metadata", plan).wantOK(t)
 		if got := p.only(t).field(t, "user"); got != `"b"` {
 			t.Errorf("the request went to %s, want b", got)
 		}
@@ -461,12 +461,12 @@ func TestConditionsChooseByName(t *testing.T) {
 			if got := choose(t, `{"metadata.`+key+`":"`+value+`"}`, metadata, ""); got != "yes" {
 				t.Errorf("the request went to %q, want yes", got)
 			}
-			got := g.ask(t, leaf(p), "x-gateway-metadata", metadata).fine(t)
+			got := g.ask(t, leaf(p), "x-gateway-metadata", metadata).wantOK(t)
 			e := g.entry(t, got)
 			if at(e, "metadata", key) != value {
 				t.Errorf("recorded metadata = %v", e["metadata"])
 			}
-			found, _ := g.do(t, "GET", "/v1/logs?metadata."+key+"="+value, "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)["data"].([]any)
+			found, _ := g.do(t, "GET", "/v1/logs?metadata."+key+"="+value, "", "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)["data"].([]any)
 			ids := make([]any, len(found))
 			for i, one := range found {
 				ids[i] = at(one, "id")
@@ -474,7 +474,7 @@ func TestConditionsChooseByName(t *testing.T) {
 			if !slices.Contains(ids, e["id"]) {
 				t.Errorf("the log with %s lacks the request: %v", metadata, ids)
 			}
-			if none, _ := g.do(t, "GET", "/v1/logs?metadata."+key+"=other", "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)["data"].([]any); len(none) != 0 {
+			if none, _ := g.do(t, "GET", "/v1/logs?metadata."+key+"=other", "", "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)["data"].([]any); len(none) != 0 {
 				t.Errorf("the log of another %s has %d entries", key, len(none))
 			}
 		})

@@ -74,11 +74,11 @@ func TestSavedConfigs(t *testing.T) {
 			got := send(t, tt.key, tt.header...)
 			if tt.status != http.StatusOK {
 				got.refused(t, tt.status)
-				p[0].none(t)
-				p[1].none(t)
+				p[0].wantNoRequests(t)
+				p[1].wantNoRequests(t)
 				return
 			}
-			got.fine(t)
+			got.wantOK(t)
 			if index := got.header.Get("x-gateway-last-used-option-index"); index != tt.index {
 				t.Errorf("x-gateway-last-used-option-index = %q, want %q", index, tt.index)
 			}
@@ -89,11 +89,11 @@ func TestSavedConfigs(t *testing.T) {
 	}
 	prove(t, "S-046 S-429", "by a key of another workspace", func(t *testing.T) {
 		send(t, g.keyElsewhere(t), "x-gateway-config", "pc-lent").refused(t, http.StatusNotFound)
-		p[1].none(t)
+		p[1].wantNoRequests(t)
 	})
 	for _, name := range []string{"pc-lent", "pc-lent-below"} {
 		prove(t, "S-046", "the credential of "+name+" goes to its own host", func(t *testing.T) {
-			send(t, bootstrapKey, "x-gateway-config", name).fine(t)
+			send(t, bootstrapKey, "x-gateway-config", name).wantOK(t)
 			if auth := p[1].only(t).header.Get("Authorization"); auth != "Bearer "+operatorsKey {
 				t.Errorf("Authorization at the provider = %q", auth)
 			}
@@ -101,13 +101,13 @@ func TestSavedConfigs(t *testing.T) {
 		prove(t, "S-434 S-046", "the credential of "+name+" goes to no host that a request names", func(t *testing.T) {
 			thief := newProvider(t, nil)
 			send(t, bootstrapKey, "x-gateway-config", name, "x-gateway-custom-host", thief.url).refused(t, http.StatusBadRequest)
-			thief.none(t)
+			thief.wantNoRequests(t)
 		})
 	}
 	prove(t, "S-434 S-046", "nor that of a key's default", func(t *testing.T) {
 		thief := newProvider(t, nil)
 		send(t, lentKey, "x-gateway-custom-host", thief.url).refused(t, http.StatusBadRequest)
-		thief.none(t)
+		thief.wantNoRequests(t)
 	})
 }
 
@@ -210,19 +210,19 @@ func TestInvalidConfigsAreNotStored(t *testing.T) {
 				t.Errorf("%s: status %d: %s, want 400 with AB01", bad, got.status, got.body)
 			}
 		}
-		if list := call(t, "GET", "/v1/configs", "").fine(t); strings.Contains(string(list.body), `"bad"`) {
+		if list := call(t, "GET", "/v1/configs", "").wantOK(t); strings.Contains(string(list.body), `"bad"`) {
 			t.Errorf("stored configs: %s", list.body)
 		}
 	})
 	prove(t, "S-480", "when one is changed", func(t *testing.T) {
-		made := call(t, "POST", "/v1/configs", `{"name":"good","config":{"retry":{"attempts":1}}}`).fine(t).object(t)
+		made := call(t, "POST", "/v1/configs", `{"name":"good","config":{"retry":{"attempts":1}}}`).wantOK(t).object(t)
 		slug, _ := at(made, "data", "slug").(string)
 		if got := call(t, "PUT", "/v1/configs/"+slug, `{"config":{"retry":{"attempts":"many"}}}`); got.status != http.StatusBadRequest || !strings.Contains(string(got.body), "AB01") {
 			t.Errorf("status %d: %s, want 400 with AB01", got.status, got.body)
 		}
-		if now := call(t, "GET", "/v1/configs/"+slug, "").fine(t); !strings.Contains(string(now.body), "attempts") || strings.Contains(string(now.body), "many") {
+		if now := call(t, "GET", "/v1/configs/"+slug, "").wantOK(t); !strings.Contains(string(now.body), "attempts") || strings.Contains(string(now.body), "many") {
 			t.Errorf("the stored config is now %s", now.body)
 		}
-		call(t, "PUT", "/v1/configs/"+slug, `{"config":{"retry":{"attempts":2}}}`).fine(t)
+		call(t, "PUT", "/v1/configs/"+slug, `{"config":{"retry":{"attempts":2}}}`).wantOK(t)
 	})
 }

@@ -16,7 +16,7 @@ providers:
 	chat := modelRoutes[0]
 	prove(t, "M-324", "white space around them", func(t *testing.T) {
 		g := launchFor(t, text, "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_BOOTSTRAP_KEY="+bootstrapKey+"\n", "STORED_KEY= \t"+storedKey+"\r\n\n")
-		g.do(t, "POST", chat.path, chat.body, managed("@mine")...).fine(t)
+		g.do(t, "POST", chat.path, chat.body, managed("@mine")...).wantOK(t)
 		if got := p.only(t).header.Get("Authorization"); got != "Bearer "+storedKey {
 			t.Errorf("Authorization at the provider = %q", got)
 		}

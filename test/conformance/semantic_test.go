@@ -12,7 +12,7 @@ func TestSemanticCacheAnswersEqualQuestions(t *testing.T) {
 	ask := func(t *testing.T, config, turn string) response {
 		t.Helper()
 		body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, turn)
-		return g.do(t, "POST", modelRoutes[0].path, body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+		return g.do(t, "POST", modelRoutes[0].path, body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).wantOK(t)
 	}
 	status := func(r response) string { return r.header.Get("x-gateway-cache-status") }
 	prove(t, "S-032", "a paraphrase hits, an unrelated question misses", func(t *testing.T) {

@@ -92,7 +92,7 @@ func TestFieldsOfResponsesArrive(t *testing.T) {
 		}},
 	} {
 		p := newProvider(t, nil)
-		got := g.do(t, "POST", r.path, r.body, to(p)...).fine(t).object(t)
+		got := g.do(t, "POST", r.path, r.body, to(p)...).wantOK(t).object(t)
 		for _, s := range r.shapes {
 			prove(t, s.of, fmt.Sprint(r.path, " ", s.path), func(t *testing.T) {
 				if v, err := json.Marshal(at(got, s.path...)); err != nil || string(v) != s.want {
@@ -103,7 +103,7 @@ func TestFieldsOfResponsesArrive(t *testing.T) {
 	}
 	prove(t, "S-142", "in each chunk of a stream", func(t *testing.T) {
 		p := newProvider(t, streams(strings.ReplaceAll(chatEvents, `"model":"m"`, `"model":"m","system_fingerprint":"fp_3"`)+done))
-		got := g.do(t, "POST", chatStream.path, chatStream.body, to(p)...).fine(t)
+		got := g.do(t, "POST", chatStream.path, chatStream.body, to(p)...).wantOK(t)
 		if n, all := strings.Count(string(got.body), `"system_fingerprint":"fp_3"`), strings.Count(string(got.body), `"object":"chat.completion.chunk"`); n == 0 || n != all {
 			t.Errorf("the fingerprint is in %d of %d chunks: %s", n, all, got.body)
 		}
@@ -126,9 +126,9 @@ func TestLogProbabilitiesOfAnotherProtocolArrive(t *testing.T) {
 			}
 		}
 		p := newProvider(t, says(200, "application/json", body))
-		check(at(g.do(t, "POST", "/v1/chat/completions", `{`+ask, of("google", p)...).fine(t).object(t), "choices", 0, "logprobs", "content"))
+		check(at(g.do(t, "POST", "/v1/chat/completions", `{`+ask, of("google", p)...).wantOK(t).object(t), "choices", 0, "logprobs", "content"))
 		p = newProvider(t, says(200, "text/event-stream", "data: "+body+"\r\n\r\n"))
-		stream := g.do(t, "POST", "/v1/chat/completions", `{"stream":true,`+ask, of("google", p)...).fine(t).body
+		stream := g.do(t, "POST", "/v1/chat/completions", `{"stream":true,`+ask, of("google", p)...).wantOK(t).body
 		var streamed []any
 		for line := range strings.SplitSeq(string(stream), "\n") {
 			var chunk any
@@ -158,10 +158,10 @@ func tokens(list any) (out []string) {
 func TestTheSimulatorRespondsInForm(t *testing.T) {
 	g, _ := start(t)
 	p := &provider{url: simulate(t) + "/v1"}
-	chat := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).fine(t).object(t)
-	text := g.do(t, "POST", modelRoutes[1].path, modelRoutes[1].body, to(p)...).fine(t).object(t)
-	vectors := g.do(t, "POST", modelRoutes[2].path, modelRoutes[2].body, to(p)...).fine(t).object(t)
-	image := g.do(t, "POST", modelRoutes[3].path, modelRoutes[3].body, to(p)...).fine(t).object(t)
+	chat := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).wantOK(t).object(t)
+	text := g.do(t, "POST", modelRoutes[1].path, modelRoutes[1].body, to(p)...).wantOK(t).object(t)
+	vectors := g.do(t, "POST", modelRoutes[2].path, modelRoutes[2].body, to(p)...).wantOK(t).object(t)
+	image := g.do(t, "POST", modelRoutes[3].path, modelRoutes[3].body, to(p)...).wantOK(t).object(t)
 	unixSeconds := regexp.MustCompile(`^\d{10}$`)
 	for _, tt := range []struct {
 		of, name string
@@ -209,7 +209,7 @@ func TestMessagesReachTheProviderWhole(t *testing.T) {
 	prove(t, "S-144", "system and user, with every other field", func(t *testing.T) {
 		p := newProvider(t, nil)
 		messages := `[ {"role":"system","content":"be brief","name":"s"},{"role":"user","content":[{"type":"text","text":"h\u00e9"},{"type":"image_url","image_url":{"url":"data:,"}}],"odd":{"deep":[1.50]}}, {"role":"assistant","content":null,"refusal":null} ]`
-		g.do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":`+messages+`,"unknown_parameter":[1.0]}`, to(p)...).fine(t)
+		g.do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":`+messages+`,"unknown_parameter":[1.0]}`, to(p)...).wantOK(t)
 		in := p.only(t)
 		if got := in.field(t, "messages"); got != messages {
 			t.Errorf("messages at the provider = %s, want %s", got, messages)
@@ -225,7 +225,7 @@ func TestParametersThatAreNotSentAreNotMadeUp(t *testing.T) {
 	for of, r := range map[string]modelRoute{"S-282": modelRoutes[0], "S-301 S-304": modelRoutes[1]} {
 		prove(t, of, r.path, func(t *testing.T) {
 			p := newProvider(t, nil)
-			g.do(t, "POST", r.path, r.body, to(p)...).fine(t)
+			g.do(t, "POST", r.path, r.body, to(p)...).wantOK(t)
 			if in := p.only(t); string(in.body) != r.body {
 				t.Errorf("the provider got %s, want %s", in.body, r.body)
 			}
@@ -233,7 +233,7 @@ func TestParametersThatAreNotSentAreNotMadeUp(t *testing.T) {
 	}
 	prove(t, "S-293", "a prompt of null becomes the end-of-text token", func(t *testing.T) {
 		p := newProvider(t, nil)
-		g.do(t, "POST", "/v1/completions", `{"model":"m", "prompt": null}`, to(p)...).fine(t)
+		g.do(t, "POST", "/v1/completions", `{"model":"m", "prompt": null}`, to(p)...).wantOK(t)
 		if got := p.only(t).field(t, "prompt"); got != `"<|endoftext|>"` {
 			t.Errorf("prompt at the provider = %s", got)
 		}
@@ -258,7 +258,7 @@ func TestParametersThatAreNotSentAreNotMadeUp(t *testing.T) {
 	prove(t, "S-274", "reasoning that a provider sends arrives", func(t *testing.T) {
 		body := `{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"x","reasoning_content":"because"}}]}`
 		p := newProvider(t, says(200, "application/json", body))
-		got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, "x-gateway-strict-vendora-compliance", "false")...).fine(t)
+		got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, "x-gateway-strict-vendora-compliance", "false")...).wantOK(t)
 		if string(got.body) != body {
 			t.Errorf("answer = %s, want %s", got.body, body)
 		}

@@ -111,7 +111,7 @@ func TestRequestsForCloudAAreSigned(t *testing.T) {
 	} {
 		prove(t, tt.of, tt.name, func(t *testing.T) {
 			n.forget()
-			g.do(t, tt.method, tt.path, tt.body, tt.header...).fine(t)
+			g.do(t, tt.method, tt.path, tt.body, tt.header...).wantOK(t)
 			in := n.one(t, host)
 			if in.uri != tt.uri { // parameters are sent in the order in which they are signed
 				t.Errorf("%s was asked for, want %s", in.uri, tt.uri)
@@ -126,7 +126,7 @@ func TestRequestsForCloudAAreSigned(t *testing.T) {
 		n.forget()
 		header := cloudA()
 		header[3] = "sagemaker"
-		g.do(t, "POST", "/v1/endpoints/e-1/invocations", `{"inputs":"x"}`, header...).fine(t)
+		g.do(t, "POST", "/v1/endpoints/e-1/invocations", `{"inputs":"x"}`, header...).wantOK(t)
 		keys := ownKeys
 		keys.service = "sagemaker"
 		keys.checkSignature(t, n.one(t, "runtime.sagemaker.eu-west-1.amazonaws.com"))
@@ -135,7 +135,7 @@ func TestRequestsForCloudAAreSigned(t *testing.T) {
 		n.forget()
 		g.do(t, "POST", chatStream.path, chat, "x-gateway-api-key", bootstrapKey, "x-gateway-provider", "cloud_a",
 			"x-gateway-cloud-a-access-key-id", accessKey, "x-gateway-cloud-a-region", "eu-west-1").refused(t, http.StatusBadRequest)
-		n.none(t)
+		n.wantNoRequests(t)
 	})
 }
 
@@ -155,7 +155,7 @@ func TestRolesOfCloudAAreAssumed(t *testing.T) {
 	g := n.live(t, roleSettings)
 	prove(t, "S-110 S-425", "the request is signed with the keys of the role", func(t *testing.T) {
 		for range 2 {
-			g.do(t, "POST", chatStream.path, `{"model":"amazon.nova-lite-v1:0","messages":[{"role":"user","content":"x"}]}`, managed("@role")...).fine(t)
+			g.do(t, "POST", chatStream.path, `{"model":"amazon.nova-lite-v1:0","messages":[{"role":"user","content":"x"}]}`, managed("@role")...).wantOK(t)
 		}
 		sts := n.one(t, "sts.eu-west-1.amazonaws.com") // one for both
 		awsKeys{accessKey, accessSecret, "", "eu-west-1", "sts"}.checkSignature(t, sts)
@@ -237,7 +237,7 @@ providers:
 	for _, stream := range []string{"false", "true"} {
 		prove(t, "S-569 S-425", "a conversation, streamed: "+stream, func(t *testing.T) {
 			n.forget()
-			got := g.do(t, "POST", chatStream.path, `{"model":"meta.llama-3.3-70b-instruct","stream":`+stream+`,"messages":[{"role":"user","content":"h\u00e9"}]}`, managed("@oci")...).fine(t)
+			got := g.do(t, "POST", chatStream.path, `{"model":"meta.llama-3.3-70b-instruct","stream":`+stream+`,"messages":[{"role":"user","content":"h\u00e9"}]}`, managed("@oci")...).wantOK(t)
 			if !strings.Contains(string(got.body), "Hello") {
 				t.Errorf("answer = %s", got.body)
 			}
@@ -250,7 +250,7 @@ providers:
 	}
 	prove(t, "S-569", "pass-through", func(t *testing.T) {
 		n.forget()
-		g.do(t, "GET", "/v1/20231130/models?b=2&a=1", "", managed("@oci")...).fine(t)
+		g.do(t, "GET", "/v1/20231130/models?b=2&a=1", "", managed("@oci")...).wantOK(t)
 		checkOCI(t, n.one(t, host), &key.PublicKey, "ocid1.tenancy.oc1..t/ocid1.user.oc1..u/aa:bb")
 	})
 }

@@ -95,7 +95,7 @@ func TestStoredObjectsArriveUnchanged(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %d", o.name, i+1), func(t *testing.T) {
 				covers(t, through(o.from, o.to)+" "+o.further)
 				p := newProvider(t, says(http.StatusOK, "application/json", object))
-				got := g.do(t, o.method, o.target, o.body, to(p)...).fine(t)
+				got := g.do(t, o.method, o.target, o.body, to(p)...).wantOK(t)
 				if string(got.body) != object {
 					t.Errorf("the client got %s, want %s", got.body, object)
 				}
@@ -204,7 +204,7 @@ func TestOperationsThatTheSpecificationLeavesOpenAreReachable(t *testing.T) {
 			if tt.body != "" {
 				header = append(header, "Content-Type", "multipart/form-data; boundary=b")
 			}
-			got := g.do(t, tt.method, tt.target, tt.body, header...).fine(t)
+			got := g.do(t, tt.method, tt.target, tt.body, header...).wantOK(t)
 			if string(got.body) != tt.returns {
 				t.Errorf("the client got %s, want %s", got.body, tt.returns)
 			}

@@ -21,7 +21,7 @@ func TestIncludeIsReadInEverySpelling(t *testing.T) {
 	} {
 		prove(t, "S-375 S-376", query, func(t *testing.T) {
 			p := newProvider(t, says(http.StatusOK, "application/json", storedResponse))
-			g.do(t, "GET", "/v1/responses/resp_1?"+query, "", to(p)...).fine(t)
+			g.do(t, "GET", "/v1/responses/resp_1?"+query, "", to(p)...).wantOK(t)
 			if in := p.only(t); in.uri != "/v1/responses/resp_1?"+query {
 				t.Errorf("the provider got %s, want the query as it was sent", in.uri)
 			}
@@ -41,7 +41,7 @@ keys:
   - {name: defaulted, sha256: DEFAULTED, config: pc-main}
 `), "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
 	prove(t, "S-377", "with a config as default", func(t *testing.T) {
-		if got := g.do(t, "GET", "/v1/responses/resp_1", "", "x-gateway-api-key", defaultedKey).fine(t); string(got.body) != storedResponse {
+		if got := g.do(t, "GET", "/v1/responses/resp_1", "", "x-gateway-api-key", defaultedKey).wantOK(t); string(got.body) != storedResponse {
 			t.Errorf("the client got %s", got.body)
 		}
 		p.only(t)
@@ -51,7 +51,7 @@ keys:
 		if e["code"] != "missing_provider" {
 			t.Errorf("code %v, want missing_provider", e["code"])
 		}
-		p.none(t)
+		p.wantNoRequests(t)
 	})
 }
 
@@ -113,7 +113,7 @@ func TestTranslatedResponsesHaveEveryField(t *testing.T) {
 		{deep, []shape{has("S-210", `"low"`, "reasoning", "effort")}},
 	} {
 		p := newProvider(t, speaks(true))
-		got := g.do(t, "POST", "/v1/responses", r.body, x.to(p)...).fine(t).object(t)
+		got := g.do(t, "POST", "/v1/responses", r.body, x.to(p)...).wantOK(t).object(t)
 		for _, s := range r.shapes {
 			prove(t, s.of, fmt.Sprintf("%v is %s", s.path, s.want), func(t *testing.T) {
 				if value := jsonText(at(got, s.path...)); value != s.want {
@@ -124,7 +124,7 @@ func TestTranslatedResponsesHaveEveryField(t *testing.T) {
 	}
 	prove(t, "S-192 S-194 S-206", "it has an id and a time, and no output_text", func(t *testing.T) {
 		p := newProvider(t, speaks(true))
-		got := g.do(t, "POST", "/v1/responses", plain, x.to(p)...).fine(t).object(t)
+		got := g.do(t, "POST", "/v1/responses", plain, x.to(p)...).wantOK(t).object(t)
 		id, _ := got["id"].(string)
 		created, err := strconv.Atoi(fmt.Sprint(got["created_at"]))
 		if !strings.HasPrefix(id, "resp_") || err != nil || created < 1_700_000_000 {
@@ -141,13 +141,13 @@ func TestTranslatedResponsesHaveEveryField(t *testing.T) {
 		prove(t, tt.of, tt.param+" "+tt.value+" is refused", func(t *testing.T) {
 			p := newProvider(t, speaks(true))
 			g.do(t, "POST", "/v1/responses", strings.Replace(plain, "{", `{"`+tt.param+`":`+tt.value+`,`, 1), x.to(p)...).refusedFor(t, tt.param)
-			p.none(t)
+			p.wantNoRequests(t)
 		})
 	}
 	prove(t, "S-208 S-474 S-195", "a response cut short by its limit says so", func(t *testing.T) {
 		cut := strings.Replace(messagesResponse(false), "end_turn", "max_tokens", 1)
 		p := newProvider(t, says(http.StatusOK, "application/json", cut))
-		got := g.do(t, "POST", "/v1/responses", plain, x.to(p)...).fine(t).object(t)
+		got := g.do(t, "POST", "/v1/responses", plain, x.to(p)...).wantOK(t).object(t)
 		if got["status"] != "incomplete" || at(got, "incomplete_details", "reason") != "max_output_tokens" {
 			t.Errorf("status %v with %v, want incomplete with the reason max_output_tokens", got["status"], got["incomplete_details"])
 		}
@@ -166,7 +166,7 @@ func TestTranslatedResponsesHaveEveryField(t *testing.T) {
 		p := newProvider(t, speaks(true))
 		long := strings.Repeat("k", 513)
 		body := strings.Replace(plain, "{", `{"metadata":{"`+long+`":"`+long+`"},`, 1)
-		if got := g.do(t, "POST", "/v1/responses", body, x.to(p)...).fine(t).object(t); at(got, "metadata", long) != long {
+		if got := g.do(t, "POST", "/v1/responses", body, x.to(p)...).wantOK(t).object(t); at(got, "metadata", long) != long {
 			t.Errorf("metadata = %v", got["metadata"])
 		}
 	})

@@ -42,7 +42,7 @@ func TestStreams(t *testing.T) {
 	} {
 		prove(t, tt.of, tt.name, func(t *testing.T) {
 			p := newProvider(t, streams(tt.sent))
-			got := g.do(t, "POST", tt.path, tt.body, to(p)...).fine(t)
+			got := g.do(t, "POST", tt.path, tt.body, to(p)...).wantOK(t)
 			if string(got.body) != tt.want {
 				t.Errorf("stream = %q, want %q", got.body, tt.want)
 			}
@@ -55,7 +55,7 @@ func TestStreams(t *testing.T) {
 		for of, r := range map[string]modelRoute{"S-270 S-271 S-472 S-141": chatStream, "S-149 S-472": textStream} {
 			prove(t, of, "the simulator's stream on "+r.path+" with"+fault, func(t *testing.T) {
 				p := &provider{url: simulate(t) + "/v1"}
-				got := g.do(t, "POST", r.path, strings.Replace(r.body, `"m"`, `"sim-1+tokens=4+pace=0s`+fault+`"`, 1), to(p)...).fine(t)
+				got := g.do(t, "POST", r.path, strings.Replace(r.body, `"m"`, `"sim-1+tokens=4+pace=0s`+fault+`"`, 1), to(p)...).wantOK(t)
 				checkStream(t, string(got.body), map[string]string{chatStream.path: "chat.completion.chunk", textStream.path: "text_completion"}[r.path])
 			})
 		}
@@ -83,7 +83,7 @@ func TestStreams(t *testing.T) {
 		const begin, end = "event: chunk\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]", "}\n\n"
 		p := newProvider(t, streams(begin+`,"usage":null`+end+"event: usage\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2,\"total_tokens\":9}}\n\n"+done))
 		for _, options := range []string{``, `,"stream_options":{}`, `,"stream_options":{"include_usage":false}`} {
-			got := g.do(t, "POST", chatStream.path, `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]`+options+`}`, to(p)...).fine(t)
+			got := g.do(t, "POST", chatStream.path, `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]`+options+`}`, to(p)...).wantOK(t)
 			if string(got.body) != begin+end+done {
 				t.Errorf("with %q the stream is %q, want %q", options, got.body, begin+end+done)
 			}
@@ -91,7 +91,7 @@ func TestStreams(t *testing.T) {
 	})
 	prove(t, "S-305", "stream null requests a complete response", func(t *testing.T) {
 		p := newProvider(t, nil)
-		got := g.do(t, "POST", "/v1/completions", `{"model":"m","prompt":"x","stream":null}`, to(p)...).fine(t)
+		got := g.do(t, "POST", "/v1/completions", `{"model":"m","prompt":"x","stream":null}`, to(p)...).wantOK(t)
 		if got.object(t)["object"] != "text_completion" || p.only(t).header.Get("Accept") == "text/event-stream" {
 			t.Errorf("answer = %s, want a whole one", got.body)
 		}

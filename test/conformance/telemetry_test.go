@@ -160,7 +160,7 @@ func TestExchangesAreExportedToACollector(t *testing.T) {
 	}
 	prove(t, "S-023 S-037", "a streamed chat completion is a trace with its tokens", func(t *testing.T) {
 		const trace = "0af7651916cd43dd8448eb211c80319c"
-		g.do(t, "POST", "/v1/chat/completions", `{"model":"sim-1","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"`+secret+`"}]}`, below(t, trace)...).fine(t)
+		g.do(t, "POST", "/v1/chat/completions", `{"model":"sim-1","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"`+secret+`"}]}`, below(t, trace)...).wantOK(t)
 		one, two := arrived(t, trace, "POST /v1/chat/completions", "chat sim-1")
 		wants(t, one, map[string]any{"http.response.status_code": int64(200), "gen_ai.operation.name": "chat", "modelgate.trace_id": trace, "modelgate.stream": true})
 		wants(t, two, map[string]any{"gen_ai.operation.name": "chat", "gen_ai.request.model": "sim-1", "gen_ai.response.finish_reasons": "stop", "server.address": "127.0.0.1"})
@@ -175,7 +175,7 @@ func TestExchangesAreExportedToACollector(t *testing.T) {
 	})
 	prove(t, "S-023 S-037", "an embedding is one", func(t *testing.T) {
 		const trace = "1af7651916cd43dd8448eb211c80319c"
-		g.do(t, "POST", "/v1/embeddings", `{"model":"sim-embed-1","input":"`+secret+`"}`, below(t, trace)...).fine(t)
+		g.do(t, "POST", "/v1/embeddings", `{"model":"sim-embed-1","input":"`+secret+`"}`, below(t, trace)...).wantOK(t)
 		_, two := arrived(t, trace, "POST /v1/embeddings", "embeddings sim-embed-1")
 		wants(t, two, map[string]any{"gen_ai.operation.name": "embeddings", "http.response.status_code": int64(200)})
 	})
@@ -196,7 +196,7 @@ func TestExchangesAreExportedToACollector(t *testing.T) {
 		p := newProvider(t, nil)
 		const models = 230
 		for i := range models {
-			g.do(t, "POST", modelRoutes[0].path, strings.Replace(modelRoutes[0].body, "m-1", fmt.Sprintf("m-%d", i), 1), to(p)...).fine(t)
+			g.do(t, "POST", modelRoutes[0].path, strings.Replace(modelRoutes[0].body, "m-1", fmt.Sprintf("m-%d", i), 1), to(p)...).wantOK(t)
 		}
 		waittest.Until(t, "the metrics have all attempts", func() bool { _, n := c.points("gen_ai.client.operation.duration"); return n == models+3 })
 		labels, _ := c.points("gen_ai.client.operation.duration")

@@ -43,7 +43,7 @@ func newTokenIssuer(t *testing.T) *tokenIssuer {
 		t.Fatal(err)
 	}
 	i.gateway = launchFor(t, "version: 1\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "SSL_CERT_FILE="+authority, "MODELGATE_MASTER_KEY=the master key of a conformance test")
-	i.org, _ = i.as(t, bootstrapKey, "GET", "/v1/auth/me", "").fine(t).object(t)["organisation_id"].(string)
+	i.org, _ = i.as(t, bootstrapKey, "GET", "/v1/auth/me", "").wantOK(t).object(t)["organisation_id"].(string)
 	i.trust(`{"jwks_url":"` + i.url + `"}`)
 	return i
 }
@@ -68,7 +68,7 @@ func keySet(keys map[string]*rsa.PrivateKey) string {
 // trust says whose tokens the organisation takes.
 func (i *tokenIssuer) trust(settings string) {
 	i.t.Helper()
-	i.as(i.t, bootstrapKey, "PUT", "/v1/admin/organisation", `{"settings":{"jwt":`+settings+`}}`).fine(i.t)
+	i.as(i.t, bootstrapKey, "PUT", "/v1/admin/organisation", `{"settings":{"jwt":`+settings+`}}`).wantOK(i.t)
 }
 
 // said are the claims of a good token with others in their place; nil is absent.
@@ -120,8 +120,8 @@ func TestTokensOfTheOrganisationsIssuer(t *testing.T) {
 	mac.Write([]byte(hs256))
 
 	prove(t, "S-458", "a bearer token opens the control plane", func(t *testing.T) {
-		i.bearer(t, good, "GET", "/v1/configs", "").fine(t)
-		i.as(t, good, "GET", "/v1/configs", "").fine(t)
+		i.bearer(t, good, "GET", "/v1/configs", "").wantOK(t)
+		i.as(t, good, "GET", "/v1/configs", "").wantOK(t)
 	})
 	for name, token := range map[string]string{
 		"signed by another":      tokenOf(t, mustRSA(t, 2048), rs256, i.said(nil)),
@@ -150,14 +150,14 @@ func TestTokensOfTheOrganisationsIssuer(t *testing.T) {
 	}
 	prove(t, "S-458", "refused tokens are in the audit log", func(t *testing.T) {
 		i.bearer(t, i.token(map[string]any{"exp": 1700000000}), "POST", "/v1/configs", `{"name":"a","config":{}}`)
-		log := i.as(t, bootstrapKey, "GET", "/v1/audit-logs?resource_type=token&start_time=2020-01-01T00:00:00Z&end_time=2100-01-01T00:00:00Z&organisation_id="+i.org, "").fine(t).object(t)
+		log := i.as(t, bootstrapKey, "GET", "/v1/audit-logs?resource_type=token&start_time=2020-01-01T00:00:00Z&end_time=2100-01-01T00:00:00Z&organisation_id="+i.org, "").wantOK(t).object(t)
 		if records, _ := log["records"].([]any); len(records) == 0 {
 			t.Errorf("the audit log has %v, want the refusals", log)
 		}
 	})
 	prove(t, "S-561", "introspection reports the person of a token", func(t *testing.T) {
 		token := i.token(map[string]any{"email_id": "ada@example.com"})
-		got := i.as(t, bootstrapKey, "POST", "/v1/oauth/introspect", `{"token":"`+token+`"}`).fine(t).object(t)
+		got := i.as(t, bootstrapKey, "POST", "/v1/oauth/introspect", `{"token":"`+token+`"}`).wantOK(t).object(t)
 		if got["active"] != true || got["email"] != "ada@example.com" || got["username"] != "ada@example.com" {
 			t.Errorf("told %v", got)
 		}
@@ -165,17 +165,17 @@ func TestTokensOfTheOrganisationsIssuer(t *testing.T) {
 	prove(t, "S-458", "a new key of the issuer counts, and one of a set that is written down", func(t *testing.T) {
 		second := mustRSA(t, 2048)
 		i.trust(`{"jwks":` + keySet(map[string]*rsa.PrivateKey{"two": second}) + `}`)
-		i.bearer(t, tokenOf(t, second, map[string]any{"alg": "RS256", "kid": "two"}, i.said(nil)), "GET", "/v1/configs", "").fine(t)
+		i.bearer(t, tokenOf(t, second, map[string]any{"alg": "RS256", "kid": "two"}, i.said(nil)), "GET", "/v1/configs", "").wantOK(t)
 		i.bearer(t, good, "GET", "/v1/configs", "").told(t, 401, "AB05")
 		i.trust("null")
 		i.bearer(t, good, "GET", "/v1/configs", "").told(t, 401, "AB05")
 		i.trust(`{"jwks_url":"` + i.url + `"}`)
-		i.bearer(t, good, "GET", "/v1/configs", "").fine(t)
+		i.bearer(t, good, "GET", "/v1/configs", "").wantOK(t)
 	})
 	prove(t, "S-458", "the issuer and the audience that the organisation names count", func(t *testing.T) {
 		i.trust(`{"jwks_url":"` + i.url + `","issuer":"https://id.example.com","audience":"gateway"}`)
 		defer i.trust(`{"jwks_url":"` + i.url + `"}`)
-		i.bearer(t, i.token(map[string]any{"iss": "https://id.example.com", "aud": []string{"other", "gateway"}}), "GET", "/v1/configs", "").fine(t)
+		i.bearer(t, i.token(map[string]any{"iss": "https://id.example.com", "aud": []string{"other", "gateway"}}), "GET", "/v1/configs", "").wantOK(t)
 		for _, claims := range []map[string]any{
 			{"aud": "gateway"}, {"iss": "https://id.example.com"}, {"iss": "https://evil.example.com", "aud": "gateway"}, {"iss": "https://id.example.com", "aud": "gateways"},
 		} {
@@ -206,7 +206,7 @@ func TestTokensListAndReadByTheirScopes(t *testing.T) {
 	for _, s := range scoped {
 		id := "default"
 		if s.body != "" {
-			id = named(i.as(t, bootstrapKey, "POST", s.path, s.body).fine(t).object(t))
+			id = named(i.as(t, bootstrapKey, "POST", s.path, s.body).wantOK(t).object(t))
 		}
 		list := strings.TrimSuffix(s.path, "/workspace/service")
 		for _, tt := range []struct {
@@ -237,11 +237,11 @@ func TestTokensListAndReadByTheirScopes(t *testing.T) {
 		none := i.token(map[string]any{"scope": nil})
 		i.bearer(t, none, "GET", "/v1/configs", "").told(t, 403, "AB03")
 		i.trust(`{"jwks_url":"` + i.url + `","default_scopes":["configs.list"]}`)
-		i.bearer(t, none, "GET", "/v1/configs", "").fine(t)
+		i.bearer(t, none, "GET", "/v1/configs", "").wantOK(t)
 	})
 	prove(t, "S-459 S-562", "a list of scopes does as well", func(t *testing.T) {
 		token := i.token(map[string]any{"scope": nil, "scopes": []string{"guardrails.list"}})
-		i.bearer(t, token, "GET", "/v1/guardrails", "").fine(t)
+		i.bearer(t, token, "GET", "/v1/guardrails", "").wantOK(t)
 		i.bearer(t, token, "GET", "/v1/configs", "").told(t, 403, "AB03")
 	})
 	prove(t, "S-458 S-459", "what is an organisation's does not open to a token", func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestTokensListAndReadByTheirScopes(t *testing.T) {
 	prove(t, "S-384", "a token names the workspace of a policy", func(t *testing.T) {
 		const policy = `"conditions":[{"key":"api_key","value":"*"}],"group_by":[{"key":"api_key"}],"type":"requests","unit":"rpm","value":10}`
 		token := i.token(map[string]any{"scope": "policies.create"})
-		i.bearer(t, token, "POST", "/v1/policies/rate-limits", `{"organisation_id":"default","workspace_id":"default",`+policy).fine(t)
+		i.bearer(t, token, "POST", "/v1/policies/rate-limits", `{"organisation_id":"default","workspace_id":"default",`+policy).wantOK(t)
 		got := i.bearer(t, token, "POST", "/v1/policies/rate-limits", `{"organisation_id":"default",`+policy)
 		if e, _ := got.object(t)["error"].(map[string]any); got.status != 400 || e["param"] != "workspace_id" {
 			t.Errorf("%d %s, want a refusal of workspace_id", got.status, got.body)

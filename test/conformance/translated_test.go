@@ -11,7 +11,7 @@ import (
 )
 
 // ask returns a chat request for the model of x with further members.
-func (x tongue) ask(members ...string) string {
+func (x providerFormat) ask(members ...string) string {
 	return node(append([]string{`"model":"` + x.model + `"`, `"messages":[{"role":"user","content":"x"}]`}, members...)...)
 }
 
@@ -19,9 +19,9 @@ func (x tongue) ask(members ...string) string {
 // protocol get from providers of each other one.
 func TestResponsesOfEveryProtocolHaveTheFields(t *testing.T) {
 	g, _ := start(t)
-	for _, x := range tongues {
-		called := g.do(t, "POST", chatStream.path, x.ask(), x.to(newProvider(t, speaks(true)))...).fine(t).object(t)
-		said := g.do(t, "POST", chatStream.path, x.ask(), x.to(newProvider(t, speaks(false)))...).fine(t).object(t)
+	for _, x := range providerFormats {
+		called := g.do(t, "POST", chatStream.path, x.ask(), x.to(newProvider(t, speaks(true)))...).wantOK(t).object(t)
+		said := g.do(t, "POST", chatStream.path, x.ask(), x.to(newProvider(t, speaks(false)))...).wantOK(t).object(t)
 		for _, s := range []shape{
 			has("S-133", `0`, "choices", 0, "index"),
 			has("S-133", `null`, "choices", 0, "logprobs"),
@@ -58,7 +58,7 @@ func TestResponsesOfEveryProtocolHaveTheFields(t *testing.T) {
 			}
 		})
 		prove(t, "S-135", x.name+" calls a tool in a stream", func(t *testing.T) {
-			got := g.do(t, "POST", chatStream.path, x.ask(`"stream":true`), x.to(newProvider(t, speaks(true)))...).fine(t)
+			got := g.do(t, "POST", chatStream.path, x.ask(`"stream":true`), x.to(newProvider(t, speaks(true)))...).wantOK(t)
 			var calls []string
 			for line := range strings.SplitSeq(string(got.body), "\n") {
 				var chunk any
@@ -92,10 +92,10 @@ func TestResponsesOfEveryProtocolHaveTheFields(t *testing.T) {
 // proveEndings proves what answers of other protocols have that end in another way than
 // with one text or one call.
 func (g *gateway) proveEndings(t *testing.T) {
-	ask := func(t *testing.T, x tongue, response string, more ...string) map[string]any {
+	ask := func(t *testing.T, x providerFormat, response string, more ...string) map[string]any {
 		t.Helper()
 		p := newProvider(t, says(200, "application/json", response))
-		return g.do(t, "POST", chatStream.path, x.ask(more...), x.to(p)...).fine(t).object(t)
+		return g.do(t, "POST", chatStream.path, x.ask(more...), x.to(p)...).wantOK(t).object(t)
 	}
 	messages := func(content, reason string) string {
 		return `{"id":"m","type":"message","role":"assistant","model":"m","content":[` + content + `],"stop_reason":"` + reason + `","stop_sequence":null,"usage":{"input_tokens":7,"output_tokens":2}}`
@@ -109,14 +109,14 @@ func (g *gateway) proveEndings(t *testing.T) {
 	const text = `{"type":"text","text":"Hello"}`
 	for reason, want := range map[string]string{"max_tokens": "length", "refusal": "content_filter", "stop_sequence": "stop", "model_context_window_exceeded": "length"} {
 		prove(t, "S-133", "messages that end with "+reason, func(t *testing.T) {
-			if got := at(ask(t, tongues[0], messages(text, reason)), "choices", 0, "finish_reason"); got != want {
+			if got := at(ask(t, providerFormats[0], messages(text, reason)), "choices", 0, "finish_reason"); got != want {
 				t.Errorf("finish reason %v, want %s", got, want)
 			}
 		})
 	}
 	for reason, want := range map[string]string{"MAX_TOKENS": "length", "SAFETY": "content_filter"} {
 		prove(t, "S-133", "a second choice that ends with "+reason, func(t *testing.T) {
-			got := ask(t, tongues[2], candidates(reason), `"n":2`)
+			got := ask(t, providerFormats[2], candidates(reason), `"n":2`)
 			if index := fmt.Sprint(at(got, "choices", 1, "index")); index != "1" || at(got, "choices", 1, "finish_reason") != want {
 				t.Errorf("the second choice has the index %s and ends with %v, want 1 and %s", index, at(got, "choices", 1, "finish_reason"), want)
 			}
@@ -126,14 +126,14 @@ func (g *gateway) proveEndings(t *testing.T) {
 		call := func(id, name string) string {
 			return `{"type":"tool_use","id":"` + id + `","name":"` + name + `","input":{"q":1}}`
 		}
-		got := ask(t, tongues[0], messages(call("call_1", "look")+","+call("call_2", "find"), "tool_use"))
+		got := ask(t, providerFormats[0], messages(call("call_1", "look")+","+call("call_2", "find"), "tool_use"))
 		if one, two := at(got, "choices", 0, "message", "tool_calls", 0, "function", "name"), at(got, "choices", 0, "message", "tool_calls", 1, "function", "name"); one != "look" || two != "find" {
 			t.Errorf("calls of %v and %v, want look and find", one, two)
 		}
 	})
 	prove(t, "S-135", "calls to which the provider gives no id", func(t *testing.T) {
 		const call = `{"functionCall":{"name":"look","args":{}}}`
-		got := ask(t, tongues[2], `{"candidates":[{"index":0,"content":{"role":"model","parts":[`+call+`,`+call+`]},"finishReason":"STOP"}]}`)
+		got := ask(t, providerFormats[2], `{"candidates":[{"index":0,"content":{"role":"model","parts":[`+call+`,`+call+`]},"finishReason":"STOP"}]}`)
 		one, _ := at(got, "choices", 0, "message", "tool_calls", 0, "id").(string)
 		two, _ := at(got, "choices", 0, "message", "tool_calls", 1, "id").(string)
 		if one == "" || two == "" || one == two {
@@ -144,11 +144,11 @@ func (g *gateway) proveEndings(t *testing.T) {
 
 func TestFunctionsOfOldClientsAreCalledEverywhere(t *testing.T) {
 	g, _ := start(t)
-	for _, x := range tongues {
+	for _, x := range providerFormats {
 		prove(t, "S-136 S-285 S-286", x.name, func(t *testing.T) {
 			p := newProvider(t, speaks(true))
 			body := x.ask(`"functions":[{"name":"look","parameters":{"type":"object","properties":{"q":{"type":"integer"}}}}]`, `"function_call":"auto"`)
-			got := g.do(t, "POST", chatStream.path, body, x.to(p)...).fine(t).object(t)
+			got := g.do(t, "POST", chatStream.path, body, x.to(p)...).wantOK(t).object(t)
 			want := `{"arguments":"{\"q\":1}","name":"look"}`
 			if v, _ := json.Marshal(at(got, "choices", 0, "message", "function_call")); string(v) != want || at(got, "choices", 0, "finish_reason") != "function_call" {
 				t.Errorf("function call = %s, finish %v, want %s", v, at(got, "choices", 0, "finish_reason"), want)
@@ -157,11 +157,11 @@ func TestFunctionsOfOldClientsAreCalledEverywhere(t *testing.T) {
 				t.Errorf("the provider got %s, want the function", in.body)
 			}
 			alone := x.ask(`"functions":[{"name":"look","parameters":{"type":"object","properties":{"q":{"type":"integer"}}}}]`)
-			got = g.do(t, "POST", chatStream.path, alone, x.to(p)...).fine(t).object(t)
+			got = g.do(t, "POST", chatStream.path, alone, x.to(p)...).wantOK(t).object(t)
 			if v, _ := json.Marshal(at(got, "choices", 0, "message", "function_call")); string(v) != want || at(got, "choices", 0, "message", "tool_calls") != nil {
 				t.Errorf("functions without function_call are answered with %v, want the function call %s", at(got, "choices", 0, "message"), want)
 			}
-			stream := string(g.do(t, "POST", chatStream.path, strings.Replace(alone, "{", `{"stream":true,`, 1), x.to(p)...).fine(t).body)
+			stream := string(g.do(t, "POST", chatStream.path, strings.Replace(alone, "{", `{"stream":true,`, 1), x.to(p)...).wantOK(t).body)
 			if !strings.Contains(stream, `"function_call":{"name":"look"`) || strings.Contains(stream, "tool_calls") || !strings.Contains(stream, `"finish_reason":"function_call"`) {
 				t.Errorf("functions are called in a stream by %s, want a function call", stream)
 			}
@@ -174,7 +174,7 @@ func TestFunctionsOfOldClientsAreCalledEverywhere(t *testing.T) {
 func TestStrictComplianceDecidesAboutReasoning(t *testing.T) {
 	g, _ := start(t)
 	thinks := `"thinking":{"type":"enabled","budget_tokens":2048}`
-	for _, x := range tongues {
+	for _, x := range providerFormats {
 		for _, tt := range []struct {
 			of, name string
 			header   []string
@@ -195,14 +195,14 @@ func TestStrictComplianceDecidesAboutReasoning(t *testing.T) {
 				if tt.member != "" {
 					header = append(x.configured(p, tt.member), tt.header...)
 				}
-				got := g.do(t, "POST", chatStream.path, x.ask(thinks), header...).fine(t).object(t)
+				got := g.do(t, "POST", chatStream.path, x.ask(thinks), header...).wantOK(t).object(t)
 				message := at(got, "choices", 0, "message")
 				blocks, _ := json.Marshal(at(message, "content_blocks"))
 				text := strings.Contains(string(blocks), `"type":"text"`) && strings.Contains(string(blocks), `"text":"Hello"`)
 				if shown := at(message, "reasoning_content") == "because"; shown != tt.shown || text != tt.shown {
 					t.Errorf("message = %v, want reasoning and blocks: %t", message, tt.shown)
 				}
-				stream := g.do(t, "POST", chatStream.path, x.ask(thinks, `"stream":true`), header...).fine(t)
+				stream := g.do(t, "POST", chatStream.path, x.ask(thinks, `"stream":true`), header...).wantOK(t)
 				if p := gathered(stream.body); (p.thinking == "because") != tt.shown || (p.blocks > 0) != tt.shown || p.text != "Hello" {
 					t.Errorf("the stream says %+v, want reasoning and blocks: %t", p, tt.shown)
 				}
@@ -212,7 +212,7 @@ func TestStrictComplianceDecidesAboutReasoning(t *testing.T) {
 }
 
 // configured are the headers of a request for p by a config.
-func (x tongue) configured(p *provider, members ...string) []string {
+func (x providerFormat) configured(p *provider, members ...string) []string {
 	list := append([]string{`"provider":"` + x.provider + `"`, `"custom_host":"` + p.root + `"`, `"cloud_b_project_id":"p-1"`, `"cloud_b_region":"europe-west4"`, `"cloud_a_region":"eu-west-1"`}, members...)
 	if x.provider != "oracle" {
 		list = append(list, `"api_key":"`+credential+`"`)
@@ -243,13 +243,13 @@ func TestStreamsOfEveryProviderAreOfOneKind(t *testing.T) {
 		}
 		asked++
 		prove(t, "S-472 S-270 S-271 S-289", row.ID, func(t *testing.T) {
-			x := tongue{provider: row.ID, model: "m-1"}
-			got := g.do(t, "POST", chatStream.path, x.ask(`"stream":true`, `"stream_options":{"include_usage":true}`), x.to(p, needed...)...).fine(t)
+			x := providerFormat{provider: row.ID, model: "m-1"}
+			got := g.do(t, "POST", chatStream.path, x.ask(`"stream":true`, `"stream_options":{"include_usage":true}`), x.to(p, needed...)...).wantOK(t)
 			checkStream(t, string(got.body), "chat.completion.chunk")
 			if said := gathered(got.body); said.text != "Hello" || said.usage != "[7,2,9]" || said.finish == "" {
 				t.Errorf("the stream says %+v", said)
 			}
-			whole := g.do(t, "POST", chatStream.path, x.ask(), x.to(p, needed...)...).fine(t).object(t)
+			whole := g.do(t, "POST", chatStream.path, x.ask(), x.to(p, needed...)...).wantOK(t).object(t)
 			if at(whole, "object") != "chat.completion" || at(whole, "choices", 0, "message", "content") != "Hello" {
 				t.Errorf("the complete response is %v", whole)
 			}
@@ -262,28 +262,28 @@ func TestStreamsOfEveryProviderAreOfOneKind(t *testing.T) {
 
 func TestStreamsOfEveryProtocolSayTheSame(t *testing.T) {
 	g, _ := start(t)
-	for _, x := range tongues {
+	for _, x := range providerFormats {
 		prove(t, "S-141 S-270 S-271 S-272 S-472", x.name, func(t *testing.T) {
 			p := newProvider(t, speaks(true))
-			got := g.do(t, "POST", chatStream.path, x.ask(`"stream":true`, `"stream_options":{"include_usage":true}`), x.to(p)...).fine(t)
+			got := g.do(t, "POST", chatStream.path, x.ask(`"stream":true`, `"stream_options":{"include_usage":true}`), x.to(p)...).wantOK(t)
 			checkStream(t, string(got.body), "chat.completion.chunk")
 			want := pieces{text: "Hello", name: "look", arguments: `{"q":1}`, finish: "tool_calls", usage: "[7,2,9]"}
 			if said := gathered(got.body); said != want {
 				t.Errorf("the stream says %+v, want %+v", said, want)
 			}
 			for _, options := range []string{`null`, `{}`, `{"include_usage":false}`} {
-				if without := gathered(g.do(t, "POST", chatStream.path, x.ask(`"stream":true`, `"stream_options":`+options), x.to(p)...).fine(t).body); without.usage != "" {
+				if without := gathered(g.do(t, "POST", chatStream.path, x.ask(`"stream":true`, `"stream_options":`+options), x.to(p)...).wantOK(t).body); without.usage != "" {
 					t.Errorf("with stream_options %s, usage %s was not asked for", options, without.usage)
 				}
 			}
-			if without := gathered(g.do(t, "POST", chatStream.path, x.ask(`"stream":true`), x.to(p)...).fine(t).body); without.usage != "" {
+			if without := gathered(g.do(t, "POST", chatStream.path, x.ask(`"stream":true`), x.to(p)...).wantOK(t).body); without.usage != "" {
 				t.Errorf("usage %s was not asked for", without.usage)
 			}
 			g.do(t, "POST", chatStream.path, x.ask(`"stream_options":{"include_usage":true}`), x.to(p)...).refused(t, http.StatusBadRequest)
 		})
 		if x.dated {
 			prove(t, "S-139", x.name+" says in a stream when the provider made it", func(t *testing.T) {
-				got := g.do(t, "POST", chatStream.path, x.ask(`"stream":true`), x.to(newProvider(t, speaks(true)))...).fine(t)
+				got := g.do(t, "POST", chatStream.path, x.ask(`"stream":true`), x.to(newProvider(t, speaks(true)))...).wantOK(t)
 				if chunks := strings.Count(string(got.body), `"created":`); chunks < 3 || strings.Count(string(got.body), `"created":`+x.made+`,`) != chunks {
 					t.Errorf("the stream is %s, want every chunk to be of %s", got.body, x.made)
 				}
@@ -311,7 +311,7 @@ func TestContextErrorsKeepTheirStatus(t *testing.T) {
 			p := newProvider(t, says(http.StatusBadRequest, "application/json", tt.error))
 			for _, body := range []string{tt.body, strings.Replace(tt.body, "{", `{"stream":true,`, 1)} {
 				p.forget()
-				got := g.do(t, "POST", tt.path, body, tongue{provider: tt.provider}.to(p)...)
+				got := g.do(t, "POST", tt.path, body, providerFormat{provider: tt.provider}.to(p)...)
 				e := at(got.object(t), "error")
 				if said, _ := at(e, "message").(string); got.status != 400 || !strings.HasSuffix(said, message) || at(e, "source") != "provider" {
 					t.Errorf("%s: status %d: %s, want the provider's 400 and message", body, got.status, got.body)

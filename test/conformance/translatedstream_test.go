@@ -39,10 +39,10 @@ func chunks(t *testing.T, stream []byte) []any {
 // choices, or two calls, in turn.
 func TestPartsOfTranslatedStreamsAreSeparate(t *testing.T) {
 	g, _ := start(t)
-	ask := func(t *testing.T, x tongue, stream string, more ...string) []any {
+	ask := func(t *testing.T, x providerFormat, stream string, more ...string) []any {
 		t.Helper()
 		p := newProvider(t, streams(stream))
-		return chunks(t, g.do(t, "POST", chatStream.path, x.ask(append(more, `"stream":true`)...), x.to(p)...).fine(t).body)
+		return chunks(t, g.do(t, "POST", chatStream.path, x.ask(append(more, `"stream":true`)...), x.to(p)...).wantOK(t).body)
 	}
 	prove(t, "S-133", "two choices of a stream", func(t *testing.T) {
 		one := func(index, text, end string) string {
@@ -150,7 +150,7 @@ func TestTokensOfCachesAndThinkingAreCounted(t *testing.T) {
 		prove(t, "S-143", provider, func(t *testing.T) {
 			x := byProvider(provider)
 			p := newProvider(t, says(200, "application/json", tt.response))
-			usage := at(g.do(t, "POST", chatStream.path, x.ask(), x.to(p)...).fine(t).object(t), "usage")
+			usage := at(g.do(t, "POST", chatStream.path, x.ask(), x.to(p)...).wantOK(t).object(t), "usage")
 			if got, _ := json.Marshal([]any{at(usage, "prompt_tokens"), at(usage, "completion_tokens"), at(usage, "total_tokens")}); string(got) != tt.want {
 				t.Errorf("prompt, completion and total are %s, want %s: %v", got, tt.want, usage)
 			}

@@ -46,7 +46,7 @@ type upgrade struct {
 func (u *upgrade) ask(t *testing.T, g *gateway) {
 	for _, key := range []string{u.key, u.paidKey} {
 		g.do(t, "POST", "/v1/chat/completions", `{"model":"m","max_tokens":2,"messages":[{"role":"user","content":"x"}]}`, "x-gateway-api-key", key,
-			"x-gateway-provider", "openai-compatible", "x-gateway-custom-host", u.provider.url, "Authorization", "Bearer x", "x-gateway-metadata", `{"_user":"ann"}`).fine(t)
+			"x-gateway-provider", "openai-compatible", "x-gateway-custom-host", u.provider.url, "Authorization", "Bearer x", "x-gateway-metadata", `{"_user":"ann"}`).wantOK(t)
 	}
 }
 
@@ -60,7 +60,7 @@ func (u *upgrade) traffic(t *testing.T) {
 			for i := range each {
 				u.ask(t, g)
 				trace := fmt.Sprintf("%s-%d-%d", g.data, u.requests, i)
-				g.as(t, bootstrapKey, "POST", "/v1/feedback", fmt.Sprintf(`{"trace_id":%q,"value":%d,"weight":0.5}`, trace, 1+i%2)).fine(t)
+				g.as(t, bootstrapKey, "POST", "/v1/feedback", fmt.Sprintf(`{"trace_id":%q,"value":%d,"weight":0.5}`, trace, 1+i%2)).wantOK(t)
 			}
 		})
 	}
@@ -71,7 +71,7 @@ func (u *upgrade) traffic(t *testing.T) {
 // number returns a member of an object by its path; JSON's null is -1.
 func (r response) number(t *testing.T, path ...string) float64 {
 	t.Helper()
-	var v any = r.fine(t).object(t)
+	var v any = r.wantOK(t).object(t)
 	for _, name := range path {
 		switch of := v.(type) {
 		case map[string]any:
@@ -115,7 +115,7 @@ func (u *upgrade) sums(t *testing.T, g *gateway) map[string]float64 {
 	}
 	group := read("/v1/analytics/groups/api_key?columns=total_tokens,cost&api_key_ids=" + u.id)
 	out["group, requests"], out["group, tokens"] = group.number(t, "data", "requests"), group.number(t, "data", "total_tokens")
-	for _, v := range read("/v1/limits?owner=key&id=" + u.id).fine(t).object(t)["data"].([]any) {
+	for _, v := range read("/v1/limits?owner=key&id=" + u.id).wantOK(t).object(t)["data"].([]any) {
 		limit := v.(map[string]any)
 		used, _ := limit["used"].(json.Number).Float64()
 		out[fmt.Sprint("limit of ", limit["type"])] = used

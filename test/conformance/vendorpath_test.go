@@ -36,7 +36,7 @@ keys:
 		{"DELETE", "/v1/connectors/c1", ""},
 	} {
 		prove(t, "M-204", "Cohere's library: "+tt.method+" "+tt.path, func(t *testing.T) {
-			ask(t, bootstrapKey, tt.method, tt.path, tt.body, library...).fine(t)
+			ask(t, bootstrapKey, tt.method, tt.path, tt.body, library...).wantOK(t)
 			in := cohere.only(t)
 			if in.method != tt.method || in.uri != tt.path || string(in.body) != tt.body || in.header.Get("Authorization") != "Bearer "+storedKey {
 				t.Errorf("the provider got %s %s %s with %q", in.method, in.uri, in.body, in.header.Get("Authorization"))
@@ -77,15 +77,15 @@ keys:
 			if got := ask(t, modelKey, tt.method, "/api/"+tt.path, tt.body); got.status != 403 || !strings.Contains(string(got.body), "providers.update") {
 				t.Errorf("without the scope: status %d: %s, want 403 and the scope", got.status, got.body)
 			}
-			ollama.none(t)
-			ask(t, serverKey, tt.method, "/api/"+tt.path, tt.body).fine(t)
+			ollama.wantNoRequests(t)
+			ask(t, serverKey, tt.method, "/api/"+tt.path, tt.body).wantOK(t)
 			if in := ollama.only(t); in.method != tt.method || in.uri != "/api/"+tt.path || string(in.body) != tt.body {
 				t.Errorf("with the scope the server got %s %s %s", in.method, in.uri, in.body)
 			}
 		})
 	}
 	prove(t, "M-204", "reading the models of Ollama needs no such scope", func(t *testing.T) {
-		ask(t, modelKey, "POST", "/api/show", `{"model":"llama3"}`).fine(t)
+		ask(t, modelKey, "POST", "/api/show", `{"model":"llama3"}`).wantOK(t)
 		if in := ollama.only(t); in.uri != "/api/show" {
 			t.Errorf("the server got %s", in.uri)
 		}

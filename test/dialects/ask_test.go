@@ -59,7 +59,7 @@ func citySchema() object {
 
 func user(pieces ...piece) turn      { return turn{"user", pieces} }
 func assistant(pieces ...piece) turn { return turn{"assistant", pieces} }
-func say(s string) piece             { return piece{kind: text, text: s} }
+func textPiece(s string) piece       { return piece{kind: text, text: s} }
 
 func each[T, V any](list []T, f func(T) V) (out []any) {
 	for _, v := range list {

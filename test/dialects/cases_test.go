@@ -3,10 +3,12 @@ package dialects
 import (
 	"fmt"
 	"strings"
+
+	"modelgate/internal/simulator"
 )
 
-// A kase is what is asked of every pair.
-type kase struct {
+// A testCase is a case of every pair.
+type testCase struct {
 	name   string
 	models map[string]string // of targets, where another is wanted
 	not    []string          // clients whose protocol has no words for it
@@ -14,7 +16,7 @@ type kase struct {
 	check  func(c *cell) string
 }
 
-var hello = ask{turns: []turn{user(say("Say hello"))}}
+var hello = ask{turns: []turn{user(textPiece("Say hello"))}}
 
 // stops are the words of each protocol for the end, a limit, a stop sequence,
 // tools, and a refusal.
@@ -39,7 +41,7 @@ func (c *cell) stopped(which int) {
 	c.expect("stop", c.h.stop, stops[c.client.name][which])
 }
 
-var cases = []*kase{
+var cases = []*testCase{
 	{name: "text", check: textCase},
 	{name: "turns and sampling reach", check: turnsCase},
 	{name: "one tool call", check: oneCallCase},
@@ -92,7 +94,7 @@ func textCase(c *cell) string {
 
 func turnsCase(c *cell) string {
 	r := c.reported(ask{system: "Be brief.", limit: 500, warm: true,
-		turns: []turn{user(say("One")), assistant(say("Two")), user(say("Three"))}}, "")
+		turns: []turn{user(textPiece("One")), assistant(textPiece("Two")), user(textPiece("Three"))}}, "")
 	c.expect("system", r.System, "Be brief.")
 	c.expect("roles", r.Roles, []string{"user", "assistant", "user"})
 	c.expect("texts", r.Texts, []string{"One", "Two", "Three"})
@@ -169,8 +171,8 @@ func chosenCase(c *cell) string {
 // loop is a conversation whose tools have been called.
 func loop(failed bool) ask {
 	return ask{tools: []string{"weather", "news"}, turns: []turn{
-		user(say("What of Oslo?")),
-		assistant(say("I look."), piece{kind: call, id: "call_1", name: "weather", args: `{"city":"Oslo"}`},
+		user(textPiece("What of Oslo?")),
+		assistant(textPiece("I look."), piece{kind: call, id: "call_1", name: "weather", args: `{"city":"Oslo"}`},
 			piece{kind: call, id: "call_2", name: "news", args: `{"city":"Bergen"}`}),
 		user(piece{kind: result, id: "call_1", name: "weather", text: "rain"},
 			piece{kind: result, id: "call_2", name: "news", text: "boom", failed: failed}),
@@ -216,13 +218,47 @@ func failedCase(c *cell) string {
 }
 
 func (c *cell) media(k kind) string {
-	r := c.reportedOrRefused(ask{turns: []turn{user(say("What is it?"), piece{kind: k})}}, "")
+	r := c.reportedOrRefused(ask{turns: []turn{user(textPiece("What is it?"), piece{kind: k})}}, "")
 	if r == nil {
 		return refusedWord
 	}
 	c.expect("images and documents", fmt.Sprint(r.Images, r.Documents), map[kind]string{picture: "1 0", document: "0 1"}[k])
 	c.expect("text", r.Texts[0], "What is it?")
 	return c.fate()
+}
+
+// reportedOrRefused is reported, or nil where the request is refused and the
+// error names the second part of the message.
+func (c *cell) reportedOrRefused(q ask, faults string) *simulator.Report {
+	c.Helper()
+	c.send(q, "report")
+	if c.res.Status == 400 {
+		c.refused(q, places[c.client.name])
+		return nil
+	}
+	return c.reported(q, faults)
+}
+
+func linkedCase(c *cell) string {
+	r := c.reportedOrRefused(ask{turns: []turn{user(textPiece("What is it?"), piece{kind: linked})}}, "")
+	if r == nil {
+		return refusedWord
+	}
+	c.expect("images", r.Images, 1)
+	return c.fate()
+}
+
+func paintedCase(c *cell) string {
+	if c.to.dialect != "gemini" {
+		return unsaid
+	}
+	c.checkResponse(hello, "image")
+	for _, p := range c.h.pieces {
+		if p.kind == picture {
+			return c.fate()
+		}
+	}
+	return dropped
 }
 
 // places are the elements that a refusal of the second part names.

@@ -57,12 +57,12 @@ type cell struct {
 
 	sent string // the model with faults, which the simulator counts by
 	res  gatewaytest.Response
-	h    heard
+	h    clientView
 }
 
 var serial atomic.Int64
 
-// send sends an ask to c's target and hears the response. Faults are joined by a
+// send sends an ask to c's target and reads the response. Faults are joined by a
 // plus.
 func (c *cell) send(q ask, faults string) {
 	c.Helper()
@@ -80,7 +80,7 @@ func (c *cell) send(q ask, faults string) {
 	req.Header.Set("x-gateway-strict-vendora-compliance", fmt.Sprint(c.strict))
 	req.Header.Set("Content-Type", "application/json")
 	c.res = c.g.Do(req)
-	c.h = readers[c.client.name].hear(c.res)
+	c.h = readers[c.client.name].read(c.res)
 	if c.res.Err != nil || c.h.unsound != "" {
 		c.Errorf("the response to %s is unsound: %v, %s\n%.20000s", body, c.res.Err, c.h.unsound, c.res.Body)
 	}
@@ -185,7 +185,7 @@ func TestEveryPairOfDialects(t *testing.T) {
 	}
 }
 
-func check(k *kase, c *cell) (o outcome) {
+func check(k *testCase, c *cell) (o outcome) {
 	o.verdict = failed
 	if k.only != "" && !strings.Contains(k.only, c.mode()) || slices.Contains(k.not, c.client.name) {
 		return outcome{verdict: unsaid}
@@ -243,7 +243,7 @@ func summary(t *testing.T, table [][]outcome) string {
 }
 
 // joined is the one outcome of a case: streams are to fare as complete responses do.
-func joined(t *testing.T, k *kase, both []outcome) outcome {
+func joined(t *testing.T, k *testCase, both []outcome) outcome {
 	whole, stream := both[0], both[1]
 	switch {
 	case whole == stream, stream.verdict == unsaid && k.only != "":

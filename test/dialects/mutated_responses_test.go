@@ -259,8 +259,8 @@ func targetOf(d api.Dialect) *target {
 	return nil
 }
 
-// said is what a client heard, without ids that the gateway makes.
-func (h *heard) said() string {
+// said is what a client read, without ids that the gateway makes.
+func (h *clientView) said() string {
 	var b strings.Builder
 	for _, k := range []kind{text, thought, call} {
 		for _, p := range h.pieces {
@@ -344,7 +344,7 @@ func TestUnknownPartsOfRecordedResponsesReachTheClient(t *testing.T) {
 				continue
 			}
 			made++
-			before, after := readers[from.name].hear(plain), readers[from.name].hear(res)
+			before, after := readers[from.name].read(plain), readers[from.name].read(res)
 			if after.unsound != "" || !strings.Contains(after.all(text), words) || !strings.HasPrefix(after.all(text), before.all(text)) || len(after.calls()) != len(before.calls()) || after.stop != before.stop {
 				found[fmt.Sprintf("%s to %s", r.provider, d)] = fmt.Sprintf("%s: unsound %q: %.600s", r.name, after.unsound, res.Body)
 			}
@@ -412,7 +412,7 @@ func TestUnknownPartsOfStreamsReachTheClient(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if h := readers[from.name].hear(res); h.unsound != "" || h.all(text) != words || !h.ended {
+			if h := readers[from.name].read(res); h.unsound != "" || h.all(text) != words || !h.ended {
 				t.Errorf("%s to %s: unsound %q, text %q: %s", r.provider, d, h.unsound, h.all(text), res.Body)
 			}
 		}
@@ -434,7 +434,7 @@ func TestChangedRecordedResponsesStaySound(t *testing.T) {
 			if err != nil {
 				continue // an error in the recording
 			}
-			before := readers[from.name].hear(plain)
+			before := readers[from.name].read(plain)
 			if before.unsound != "" {
 				problems[from.name+": unchanged "+r.name] = before.unsound
 				continue
@@ -466,7 +466,7 @@ func TestChangedRecordedResponsesStaySound(t *testing.T) {
 						}
 						continue
 					}
-					after := readers[from.name].hear(res)
+					after := readers[from.name].read(res)
 					switch {
 					case after.unsound != "":
 						problems[key] = fmt.Sprintf("%s, place %d: unsound: %.300s", r.name, i, after.unsound)

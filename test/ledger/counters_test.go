@@ -103,7 +103,7 @@ func newPolicies(t *testing.T, g *gateway) *policies {
 	p := &policies{}
 	for i := range 2 {
 		var made struct{ ID, Key string }
-		text := g.fine(t, "POST", "/api-keys/workspace/service", key, fmt.Sprintf(`{"name":"k%d","workspace_id":"default","scopes":["completions.write"]}`, i))
+		text := g.wantOK(t, "POST", "/api-keys/workspace/service", key, fmt.Sprintf(`{"name":"k%d","workspace_id":"default","scopes":["completions.write"]}`, i))
 		if err := json.Unmarshal([]byte(text), &made); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func newPolicies(t *testing.T, g *gateway) *policies {
 	}
 	create := func(measure, group string) string {
 		var made struct{ ID string }
-		text := g.fine(t, "POST", "/policies/usage-limits", key, fmt.Sprintf(
+		text := g.wantOK(t, "POST", "/policies/usage-limits", key, fmt.Sprintf(
 			`{"name":"%s by %s","workspace_id":"default","conditions":[{"key":"workspace_id","value":"*"}],"group_by":[{"key":%q}],"type":%q,"credit_limit":1000000000}`, measure, group, group, measure))
 		if err := json.Unmarshal([]byte(text), &made); err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ type count struct {
 func (p *policies) used(t *testing.T, g *gateway, id string) map[string]count {
 	t.Helper()
 	var out struct{ Data []count }
-	if err := json.Unmarshal([]byte(g.fine(t, "GET", "/limits?owner=policy&id="+url.QueryEscape(id), key, "")), &out); err != nil {
+	if err := json.Unmarshal([]byte(g.wantOK(t, "GET", "/limits?owner=policy&id="+url.QueryEscape(id), key, "")), &out); err != nil {
 		t.Fatal(err)
 	}
 	all := map[string]count{}

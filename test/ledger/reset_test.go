@@ -34,8 +34,8 @@ func (g *gateway) call(t *testing.T, method, path, key, body string) (int, strin
 	return res.StatusCode, string(text)
 }
 
-// fine is call for what must be answered with 200.
-func (g *gateway) fine(t *testing.T, method, path, key, body string) string {
+// wantOK is call for what must be answered with 200.
+func (g *gateway) wantOK(t *testing.T, method, path, key, body string) string {
 	t.Helper()
 	status, text := g.call(t, method, path, key, body)
 	if status != http.StatusOK {
@@ -53,7 +53,7 @@ func (g *gateway) used(t *testing.T, id string, want float64) float64 {
 				Current float64 `json:"current_usage"`
 			} `json:"usage_limits"`
 		}
-		if err := json.Unmarshal([]byte(g.fine(t, "GET", "/api-keys/"+id, key, "")), &out); err != nil {
+		if err := json.Unmarshal([]byte(g.wantOK(t, "GET", "/api-keys/"+id, key, "")), &out); err != nil {
 			t.Fatal(err)
 		}
 		if out.Usage.Current >= want {
@@ -87,7 +87,7 @@ func TestResetSeparatesWhatWasSettledBeforeFromWhatIsSettledAfter(t *testing.T) 
 	data := t.TempDir()
 	g := start(t, data, provider.URL)
 	var made struct{ ID, Key string }
-	text := g.fine(t, "POST", "/api-keys/workspace/service", key, `{"name":"k","workspace_id":"default","scopes":["completions.write"],"usage_limits":{"type":"tokens","credit_limit":1000000}}`)
+	text := g.wantOK(t, "POST", "/api-keys/workspace/service", key, `{"name":"k","workspace_id":"default","scopes":["completions.write"],"usage_limits":{"type":"tokens","credit_limit":1000000}}`)
 	if err := json.Unmarshal([]byte(text), &made); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestResetSeparatesWhatWasSettledBeforeFromWhatIsSettledAfter(t *testing.T) 
 	}
 	for round := range 3 {
 		for range 4 {
-			g.fine(t, "POST", "/chat/completions", made.Key, fast)
+			g.wantOK(t, "POST", "/chat/completions", made.Key, fast)
 		}
 		done := make(chan bool)
 		go func() {
@@ -106,20 +106,20 @@ func TestResetSeparatesWhatWasSettledBeforeFromWhatIsSettledAfter(t *testing.T) 
 			g.call(t, "POST", "/chat/completions", made.Key, slow)
 		}()
 		waittest.Receive(t, arrived, "the request at the provider")
-		g.fine(t, "PUT", "/api-keys/"+made.ID, key, `{"reset_usage":true}`)
+		g.wantOK(t, "PUT", "/api-keys/"+made.ID, key, `{"reset_usage":true}`)
 		response <- true
 		waittest.Receive(t, done, "the response")
 		if got := g.used(t, made.ID, each); got != each {
 			t.Errorf("round %d: with a request in flight the usage is %g tokens after the reset, want %d", round, got, each)
 		}
 		for range 4 {
-			g.fine(t, "POST", "/chat/completions", made.Key, fast)
+			g.wantOK(t, "POST", "/chat/completions", made.Key, fast)
 		}
-		g.fine(t, "PUT", "/api-keys/"+made.ID, key, `{"reset_usage":true}`)
-		g.fine(t, "POST", "/chat/completions", made.Key, fast)
+		g.wantOK(t, "PUT", "/api-keys/"+made.ID, key, `{"reset_usage":true}`)
+		g.wantOK(t, "POST", "/chat/completions", made.Key, fast)
 		g.kill()
 		g = start(t, data, provider.URL)
-		g.fine(t, "POST", "/chat/completions", made.Key, fast)
+		g.wantOK(t, "POST", "/chat/completions", made.Key, fast)
 		if got := g.used(t, made.ID, 2*each); got != 2*each {
 			t.Errorf("round %d: after a kill the usage is %g tokens, want the %d of the requests since the reset", round, got, 2*each)
 		}

@@ -11,8 +11,8 @@ import (
 	"modelgate/internal/testing/gatewaytest"
 )
 
-// heard is a response in no protocol.
-type heard struct {
+// clientView is a response in no protocol.
+type clientView struct {
 	pieces  []piece
 	stop    string // in the client's protocol
 	ended   bool   // by what ends a stream, or whole
@@ -26,7 +26,7 @@ type heard struct {
 }
 
 // add appends a piece, or adds to the one of the same block.
-func (h *heard) at(block int, p piece) *piece {
+func (h *clientView) at(block int, p piece) *piece {
 	if i, ok := h.open[block]; ok {
 		return &h.pieces[i]
 	}
@@ -39,7 +39,7 @@ func (h *heard) at(block int, p piece) *piece {
 }
 
 // last returns the piece that grows: the last, when it is of a kind.
-func (h *heard) last(k kind) *piece {
+func (h *clientView) last(k kind) *piece {
 	if n := len(h.pieces); n == 0 || h.pieces[n-1].kind != k {
 		h.pieces = append(h.pieces, piece{kind: k})
 	}
@@ -47,7 +47,7 @@ func (h *heard) last(k kind) *piece {
 }
 
 // all returns the text of all pieces of a kind.
-func (h *heard) all(k kind) string {
+func (h *clientView) all(k kind) string {
 	var said strings.Builder
 	for _, p := range h.pieces {
 		if p.kind == k {
@@ -58,7 +58,7 @@ func (h *heard) all(k kind) string {
 }
 
 // calls returns the pieces that are calls.
-func (h *heard) calls() (list []piece) {
+func (h *clientView) calls() (list []piece) {
 	for _, p := range h.pieces {
 		if p.kind == call {
 			list = append(list, p)
@@ -67,17 +67,17 @@ func (h *heard) calls() (list []piece) {
 	return list
 }
 
-// A reader hears one protocol.
+// A reader reads one protocol.
 type reader struct {
-	whole func(h *heard, m object)
-	frame func(h *heard, m object)
+	complete func(h *clientView, m object)
+	frame    func(h *clientView, m object)
 	// fault reads a response that is an error: its message, and whether the
 	// body is of the protocol's shape.
 	fault func(m object) (message string, sound bool)
 }
 
-// hear reads a response.
-func (r *reader) hear(res gatewaytest.Response) (h heard) {
+// read reads a response.
+func (r *reader) read(res gatewaytest.Response) (h clientView) {
 	kind := res.Header.Get("Content-Type")
 	switch {
 	case strings.HasPrefix(kind, "text/event-stream"):
@@ -97,12 +97,12 @@ func (r *reader) hear(res gatewaytest.Response) (h heard) {
 		}
 		return h
 	}
-	r.whole(&h, m)
+	r.complete(&h, m)
 	h.ended = true
 	return h
 }
 
-func (r *reader) follow(list []string, problem string) (h heard) {
+func (r *reader) follow(list []string, problem string) (h clientView) {
 	h.unsound = problem
 	for _, data := range list {
 		if (h.ended || h.fault != "") && !strings.Contains(data, `"response.failed"`) {

@@ -7,11 +7,11 @@ import (
 )
 
 var readers = map[string]*reader{
-	"chat":      {hearChat, hearChatChunk, errorOf("error.message", "error.type")},
-	"messages":  {hearMessages, hearMessagesEvent, errorOf("error.message", "error.type")},
-	"responses": {hearResponses, hearResponsesEvent, errorOf("error.message", "error.type")},
-	"gemini":    {hearGemini, hearGemini, errorOf("error.message", "error.status")},
-	"converse":  {hearConverse, hearConverseEvent, errorOf("message", "__type")},
+	"chat":      {readChat, readChatChunk, errorOf("error.message", "error.type")},
+	"messages":  {readMessages, readMessagesEvent, errorOf("error.message", "error.type")},
+	"responses": {readResponses, readResponsesEvent, errorOf("error.message", "error.type")},
+	"gemini":    {readGemini, readGemini, errorOf("error.message", "error.status")},
+	"converse":  {readConverse, readConverseEvent, errorOf("message", "__type")},
 }
 
 func errorOf(message, word string) func(object) (string, bool) {
@@ -21,14 +21,14 @@ func errorOf(message, word string) func(object) (string, bool) {
 	}
 }
 
-func hearChat(h *heard, m object) {
+func readChat(h *clientView, m object) {
 	message := get(m, "choices.0.message")
 	signs := h.chatBlocks(message)
 	if said := str(message, "reasoning_content"); said != "" && !signs {
 		h.pieces = append(h.pieces, piece{kind: thought, text: said})
 	}
 	if said := str(message, "content"); said != "" {
-		h.pieces = append(h.pieces, say(said))
+		h.pieces = append(h.pieces, textPiece(said))
 	}
 	if said := str(message, "refusal"); said != "" {
 		h.pieces = append(h.pieces, piece{kind: refusal, text: said})
@@ -41,8 +41,8 @@ func hearChat(h *heard, m object) {
 	h.chatUsage(m)
 }
 
-// chatBlocks hears the thinking of content_blocks, which has signatures.
-func (h *heard) chatBlocks(message any) (found bool) {
+// chatBlocks reads the thinking of content_blocks, which has signatures.
+func (h *clientView) chatBlocks(message any) (found bool) {
 	for _, b := range list(message, "content_blocks") {
 		switch str(b, "type") {
 		case "thinking":
@@ -55,7 +55,7 @@ func (h *heard) chatBlocks(message any) (found bool) {
 	return found
 }
 
-func (h *heard) chatUsage(m object) {
+func (h *clientView) chatUsage(m object) {
 	if get(m, "usage") == nil {
 		return
 	}
@@ -64,7 +64,7 @@ func (h *heard) chatUsage(m object) {
 	h.written = max(num(m, "usage.prompt_tokens_details.cache_write_tokens"), num(m, "usage.cache_creation_input_tokens"))
 }
 
-func hearChatChunk(h *heard, m object) {
+func readChatChunk(h *clientView, m object) {
 	h.fault = str(m, "error.message")
 	delta := get(m, "choices.0.delta")
 	blocks := list(delta, "content_blocks")
@@ -100,7 +100,7 @@ func hearChatChunk(h *heard, m object) {
 	h.chatUsage(m)
 }
 
-func hearMessages(h *heard, m object) {
+func readMessages(h *clientView, m object) {
 	for _, b := range list(m, "content") {
 		h.pieces = append(h.pieces, messagesPiece(b))
 	}
@@ -116,12 +116,12 @@ func messagesPiece(b any) piece {
 	case "image":
 		return piece{kind: picture}
 	case "text":
-		return say(str(b, "text"))
+		return textPiece(str(b, "text"))
 	}
 	return piece{kind: kind("unknown " + str(b, "type"))}
 }
 
-func (h *heard) messagesEnd(m any) {
+func (h *clientView) messagesEnd(m any) {
 	if stop := str(m, "stop_reason"); stop != "" {
 		h.stop = stop
 		if said := str(m, "stop_details.explanation"); said != "" {
@@ -136,7 +136,7 @@ func (h *heard) messagesEnd(m any) {
 	h.completion = num(m, "usage.output_tokens")
 }
 
-func hearMessagesEvent(h *heard, m object) {
+func readMessagesEvent(h *clientView, m object) {
 	index := num(m, "index")
 	switch str(m, "type") {
 	case "message_start":
@@ -174,7 +174,7 @@ func hearMessagesEvent(h *heard, m object) {
 	}
 }
 
-func hearResponses(h *heard, m object) {
+func readResponses(h *clientView, m object) {
 	for _, item := range list(m, "output") {
 		h.pieces = append(h.pieces, responsesPieces(item)...)
 	}
@@ -185,7 +185,7 @@ func responsesPieces(item any) (pieces []piece) {
 	switch str(item, "type") {
 	case "message":
 		for _, c := range list(item, "content") {
-			p := say(str(c, "text"))
+			p := textPiece(str(c, "text"))
 			if str(c, "type") == "refusal" {
 				p = piece{kind: refusal, text: str(c, "refusal")}
 			}
@@ -207,7 +207,7 @@ func responsesPieces(item any) (pieces []piece) {
 	return pieces
 }
 
-func (h *heard) responsesEnd(m any) {
+func (h *clientView) responsesEnd(m any) {
 	h.stop = str(m, "status")
 	if why := str(m, "incomplete_details.reason"); why != "" {
 		h.stop = why
@@ -216,9 +216,9 @@ func (h *heard) responsesEnd(m any) {
 	h.cached, h.written = num(m, "usage.input_tokens_details.cached_tokens"), num(m, "usage.input_tokens_details.cache_write_tokens")
 }
 
-// hearResponsesEvent adds up deltas, and compares the sum with what the events
+// readResponsesEvent adds up deltas, and compares the sum with what the events
 // at the end say of the whole.
-func hearResponsesEvent(h *heard, m object) {
+func readResponsesEvent(h *clientView, m object) {
 	index := num(m, "output_index")
 	switch str(m, "type") {
 	case "response.output_item.added":
@@ -228,7 +228,7 @@ func hearResponsesEvent(h *heard, m object) {
 		case "function_call":
 			h.at(index, piece{kind: call, id: str(item, "call_id"), name: str(item, "name")})
 		case "message":
-			h.at(index, say(""))
+			h.at(index, textPiece(""))
 		case "image_generation_call":
 			h.at(index, piece{kind: picture})
 		}
@@ -249,8 +249,8 @@ func hearResponsesEvent(h *heard, m object) {
 	}
 }
 
-// hearPart adds to one of the parts of an item, which may grow at the same time.
-func (h *heard) hearPart(item, part int, delta string) {
+// readPart adds to one of the parts of an item, which may grow at the same time.
+func (h *clientView) hearPart(item, part int, delta string) {
 	if h.parts == nil {
 		h.parts = map[int]map[int]string{}
 	}
@@ -265,9 +265,9 @@ func (h *heard) hearPart(item, part int, delta string) {
 	h.at(item, piece{}).text = text.String()
 }
 
-func (h *heard) responsesDone(m object) {
-	var whole heard
-	hearResponses(&whole, m)
+func (h *clientView) responsesDone(m object) {
+	var whole clientView
+	readResponses(&whole, m)
 	for i, p := range whole.pieces {
 		if i >= len(h.pieces) || h.pieces[i].kind != p.kind || h.pieces[i].text != p.text || h.pieces[i].args != p.args {
 			h.unsound = "the deltas are not what the whole says"
@@ -279,8 +279,8 @@ func (h *heard) responsesDone(m object) {
 	h.ended = true
 }
 
-// hearGemini reads a response or a piece of one.
-func hearGemini(h *heard, m object) {
+// readGemini reads a response or a piece of one.
+func readGemini(h *clientView, m object) {
 	if h.fault = str(m, "error.message"); h.fault != "" {
 		return
 	}
@@ -320,14 +320,14 @@ func hearGemini(h *heard, m object) {
 	h.geminiUsage(m)
 }
 
-func (h *heard) geminiUsage(m object) {
+func (h *clientView) geminiUsage(m object) {
 	if get(m, "usageMetadata") != nil {
 		h.prompt, h.cached = num(m, "usageMetadata.promptTokenCount"), num(m, "usageMetadata.cachedContentTokenCount")
 		h.completion = num(m, "usageMetadata.candidatesTokenCount") + num(m, "usageMetadata.thoughtsTokenCount")
 	}
 }
 
-func hearConverse(h *heard, m object) {
+func readConverse(h *clientView, m object) {
 	for _, b := range list(m, "output.message.content") {
 		switch {
 		case get(b, "reasoningContent") != nil:
@@ -337,13 +337,13 @@ func hearConverse(h *heard, m object) {
 		case get(b, "image") != nil:
 			h.pieces = append(h.pieces, piece{kind: picture})
 		default:
-			h.pieces = append(h.pieces, say(str(b, "text")))
+			h.pieces = append(h.pieces, textPiece(str(b, "text")))
 		}
 	}
 	h.converseEnd(m)
 }
 
-func (h *heard) converseEnd(m object) {
+func (h *clientView) converseEnd(m object) {
 	if stop := str(m, "stopReason"); stop != "" {
 		h.stop = stop
 	}
@@ -354,7 +354,7 @@ func (h *heard) converseEnd(m object) {
 	}
 }
 
-func hearConverseEvent(h *heard, m object) {
+func readConverseEvent(h *clientView, m object) {
 	index := num(m, "contentBlockIndex")
 	switch kind := str(m, ":type"); kind {
 	case "contentBlockStart":

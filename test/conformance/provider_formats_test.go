@@ -11,20 +11,20 @@ import (
 
 const messagesBody = `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}`
 
-// tongue is a protocol that providers speak, with a response in it: it thinks
+// providerFormat is a protocol that providers speak, with a response in it: it thinks
 // "because", says "Hello", calls look with {"q":1} if it calls at all, and
 // counts 7 tokens read and 2 written.
-type tongue struct {
+type providerFormat struct {
 	name     string
 	provider string // a row that speaks it
 	model    string
-	whole    func(called bool) string
+	complete func(called bool) string
 	stream   string
 	made     string // when it was made, in Unix seconds, if the provider says so
 	dated    bool   // its streams say so too
 }
 
-var tongues = []tongue{
+var providerFormats = []providerFormat{
 	{"messages", "anthropic", "claude-sonnet-4-5", messagesResponse, messagesStream, "", false},
 	{"messages at Vertex", "vertex-ai", "claude-sonnet-4-5", messagesResponse, messagesStream, "", false},
 	{"gemini", "google", "gemini-2.5-flash", geminiResponse, geminiStream, geminiMade, true},
@@ -41,7 +41,7 @@ const (
 )
 
 // to are the headers of a request for p in this protocol.
-func (x tongue) to(p *provider, more ...string) []string {
+func (x providerFormat) to(p *provider, more ...string) []string {
 	header := append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-provider", x.provider, "x-gateway-custom-host", p.root,
 		"x-gateway-cloud-b-project-id", "p-1", "x-gateway-cloud-b-region", "europe-west4", "x-gateway-cloud-a-region", "eu-west-1"}, more...)
 	if x.provider == "oracle" { // behind a custom host that signs
@@ -60,19 +60,19 @@ func speaks(called bool) behaviour {
 		}
 		json.Unmarshal(in.body, &asked)
 		streamed := asked.Stream || asked.ChatRequest.IsStream
-		x := tongue{whole: func(bool) string { return cannedBodies["/chat/completions"] }, stream: chatEvents + done}
+		x := providerFormat{complete: func(bool) string { return cannedBodies["/chat/completions"] }, stream: chatEvents + done}
 		kind := "text/event-stream"
 		switch {
 		case strings.Contains(path, "/models/") && strings.Contains(path, "enerateContent"):
-			x, streamed = tongues[2], strings.Contains(path, ":stream")
+			x, streamed = providerFormats[2], strings.Contains(path, ":stream")
 		case strings.HasSuffix(path, "/converse"), strings.HasSuffix(path, "/converse-stream"):
-			x, streamed, kind = tongues[4], strings.HasSuffix(path, "-stream"), "application/vnd.amazon.eventstream"
+			x, streamed, kind = providerFormats[4], strings.HasSuffix(path, "-stream"), "application/vnd.amazon.eventstream"
 		case strings.HasSuffix(path, "/messages"), strings.HasSuffix(path, "awPredict"):
-			x = tongues[0]
+			x = providerFormats[0]
 		case strings.HasSuffix(path, "/v2/chat"):
-			x = tongues[5]
+			x = providerFormats[5]
 		case strings.HasSuffix(path, "/actions/chat"):
-			x = tongues[6]
+			x = providerFormats[6]
 		case strings.HasSuffix(path, "/chat_stream"):
 			streamed = true
 		}
@@ -80,7 +80,7 @@ func speaks(called bool) behaviour {
 			says(200, kind, x.stream)(w, r, in)
 			return
 		}
-		says(200, "application/json", x.whole(called))(w, r, in)
+		says(200, "application/json", x.complete(called))(w, r, in)
 	}
 }
 
