@@ -118,16 +118,15 @@ func documentText(v jsonedit.Value, fields []string) string {
 
 // AppendRerankResults writes the results of a unified response from a
 // provider's list of index and relevance_score: the best first, up to the
-// requested number, with the client's documents if requested. asked is the
-// client's request.
-func AppendRerankResults(b *jsonedit.Builder, results jsonedit.Value, asked *jsonedit.Doc) {
+// requested number, with the documents of the client's request if it asks for them.
+func AppendRerankResults(b *jsonedit.Builder, results jsonedit.Value, request *jsonedit.Doc) {
 	list := rankedOf(results)
-	if n, ok := asked.Find("top_n"); ok {
+	if n, ok := request.Find("top_n"); ok {
 		if n, ok := n.Int(); ok && n >= 0 && n < int64(len(list)) {
 			list = list[:n]
 		}
 	}
-	documents := sentDocuments(asked)
+	documents := sentDocuments(request)
 	b.Name("results")
 	b.Open('[')
 	for _, r := range list {

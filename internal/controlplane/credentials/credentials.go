@@ -177,7 +177,7 @@ func (k *Manager) checkAddress(spec *provider.Spec, g CredentialInput, c *store.
 	if c.CustomHost != "" {
 		u, err := k.checkHost(c.CustomHost)
 		if err != nil {
-			return route.Invalid(g.Path+"custom_host", "is refused: %v", err)
+			return route.Invalid(g.Path+"custom_host", "names an address that is not allowed: %v", err)
 		}
 		c.CustomHost = u.String()
 	}
@@ -192,7 +192,7 @@ func (k *Manager) checkAddress(spec *provider.Spec, g CredentialInput, c *store.
 	}
 	if t.Guarded && c.CustomHost == "" {
 		if _, err := k.checkHost(t.Base.String()); err != nil {
-			return route.Invalid(g.Path+wireName(spec, "foundry_url"), "is refused: %v", err)
+			return route.Invalid(g.Path+wireName(spec, "foundry_url"), "names an address that is not allowed: %v", err)
 		}
 	}
 	return nil

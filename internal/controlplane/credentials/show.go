@@ -34,7 +34,7 @@ func (k *Manager) ApplyModel(ctx context.Context, organisation, path string, m *
 	if in.CustomHost != "" {
 		u, err := k.checkHost(in.CustomHost)
 		if err != nil {
-			return route.Invalid(path+"."+customHost, "is refused: %v", err)
+			return route.Invalid(path+"."+customHost, "names an address that is not allowed: %v", err)
 		}
 		next.Configuration.CustomHost = u.String()
 	}

@@ -81,7 +81,7 @@ type Loop struct {
 	Stalled   int `json:"context_growth_without_progress,omitempty" minimum:"1" maximum:"10000" doc:"Rejects requests in which this many tool results, up to the last one, repeat earlier ones"`
 }
 
-// Common are the fields that policies of both kinds have when they are created.
+// Common holds the fields that policies of both kinds are created with.
 type Common struct {
 	Name         string      `json:"name,omitempty" maxLength:"255"`
 	Description  string      `json:"description,omitempty" maxLength:"500"`

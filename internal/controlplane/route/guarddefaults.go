@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -126,12 +125,12 @@ func SavedGuardrail(ctx context.Context, q store.Queries, g *store.Guardrail) gu
 				return guardrail.Module{}, fmt.Errorf("%.60q not found; upload the module, for the organisation if the guardrail is the organisation's", ref)
 			}
 			if err != nil {
-				return guardrail.Module{}, errors.New("cannot be read now; try again later")
+				return guardrail.Module{}, fmt.Errorf("%.60q cannot be read now; try again later", ref)
 			}
 			out := guardrail.Module{Code: func() ([]byte, error) {
 				code, err := q.GuardrailModuleCode(ctx, m.ID)
 				if err != nil {
-					return nil, errors.New("cannot be read now; try again later")
+					return nil, fmt.Errorf("%.60q cannot be read now; try again later", ref)
 				}
 				return code, nil
 			}}

@@ -72,7 +72,7 @@ func (r *Resolver) checkAddress(field string, ref *Reference) error {
 		return nil
 	}
 	if _, err := r.CheckHost(ref.Auth[field]); err != nil {
-		return invalid("auth_config."+field, "is refused: %v", err)
+		return invalid("auth_config."+field, "names an address that is not allowed: %v", err)
 	}
 	return nil
 }
