@@ -221,12 +221,13 @@ func simulate(root *config.Config, scripts []script, seed uint64) *run {
 	}
 	draws := rand.New(rand.NewPCG(seed, 99))
 	var mu sync.Mutex
-	engine := &pipeline.Engine{Random: func() float64 {
+	random := func() float64 {
 		mu.Lock()
 		defer mu.Unlock()
 		return draws.Float64()
-	}}
-	c := pipeline.Compiler{Engine: engine, State: new(pipeline.State), Call: r.target}
+	}
+	engine := new(pipeline.Engine)
+	c := pipeline.Compiler{Engine: engine, Random: random, State: new(pipeline.State), Call: r.target}
 	tree := c.Compile(root, pipeline.Key(root))
 	var wg sync.WaitGroup
 	for range arrivals {
