@@ -1,9 +1,12 @@
 package dialect
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
-// Notes of adapted parameters, as x-gateway-params shows them. Dialects have none
-// of their own, so that equal changes have equal notes; a note may also be the
+// Notes of changed parameters, as x-gateway-params shows them. Dialects and the pipeline
+// have none of their own, so that equal changes have equal notes; a note may also be the
 // name or the value that is sent.
 const (
 	// Conversations.
@@ -57,6 +60,12 @@ const (
 	BlankStopsRemoved = "blank sequences removed"
 	CachePoint        = "a cache point after the last message"
 	ProvidersLifetime = "for as long as the provider keeps it"
+	OfDeferredTool    = "of a deferred tool"
+	FourMarks         = "four marks, the first and the last ones"
+
+	// Token counts and responses.
+	TokensEstimated = "an estimate: the provider offers no token count"
+	Transcript      = "its transcript"
 )
 
 // sentAs returns the note of something that is sent under another name.
@@ -87,6 +96,12 @@ func NoteMaximum(value string) string { return value + " (maximum)" }
 func noteHashedUser(most int) string {
 	return "its SHA-256 hash: the provider accepts at most " + strconv.Itoa(most) + " bytes"
 }
+
+// NoteMarks returns the note of the members that are marked for the provider's cache.
+func NoteMarks(members []string) string { return "set on " + strings.Join(members, " and ") }
+
+// NoteOption returns the note of a header that an option of the provider replaces.
+func NoteOption(option string) string { return "the provider's option " + option + " applies" }
 
 // NoteSeed returns the note of a seed of which the provider reads 32 bits.
 func NoteSeed(seed int64) string {

@@ -31,7 +31,7 @@ func (a *attempt) build() (req *http.Request, body *bytepool.Buffer, err error) 
 	}
 	for _, replaced := range call.Replaced {
 		a.trail.Note(dialect.ParamChange{Name: strings.ToLower(replaced.Name), Outcome: dialect.Ignored,
-			Note: "the provider's option " + replaced.Option + " applies"})
+			Note: dialect.NoteOption(replaced.Option)})
 	}
 	if err == nil && a.record.Target.Auth.Method != "" && a.handler.Signer != nil {
 		err = a.sign(req, body)

@@ -24,7 +24,7 @@ func fitMarks(r *llm.Request, d api.Dialect) (changes []dialect.ParamChange) {
 	for i := range r.Tools {
 		if t := &r.Tools[i]; t.Cache != nil && isDeferred(t) {
 			t.Cache = nil
-			changes = append(changes, dialect.ParamChange{Name: r.NameOf(llm.FieldCache), Outcome: dialect.Dropped, Note: "of a deferred tool"})
+			changes = append(changes, dialect.ParamChange{Name: r.NameOf(llm.FieldCache), Outcome: dialect.Dropped, Note: dialect.OfDeferredTool})
 		}
 	}
 	room, total := maxMarks, 0
@@ -44,7 +44,7 @@ func fitMarks(r *llm.Request, d api.Dialect) (changes []dialect.ParamChange) {
 		return c
 	})
 	return append(changes, dialect.ParamChange{Name: r.NameOf(llm.FieldCache), Outcome: dialect.Adapted,
-		Note: "four marks, the first and the last ones"})
+		Note: dialect.FourMarks})
 }
 
 // isDeferred reports whether a tool is loaded only when the model searches for it.

@@ -197,7 +197,7 @@ func (a *attempt) estimateCount() (*exchange.Response, error) {
 	}
 	for field := range doc.Members() {
 		a.record.Params = append(a.record.Params, dialect.ParamChange{Name: field.String(), Outcome: dialect.Adapted,
-			Note: "an estimate: the provider offers no token count"})
+			Note: dialect.TokensEstimated})
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
 	return &exchange.Response{Status: http.StatusOK, Header: header, Attempt: &a.record, Tap: r.Client.NewTap(r.Operation), Bytes: body}, nil

@@ -42,7 +42,7 @@ func (l *lostContent) carry(p llm.Part) llm.Part {
 			return p
 		}
 		if words := transcript(&part); words != "" {
-			l.add(string(part.Kind), dialect.Adapted, "its transcript")
+			l.add(string(part.Kind), dialect.Adapted, dialect.Transcript)
 			return llm.Text{Text: words}
 		}
 		l.add(string(part.Kind), dialect.Dropped, "")

@@ -60,7 +60,7 @@ func (a *attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 	a.trail.Bill().PromptCache.Expect(a.handler.Path, llm.RoughTokens(prefix))
 	if len(marked) > 0 {
 		a.record.Params = append(a.record.Params, dialect.ParamChange{Name: "cache_control",
-			Outcome: dialect.Adapted, Note: "set on " + strings.Join(marked, " and ")})
+			Outcome: dialect.Adapted, Note: dialect.NoteMarks(marked)})
 		a.trail.Decide(a.handler.Path, "the provider's prompt cache is used: cache_control is set on %s", strings.Join(marked, " and "))
 	}
 	return out
