@@ -75,19 +75,44 @@ func (s service) create(ctx context.Context, c *route.Caller, in *createInput) (
 	}
 	row := store.Config{
 		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: route.NewSlug("pc", b.Name), Name: b.Name,
-		IsDefault: b.IsDefault == 1, VersionID: c.NewID(), Status: store.Active,
-		OwnerID: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+		IsDefault: b.IsDefault == 1, Status: store.Active, UpdatedAt: c.Now,
 	}
 	c.SetAuditSubject(w.ID, row.ID)
-	err = c.Change(ctx, func(tx *store.Tx) error {
-		return tx.CreateConfig(ctx, row, store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text,
-			Sealed: stored.Sealed, CreatedBy: c.Actor(), CreatedAt: c.Now})
-	})
-	if err != nil {
+	if err := insert(ctx, c, &row, stored); err != nil {
 		return nil, err
 	}
 	return &changeResponse[created]{true, created{row.ID, row.VersionID, row.Slug, "config",
 		credentials.ConfigWarnings(configText(b.Config))}}, nil
+}
+
+// insert stores a new config.
+func insert(ctx context.Context, c *route.Caller, row *store.Config, text credentials.StoredConfig) error {
+	row.OwnerID, row.UpdatedBy, row.CreatedAt = c.Actor(), c.Actor(), c.Now
+	v := newVersion(c, row, text)
+	return c.Change(ctx, func(tx *store.Tx) error { return tx.CreateConfig(ctx, *row, *v) })
+}
+
+// newVersion returns a version of row with a text, and makes it the current one.
+func newVersion(c *route.Caller, row *store.Config, text credentials.StoredConfig) *store.ConfigVersion {
+	row.VersionID = c.NewID()
+	return &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: text.Text, Sealed: text.Sealed,
+		CreatedBy: c.Actor(), CreatedAt: c.Now}
+}
+
+// Put stores row, which a file describes, instead of before; nil is a new config. Text is its
+// next version, nil for none.
+func Put(ctx context.Context, c *route.Caller, before *store.Config, row store.Config, text *credentials.StoredConfig) error {
+	row.UpdatedAt = c.NextUpdateTime(row.UpdatedAt)
+	if before == nil {
+		row.ID = c.NewID()
+		return insert(ctx, c, &row, *text)
+	}
+	row.UpdatedBy = c.Actor()
+	var v *store.ConfigVersion
+	if text != nil {
+		v = newVersion(c, &row, *text)
+	}
+	return c.Change(ctx, func(tx *store.Tx) error { return write(ctx, c, tx, row, v) })
 }
 
 // configText returns the JSON text of a config given as an object or as a string.
@@ -301,9 +326,7 @@ func (s service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		if err != nil {
 			return nil, err
 		}
-		row.VersionID = c.NewID()
-		version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text, Sealed: stored.Sealed,
-			CreatedBy: c.Actor(), CreatedAt: c.Now}
+		version = newVersion(c, &row, stored)
 	}
 	if err := change(ctx, c, row, version); err != nil {
 		return nil, err
@@ -321,13 +344,18 @@ func change(ctx context.Context, c *route.Caller, row store.Config, version *sto
 		if err := c.CheckIfMatch(read, now.UpdatedAt, err); err != nil {
 			return err
 		}
-		if version != nil {
-			if err := checkFixed(ctx, c, tx, row); err != nil {
-				return err
-			}
-		}
-		return tx.UpdateConfig(ctx, row, version)
+		return write(ctx, c, tx, row, version)
 	})
+}
+
+// write stores a changed config, and its new version if there is one.
+func write(ctx context.Context, c *route.Caller, tx *store.Tx, row store.Config, version *store.ConfigVersion) error {
+	if version != nil {
+		if err := checkFixed(ctx, c, tx, row); err != nil {
+			return err
+		}
+	}
+	return tx.UpdateConfig(ctx, row, version)
 }
 
 func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, error) {

@@ -61,17 +61,28 @@ func CheckMappings(ctx context.Context, q store.Queries, i *store.Integration) e
 	if err != nil {
 		return err
 	}
-	for _, m := range list {
+	for n, m := range list {
 		s, err := q.SecretReference(ctx, i.Organisation, m.Reference)
 		if apierr.IsNotFound(err) {
-			return route.Missing("secret_mappings", "secret reference", m.Reference)
-		}
-		if err == nil {
+			err = route.Missing("secret_mappings", "secret reference", m.Reference)
+		} else if err == nil {
 			err = CheckDestination(s, t)
 		}
 		if err != nil {
-			return err
+			return &MappingError{n, err}
 		}
 	}
 	return nil
 }
+
+// MappingError is the error of one of several secret mappings.
+type MappingError struct {
+	Index int
+	Err   error
+}
+
+// Error returns the message of the error that e wraps.
+func (e *MappingError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error that e wraps.
+func (e *MappingError) Unwrap() error { return e.Err }

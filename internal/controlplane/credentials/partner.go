@@ -231,21 +231,32 @@ func newHostError(s store.SecretReference, to *url.URL) error {
 		WithParam("secret_mappings").WithCode(codeHost)
 }
 
-// CheckPartnerMappings returns an error if a reference mapped in c was removed
-// concurrently or may not be sent to its partner; own are the stored credentials. Call it
-// in the transaction that stores c.
-func (k *Manager) CheckPartnerMappings(ctx context.Context, q store.Queries, c *store.GuardrailCredential,
+// StorePartner stores c instead of before, nil for new credentials; own is what
+// [Manager.ApplyPartner] returned.
+func (k *Manager) StorePartner(ctx context.Context, tx *store.Tx, before *store.GuardrailCredential,
+	c store.GuardrailCredential, own map[string]secret.String) error {
+	if err := k.checkPartnerMappings(ctx, tx.Queries, &c, own); err != nil {
+		return err
+	}
+	if before == nil {
+		return tx.CreateGuardrailCredential(ctx, c)
+	}
+	return tx.UpdateGuardrailCredential(ctx, c)
+}
+
+// checkPartnerMappings returns an error if a reference mapped in c was removed
+// concurrently or may not be sent to its partner; own are the stored credentials.
+func (k *Manager) checkPartnerMappings(ctx context.Context, q store.Queries, c *store.GuardrailCredential,
 	own map[string]secret.String) error {
-	for _, m := range c.Mappings {
+	for i, m := range c.Mappings {
 		s, err := q.SecretReference(ctx, c.Organisation, m.Reference)
 		if apierr.IsNotFound(err) || err == nil && !MayFillPartner(s, c) {
-			return route.Missing("secret_mappings", "secret reference", m.Reference)
-		}
-		if err == nil {
+			err = route.Missing("secret_mappings", "secret reference", m.Reference)
+		} else if err == nil {
 			err = CheckPartnerReference(s, k.checks.OfPartner(c.Partner), own)
 		}
 		if err != nil {
-			return err
+			return &MappingError{i, err}
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@
 package deployments
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -127,14 +128,6 @@ func setAuth(d *store.GatewayDeployment, a Auth) error {
 	return err
 }
 
-// AuthSettings returns a in stored form, for deployments that are not created by a
-// route.
-func AuthSettings(a Auth) (json.RawMessage, error) {
-	d := new(store.GatewayDeployment)
-	err := setAuth(d, a)
-	return d.AuthSettings, err
-}
-
 // setWorkspaces limits d to the named workspaces. All is the request's
 // allow_all_workspaces, nil if it is not given.
 func setWorkspaces(ctx context.Context, c *route.Caller, d *store.GatewayDeployment, all *bool, named []string) (err error) {
@@ -253,5 +246,26 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 	if err != nil {
 		return nil, err
 	}
-	return &route.Empty{}, change(ctx, c, d.ID, d.UpdatedAt, func(tx *store.Tx) error { return tx.DeleteDeployment(ctx, d.ID) })
+	return &route.Empty{}, Remove(ctx, c, d)
+}
+
+// Remove removes a deployment.
+func Remove(ctx context.Context, c *route.Caller, d store.GatewayDeployment) error {
+	return change(ctx, c, d.ID, d.UpdatedAt, func(tx *store.Tx) error { return tx.DeleteDeployment(ctx, d.ID) })
+}
+
+// Put stores d, which a file describes, instead of before; nil is a new deployment.
+func Put(ctx context.Context, c *route.Caller, before *store.GatewayDeployment, d store.GatewayDeployment) error {
+	var a Auth
+	if err := json.Unmarshal(d.AuthSettings, &a); err != nil {
+		return err
+	}
+	if err := cmp.Or(setConfig(&d, route.JSON(d.Config)), setAuth(&d, a)); err != nil {
+		return err
+	}
+	write := (*store.Tx).UpdateDeployment
+	if d.UpdatedAt = c.NextUpdateTime(d.UpdatedAt); before == nil {
+		write, d.ID, d.CreatedAt = (*store.Tx).CreateDeployment, c.NewID(), c.Now
+	}
+	return c.Change(ctx, func(tx *store.Tx) error { return write(tx, ctx, d) })
 }

@@ -87,12 +87,7 @@ func (p partners) create(ctx context.Context, c *route.Caller, in *credentialInp
 	if err != nil {
 		return nil, err
 	}
-	err = c.Change(ctx, func(tx *store.Tx) error {
-		if err := p.keeper().CheckPartnerMappings(ctx, tx.Queries, &row, own); err != nil {
-			return err
-		}
-		return tx.CreateGuardrailCredential(ctx, row)
-	})
+	err = c.Change(ctx, func(tx *store.Tx) error { return p.keeper().StorePartner(ctx, tx, nil, row, own) })
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict && e.Param == "" {
 		return nil, apierr.New(apierr.Conflict, "credentials of the partner %q already exist there; change them",
 			row.Partner).WithParam("partner")
@@ -175,10 +170,7 @@ func (p partners) update(ctx context.Context, c *route.Caller, in *changedCreden
 		if err := c.CheckIfMatch(read, now.UpdatedAt, err); err != nil {
 			return err
 		}
-		if err := p.keeper().CheckPartnerMappings(ctx, tx.Queries, &row, own); err != nil {
-			return err
-		}
-		return tx.UpdateGuardrailCredential(ctx, row)
+		return p.keeper().StorePartner(ctx, tx, &now, row, own)
 	})
 	return route.ItemOf(row, err, toCredential)
 }
@@ -188,7 +180,12 @@ func deleteCredential(ctx context.Context, c *route.Caller, in *oneCredential) (
 	if err != nil {
 		return nil, err
 	}
-	return &route.Empty{}, c.Change(ctx, func(tx *store.Tx) error {
+	return &route.Empty{}, RemoveCredential(ctx, c, row)
+}
+
+// RemoveCredential removes the credentials of a partner.
+func RemoveCredential(ctx context.Context, c *route.Caller, row store.GuardrailCredential) error {
+	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.GuardrailCredential(ctx, row.Organisation, row.Workspace, row.ID)
 		if err := c.CheckIfMatch(row.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err

@@ -6,6 +6,8 @@
 package guardrails
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -119,19 +121,17 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*created, er
 		ID: c.NewID(), Organisation: c.Organisation, Workspace: workspace, Slug: route.NewSlug("pg", b.Name), Name: b.Name, VersionID: c.NewID(),
 		Status: store.Active, OwnerID: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
-	if err := set(&g, b.Checks, b.Actions); err != nil {
+	if g.Checks, err = json.Marshal(b.Checks); err != nil {
 		return nil, err
 	}
-	if err := CheckRunnable(ctx, c.DB(), c.Guardrails(), &g); err != nil {
+	if g.Actions, err = json.Marshal(b.Actions); err != nil {
+		return nil, err
+	}
+	if err := Validate(ctx, c.DB(), c.Guardrails(), &g); err != nil {
 		return nil, err
 	}
 	c.SetAuditSubject(workspace, g.ID)
-	if err := c.Change(ctx, func(tx *store.Tx) error {
-		if err := route.CheckModules(ctx, tx.Queries, &g); err != nil {
-			return err
-		}
-		return tx.CreateGuardrail(ctx, g)
-	}); err != nil {
+	if err := c.Change(ctx, func(tx *store.Tx) error { return write(ctx, c, tx, nil, &g) }); err != nil {
 		return nil, err
 	}
 	return &created{g.ID, g.Slug, g.VersionID}, nil
@@ -161,19 +161,49 @@ func checkOrganisationScope(c *route.Caller, verb string) error {
 	return nil
 }
 
-func set(g *store.Guardrail, checks []Check, actions Actions) (err error) {
-	if g.Checks, err = json.Marshal(checks); err != nil {
-		return err
+// Put stores g, which a file describes and [Validate] accepts, instead of before; nil is a new
+// guardrail. Other checks or actions are a new version. The caller checks default guardrails
+// at the end of its change, see [route.CheckGuardDefaults].
+func Put(ctx context.Context, c *route.Caller, before *store.Guardrail, g store.Guardrail) error {
+	if before == nil || !bytes.Equal(g.Checks, before.Checks) || !bytes.Equal(g.Actions, before.Actions) {
+		g.VersionID = c.NewID()
 	}
-	if g.Actions, err = json.Marshal(actions); err != nil {
-		return err
+	if g.UpdatedBy, g.UpdatedAt = c.Actor(), c.NextUpdateTime(g.UpdatedAt); before == nil {
+		g.OwnerID, g.CreatedAt = c.Actor(), c.Now
 	}
-	return CheckCredentials(g.Checks, g.Actions)
+	return c.Change(ctx, func(tx *store.Tx) error { return write(ctx, c, tx, before, &g) })
 }
 
-// CheckRunnable returns an error for a guardrail that can run neither on requests nor
-// on responses: an unknown check or a wrong parameter. A nil table accepts all.
-func CheckRunnable(ctx context.Context, q store.Queries, t *guardrail.Table, g *store.Guardrail) error {
+// write stores g instead of before, nil for a new guardrail.
+func write(ctx context.Context, c *route.Caller, tx *store.Tx, before, g *store.Guardrail) error {
+	if before != nil {
+		if err := checkEnforced(ctx, c, tx, before, g); err != nil {
+			return err
+		}
+	}
+	if g.Status == store.Active {
+		if err := route.CheckModules(ctx, tx.Queries, g); err != nil {
+			return err
+		}
+	}
+	if before == nil {
+		return tx.CreateGuardrail(ctx, *g)
+	}
+	return tx.UpdateGuardrail(ctx, *g)
+}
+
+// Validate returns an error for a guardrail that contains a credential, which everyone who
+// may read the guardrail would see, or that can run neither on requests nor on responses. A
+// nil table accepts all checks. It may compile modules, so do not call it in a transaction.
+func Validate(ctx context.Context, q store.Queries, t *guardrail.Table, g *store.Guardrail) error {
+	if err := cmp.Or(route.CheckExposed("checks", g.Checks), route.CheckExposed("actions", g.Actions)); err != nil {
+		return err
+	}
+	return checkRunnable(ctx, q, t, g)
+}
+
+// checkRunnable returns an error for a guardrail with an unknown check or a wrong parameter.
+func checkRunnable(ctx context.Context, q store.Queries, t *guardrail.Table, g *store.Guardrail) error {
 	if t == nil {
 		return nil
 	}
@@ -184,15 +214,6 @@ func CheckRunnable(ctx context.Context, q store.Queries, t *guardrail.Table, g *
 		return nil
 	}
 	return apierr.New(apierr.Invalid, "AB01: %s %s", before[0].Path, before[0].Message).WithParam(before[0].Path).WithCode("AB01")
-}
-
-// CheckCredentials returns an error if checks or actions contain a credential, which
-// everyone who may read the guardrail would see.
-func CheckCredentials(checks, actions []byte) error {
-	if err := route.CheckExposed("checks", checks); err != nil {
-		return err
-	}
-	return route.CheckExposed("actions", actions)
 }
 
 // Item is a guardrail in a list.
@@ -314,10 +335,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*created, er
 		}
 	}
 	if b.Checks != nil || b.Actions != nil {
-		if err := CheckCredentials(g.Checks, g.Actions); err != nil {
-			return nil, err
-		}
-		if err := CheckRunnable(ctx, c.DB(), c.Guardrails(), &g); err != nil {
+		if err := Validate(ctx, c.DB(), c.Guardrails(), &g); err != nil {
 			return nil, err
 		}
 	}
@@ -337,15 +355,7 @@ func change(ctx context.Context, c *route.Caller, g store.Guardrail) error {
 		if err := c.CheckIfMatch(read, now.UpdatedAt, err); err != nil {
 			return err
 		}
-		if err := checkEnforced(ctx, c, tx, &now, &g); err != nil {
-			return err
-		}
-		if g.Status == store.Active {
-			if err := route.CheckModules(ctx, tx.Queries, &g); err != nil {
-				return err
-			}
-		}
-		if err := tx.UpdateGuardrail(ctx, g); err != nil {
+		if err := write(ctx, c, tx, &now, &g); err != nil {
 			return err
 		}
 		return route.CheckGuardDefaults(ctx, tx.Queries, c.Guardrails(), g.Organisation)

@@ -69,7 +69,7 @@ func rollback(ctx context.Context, c *route.Caller, in *rollbackInput) (*created
 		return nil, err
 	}
 	g.VersionID = c.NewID()
-	if err := CheckRunnable(ctx, c.DB(), c.Guardrails(), &g); err != nil {
+	if err := checkRunnable(ctx, c.DB(), c.Guardrails(), &g); err != nil {
 		return nil, err
 	}
 	if err := change(ctx, c, g); err != nil {
@@ -84,7 +84,7 @@ func checkRestored(ctx context.Context, c *route.Caller, tx *store.Tx, id string
 	if err != nil {
 		return err
 	}
-	if err := CheckRunnable(ctx, tx.Queries, c.Guardrails(), &g); err != nil {
+	if err := checkRunnable(ctx, tx.Queries, c.Guardrails(), &g); err != nil {
 		return err
 	}
 	return route.CheckModules(ctx, tx.Queries, &g)

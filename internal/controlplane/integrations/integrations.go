@@ -218,12 +218,17 @@ func (f *family) archive(ctx context.Context, c *route.Caller, in *Named) (*rout
 	if err != nil {
 		return nil, err
 	}
-	err = c.Change(ctx, func(tx *store.Tx) error {
+	return &route.Empty{}, Archive(ctx, c, row)
+}
+
+// Archive archives an integration with the providers made from it. One that is archived
+// already is not found.
+func Archive(ctx context.Context, c *route.Caller, row store.Integration) error {
+	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Integration(ctx, row.Organisation, row.ID)
 		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		return tx.ArchiveIntegration(ctx, row.ID, c.NextUpdateTime(now.UpdatedAt))
 	})
-	return &route.Empty{}, err
 }

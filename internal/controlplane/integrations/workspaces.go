@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
@@ -285,23 +284,6 @@ func (p *plan) checkLimits(ctx context.Context, before, after store.IntegrationW
 	}
 	of.Workspace = p.before.Workspace
 	return limits.Change(ctx, p.c, p.tx, of)
-}
-
-// PutGrant stores the access of a workspace that a file describes, instead of before.
-func PutGrant(ctx context.Context, c *route.Caller, before, after store.IntegrationWorkspace) error {
-	return c.Change(ctx, func(tx *store.Tx) error {
-		if err := tx.PutIntegrationWorkspace(ctx, after); err != nil {
-			return err
-		}
-		of, err := compareLimits(&before, &after)
-		if err != nil {
-			return err
-		}
-		if err := limits.Change(ctx, c, tx, of); err != nil {
-			return err
-		}
-		return budgets.Refresh(ctx, tx, of.Kind, of.ID)
-	})
 }
 
 // compareLimits returns the change of a workspace's limits.

@@ -137,8 +137,9 @@ func (p *plan) execute(ctx context.Context, change func(context.Context, *store.
 		if revision != p.state.revision+1 { // this transaction itself adds one revision
 			return errMoved
 		}
+		by := p.api.Operator(tx, p.state.organisation.ID)
 		for _, c := range p.changes {
-			err := c.do(ctx, tx)
+			err := c.do(ctx, by)
 			if e, ok := errors.AsType[*settings.FileError](err); ok {
 				return e
 			}
@@ -170,7 +171,7 @@ type Change struct {
 	Name   string   // slug, prefixed by the workspace's slug and a slash; or an e-mail address
 	Fields []string // names of the changed fields
 
-	do func(context.Context, *store.Tx) error
+	do step
 }
 
 // String returns the change in one line, without values.
@@ -209,7 +210,6 @@ type plan struct {
 	wanted   *settings.Settings // the file, with the integrations and providers it implies
 	paths    []string           // paths in the file of wanted's integrations
 	granter  *granter
-	after    map[string]store.SecretReference // what referencesAfter returned
 	changes  []Change
 	removals []Change
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/controlplane/deployments"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/workspaces"
@@ -34,7 +33,7 @@ func checkGuardrail(g *settings.Guardrail) error {
 			return fmt.Errorf("actions: %w", err)
 		}
 	}
-	return guardrails.CheckCredentials(text(g.Checks), g.Actions)
+	return nil
 }
 
 // checkWorkspaces checks the workspaces of the file against the settings that the
@@ -126,19 +125,6 @@ func (p *plan) checkOrganisation(o settings.Object, said *store.OrganisationSett
 	stored.InputExclusions, stored.OutputExclusions = said.InputExclusions, said.OutputExclusions
 	*said = stored
 	return err
-}
-
-// authSettings returns the addresses of a deployment in stored form.
-func authSettings(o settings.Object) (json.RawMessage, error) {
-	var a deployments.Auth
-	o = orEmpty(o, "{}")
-	if err := checkShape[deployments.Auth](o); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(o, &a); err != nil {
-		return nil, err
-	}
-	return deployments.AuthSettings(a)
 }
 
 // checkShape returns an error if a JSON value does not decode as a T.

@@ -8,6 +8,7 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/base/secret"
+	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"
@@ -111,9 +112,10 @@ var configKind = kind[settings.Config, store.ConfigText]{
 	rowKey:  func(s *state, c *store.ConfigText) entryID { return entryID{s.slugs[c.Workspace], c.Slug} },
 	read:    (*reader).config, put: (*plan).config,
 	keep: func(_ *plan, want, have *settings.Config) { keepCredentials(want, have) },
-	drop: func(p *plan, c store.ConfigText) step {
-		c.Status, c.UpdatedBy, c.UpdatedAt = store.Archived, actor, p.now
-		return func(ctx context.Context, tx *store.Tx) error { return tx.UpdateConfig(ctx, c.Config, nil) }
+	drop: func(_ *plan, c store.ConfigText) step {
+		after := c.Config
+		after.Status = store.Archived
+		return func(ctx context.Context, by *route.Caller) error { return configs.Put(ctx, by, &c.Config, after, nil) }
 	},
 }
 
@@ -158,24 +160,20 @@ func (p *plan) config(path string, want *settings.Config, old *store.ConfigText,
 	if err != nil {
 		return nil, err
 	}
-	before := rowOr(old, store.ConfigText{Config: store.Config{ID: newID(), Organisation: p.state.organisation.ID,
-		Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now}})
-	row := before.Config
-	row.Name, row.IsDefault, row.Status, row.UpdatedBy, row.UpdatedAt = want.Name, want.Default, store.Active, actor, p.now
-	var version *store.ConfigVersion
+	var before *store.Config
+	stored := rowOr(old, store.ConfigText{Config: store.Config{Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug}})
+	if old != nil {
+		before = &old.Config
+	}
+	row := stored.Config
+	row.Name, row.IsDefault, row.Status = want.Name, want.Default, store.Active
+	var next *credentials.StoredConfig
 	if changed == nil || has(changed, "config") {
-		stored, err := p.storedConfig(want, credentials.StoredConfig{Text: before.Text, Sealed: before.Sealed})
+		sealed, err := p.storedConfig(want, credentials.StoredConfig{Text: stored.Text, Sealed: stored.Sealed})
 		if err != nil {
 			return nil, p.fault(path+".config", err)
 		}
-		row.VersionID = newID()
-		version = &store.ConfigVersion{ID: row.VersionID, Config: row.ID, Text: stored.Text, Sealed: stored.Sealed,
-			CreatedBy: actor, CreatedAt: p.now}
+		next = &sealed
 	}
-	return func(ctx context.Context, tx *store.Tx) error {
-		if old != nil {
-			return tx.UpdateConfig(ctx, row, version)
-		}
-		return tx.CreateConfig(ctx, row, *version)
-	}, nil
+	return func(ctx context.Context, c *route.Caller) error { return configs.Put(ctx, c, before, row, next) }, nil
 }

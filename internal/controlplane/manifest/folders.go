@@ -2,15 +2,12 @@ package manifest
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/prompts"
-	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -22,9 +19,7 @@ var labelKind = kind[settings.PromptLabel, store.PromptLabel]{
 	key:     func(l *settings.PromptLabel) entryID { return entryID{l.Workspace, l.Name} },
 	rowKey:  func(s *state, l *store.PromptLabel) entryID { return entryID{s.slugs[l.Workspace], l.Name} },
 	read:    (*reader).label, put: (*plan).label,
-	drop: func(_ *plan, row store.PromptLabel) step {
-		return func(ctx context.Context, tx *store.Tx) error { return tx.DeletePromptLabel(ctx, row.ID) }
-	},
+	drop: func(_ *plan, row store.PromptLabel) step { return dropRow(prompts.RemoveLabel, row) },
 }
 
 func (p *plan) label(path string, want *settings.PromptLabel, old *store.PromptLabel, _ []string) (step, error) {
@@ -32,18 +27,15 @@ func (p *plan) label(path string, want *settings.PromptLabel, old *store.PromptL
 	if err != nil {
 		return nil, err
 	}
-	if err := prompts.CheckLabel(want.Name); err != nil {
-		return nil, err
-	}
 	if p.labelTaken(want) {
 		return nil, p.file.ErrorAt(path+".name", fmt.Errorf("the label %q already exists there", want.Name))
 	}
 	row := rowOr(old, store.PromptLabel{
 		ID: p.names.labels[qualify(want.Workspace, want.Name)], Organisation: p.state.organisation.ID,
-		Workspace: workspace, Name: want.Name, CreatedAt: p.now,
+		Workspace: workspace, Name: want.Name,
 	})
-	row.Description, row.Color, row.UpdatedAt = want.Description, want.Color, p.now
-	return save(row, old, (*store.Tx).CreatePromptLabel, (*store.Tx).UpdatePromptLabel), nil
+	row.Description, row.Color = want.Description, want.Color
+	return putRow(prompts.PutLabel, old, row), nil
 }
 
 // labelTaken reports whether another label has the name where want is visible. An
@@ -125,7 +117,7 @@ func dropCollection(p *plan, row store.PromptCollection) step {
 	if row.IsDefault {
 		return nil
 	}
-	return p.call("", func(ctx context.Context, c *route.Caller) error { return prompts.ArchiveCollection(ctx, c, row) })
+	return dropRow(prompts.ArchiveCollection, row)
 }
 
 func (p *plan) collection(path string, want *settings.PromptCollection, old *store.PromptCollection, _ []string) (step, error) {
@@ -145,31 +137,10 @@ func (p *plan) collection(path string, want *settings.PromptCollection, old *sto
 	}
 	row := rowOr(old, store.PromptCollection{
 		ID: p.names.collections[qualify(want.Workspace, want.Slug)], Organisation: p.state.organisation.ID, Workspace: workspace, Parent: parent,
-		IsDefault: want.Default, CreatedAt: p.now,
+		IsDefault: want.Default,
 	})
-	row.Slug, row.Name, row.Status, row.UpdatedAt = want.Slug, want.Name, store.Active, p.now
-	return save(row, old, (*store.Tx).CreatePromptCollection, (*store.Tx).UpdatePromptCollection), nil
-}
-
-// folder returns a function that returns the id of a prompt's collection. It creates
-// the default collection if it does not exist.
-func (p *plan) folder(path string, of *settings.Prompt) (func(context.Context, *store.Tx) (string, error), error) {
-	id := p.names.collections[qualify(of.Workspace, of.Collection)]
-	if of.Collection != "" && id == "" {
-		return nil, p.missing(path+".collection", "collection", of.Collection)
-	}
-	w := store.Workspace{ID: p.names.workspaces[of.Workspace], Organisation: p.state.organisation.ID}
-	return func(ctx context.Context, tx *store.Tx) (string, error) {
-		if id != "" {
-			return id, nil
-		}
-		c, err := tx.DefaultPromptCollection(ctx, w.ID)
-		if apierr.IsNotFound(err) {
-			c = store.PromptCollection{ID: newID(), Slug: route.NewSlug("co", "default"), CreatedAt: p.now}
-			err = tx.CreateDefaultPromptCollection(ctx, w, c)
-		}
-		return c.ID, err
-	}, nil
+	row.Slug, row.Name, row.Status = want.Slug, want.Name, store.Active
+	return putRow(prompts.PutCollection, old, row), nil
 }
 
 // registerPrompts assigns ids to labels and collections.

@@ -2,15 +2,12 @@ package manifest
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 
 	"modelgate/internal/controlplane/credentials"
-	"modelgate/internal/controlplane/integrations"
-	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -211,36 +208,6 @@ func (g *granter) dropUngranted() {
 			}
 		}
 	}
-}
-
-func (p *plan) grants(path string, want *settings.Integration, row store.Integration) (steps []step, err error) {
-	before := make(map[string]store.IntegrationWorkspace)
-	for _, g := range p.state.grants[row.ID] {
-		before[g.Workspace] = g
-	}
-	for i, v := range want.Workspaces {
-		id, err := p.workspaceID(fmt.Sprintf("%s.workspaces[%d].workspace", path, i), v.Workspace)
-		if err != nil {
-			return nil, err
-		}
-		g, known := before[id]
-		delete(before, id)
-		old := g
-		if g.Integration, g.Workspace, g.Enabled = row.ID, id, !v.Disabled; !known {
-			g.Status = store.Active
-		}
-		if g.UsageLimits, err = p.budgets(fmt.Sprintf("workspaces[%d].usage_limits", i), v.UsageLimits, g.UsageLimits); err != nil {
-			return nil, err
-		}
-		if g.RateLimits, err = limit(fmt.Sprintf("workspaces[%d].rate_limits", i), v.RateLimits); err != nil {
-			return nil, err
-		}
-		steps = append(steps, p.call(path, func(ctx context.Context, c *route.Caller) error { return integrations.PutGrant(ctx, c, old, g) }))
-	}
-	for id := range before {
-		steps = append(steps, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteIntegrationWorkspace(ctx, row.ID, id) })
-	}
-	return steps, nil
 }
 
 func (r *reader) grants(i *store.Integration) ([]settings.Grant, error) {

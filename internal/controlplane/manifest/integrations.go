@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/integrations"
+	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -26,16 +27,13 @@ var integrationKind = kind[settings.Integration, store.Integration]{
 	key:     func(i *settings.Integration) entryID { return entryID{name: i.Slug} },
 	rowKey:  func(_ *state, i *store.Integration) entryID { return entryID{name: i.Slug} },
 	read:    (*reader).integration, keep: (*plan).keepIntegration, put: (*plan).integration,
-	drop: func(p *plan, row store.Integration) step {
-		return func(ctx context.Context, tx *store.Tx) error {
-			_, err := tx.Integration(ctx, row.Organisation, row.ID)
+	drop: func(_ *plan, row store.Integration) step {
+		return func(ctx context.Context, c *route.Caller) error {
+			err := integrations.Archive(ctx, c, row)
 			if apierr.IsNotFound(err) { // already removed with its provider
 				return nil
 			}
-			if err != nil {
-				return err
-			}
-			return tx.ArchiveIntegration(ctx, row.ID, p.now)
+			return err
 		}
 	},
 }
@@ -106,59 +104,56 @@ func (p *plan) integration(path string, want *settings.Integration, old *store.I
 	} else if row = *old; has(changed, "workspace", "provider", "implicit") {
 		return nil, p.file.ErrorAt(path, errors.New("the provider, workspace and purpose of an integration cannot be changed; give it another slug"))
 	}
-	if err := p.describe(path, want, &row); err != nil {
-		return nil, err
-	}
+	row.Name, row.Description, row.Tags, row.Pricing = want.Name, want.Description, want.Tags, json.RawMessage(want.Pricing)
+	row.AllowAllModels, row.Implicit = !want.OnlyModels, want.Implicit
 	if old == nil || has(changed, "api_key", "options", "custom_headers", "custom_host", "deployment_config", "reserved") {
 		if err := p.setCredentials(path, want, &row); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.checkMappings(path, want, row); err != nil {
-		return nil, err
-	}
-	models, err := p.models(path, want, row)
-	if err != nil {
-		return nil, err
-	}
-	grants, err := p.grants(path, want, row)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, tx *store.Tx) error {
-		if old != nil {
-			row.UpdatedAt = route.After(row.UpdatedAt, p.now)
+	e := &integrations.Entry{Integration: row}
+	for _, add := range []func(string, *settings.Integration, *integrations.Entry) error{p.addMappings, p.addModels, p.addGrants} {
+		if err := add(path, want, e); err != nil {
+			return nil, err
 		}
-		for _, do := range slices.Concat([]step{save(row, old, (*store.Tx).CreateIntegration, (*store.Tx).UpdateIntegration)}, models, grants) {
-			if err := do(ctx, tx); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, nil
+	}
+	return func(ctx context.Context, c *route.Caller) error { return integrations.Put(ctx, c, old, e) }, nil
 }
 
-// checkMappings returns an error for a mapping of a secret reference that may not be
-// sent to the integration's address. It uses the references as they are after the
-// change.
-func (p *plan) checkMappings(path string, want *settings.Integration, row store.Integration) error {
-	if len(want.SecretMappings) == 0 {
-		return nil
-	}
-	t, err := credentials.Destination(row.Provider, row.Configuration)
-	if err != nil {
-		return p.fault(path, err)
-	}
-	will, err := p.referencesAfter()
-	if err != nil {
-		return err
-	}
+// addMappings sets the secret mappings of e. The references may be new.
+func (p *plan) addMappings(path string, want *settings.Integration, e *integrations.Entry) error {
+	list := make([]store.SecretMapping, 0, len(want.SecretMappings))
 	for i, m := range want.SecretMappings {
-		if err := credentials.CheckDestination(will[m.Reference], t); err != nil {
-			return p.fault(fmt.Sprintf("%s.secret_mappings[%d]", path, i), err)
+		id, ok := p.names.references[m.Reference]
+		if !ok {
+			return p.missing(fmt.Sprintf("%s.secret_mappings[%d].secret_reference", path, i), "secret reference", m.Reference)
 		}
+		list = append(list, store.SecretMapping{Target: m.Target, Reference: id, Key: m.Key, Format: m.Format})
+	}
+	e.Integration.SecretMappings = text(list)
+	return nil
+}
+
+// addGrants adds to e the access of all workspaces and of each.
+func (p *plan) addGrants(path string, want *settings.Integration, e *integrations.Entry) error {
+	global := want.Global
+	if global == nil {
+		global = new(settings.DefaultAccess)
+	}
+	e.Integration.GlobalEnabled, e.Global = global.Enabled, limitsOf(global.UsageLimits, global.RateLimits)
+	for i, g := range want.Workspaces {
+		id, err := p.workspaceID(fmt.Sprintf("%s.workspaces[%d].workspace", path, i), g.Workspace)
+		if err != nil {
+			return err
+		}
+		e.Grants = append(e.Grants, integrations.Grant{Workspace: id, Enabled: !g.Disabled, Limits: limitsOf(g.UsageLimits, g.RateLimits)})
 	}
 	return nil
+}
+
+// limitsOf returns limits in the form of a request that replaces them.
+func limitsOf(usage []settings.Usage, rates []settings.Rate) integrations.Limits {
+	return integrations.Limits{UsageLimits: route.Set(inputs(usage)), RateLimits: route.Set(limits.Rates(rates))}
 }
 
 func (p *plan) newIntegration(path string, want *settings.Integration) (store.Integration, error) {
@@ -169,42 +164,7 @@ func (p *plan) newIntegration(path string, want *settings.Integration) (store.In
 	workspace, err := p.place(path, want.Workspace)
 	return store.Integration{
 		ID: p.names.integrations[want.Slug], Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, Provider: spec.ID,
-		Status: store.Active, CreatedAt: p.now,
 	}, err
-}
-
-// describe sets everything in row except credentials.
-func (p *plan) describe(path string, want *settings.Integration, row *store.Integration) (err error) {
-	row.Name, row.Description, row.Tags, row.AllowAllModels, row.Implicit = want.Name, want.Description,
-		want.Tags, !want.OnlyModels, want.Implicit
-	row.UpdatedAt = p.now
-	if row.Pricing, err = integrations.Pricing("pricing_adjustments", json.RawMessage(want.Pricing)); err != nil {
-		return err
-	}
-	if err := credentials.Tags(want.Tags).Check("tags"); err != nil {
-		return err
-	}
-	var mappings []credentials.Mapping
-	for i, m := range want.SecretMappings {
-		id, ok := p.names.references[m.Reference]
-		if !ok {
-			return p.missing(fmt.Sprintf("%s.secret_mappings[%d].secret_reference", path, i), "secret reference", m.Reference)
-		}
-		mappings = append(mappings, credentials.Mapping{Target: m.Target, Reference: id, Key: m.Key, Format: m.Format})
-	}
-	if row.SecretMappings = json.RawMessage("[]"); mappings != nil {
-		row.SecretMappings = text(mappings)
-	}
-	g := want.Global
-	if g == nil {
-		g = new(settings.DefaultAccess)
-	}
-	row.GlobalEnabled = g.Enabled
-	if row.GlobalUsageLimits, err = p.budgets("global.usage_limits", g.UsageLimits, row.GlobalUsageLimits); err != nil {
-		return err
-	}
-	row.GlobalRateLimits, err = limit("global.rate_limits", g.RateLimits)
-	return err
 }
 
 // setCredentials sets the settings and credentials of row. Secrets that the file leaves
@@ -276,8 +236,9 @@ func (p *plan) opened(path, v string, credential bool) (string, error) {
 	return s.Reveal(), err
 }
 
-func (p *plan) models(path string, want *settings.Integration, row store.Integration) (steps []step, err error) {
-	before := make(map[string]store.IntegrationModel)
+// addModels adds to e the models that the file adds, changes and removes.
+func (p *plan) addModels(path string, want *settings.Integration, e *integrations.Entry) (err error) {
+	row, before := &e.Integration, make(map[string]store.IntegrationModel)
 	for _, m := range p.state.models[row.ID] {
 		before[m.Slug] = m
 	}
@@ -288,25 +249,22 @@ func (p *plan) models(path string, want *settings.Integration, row store.Integra
 		m.Integration, m.Slug, m.Name, m.Enabled, m.IsCustom, m.IsFinetune = row.ID, v.Slug, v.Name, !v.Disabled, v.Custom, v.Finetune
 		m.BaseModel = v.BaseModel
 		if m.Pricing, err = integrations.Pricing("pricing_config", json.RawMessage(v.Pricing)); err != nil {
-			return nil, p.fault(at, err)
+			return p.fault(at, err)
 		}
 		headers, err := p.revealed(at+".custom_headers", m.Configuration.Masks.Headers, v.Headers, always)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		own := text(map[string]any{"custom_host": v.CustomHost, "custom_headers": headers})
 		if err := p.keeper.ApplyModel(p.ctx, row.Organisation, at, &m, own); err != nil {
-			return nil, p.fault(at, err)
+			return p.fault(at, err)
 		}
-		steps = append(steps, func(ctx context.Context, tx *store.Tx) error { return tx.PutIntegrationModel(ctx, m) })
+		e.Models = append(e.Models, m)
 	}
-	if !p.prune || want.Models == nil {
-		return steps, nil
+	if p.prune && want.Models != nil {
+		e.Removed = slices.Collect(maps.Keys(before))
 	}
-	for slug := range before {
-		steps = append(steps, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteIntegrationModel(ctx, row.ID, slug) })
-	}
-	return steps, nil
+	return nil
 }
 
 func (r *reader) integration(i *store.Integration) (v settings.Integration, ok bool, err error) {

@@ -27,7 +27,7 @@ var keyKind = kind[settings.Key, store.Key]{
 	},
 	read: (*reader).key, put: (*plan).key,
 	drop: func(p *plan, row store.Key) step {
-		return p.call("", func(ctx context.Context, c *route.Caller) error { return keys.Revoke(ctx, c, row.ID) })
+		return func(ctx context.Context, c *route.Caller) error { return keys.Revoke(ctx, c, row.ID) }
 	},
 }
 
@@ -51,7 +51,7 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key, changed []st
 	body := keyBody(want)
 	// An unchanged policy continues: its next rotation is not in the file.
 	body.Rotation.Set = old == nil || has(changed, "rotation_policy")
-	return p.call(path, func(ctx context.Context, c *route.Caller) error { return keys.Put(ctx, c, old, row, body) }), nil
+	return func(ctx context.Context, c *route.Caller) error { return keys.Put(ctx, c, old, row, body) }, nil
 }
 
 // keyBody returns a key of the file in the form of a request.

@@ -9,13 +9,13 @@ import (
 	"strings"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"
-	"modelgate/internal/store"
 )
 
-// step is one write of a transaction.
-type step = func(context.Context, *store.Tx) error
+// step makes one change, as a handler of the control plane does.
+type step = func(context.Context, *route.Caller) error
 
 // kind declares a kind of object: its section of the file, its stored rows, and the
 // conversion between them.
@@ -135,7 +135,7 @@ func (k *kind[W, R]) call(v *W) string {
 
 // planOne adds the change from have, whose row is old, to want. Both are nil for a new
 // object; only have is nil for a row that a file cannot contain.
-func (k *kind[W, R]) planOne(p *plan, path string, want, have *W, old *R) (err error) {
+func (k *kind[W, R]) planOne(p *plan, path string, want, have *W, old *R) error {
 	c := Change{Op: "+", Kind: k.name, Name: k.call(want)}
 	if have != nil {
 		complete := *want // keep must not change the file
@@ -146,33 +146,29 @@ func (k *kind[W, R]) planOne(p *plan, path string, want, have *W, old *R) (err e
 			return nil
 		}
 	}
-	if c.do, err = k.put(p, path, want, old, c.Fields); err == nil {
-		p.changes = append(p.changes, c)
+	do, err := k.put(p, path, want, old, c.Fields)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// save returns the step that stores a row: update if there is an old one, otherwise
-// create.
-func save[R any](row R, old *R, create, update func(*store.Tx, context.Context, R) error) step {
-	return func(ctx context.Context, tx *store.Tx) error {
-		if old == nil {
-			return create(tx, ctx, row)
-		}
-		return update(tx, ctx, row)
-	}
-}
-
-// call returns the step that f makes as a handler of the control plane does. An error gets
-// the path of the entry in the file, which is empty for a removal.
-func (p *plan) call(path string, f func(context.Context, *route.Caller) error) step {
-	return func(ctx context.Context, tx *store.Tx) error {
-		err := f(ctx, p.api.Operator(tx, p.state.organisation.ID))
-		if e, ok := errors.AsType[*apierr.Error](err); ok && path != "" {
-			return p.fault(path, e)
+	c.do = func(ctx context.Context, by *route.Caller) error {
+		err := do(ctx, by)
+		if _, ok := errors.AsType[*apierr.Error](err); ok {
+			return p.fault(path, err)
 		}
 		return err
 	}
+	p.changes = append(p.changes, c)
+	return nil
+}
+
+// putRow returns the step that stores row with a handler's function, instead of old.
+func putRow[R any](put func(context.Context, *route.Caller, *R, R) error, old *R, row R) step {
+	return func(ctx context.Context, c *route.Caller) error { return put(ctx, c, old, row) }
+}
+
+// dropRow returns the step that removes row with a handler's function.
+func dropRow[R any](drop func(context.Context, *route.Caller, R) error, row R) step {
+	return func(ctx context.Context, c *route.Caller) error { return drop(ctx, c, row) }
 }
 
 // rowOr returns a copy of old, or made if old is nil.
@@ -187,6 +183,9 @@ func rowOr[R any](old *R, made R) R {
 func (p *plan) fault(path string, err error) error {
 	if e, ok := errors.AsType[*settings.FileError](err); ok {
 		return e
+	}
+	if e, ok := errors.AsType[*credentials.MappingError](err); ok {
+		path = fmt.Sprintf("%s.secret_mappings[%d]", path, e.Index)
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		field, known := requestFields[e.Param]

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"modelgate/internal/base/secret"
+	"modelgate/internal/controlplane/deployments"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
@@ -23,15 +24,16 @@ var guardrailKind = kind[settings.Guardrail, store.Guardrail]{
 	key:     func(g *settings.Guardrail) entryID { return entryID{name: g.Slug} },
 	rowKey:  func(_ *state, g *store.Guardrail) entryID { return entryID{name: g.Slug} },
 	read:    (*reader).guardrail, put: (*plan).guardrail,
-	drop: func(p *plan, row store.Guardrail) step {
-		row.Status, row.UpdatedBy, row.UpdatedAt = store.Archived, actor, p.now
-		return save(row, &row, nil, (*store.Tx).UpdateGuardrail)
+	drop: func(_ *plan, row store.Guardrail) step {
+		after := row
+		after.Status = store.Archived
+		return putRow(guardrails.Put, &row, after)
 	},
 }
 
 func (p *plan) guardrail(path string, want *settings.Guardrail, old *store.Guardrail, changed []string) (step, error) {
 	row := rowOr(old, store.Guardrail{ID: p.names.guardrails[want.Slug], Organisation: p.state.organisation.ID,
-		Slug: want.Slug, OwnerID: actor, CreatedAt: p.now})
+		Slug: want.Slug})
 	place, err := p.place(path, want.Workspace)
 	if err != nil {
 		return nil, err
@@ -40,17 +42,16 @@ func (p *plan) guardrail(path string, want *settings.Guardrail, old *store.Guard
 		return nil, p.file.ErrorAt(path+".workspace", errors.New("the workspace of a guardrail cannot be changed; give it another slug there"))
 	}
 	if err := checkGuardrail(want); err != nil {
-		return nil, p.file.ErrorAt(path, err)
+		return nil, err
 	}
+	row.Workspace, row.Name, row.Status = place, want.Name, store.Active
 	if changed == nil || has(changed, "checks", "actions") {
-		row.VersionID = newID()
+		row.Checks, row.Actions = text(want.Checks), json.RawMessage(orEmpty(want.Actions, "{}"))
 	}
-	row.Workspace, row.Name, row.Status, row.UpdatedBy, row.UpdatedAt = place, want.Name, store.Active, actor, p.now
-	row.Checks, row.Actions = text(want.Checks), json.RawMessage(orEmpty(want.Actions, "{}"))
-	if err := guardrails.CheckRunnable(p.ctx, p.DB.Queries, p.Guardrails, &row); err != nil {
-		return nil, p.file.ErrorAt(path, err)
+	if err := guardrails.Validate(p.ctx, p.DB.Queries, p.Guardrails, &row); err != nil {
+		return nil, err
 	}
-	return save(row, old, (*store.Tx).CreateGuardrail, (*store.Tx).UpdateGuardrail), nil
+	return putRow(guardrails.Put, old, row), nil
 }
 
 // place returns the id of a workspace, empty for the organisation.
@@ -72,15 +73,15 @@ var referenceKind = kind[settings.SecretReference, store.SecretReference]{
 		want.Auth = withStoredSecrets(want.Auth, have.Auth, secrets.Hidden(have.Manager))
 	},
 	drop: func(_ *plan, row store.SecretReference) step {
-		return func(ctx context.Context, tx *store.Tx) error {
-			n, err := tx.SecretReferenceUsers(ctx, row.Organisation, row.ID)
+		return func(ctx context.Context, c *route.Caller) error {
+			n, err := c.DB().SecretReferenceUsers(ctx, row.Organisation, row.ID)
+			if err == nil && n > 0 {
+				err = fmt.Errorf("it is used by %d integrations or credentials of partners; remove those first", n)
+			}
 			if err != nil {
 				return err
 			}
-			if n > 0 {
-				return fmt.Errorf("it is used by %d integrations or credentials of partners; remove those first", n)
-			}
-			return tx.DeleteSecretReference(ctx, row.ID)
+			return secrets.Remove(ctx, c, row)
 		}
 	},
 }
@@ -99,19 +100,18 @@ func withStoredSecrets(given, have map[string]string, hidden []string) map[strin
 
 func (p *plan) reference(path string, want *settings.SecretReference, old *store.SecretReference, changed []string) (step, error) {
 	row := rowOr(old, store.SecretReference{ID: p.names.references[want.Slug], Organisation: p.state.organisation.ID,
-		Slug: want.Slug, CreatedAt: p.now})
+		Slug: want.Slug})
 	if old != nil && row.Manager != want.Manager {
 		return nil, p.file.ErrorAt(path+".manager_type", errors.New("the manager of a reference cannot be changed; give it another slug"))
 	}
 	row.Name, row.Description, row.Manager, row.Path, row.Key, row.Tags = want.Name, want.Description,
 		want.Manager, want.Path, want.Key, want.Tags
-	row.UpdatedAt = p.now
 	var err error
 	if row.Workspaces, row.AllWorkspaces, err = p.workspaceIDs(path+".allowed_workspaces", want.Workspaces); err != nil {
 		return nil, err
 	}
 	if err := secrets.Limit(&row, want.Providers, want.Hosts); err != nil {
-		return nil, p.fault(path, err)
+		return nil, err
 	}
 	if old == nil || has(changed, "auth_config") {
 		fields, err := p.authFields(path, want, row.Auth)
@@ -122,32 +122,7 @@ func (p *plan) reference(path string, want *settings.SecretReference, old *store
 			return nil, err
 		}
 	}
-	return save(row, old, (*store.Tx).CreateSecretReference, (*store.Tx).UpdateSecretReference), nil
-}
-
-// referencesAfter returns the secret references by slug, as they are after the change.
-func (p *plan) referencesAfter() (map[string]store.SecretReference, error) {
-	if p.after != nil {
-		return p.after, nil
-	}
-	after := make(map[string]store.SecretReference)
-	for _, s := range p.state.references {
-		after[s.Slug] = s
-	}
-	for i, r := range p.file.SecretReferences {
-		path := fmt.Sprintf("secret_references[%d]", i)
-		s := store.SecretReference{Slug: r.Slug, Organisation: p.state.organisation.ID}
-		var err error
-		if s.Workspaces, s.AllWorkspaces, err = p.workspaceIDs(path+".allowed_workspaces", r.Workspaces); err != nil {
-			return nil, err
-		}
-		if err := secrets.Limit(&s, r.Providers, r.Hosts); err != nil {
-			return nil, p.fault(path, err)
-		}
-		after[r.Slug] = s
-	}
-	p.after = after
-	return after, nil
+	return putRow(secrets.Put, old, row), nil
 }
 
 // authFields returns the changes from the fields of a stored reference to those of the
@@ -191,29 +166,25 @@ var deploymentKind = kind[settings.Deployment, store.GatewayDeployment]{
 	key:     func(d *settings.Deployment) entryID { return entryID{name: d.Slug} },
 	rowKey:  func(_ *state, d *store.GatewayDeployment) entryID { return entryID{name: d.Slug} },
 	read:    (*reader).deployment, put: (*plan).deployment,
-	drop: func(_ *plan, row store.GatewayDeployment) step {
-		return func(ctx context.Context, tx *store.Tx) error { return tx.DeleteDeployment(ctx, row.ID) }
-	},
+	drop: func(_ *plan, row store.GatewayDeployment) step { return dropRow(deployments.Remove, row) },
 }
 
 func (p *plan) deployment(path string, want *settings.Deployment, old *store.GatewayDeployment, _ []string) (step, error) {
-	row := rowOr(old, store.GatewayDeployment{ID: newID(), Organisation: p.state.organisation.ID, Slug: want.Slug, CreatedAt: p.now})
+	row := rowOr(old, store.GatewayDeployment{Organisation: p.state.organisation.ID, Slug: want.Slug})
 	var err error
 	if row.Workspaces, row.AllWorkspaces, err = p.workspaceIDs(path+".workspaces", want.Workspaces); err != nil {
 		return nil, err
 	}
-	if row.AuthSettings, err = authSettings(want.AuthSettings); err != nil {
+	auth := orEmpty(want.AuthSettings, "{}")
+	if err := checkShape[deployments.Auth](auth); err != nil {
 		return nil, err
-	}
-	if err := route.CheckExposed("config", want.Config); err != nil {
-		return nil, p.file.ErrorAt(path, err)
 	}
 	if row.Status = store.Active; want.Inactive {
 		row.Status = "inactive"
 	}
-	row.Name, row.Type, row.ClientHash, row.UpdatedAt = want.Name, want.Type, want.ClientSHA256, p.now
-	row.Config = json.RawMessage(orEmpty(want.Config, "{}"))
-	return save(row, old, (*store.Tx).CreateDeployment, (*store.Tx).UpdateDeployment), nil
+	row.Name, row.Type, row.ClientHash = want.Name, want.Type, want.ClientSHA256
+	row.Config, row.AuthSettings = json.RawMessage(orEmpty(want.Config, "{}")), json.RawMessage(auth)
+	return putRow(deployments.Put, old, row), nil
 }
 
 func (r *reader) guardrail(g *store.Guardrail) (v settings.Guardrail, ok bool, err error) {

@@ -10,14 +10,12 @@ import (
 
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/members"
+	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
-
-// actor is the creator of objects that come from a file.
-const actor = "file"
 
 func (p *plan) organisation() error {
 	if p.file.Organisation == nil {
@@ -52,8 +50,8 @@ func (p *plan) putOrganisation(_ string, want *settings.Organisation, old *store
 	if row.Settings, err = organisationSettings(stored); err != nil {
 		return nil, p.file.ErrorAt("organisation.settings", err)
 	}
-	row.Name, row.UpdatedAt = want.Name, p.now
-	return save(row, old, nil, (*store.Tx).UpdateOrganisation), nil
+	row.Name = want.Name
+	return dropRow(organisations.Put, row), nil
 }
 
 func orEmpty(o settings.Object, empty string) settings.Object {
@@ -101,54 +99,38 @@ var workspaceKind = kind[settings.Workspace, store.Workspace]{
 	key:     func(w *settings.Workspace) entryID { return entryID{name: w.Slug} },
 	rowKey:  func(_ *state, w *store.Workspace) entryID { return entryID{name: w.Slug} },
 	read:    (*reader).workspace, put: (*plan).workspace,
-	drop: func(p *plan, row store.Workspace) step {
+	drop: func(_ *plan, row store.Workspace) step {
 		if row.IsDefault {
 			return nil // it stays
 		}
-		return func(ctx context.Context, tx *store.Tx) error {
-			row.Status, row.UpdatedAt = store.Archived, p.now
-			if err := tx.ArchiveWorkspaceIntegrations(ctx, row.ID, p.now); err != nil {
-				return err
-			}
-			return tx.UpdateWorkspace(ctx, row)
-		}
+		return dropRow(workspaces.Archive, row)
 	},
 }
 
 func (p *plan) workspace(path string, want *settings.Workspace, old *store.Workspace, _ []string) (step, error) {
 	row := rowOr(old, store.Workspace{ID: p.names.workspaces[want.Slug], Organisation: p.state.organisation.ID,
-		Slug: want.Slug, CreatedBy: actor, CreatedAt: p.now})
+		Slug: want.Slug})
 	if err := p.checkNames(path+".defaults", want.Defaults, guardrailFields, "guardrail", p.names.guardrails); err != nil {
 		return nil, err
 	}
-	row.Name, row.Icon, row.Description, row.Status, row.UpdatedAt = want.Name, want.Icon, want.Description, store.Active, p.now
+	row.Name, row.Icon, row.Description, row.Status = want.Name, want.Icon, want.Description, store.Active
 	defaults, err := renameFields(want.Defaults, guardrailFields, p.names.guardrails)
 	if err != nil {
 		return nil, err
 	}
 	row.Defaults, row.Settings = json.RawMessage(orEmpty(defaults, "{}")), json.RawMessage(orEmpty(want.Settings, "{}"))
 	row.SecuritySettings = json.RawMessage(orEmpty(want.SecuritySettings, "{}"))
-	if row.UsageLimits, err = p.budgets("usage_limits", want.UsageLimits, row.UsageLimits); err != nil {
-		return nil, err
-	}
-	if row.RateLimits, err = limit("rate_limits", want.RateLimits); err != nil {
-		return nil, err
-	}
-	return p.call(path, func(ctx context.Context, c *route.Caller) error { return workspaces.Put(ctx, c, old, row) }), nil
+	l := workspaces.Limits{Usage: inputs(want.UsageLimits), Rates: want.RateLimits}
+	return func(ctx context.Context, c *route.Caller) error { return workspaces.Put(ctx, c, old, row, l) }, nil
 }
 
-// budgets returns the stored form of budgets that replace old. Field is for errors.
-func (p *plan) budgets(field string, want []settings.Usage, old json.RawMessage) (json.RawMessage, error) {
-	before, err := limits.ReadUsages(old)
-	if err != nil {
-		return nil, err
+// inputs returns budgets in the form of a request.
+func inputs(list []settings.Usage) []limits.BudgetInput {
+	out := make([]limits.BudgetInput, len(list))
+	for i := range list {
+		out[i] = *input(&list[i])
 	}
-	list := make([]limits.BudgetInput, len(want))
-	for i := range want {
-		list[i] = *input(&want[i])
-	}
-	out, err := limits.ApplyAll(field, list, before, p.now)
-	return out.JSON(), err
+	return out
 }
 
 // input returns a budget in the form of a request, nil for none.
@@ -160,12 +142,6 @@ func input(u *settings.Usage) *limits.BudgetInput {
 		Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, TimeZone: u.TimeZone, OnBudgetEnd: u.OnBudgetEnd,
 		PeriodicReset: optional(u.PeriodicReset), PeriodicResetDays: optional(u.PeriodicResetDays),
 	}
-}
-
-// limit returns the stored form of rate limits, except a key's. Field is for errors.
-func limit(field string, want []settings.Rate) (json.RawMessage, error) {
-	list := limits.Rates(want)
-	return list.JSON(), list.Check(field)
 }
 
 var memberKind = kind[settings.Member, store.User]{
@@ -185,11 +161,11 @@ var memberKind = kind[settings.Member, store.User]{
 		want.Workspaces = all
 	},
 	drop: func(p *plan, row store.User) step {
-		return func(ctx context.Context, tx *store.Tx) error {
+		return func(ctx context.Context, c *route.Caller) error {
 			if row.ID == p.state.organisation.OwnerID {
 				return errors.New("the owner of the organisation cannot be removed; keep them in the file")
 			}
-			return tx.RemoveUser(ctx, p.state.organisation.ID, row.ID, p.now)
+			return members.Remove(ctx, c, row)
 		}
 	},
 }
@@ -197,8 +173,8 @@ var memberKind = kind[settings.Member, store.User]{
 // workspaceRoles are the roles of users in a workspace.
 var workspaceRoles = []string{"admin", "manager", "member"}
 
-func (p *plan) member(path string, want *settings.Member, old *store.User, changed []string) (step, error) {
-	row := rowOr(old, store.User{ID: p.names.people[want.Email], Email: want.Email, CreatedAt: p.now})
+func (p *plan) member(path string, want *settings.Member, old *store.User, _ []string) (step, error) {
+	row := rowOr(old, store.User{ID: p.names.people[want.Email], Email: want.Email})
 	if old != nil && row.ID == p.state.organisation.OwnerID && want.Role != row.Role {
 		return nil, p.file.ErrorAt(path+".role", errors.New("the role of the organisation's owner cannot be changed"))
 	}
@@ -206,37 +182,20 @@ func (p *plan) member(path string, want *settings.Member, old *store.User, chang
 	if err != nil {
 		return nil, err
 	}
-	var had map[string]string
-	if old != nil {
-		had = p.state.roles[row.ID]
+	had := p.state.roles[row.ID]
+	maps.DeleteFunc(places, func(id, role string) bool { return had[id] == role })
+	for id := range had {
+		if slug := p.state.slugs[id]; p.prune && want.Workspaces != nil && want.Workspaces[slug] == "" {
+			places[id] = ""
+		}
 	}
-	row.FirstName, row.LastName, row.Role, row.Status, row.UpdatedAt = want.FirstName, want.LastName, want.Role, store.Active, p.now
+	row.FirstName, row.LastName, row.Role, row.Status = want.FirstName, want.LastName, want.Role, store.Active
 	if want.Disabled {
 		row.Status = "disabled"
 	}
-	leaves := make(map[string]bool) // workspaces that the user leaves
-	for id := range had {
-		leaves[id] = p.prune && want.Workspaces != nil && places[id] == ""
-	}
-	return func(ctx context.Context, tx *store.Tx) error {
-		if err := p.addPerson(ctx, tx, row, old != nil); err != nil {
-			return err
-		}
-		if err := p.setWorkspaceRoles(ctx, tx, row.ID, places, leaves); err != nil {
-			return err
-		}
-		if has(changed, "role") { // after the workspaces, because a user who leaves one loses their keys there
-			if err := tx.SetUserRole(ctx, p.state.organisation.ID, row.ID, row.Role, p.now); err != nil {
-				return err
-			}
-		}
-		if err := tx.UpdateUser(ctx, row); err != nil {
-			return err
-		}
-		return p.call(path, func(ctx context.Context, c *route.Caller) error {
-			return members.PutLimits(ctx, c, row.ID, input(want.UsageLimits), want.RateLimits)
-		})(ctx, tx)
-	}, nil
+	e := &members.Entry{User: row, HasAccount: p.state.userIDs[want.Email] != "", Roles: places,
+		UsageLimits: input(want.UsageLimits), RateLimits: want.RateLimits}
+	return func(ctx context.Context, c *route.Caller) error { return members.Put(ctx, c, old, e) }, nil
 }
 
 // places returns a user's roles by workspace id.
@@ -254,41 +213,6 @@ func (p *plan) places(path string, want *settings.Member) (map[string]string, er
 		places[id] = role
 	}
 	return places, nil
-}
-
-// addPerson adds a user to the organisation if necessary.
-func (p *plan) addPerson(ctx context.Context, tx *store.Tx, row store.User, known bool) error {
-	switch organisation := p.state.organisation.ID; {
-	case known:
-		return nil
-	case p.state.userIDs[row.Email] != "":
-		return tx.JoinOrganisation(ctx, organisation, row)
-	default:
-		return tx.CreateUser(ctx, organisation, row)
-	}
-}
-
-// setWorkspaceRoles sets a user's roles in workspaces, and removes the user from the
-// workspaces in leaves.
-func (p *plan) setWorkspaceRoles(ctx context.Context, tx *store.Tx, user string, places map[string]string, leaves map[string]bool) error {
-	had := p.state.roles[user]
-	for id, role := range places {
-		if had[id] == role {
-			continue
-		}
-		if err := tx.SetWorkspaceMember(ctx, id, user, role, p.now); err != nil {
-			return err
-		}
-	}
-	for id, gone := range leaves {
-		if !gone {
-			continue
-		}
-		if err := tx.RemoveWorkspaceMember(ctx, id, user, p.now); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (r *reader) organisation(out *settings.Settings) (err error) {

@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -29,9 +29,7 @@ var partnerKind = kind[settings.GuardrailCredential, store.GuardrailCredential]{
 		maps.DeleteFunc(held, func(name, _ string) bool { return mapped(name) })
 		want.Credentials = withStoredSecrets(want.Credentials, held, slices.Collect(maps.Keys(held)))
 	},
-	drop: func(_ *plan, row store.GuardrailCredential) step {
-		return func(ctx context.Context, tx *store.Tx) error { return tx.DeleteGuardrailCredential(ctx, row.ID) }
-	},
+	drop: func(_ *plan, row store.GuardrailCredential) step { return dropRow(guardrails.RemoveCredential, row) },
 }
 
 func (p *plan) partner(path string, want *settings.GuardrailCredential, old *store.GuardrailCredential, _ []string) (step, error) {
@@ -40,12 +38,8 @@ func (p *plan) partner(path string, want *settings.GuardrailCredential, old *sto
 		return nil, err
 	}
 	row := rowOr(old, store.GuardrailCredential{
-		ID: newID(), Organisation: p.state.organisation.ID, Workspace: workspace, Partner: want.Partner, CreatedBy: actor, CreatedAt: p.now,
+		ID: newID(), Organisation: p.state.organisation.ID, Workspace: workspace, Partner: want.Partner,
 	})
-	row.UpdatedBy, row.UpdatedAt = actor, p.now
-	if old != nil {
-		row.UpdatedAt = route.After(old.UpdatedAt, p.now)
-	}
 	in := credentials.PartnerInput{Path: "credentials.", Values: make(map[string]*string), Mappings: []store.SecretMapping{}}
 	for name, v := range want.Credentials {
 		opened, err := p.opened(path+".credentials."+name, v, true)
@@ -69,34 +63,22 @@ func (p *plan) partner(path string, want *settings.GuardrailCredential, old *sto
 	if err != nil {
 		return nil, err
 	}
-	if err := p.checkPartnerMappings(path, want, &row, own); err != nil {
-		return nil, err
-	}
-	return save(row, old, (*store.Tx).CreateGuardrailCredential, (*store.Tx).UpdateGuardrailCredential), nil
+	return func(ctx context.Context, c *route.Caller) error {
+		if row.UpdatedBy, row.UpdatedAt = c.Actor(), c.NextUpdateTime(row.UpdatedAt); old == nil {
+			row.CreatedBy, row.CreatedAt = c.Actor(), c.Now
+		}
+		return c.Change(ctx, func(tx *store.Tx) error {
+			for i, m := range row.Mappings { // the route does not say whether the reference exists
+				if s, err := tx.SecretReference(ctx, row.Organisation, m.Reference); err == nil && !credentials.MayFillPartner(s, &row) {
+					return p.file.ErrorAt(fmt.Sprintf("%s.secret_mappings[%d].secret_reference", path, i), errNotThere)
+				}
+			}
+			return p.keeper.StorePartner(ctx, tx, old, row, own)
+		})
+	}, nil
 }
 
-// checkPartnerMappings returns an error for a mapping of a secret reference that may not
-// be sent to the partner. It uses the references as they are after the change.
-func (p *plan) checkPartnerMappings(path string, want *settings.GuardrailCredential,
-	row *store.GuardrailCredential, own map[string]secret.String) error {
-	if len(want.SecretMappings) == 0 {
-		return nil
-	}
-	will, err := p.referencesAfter()
-	if err != nil {
-		return err
-	}
-	for i, m := range want.SecretMappings {
-		s, at := will[m.Reference], fmt.Sprintf("%s.secret_mappings[%d]", path, i)
-		if !credentials.MayFillPartner(s, row) {
-			return p.file.ErrorAt(at+".secret_reference", errors.New("the secret reference is not available there: list the workspace in its allowed_workspaces, or all for credentials of the organisation"))
-		}
-		if err := credentials.CheckPartnerReference(s, p.Guardrails.OfPartner(row.Partner), own); err != nil {
-			return p.fault(at, err)
-		}
-	}
-	return nil
-}
+var errNotThere = errors.New("the secret reference is not available there: list the workspace in its allowed_workspaces, or all for credentials of the organisation")
 
 func (r *reader) partner(c *store.GuardrailCredential) (v settings.GuardrailCredential, ok bool, err error) {
 	slug, placed := r.place(c.Workspace)

@@ -32,7 +32,7 @@ var policyKind = kind[settings.LimitPolicy, store.Policy]{
 
 // putPolicy returns the step that stores a policy, found at path, instead of before.
 func (p *plan) putPolicy(path string, before *store.Policy, after store.Policy) step {
-	return p.call(path, func(ctx context.Context, c *route.Caller) error { return policies.Put(ctx, c, before, after) })
+	return func(ctx context.Context, c *route.Caller) error { return policies.Put(ctx, c, before, after) }
 }
 
 // readPolicies returns the active policies of an organisation that a file can identify:

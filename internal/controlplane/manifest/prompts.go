@@ -58,9 +58,7 @@ func appendStored[T any](versions, have []T) []T {
 	return append(slices.Clone(versions), have[min(len(versions), len(have)):]...)
 }
 
-func dropPrompt(p *plan, row store.Prompt) step {
-	return p.call("", func(ctx context.Context, c *route.Caller) error { return prompts.Archive(ctx, c, row) })
-}
+func dropPrompt(_ *plan, row store.Prompt) step { return dropRow(prompts.Archive, row) }
 
 // saved returns the step that stores a prompt or a partial. Stored versions never
 // change.
@@ -73,85 +71,55 @@ func (p *plan) saved(path, kind string, want *settings.Prompt, old *store.Prompt
 		return nil, p.file.ErrorAt(path+".slug", fmt.Errorf("a %s has the same slug", old.Kind))
 	}
 	row := rowOr(old, store.Prompt{ID: newID(), Kind: kind, Organisation: p.state.organisation.ID,
-		Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now})
-	folder, err := p.folder(path, want)
-	if err != nil {
-		return nil, err
+		Workspace: workspace, Slug: want.Slug})
+	row.Collection = p.names.collections[qualify(want.Workspace, want.Collection)]
+	if want.Collection != "" && row.Collection == "" {
+		return nil, p.missing(path+".collection", "collection", want.Collection)
 	}
-	fresh, labels, err := p.versions(path, want, row)
+	versions, err := p.versions(path, want, row)
 	if err != nil {
 		return nil, err
 	}
 	if most := int64(max(len(want.Versions), len(p.state.versions[row.ID]))); want.Published > most {
 		return nil, p.file.ErrorAt(path+".published", fmt.Errorf("must be at most %d, the number of versions", most))
 	}
-	row.Name, row.Published, row.Status, row.UpdatedBy, row.UpdatedAt = want.Name, want.Published, store.Active, actor, p.now
-	return func(ctx context.Context, tx *store.Tx) (err error) {
-		if row.Collection, err = folder(ctx, tx); err != nil {
-			return err
-		}
-		if old == nil {
-			if err := tx.CreatePrompt(ctx, row, fresh[0]); err != nil {
-				return err
-			}
-			fresh = fresh[1:]
-		}
-		return putVersions(ctx, tx, row, fresh, labels)
-	}, nil
+	row.Name, row.Published, row.Status = want.Name, want.Published, store.Active
+	return func(ctx context.Context, c *route.Caller) error { return prompts.Put(ctx, c, old, row, versions) }, nil
 }
 
-// putVersions stores new versions of an existing prompt, the labels of its versions by
-// id, and its other fields.
-func putVersions(ctx context.Context, tx *store.Tx, row store.Prompt, fresh []store.PromptVersion, labels [][2]string) error {
-	for _, v := range fresh {
-		if _, err := tx.AddPromptVersion(ctx, v); err != nil {
-			return err
-		}
-	}
-	for _, l := range labels {
-		if err := tx.LabelPromptVersion(ctx, row.ID, l[0], l[1]); err != nil {
-			return err
-		}
-	}
-	return tx.UpdatePrompt(ctx, row)
-}
-
-// versions returns the versions of a prompt that are not stored yet, and pairs of
-// version id and label id.
-func (p *plan) versions(path string, want *settings.Prompt, row store.Prompt) (fresh []store.PromptVersion, labels [][2]string, err error) {
+// versions returns the versions of a prompt that are not stored yet, or not with their
+// label.
+func (p *plan) versions(path string, want *settings.Prompt, row store.Prompt) (out []store.PromptVersion, err error) {
 	rows := p.state.versions[row.ID]
 	stored, err := versionsOf(rows, row.Kind, p.state.labelNames)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	on := make(map[string]int)
 	for i, v := range want.Versions {
 		at := fmt.Sprintf("%s.versions[%d]", path, i)
 		label, err := p.labelID(at, want.Workspace, v.Label)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if other := on[label]; label != "" && other > 0 {
-			return nil, nil, p.file.ErrorAt(at+".label", fmt.Errorf("version %d has the same label", other))
+			return nil, p.file.ErrorAt(at+".label", fmt.Errorf("version %d has the same label", other))
 		}
 		on[label] = i + 1
-		var id, had string
+		var next store.PromptVersion
 		if i < len(stored) {
-			if id, had = rows[i].ID, rows[i].Label; !sameVersion(v, stored[i]) {
-				return nil, nil, p.file.ErrorAt(at, fmt.Errorf("version %d differs from the stored one, and versions cannot be changed; add a new version at the end", i+1))
+			if next = rows[i]; !sameVersion(v, stored[i]) {
+				return nil, p.file.ErrorAt(at, fmt.Errorf("version %d differs from the stored one, and versions cannot be changed; add a new version at the end", i+1))
 			}
-		} else {
-			next, err := p.version(v, row)
-			if err != nil {
-				return nil, nil, p.fault(at, err)
-			}
-			id, fresh = next.ID, append(fresh, next)
+		} else if next, err = version(v, row); err != nil {
+			return nil, p.fault(at, err)
 		}
-		if label != had {
-			labels = append(labels, [2]string{id, label})
+		if next.Number == 0 || label != next.Label {
+			next.Label = label
+			out = append(out, next)
 		}
 	}
-	return fresh, labels, nil
+	return out, nil
 }
 
 // sameVersion reports whether two versions are equal apart from their labels.
@@ -161,7 +129,7 @@ func sameVersion(a, b settings.PromptVersion) bool {
 }
 
 // version returns the row of a new version.
-func (p *plan) version(v settings.PromptVersion, row store.Prompt) (store.PromptVersion, error) {
+func version(v settings.PromptVersion, row store.Prompt) (store.PromptVersion, error) {
 	out := store.PromptVersion{Text: v.String, Description: v.Description}
 	if row.Kind == store.KindPartial {
 		if err := prompts.CheckPartial(v.String); err != nil {
@@ -174,7 +142,7 @@ func (p *plan) version(v settings.PromptVersion, row store.Prompt) (store.Prompt
 			return out, err
 		}
 	}
-	out.ID, out.Prompt, out.CreatedBy, out.CreatedAt = newID(), row.ID, actor, p.now
+	out.ID, out.Prompt = newID(), row.ID
 	return out, nil
 }
 

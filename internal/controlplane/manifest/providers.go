@@ -25,7 +25,7 @@ var providerKind = kind[settings.Provider, store.Provider]{
 	rowKey:  func(s *state, v *store.Provider) entryID { return entryID{s.slugs[v.Workspace], v.Slug} },
 	read:    (*reader).provider, put: (*plan).provider,
 	drop: func(p *plan, row store.Provider) step {
-		return p.call("", func(ctx context.Context, c *route.Caller) error { return providers.Archive(ctx, c, row.ID) })
+		return func(ctx context.Context, c *route.Caller) error { return providers.Archive(ctx, c, row.ID) }
 	},
 }
 
@@ -46,7 +46,7 @@ func (p *plan) provider(path string, want *settings.Provider, old *store.Provide
 	if old != nil {
 		id = old.ID
 	}
-	return p.call(path, func(ctx context.Context, c *route.Caller) error { return providers.Put(ctx, c, id, in) }), nil
+	return func(ctx context.Context, c *route.Caller) error { return providers.Put(ctx, c, id, in) }, nil
 }
 
 func (r *reader) provider(p *store.Provider) (v settings.Provider, ok bool, err error) {

@@ -45,12 +45,6 @@ func changeLimits(ctx context.Context, c *route.Caller, tx *store.Tx, u store.Us
 	return budgets.Refresh(ctx, tx, store.UserBudget, id)
 }
 
-// PutLimits sets the limits of a user to those that a file describes.
-func PutLimits(ctx context.Context, c *route.Caller, user string, usage *limits.BudgetInput, rates limits.Rates) error {
-	b := &updateBody{UsageLimits: route.SetOrNull(usage), RateLimits: route.Set(rates)}
-	return c.Change(ctx, func(tx *store.Tx) error { return changeLimits(ctx, c, tx, store.User{ID: user}, b) })
-}
-
 // apply sets the limits of u to the requested ones.
 func (b *updateBody) apply(u *store.User, now time.Time) error {
 	if b.RateLimits.Set {

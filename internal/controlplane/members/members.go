@@ -174,8 +174,12 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 	case u.Role == "owner":
 		return nil, apierr.New(apierr.Invalid, "the owner of the organisation cannot be removed").WithParam("user")
 	}
-	err = change(ctx, c, u, func(tx *store.Tx) error { return tx.RemoveUser(ctx, c.Organisation, u.ID, c.Now) })
-	return &route.Empty{}, err
+	return &route.Empty{}, Remove(ctx, c, u)
+}
+
+// Remove removes a user from the organisation.
+func Remove(ctx context.Context, c *route.Caller, u store.User) error {
+	return change(ctx, c, u, func(tx *store.Tx) error { return tx.RemoveUser(ctx, c.Organisation, u.ID, c.Now) })
 }
 
 // change runs f unless the user was changed after the request read them.

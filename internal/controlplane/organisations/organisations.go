@@ -81,6 +81,13 @@ func (f *family) get(ctx context.Context, c *route.Caller, _ *struct{}) (*Item, 
 	return out, nil
 }
 
+// Put stores o, which a file describes. The caller checks default guardrails at the end of its
+// change, see [route.CheckGuardDefaults].
+func Put(ctx context.Context, c *route.Caller, o store.Organisation) error {
+	o.UpdatedAt = c.NextUpdateTime(o.UpdatedAt)
+	return c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateOrganisation(ctx, o) })
+}
+
 // change runs f on the current state of the caller's organisation and stores the
 // result.
 func change(ctx context.Context, c *route.Caller, f func(*store.Tx, *store.Organisation) error) (*route.Empty, error) {

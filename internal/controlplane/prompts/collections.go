@@ -198,3 +198,12 @@ func ArchiveCollection(ctx context.Context, c *route.Caller, k store.PromptColle
 		return tx.UpdatePromptCollection(ctx, now)
 	})
 }
+
+// PutCollection stores k, which a file describes, instead of before; nil is a new collection.
+func PutCollection(ctx context.Context, c *route.Caller, before *store.PromptCollection, k store.PromptCollection) error {
+	write := (*store.Tx).UpdatePromptCollection
+	if k.UpdatedAt = c.NextUpdateTime(k.UpdatedAt); before == nil {
+		write, k.CreatedAt = (*store.Tx).CreatePromptCollection, c.Now
+	}
+	return c.Change(ctx, func(tx *store.Tx) error { return write(tx, ctx, k) })
+}

@@ -38,7 +38,7 @@ type createdLabel struct {
 
 func createLabel(ctx context.Context, c *route.Caller, in *createLabelInput) (*createdLabel, error) {
 	b := &in.Body
-	if err := CheckLabel(b.Name); err != nil {
+	if err := checkLabel(b.Name); err != nil {
 		return nil, err
 	}
 	if err := c.CheckOrganisation(ctx, b.Organisation); err != nil {
@@ -85,9 +85,9 @@ var (
 	impossible = regexp.MustCompile(`[@\s\pC]`)
 )
 
-// CheckLabel checks the name of a label, which must differ from the other ways to name
+// checkLabel checks the name of a label, which must differ from the other ways to name
 // a version.
-func CheckLabel(name string) error {
+func checkLabel(name string) error {
 	if err := route.CheckLength("name", name, 1, maxWord); err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func updateLabel(ctx context.Context, c *route.Caller, in *updateLabelInput) (*r
 		}
 		now.Name, now.Description, now.Color, now.UpdatedAt = b.Name.Or(now.Name), b.Description.Or(now.Description),
 			b.Color.Or(now.Color), c.NextUpdateTime(now.UpdatedAt)
-		if err := cmp.Or(CheckLabel(now.Name), route.CheckLength("description", now.Description, 0, 1024),
+		if err := cmp.Or(checkLabel(now.Name), route.CheckLength("description", now.Description, 0, 1024),
 			route.CheckLength("color_code", now.Color, 0, 32)); err != nil {
 			return err
 		}
@@ -214,12 +214,29 @@ func deleteLabel(ctx context.Context, c *route.Caller, in *NamedLabel) (*route.E
 	if err != nil {
 		return nil, err
 	}
-	err = c.Change(ctx, func(tx *store.Tx) error {
+	return &route.Empty{}, RemoveLabel(ctx, c, l)
+}
+
+// RemoveLabel removes a label, from the versions that have it too.
+func RemoveLabel(ctx context.Context, c *route.Caller, l store.PromptLabel) error {
+	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.PromptLabel(ctx, l.Organisation, l.Workspace, l.ID)
 		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		return tx.DeletePromptLabel(ctx, l.ID)
 	})
-	return &route.Empty{}, err
+}
+
+// PutLabel stores l, which a file describes, instead of before; nil is a new label. Another
+// label that has the name must go in the same change.
+func PutLabel(ctx context.Context, c *route.Caller, before *store.PromptLabel, l store.PromptLabel) error {
+	if err := checkLabel(l.Name); err != nil {
+		return err
+	}
+	write := (*store.Tx).UpdatePromptLabel
+	if l.UpdatedAt = c.NextUpdateTime(l.UpdatedAt); before == nil {
+		write, l.CreatedAt = (*store.Tx).CreatePromptLabel, c.Now
+	}
+	return c.Change(ctx, func(tx *store.Tx) error { return write(tx, ctx, l) })
 }

@@ -64,11 +64,8 @@ func (c *Caller) AwaitSpending(ctx context.Context) error {
 
 // NextUpdateTime returns the time of an update made now of an object last updated at
 // before. No two states have the same time.
-func (c *Caller) NextUpdateTime(before time.Time) time.Time { return After(before, c.Now) }
-
-// After is [Caller.NextUpdateTime] for changes without a route.
-func After(before, now time.Time) time.Time {
-	if now = now.Truncate(time.Millisecond); now.After(before) {
+func (c *Caller) NextUpdateTime(before time.Time) time.Time {
+	if now := c.Now.Truncate(time.Millisecond); now.After(before) {
 		return now
 	}
 	return before.Add(time.Millisecond)

@@ -177,7 +177,12 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 	if err != nil {
 		return nil, err
 	}
-	err = c.Change(ctx, func(tx *store.Tx) error {
+	return &route.Empty{}, Remove(ctx, c, s)
+}
+
+// Remove removes a secret reference that nothing uses.
+func Remove(ctx context.Context, c *route.Caller, s store.SecretReference) error {
+	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.SecretReference(ctx, s.Organisation, s.ID)
 		if err := c.CheckIfMatch(s.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
@@ -191,5 +196,13 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 		}
 		return tx.DeleteSecretReference(ctx, s.ID)
 	})
-	return &route.Empty{}, err
+}
+
+// Put stores s, which a file describes, instead of before; nil is a new reference.
+func Put(ctx context.Context, c *route.Caller, before *store.SecretReference, s store.SecretReference) error {
+	write := (*store.Tx).UpdateSecretReference
+	if s.UpdatedAt = c.NextUpdateTime(s.UpdatedAt); before == nil {
+		write, s.CreatedAt = (*store.Tx).CreateSecretReference, c.Now
+	}
+	return c.Change(ctx, func(tx *store.Tx) error { return write(tx, ctx, s) })
 }

@@ -282,10 +282,8 @@ func archive(ctx context.Context, c *route.Caller, in *archiveInput) (*route.Emp
 	case in.Body.Name != w.Name:
 		return nil, route.Invalid("name", "must be the workspace's name, %q, to confirm", w.Name)
 	}
-	read := w.UpdatedAt
-	w.Status, w.UpdatedAt = store.Archived, c.NextUpdateTime(read)
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		if err := checkUnchanged(ctx, tx, c, w.ID, read); err != nil {
+		if err := checkUnchanged(ctx, tx, c, w.ID, w.UpdatedAt); err != nil {
 			return err
 		}
 		held, err := tx.WorkspaceHolds(ctx, w.ID)
@@ -295,12 +293,23 @@ func archive(ctx context.Context, c *route.Caller, in *archiveInput) (*route.Emp
 		if held > 0 && !in.Body.Force {
 			return apierr.New(apierr.Conflict, "workspace %q is not empty: %d configs, prompts, keys or providers; remove them or set force_delete", w.Slug, held)
 		}
-		if err := tx.ArchiveWorkspaceIntegrations(ctx, w.ID, c.Now); err != nil {
-			return err
-		}
-		return tx.UpdateWorkspace(ctx, w)
+		return writeArchived(ctx, c, tx, w)
 	})
 	return &route.Empty{}, err
+}
+
+// Archive archives a workspace, whatever it contains.
+func Archive(ctx context.Context, c *route.Caller, w store.Workspace) error {
+	return c.Change(ctx, func(tx *store.Tx) error { return writeArchived(ctx, c, tx, w) })
+}
+
+// writeArchived archives a workspace and its own integrations.
+func writeArchived(ctx context.Context, c *route.Caller, tx *store.Tx, w store.Workspace) error {
+	w.Status, w.UpdatedAt = store.Archived, c.NextUpdateTime(w.UpdatedAt)
+	if err := tx.ArchiveWorkspaceIntegrations(ctx, w.ID, c.Now); err != nil {
+		return err
+	}
+	return tx.UpdateWorkspace(ctx, w)
 }
 
 // Visible returns the workspace with an id or slug if the caller may see it.

@@ -1,6 +1,7 @@
 package workspaces
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -11,12 +12,23 @@ import (
 	"modelgate/internal/store"
 )
 
-// Put stores w, which a file describes, instead of before; nil is a new workspace.
-func Put(ctx context.Context, c *route.Caller, before *store.Workspace, w store.Workspace) error {
+// Limits are the limits of a workspace that a file describes.
+type Limits struct {
+	Usage []limits.BudgetInput
+	Rates limits.Rates
+}
+
+// Put stores w with limits, which a file describes, instead of before; nil is a new workspace.
+func Put(ctx context.Context, c *route.Caller, before *store.Workspace, w store.Workspace, l Limits) error {
+	if err := cmp.Or(setUsage(&w, l.Usage, c), setRates(&w, l.Rates)); err != nil {
+		return err
+	}
+	w.UpdatedAt = c.NextUpdateTime(w.UpdatedAt)
 	return c.Change(ctx, func(tx *store.Tx) error {
 		write := tx.UpdateWorkspace
 		if before == nil {
 			write, before = tx.CreateWorkspace, new(store.Workspace)
+			w.CreatedBy, w.CreatedAt = c.Actor(), c.Now
 		}
 		if err := write(ctx, w); err != nil {
 			return err
