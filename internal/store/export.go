@@ -135,7 +135,7 @@ func (db *DB) ClaimExport(ctx context.Context, node string, now time.Time, lease
 	if err := db.failAbandonedExports(ctx, now); err != nil {
 		return c, false, err
 	}
-	list, err := sqlrow.List(ctx, db.write, "exports", text+exportTable.names(), exportTable.scan, node, millis(now.Add(lease)),
+	list, err := sqlrow.List(ctx, db.write, "exports", text+exportTable.names(), exportTable.scanner(), node, millis(now.Add(lease)),
 		now.UnixMilli())
 	if err != nil || len(list) == 0 {
 		return c, false, db.ClientError(err)

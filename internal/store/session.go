@@ -203,7 +203,7 @@ func (tx *Tx) ConsumePasswordLink(ctx context.Context, hash string, now time.Tim
 		DELETE FROM password_links
 		WHERE hash = $1 AND expires_at > $2
 		RETURNING `
-	return sqlrow.One(ctx, tx.Reader, linkTable.row, text+linkTable.names(), linkTable.scan, hash, now.UnixMilli())
+	return sqlrow.One(ctx, tx.Reader, linkTable.row, text+linkTable.names(), linkTable.scanner(), hash, now.UnixMilli())
 }
 
 // SetFirstPassword stores the password and name of a user without a password who is not

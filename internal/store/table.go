@@ -70,6 +70,16 @@ func (t table[T]) of(row string) *table[T] {
 	return &t
 }
 
+// limitTo returns t with only some of its columns. The other fields of what it reads are
+// empty.
+func (t table[T]) limitTo(names ...string) *table[T] {
+	all := t.columns
+	t.columns = func(v *T) []column {
+		return slices.DeleteFunc(all(v), func(c column) bool { return !slices.Contains(names, c.name) })
+	}
+	return &t
+}
+
 // read returns the columns to read, with pointers to the fields of v.
 func (t *table[T]) read(v *T) []column {
 	if t.derived == nil {
@@ -92,7 +102,9 @@ func names(list []column) string {
 // selection returns the beginning of a SELECT statement.
 func (t *table[T]) selection() string { return `SELECT ` + names(t.read(new(T))) + ` FROM ` + t.name }
 
-func (t *table[T]) scan(r sqlrow.Scanner) (v T, err error) {
+// scanner returns a function that reads rows.
+func (t *table[T]) scanner() func(r sqlrow.Scanner) (T, error) {
+	var v, empty T
 	list := t.read(&v)
 	fields := make([]any, len(list))
 	for i, c := range list {
@@ -101,19 +113,38 @@ func (t *table[T]) scan(r sqlrow.Scanner) (v T, err error) {
 			fields[i] = sqlrow.Time(at)
 		}
 	}
-	err = r.Scan(fields...)
-	return v, err
+	return func(r sqlrow.Scanner) (T, error) {
+		v = empty
+		err := r.Scan(fields...)
+		return v, err
+	}
 }
 
 // one reads one row; end is the rest of the SELECT statement. If there is none, it
 // returns an *apierr.Error of kind NotFound.
 func (t *table[T]) one(ctx context.Context, q sqlrow.Reader, end string, args ...any) (T, error) {
-	return sqlrow.One(ctx, q, t.row, t.selection()+end, t.scan, args...)
+	return sqlrow.One(ctx, q, t.row, t.selection()+end, t.scanner(), args...)
 }
 
 // list reads all rows; end is the rest of the SELECT statement.
 func (t *table[T]) list(ctx context.Context, q sqlrow.Reader, end string, args ...any) ([]T, error) {
-	return sqlrow.List(ctx, q, t.row+"s", t.selection()+end, t.scan, args...)
+	return sqlrow.List(ctx, q, t.row+"s", t.selection()+end, t.scanner(), args...)
+}
+
+// byID reads the rows with these ids, in no order.
+func (t *table[T]) byID(ctx context.Context, q sqlrow.Reader, ids []string) (all []T, err error) {
+	for part := range slices.Chunk(ids, spentAtOnce) {
+		args := make([]any, len(part))
+		for i, id := range part {
+			args[i] = id
+		}
+		list, err := t.list(ctx, q, ` WHERE id IN `+placeholders(0, len(part)), args...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	return all, nil
 }
 
 // page reads a page of the rows that a condition selects, and counts all of them.

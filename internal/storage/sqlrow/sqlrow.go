@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -70,7 +71,8 @@ func Count(ctx context.Context, q Reader, text string, args ...any) (n int, err 
 // Time scans a column of unix milliseconds into t. NULL is the zero time.
 func Time(t *time.Time) sql.Scanner { return column(func(v any) error { return scanTime(v, t) }) }
 
-// JSON scans a column of JSON text into the value that v points to.
+// JSON scans a column of JSON text into the value that v points to. A [json.RawMessage]
+// gets the text unchecked, so that a damaged value affects only those who read it.
 func JSON(v any) sql.Scanner { return column(func(text any) error { return scanJSON(text, v) }) }
 
 // column scans one column.
@@ -92,11 +94,18 @@ func scanTime(v any, t *time.Time) error {
 }
 
 func scanJSON(text, v any) error {
+	var raw json.RawMessage
 	switch text := text.(type) {
 	case string:
-		return json.Unmarshal([]byte(text), v)
-	case []byte:
-		return json.Unmarshal(text, v)
+		raw = json.RawMessage(text)
+	case []byte: // only valid until the next row
+		raw = slices.Clone(text)
+	default:
+		return fmt.Errorf("a column of JSON holds %T", text)
 	}
-	return fmt.Errorf("a column of JSON holds %T", text)
+	if into, ok := v.(*json.RawMessage); ok {
+		*into = raw
+		return nil
+	}
+	return json.Unmarshal(raw, v)
 }
