@@ -161,8 +161,8 @@ func unlimited(p *publication.State) *publication.State {
 	free.Providers = slices.Clone(p.Providers)
 	for i := range free.Providers {
 		free.Providers[i].Limits = nil
-		if free.Providers[i].Status == store.Exhausted {
-			free.Providers[i].Status = store.Active
+		if free.Providers[i].Row.Status == store.Exhausted {
+			free.Providers[i].Row.Status = store.Active
 		}
 	}
 	return &free

@@ -14,7 +14,7 @@ import (
 // ownDeployment returns the deployment as which the gateway authenticates, nil if it
 // does not. It must exist at the start; if it is deleted later, the gateway serves no
 // one.
-func (s *Server) ownDeployment(p *publication.State) (*publication.Deployment, error) {
+func (s *Server) ownDeployment(p *publication.State) (*store.GatewayDeployment, error) {
 	if s.DeploymentSecret.Empty() {
 		return nil, nil
 	}

@@ -70,32 +70,33 @@ type integration struct {
 
 // entry returns a managed provider, with its fault if it cannot be used.
 func (k integrations) entry(p *publication.Provider) snapshot.ManagedProvider {
-	m := snapshot.ManagedProvider{Workspace: p.Workspace, Slug: p.Slug, Provider: p.Provider,
-		ExpiresAt: p.ExpiresAt, Limits: p.Limits, Stored: true}
+	slug := p.Row.Slug
+	m := snapshot.ManagedProvider{Workspace: p.Row.Workspace, Slug: slug, Provider: p.Integration.Row.Provider,
+		ExpiresAt: p.Row.ExpiresAt, Limits: p.Limits, Stored: true}
 	if m.Fault = providerFault(p); m.Fault != nil {
 		return m
 	}
-	if m.Fault = k.closed(p).fault(p.Slug); m.Fault != nil {
+	if m.Fault = k.closed(p).fault(slug); m.Fault != nil {
 		return m
 	}
-	i := k.of(p)
+	i := k.of(p.Integration)
 	if i.err != nil {
-		m.Fault = apierr.New(apierr.Invalid, "the provider @%s cannot be used because its credential cannot be opened; set it again in its integration", p.Slug).
+		m.Fault = apierr.New(apierr.Invalid, "the provider @%s cannot be used because its credential cannot be opened; set it again in its integration", slug).
 			WithParam("x-gateway-provider").WithCode("provider_unusable").WithCause(i.err)
 		return m
 	}
-	if m.Fault = i.gap.fault(p.Slug); m.Fault != nil {
+	if m.Fault = i.gap.fault(slug); m.Fault != nil {
 		return m
 	}
 	m.Settings, m.Rules = i.settings, i.rules
-	if !p.AllModels {
-		m.Models = listed(p.Models, true)
+	if !p.Integration.Row.AllowAllModels {
+		m.Models = listed(p.Integration.Models, true)
 	}
 	return m
 }
 
 // listed returns the models that are enabled, or those that are not.
-func listed(models []publication.Model, enabled bool) []string {
+func listed(models []store.IntegrationModel, enabled bool) []string {
 	list := []string{}
 	for _, m := range models {
 		if m.Enabled == enabled {
@@ -105,18 +106,18 @@ func listed(models []publication.Model, enabled bool) []string {
 	return list
 }
 
-// of returns the integration of a managed provider, which is opened once.
-func (k integrations) of(p *publication.Provider) *integration {
-	i, ok := k.byID[p.Integration]
+// of returns an integration with its credentials, which are opened once.
+func (k integrations) of(p *publication.Integration) *integration {
+	i, ok := k.byID[p.Row.ID]
 	if ok {
 		return i
 	}
 	i = new(integration)
-	k.byID[p.Integration] = i
-	if k.lending == provider.MachineIdentityCloudHosts && p.Owner != "" {
+	k.byID[p.Row.ID] = i
+	if k.lending == provider.MachineIdentityCloudHosts && p.Row.Workspace != "" {
 		k.lending = provider.LendOwn
 	}
-	opened, err := k.secrets(p.Organisation, p.Sealed)
+	opened, err := k.secrets(p.Row.Organisation, p.Row.Sealed)
 	if err != nil {
 		i.err = err
 		return i
@@ -124,7 +125,7 @@ func (k integrations) of(p *publication.Provider) *integration {
 	if i.gap = k.fill(p, &opened); i.gap != nil {
 		return i
 	}
-	c := &p.Configuration
+	c := &p.Row.Configuration
 	i.settings = k.settingsFor(c, opened, "")
 	i.rules = &snapshot.ModelRules{Own: make(map[string]provider.Settings)}
 	for _, d := range c.Deployments {
@@ -140,7 +141,7 @@ func (k integrations) of(p *publication.Provider) *integration {
 			return i
 		}
 	}
-	i.rules.Models = provider.NewModelList(p.AllModels, modelNames(p, true), modelNames(p, false))
+	i.rules.Models = provider.NewModelList(p.Row.AllowAllModels, modelNames(p, true), modelNames(p, false))
 	i.setPricing(pricingOf(p))
 	return i
 }
@@ -157,21 +158,22 @@ func (k integrations) settingsFor(c *store.IntegrationSettings, opened store.Sec
 }
 
 // model adds the settings of one model.
-func (k integrations) model(p *publication.Provider, i *integration, opened store.Secrets, m publication.Model) error {
-	if m.BaseModel == "" && m.CustomHost == "" && m.Sealed == "" {
+func (k integrations) model(p *publication.Integration, i *integration, opened store.Secrets, m store.IntegrationModel) error {
+	host := m.Configuration.CustomHost
+	if m.BaseModel == "" && host == "" && m.Sealed == "" {
 		return nil
 	}
-	own, err := k.secrets(p.Organisation, m.Sealed)
+	own, err := k.secrets(p.Row.Organisation, m.Sealed)
 	if err != nil {
 		return err
 	}
-	s := k.settingsFor(&p.Configuration, opened, m.Slug)
+	s := k.settingsFor(&p.Row.Configuration, opened, m.Slug)
 	s.BaseModel = cmp.Or(m.BaseModel, s.BaseModel)
-	if m.CustomHost != "" && isOtherHost(p.Provider, s, m.CustomHost) {
+	if host != "" && isOtherHost(p.Row.Provider, s, host) {
 		// The integration's credentials belong to its own address.
-		s = provider.Settings{Options: p.Configuration.TargetOptions(store.Secrets{}, m.Slug), BaseModel: s.BaseModel, NoAuth: true}
+		s = provider.Settings{Options: p.Row.Configuration.TargetOptions(store.Secrets{}, m.Slug), BaseModel: s.BaseModel, NoAuth: true}
 	}
-	s.CustomHost = cmp.Or(m.CustomHost, s.CustomHost)
+	s.CustomHost = cmp.Or(host, s.CustomHost)
 	if len(own.Headers) > 0 {
 		s.Headers = maps.Clone(s.Headers)
 		if s.Headers == nil {
@@ -199,10 +201,10 @@ func isOtherHost(id string, s provider.Settings, address string) bool {
 
 // modelNames returns the requested names of models that are enabled, or of those that
 // are not: their slugs, and aliases of their deployments.
-func modelNames(p *publication.Provider, enabled bool) []string {
+func modelNames(p *publication.Integration, enabled bool) []string {
 	models := listed(p.Models, enabled)
 	list := slices.Clip(models)
-	for _, d := range p.Configuration.Deployments {
+	for _, d := range p.Row.Configuration.Deployments {
 		if d.Alias != "" && slices.Contains(models, d.Model) {
 			list = append(list, d.Alias)
 		}
@@ -214,16 +216,16 @@ func modelNames(p *publication.Provider, enabled bool) []string {
 func providerFault(p *publication.Provider) *apierr.Error {
 	switch {
 	case p.Withdrawn:
-		return apierr.New(apierr.Forbidden, "this workspace no longer has the integration of the provider @%s", p.Slug).
+		return apierr.New(apierr.Forbidden, "this workspace no longer has the integration of the provider @%s", p.Row.Slug).
 			WithParam("x-gateway-provider").WithCode("provider_withdrawn")
-	case p.Status == store.Exhausted:
+	case p.Row.Status == store.Exhausted:
 		terms := ""
 		if l := quota.FindBudget(p.Limits, "provider"); l != nil {
 			terms = ": " + l.Terms()
 		}
-		return apierr.New(apierr.BudgetExhausted, "the budget of the provider @%s is exhausted%s; raise it or wait for the next reset", p.Slug, terms).
+		return apierr.New(apierr.BudgetExhausted, "the budget of the provider @%s is exhausted%s; raise it or wait for the next reset", p.Row.Slug, terms).
 			WithParam("x-gateway-provider").WithCode("provider_exhausted").WithCause(&quota.Exhausted{Target: p.Limits})
-	case p.Status == store.Expired:
+	case p.Row.Status == store.Expired:
 		return snapshot.ErrExpired
 	}
 	return nil

@@ -13,7 +13,6 @@ import (
 	"modelgate/internal/guardrail"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
-	"modelgate/internal/store/publication"
 )
 
 // partnerCredentials returns the stored credentials of a check for the tenant of r; see
@@ -76,8 +75,6 @@ func (m secretValues) partnerValue(checks []*guardrail.Definition, c *store.Guar
 	if !ok || !credentials.MayFillPartner(s, c) {
 		return secret.String{}, fmt.Errorf("the secret reference of %s no longer exists", mapping.Target)
 	}
-	to := &publication.Provider{Organisation: c.Organisation, Workspace: c.Workspace, Provider: c.Partner,
-		Integration: c.ID, Owner: c.Workspace}
 	use := secretUse{reference: s.ID, integration: c.ID, field: mapping.Target}
 	if len(checks) > 0 {
 		if at, _, err := checks[0].Partner.Destination(own); err == nil {
@@ -85,7 +82,7 @@ func (m secretValues) partnerValue(checks []*guardrail.Definition, c *store.Guar
 		}
 	}
 	v, err := m.checkedValue(s, checks, mapping, own)
-	m.uses.note(s, to, use, v, err)
+	m.uses.note(s, secretUser{c.Partner, c.Workspace}, use, v, err)
 	if err != nil {
 		return secret.String{}, fmt.Errorf("the secret reference of %s has no value that may be used", mapping.Target)
 	}

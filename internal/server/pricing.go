@@ -5,13 +5,14 @@ import (
 
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/pricing"
+	"modelgate/internal/store"
 	"modelgate/internal/store/publication"
 )
 
 // pricingOf returns the negotiated pricing of an integration, nil for none.
-func pricingOf(p *publication.Provider) *catalog.NegotiatedPricing {
-	t := &catalog.NegotiatedPricing{Reserved: p.Configuration.Reserved, Factors: factors(p.Pricing)}
-	for _, m := range p.Models {
+func pricingOf(i *publication.Integration) *catalog.NegotiatedPricing {
+	t := &catalog.NegotiatedPricing{Reserved: i.Row.Configuration.Reserved, Factors: factors(i.Row.Pricing)}
+	for _, m := range i.Models {
 		if price := ownPrice(m); price != nil {
 			if t.Own == nil {
 				t.Own = make(map[string]*catalog.Price)
@@ -62,7 +63,7 @@ func factors(raw json.RawMessage) map[string]float64 {
 }
 
 // ownPrice returns the price that a model's pricing_config has, nil without one.
-func ownPrice(m publication.Model) *catalog.Price {
+func ownPrice(m store.IntegrationModel) *catalog.Price {
 	p, _, err := pricing.Config(m.Pricing)
 	if err != nil || p == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 func TestTermsAreReadFromWhatIsStored(t *testing.T) {
 	t.Parallel()
-	models := []publication.Model{
+	models := []store.IntegrationModel{
 		{Slug: "plain", Pricing: []byte(`null`)},
 		{Slug: "mine", Pricing: []byte(`{"type":"static","pay_as_you_go":{"request_token":{"price":0.0002},"cache_read_input_token":{"price":0},"response_token":{"price":0.0008},` +
 			`"additional_units":{"thinking_token":{"price":0.001}}},"currency":"USD"}`)},
@@ -23,15 +23,15 @@ func TestTermsAreReadFromWhatIsStored(t *testing.T) {
 		catalog.Input: 2_000_000, catalog.CachedInput: 0, catalog.Output: 8_000_000, catalog.Reasoning: 10_000_000})}}
 	for _, tt := range []struct {
 		name string
-		in   publication.Provider
+		in   publication.Integration
 		want *catalog.NegotiatedPricing
 	}{
-		{"nothing", publication.Provider{Pricing: []byte(`null`)}, nil},
-		{"nothing said", publication.Provider{Models: models[:1]}, nil},
-		{"reserved", publication.Provider{Configuration: store.IntegrationSettings{Reserved: true}}, &catalog.NegotiatedPricing{Reserved: true}},
-		{"prices of models", publication.Provider{Models: models}, &catalog.NegotiatedPricing{Own: own}},
-		{"a factor", publication.Provider{Pricing: []byte(`{"multiplier":1.25}`)}, &catalog.NegotiatedPricing{Factors: map[string]float64{"": 1.25}}},
-		{"factors", publication.Provider{Pricing: []byte(`{"default":{"multiplier":2},"multiplier":9,"m":{"multiplier":0},"n":{"other":1}}`)}, &catalog.NegotiatedPricing{Factors: map[string]float64{"": 2, "m": 0}}},
+		{"nothing", publication.Integration{Row: store.Integration{Pricing: []byte(`null`)}}, nil},
+		{"nothing said", publication.Integration{Models: models[:1]}, nil},
+		{"reserved", publication.Integration{Row: store.Integration{Configuration: store.IntegrationSettings{Reserved: true}}}, &catalog.NegotiatedPricing{Reserved: true}},
+		{"prices of models", publication.Integration{Models: models}, &catalog.NegotiatedPricing{Own: own}},
+		{"a factor", publication.Integration{Row: store.Integration{Pricing: []byte(`{"multiplier":1.25}`)}}, &catalog.NegotiatedPricing{Factors: map[string]float64{"": 1.25}}},
+		{"factors", publication.Integration{Row: store.Integration{Pricing: []byte(`{"default":{"multiplier":2},"multiplier":9,"m":{"multiplier":0},"n":{"other":1}}`)}}, &catalog.NegotiatedPricing{Factors: map[string]float64{"": 2, "m": 0}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, pricingOf(&tt.in), cmpopts.IgnoreUnexported(catalog.Price{})); diff != "" {

@@ -98,7 +98,7 @@ func (s *Server) referred(p *publication.State) (list []secretref.Reference) {
 		}
 	}
 	for i := range p.Providers {
-		add(p.Providers[i].Mappings)
+		add(p.Providers[i].Integration.Mappings)
 	}
 	for i := range p.GuardrailCredentials {
 		add(p.GuardrailCredentials[i].Mappings)
@@ -145,24 +145,25 @@ type missingSecret struct {
 	err       error
 }
 
-// fill sets the mapped fields of a managed provider's integration. It returns the first
-// missing value, or nil.
-func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missingSecret {
-	if len(p.Mappings) == 0 {
+// fill sets the mapped fields of an integration. It returns the first missing value, or
+// nil.
+func (m secretValues) fill(i *publication.Integration, into *store.Secrets) *missingSecret {
+	if len(i.Mappings) == 0 {
 		return nil
 	}
-	to, err := credentials.Destination(p.Provider, p.Configuration)
+	to, err := credentials.Destination(i.Row.Provider, i.Row.Configuration)
 	if err != nil {
-		return &missingSecret{p.Mappings[0].Target, p.Mappings[0].Reference, err}
+		return &missingSecret{i.Mappings[0].Target, i.Mappings[0].Reference, err}
 	}
-	for _, mapping := range p.Mappings {
+	user := secretUser{i.Row.Provider, i.Row.Workspace}
+	for _, mapping := range i.Mappings {
 		s, ok := m.references[mapping.Reference]
-		if !ok || s.Organisation != p.Organisation {
+		if !ok || s.Organisation != i.Row.Organisation {
 			return &missingSecret{mapping.Target, mapping.Reference, apierr.New(apierr.Unavailable, "it no longer exists")}
 		}
-		use := secretUse{s.ID, p.Integration, mapping.Target, to.Base.Host}
+		use := secretUse{s.ID, i.Row.ID, mapping.Target, to.Base.Host}
 		if err := credentials.CheckDestination(s, to); err != nil {
-			m.uses.note(s, p, use, secret.String{}, err)
+			m.uses.note(s, user, use, secret.String{}, err)
 			return &missingSecret{mapping.Target, s.Slug, err}
 		}
 		ref, err := m.reference(s)
@@ -173,9 +174,9 @@ func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missin
 		ref.Key, ref.Format = cmp.Or(mapping.Key, ref.Key), mapping.Format
 		v, err := m.values.Value(ref)
 		if err == nil {
-			err = credentials.Fill(into, p.Provider, mapping.Target, v)
+			err = credentials.Fill(into, i.Row.Provider, mapping.Target, v)
 		}
-		m.uses.note(s, p, use, v, err)
+		m.uses.note(s, user, use, v, err)
 		if err != nil {
 			return &missingSecret{mapping.Target, s.Slug, err}
 		}
@@ -186,8 +187,8 @@ func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missin
 // closed returns a missing value if the provider's workspace may not use a reference,
 // otherwise nil. Other workspaces with the same integration may.
 func (m secretValues) closed(p *publication.Provider) *missingSecret {
-	for _, mapping := range p.Mappings {
-		if s, ok := m.references[mapping.Reference]; ok && !s.Allows(p.Workspace) {
+	for _, mapping := range p.Integration.Mappings {
+		if s, ok := m.references[mapping.Reference]; ok && !s.Allows(p.Row.Workspace) {
 			return &missingSecret{mapping.Target, s.Slug, apierr.New(apierr.Forbidden, "it is not available to this workspace")}
 		}
 	}

@@ -11,14 +11,9 @@ import (
 // config returns a saved config with its credentials, or with the error of opening
 // them.
 func (o secretOpener) config(c *publication.Config) snapshot.Config {
-	h := configHistory{o, c}
-	out := snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, History: h, Stored: true}
-	for i := range c.Versions {
-		if v := &c.Versions[i]; v.ID == c.Version {
-			out.Version = v.Number
-		}
-	}
-	out.Text, out.Err = h.open(c.Text, c.Sealed)
+	h, v := configHistory{o, c}, c.Current()
+	out := snapshot.Config{Workspace: c.Row.Workspace, ID: c.Row.ID, Slug: c.Row.Slug, Version: v.Number, History: h, Stored: true}
+	out.Text, out.Err = h.open(v.Text, v.Sealed)
 	return out
 }
 
@@ -45,7 +40,7 @@ func (h configHistory) Text(number int64) (secret.String, error) {
 			return h.open(v.Text, v.Sealed)
 		}
 	}
-	return secret.String{}, apierr.New(apierr.NotFound, "version %d of config %q not found", number, h.config.Slug)
+	return secret.String{}, apierr.New(apierr.NotFound, "version %d of config %q not found", number, h.config.Row.Slug)
 }
 
 // open returns a text with its credentials.
@@ -53,7 +48,7 @@ func (h configHistory) open(text, sealed string) (secret.String, error) {
 	if sealed == "" {
 		return secret.New(text), nil
 	}
-	o, c := h.opener, h.config
+	o, c := h.opener, &h.config.Row
 	opened, err := o.ring.OpenWith(c.Organisation, o.keys[c.Organisation], sealed)
 	var held store.ConfigSecrets
 	if err == nil {

@@ -135,7 +135,7 @@ func build(b *testing.B, p *publication.State) *snapshot.Snapshot {
 	b.Helper()
 	in := snapshot.Input{Specs: table.All(), Keys: p.Identities}
 	for _, c := range p.Configs {
-		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: secret.New(c.Text), Stored: true})
+		in.Configs = append(in.Configs, snapshot.Config{Workspace: c.Row.Workspace, ID: c.Row.ID, Slug: c.Row.Slug, Text: secret.New(c.Current().Text), Stored: true})
 	}
 	s, err := snapshot.Build(in)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
-	"modelgate/internal/store/publication"
 )
 
 // secretUses records in the audit log which secret references this gateway resolves for
@@ -27,6 +26,10 @@ type secretUses struct {
 
 // secretUse is a reference and the destination of its value.
 type secretUse struct{ reference, integration, field, host string }
+
+// secretUser is the provider, or the partner, whose credential is filled, and the workspace
+// that has it; empty is the organisation's.
+type secretUser struct{ provider, workspace string }
 
 // secretState is the result of a use. The zero value is none.
 type secretState struct {
@@ -46,7 +49,7 @@ func (u *secretUses) begin() *usePass {
 }
 
 // note adds a use. A reference that is still being read is not a use yet.
-func (p *usePass) note(s store.SecretReference, to *publication.Provider, use secretUse, v secret.String, err error) {
+func (p *usePass) note(s store.SecretReference, by secretUser, use secretUse, v secret.String, err error) {
 	var state secretState
 	if err == nil {
 		state.value = sha256.Sum256([]byte(v.Reveal()))
@@ -63,7 +66,7 @@ func (p *usePass) note(s store.SecretReference, to *publication.Provider, use se
 	if known && before == state {
 		return
 	}
-	row := p.row(s, to, use, state.failure)
+	row := p.row(s, by, use, state.failure)
 	switch {
 	case state.failure != "":
 		row.Action, row.Status = "secret_failed", http.StatusServiceUnavailable
@@ -74,9 +77,9 @@ func (p *usePass) note(s store.SecretReference, to *publication.Provider, use se
 }
 
 // row returns the audit event of a successful use.
-func (p *usePass) row(s store.SecretReference, to *publication.Provider, use secretUse, failure string) *store.Audit {
+func (p *usePass) row(s store.SecretReference, by secretUser, use secretUse, failure string) *store.Audit {
 	body, err := json.Marshal(map[string]string{
-		"provider": to.Provider, "host": use.host, "integration": to.Integration, "target_field": use.field, "error": failure,
+		"provider": by.provider, "host": use.host, "integration": use.integration, "target_field": use.field, "error": failure,
 	})
 	if err != nil {
 		body = []byte("null")
@@ -87,7 +90,7 @@ func (p *usePass) row(s store.SecretReference, to *publication.Provider, use sec
 	}
 	id := reqlog.NewID(p.now).String()
 	return &store.Audit{
-		ID: id, RequestID: id, Organisation: s.Organisation, Workspace: to.Owner, Time: p.now, Method: "GATEWAY", URI: "", QueryParams: "{}",
+		ID: id, RequestID: id, Organisation: s.Organisation, Workspace: by.workspace, Time: p.now, Method: "GATEWAY", URI: "", QueryParams: "{}",
 		RequestHeaders: "{}", RequestBody: string(body), UserID: node, UserType: "gateway", Status: http.StatusOK,
 		ResourceType: "secret_reference", ResourceID: s.ID, Action: "secret_use",
 	}

@@ -53,6 +53,13 @@ func (q Queries) Configs(ctx context.Context, organisation, workspace string, p 
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND `+p.state(`status = 'active'`), organisation, workspace)
 }
 
+// ActiveConfigs returns the active configs of all active workspaces.
+func (q Queries) ActiveConfigs(ctx context.Context) ([]Config, error) {
+	return configTable.list(ctx, q.Reader, `
+		WHERE status = 'active' AND workspace_id IN (SELECT id FROM workspaces WHERE status = 'active')
+		ORDER BY id`)
+}
+
 // Config returns the active config with this id or slug. An empty workspace means any
 // of the organisation.
 func (q Queries) Config(ctx context.Context, organisation, workspace, ref string) (Config, error) {
@@ -85,6 +92,19 @@ func (q Queries) AnyConfigIDs(ctx context.Context, organisation, workspace, ref 
 func (q Queries) ConfigVersion(ctx context.Context, id string) (ConfigVersion, error) {
 	return configVersionTable.one(ctx, q.Reader, `
 		WHERE id = $1`, id)
+}
+
+// ActiveConfigVersions returns the ids and numbers of the versions of all active configs,
+// sorted by config and number.
+func (q Queries) ActiveConfigVersions(ctx context.Context) ([]ConfigVersion, error) {
+	return configVersionTable.limitTo("id", "config_id", "number").list(ctx, q.Reader, `
+		WHERE config_id IN (SELECT id FROM configs WHERE status = 'active')
+		ORDER BY config_id, number`)
+}
+
+// ConfigVersionsByID returns the versions with these ids, in no order.
+func (q Queries) ConfigVersionsByID(ctx context.Context, ids []string) ([]ConfigVersion, error) {
+	return configVersionTable.byID(ctx, q.Reader, ids)
 }
 
 // ConfigVersionNumber returns the version of a config with this number.

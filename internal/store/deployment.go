@@ -57,6 +57,12 @@ func (q Queries) Deployment(ctx context.Context, organisation, ref string) (Gate
 		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`, organisation, ref)
 }
 
+// AllDeployments returns the deployments of all organisations.
+func (q Queries) AllDeployments(ctx context.Context) ([]GatewayDeployment, error) {
+	return deploymentTable.list(ctx, q.Reader, `
+		ORDER BY id`)
+}
+
 // CreateDeployment stores a deployment. A slug in use is a conflict.
 func (tx *Tx) CreateDeployment(ctx context.Context, d GatewayDeployment) error {
 	return deploymentTable.insert(ctx, tx, d)

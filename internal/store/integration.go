@@ -44,6 +44,14 @@ type Integration struct {
 	UpdatedAt time.Time
 }
 
+// Mappings returns the fields of i that are filled from secret references.
+func (i Integration) Mappings() (list []SecretMapping, err error) {
+	if len(i.SecretMappings) > 0 {
+		err = json.Unmarshal(i.SecretMappings, &list)
+	}
+	return list, err
+}
+
 var integrationTable = table[Integration]{
 	name: "integrations", row: "integration", order: "id DESC", fixed: "id", live: "status = 'active'",
 	columns: func(i *Integration) []column {
@@ -109,6 +117,14 @@ func (q Queries) GlobalIntegrations(ctx context.Context, organisation string) ([
 	return integrationTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND workspace_id = '' AND global_enabled AND status = 'active'
 		ORDER BY id`, organisation)
+}
+
+// UsedIntegrations returns the integrations, including archived ones, of all providers
+// that are not archived.
+func (q Queries) UsedIntegrations(ctx context.Context) ([]Integration, error) {
+	return integrationTable.list(ctx, q.Reader, `
+		WHERE id IN (SELECT integration_id FROM providers WHERE status <> 'archived')
+		ORDER BY id`)
 }
 
 // CreateIntegration stores i.

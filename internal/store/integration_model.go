@@ -43,6 +43,14 @@ func (q Queries) IntegrationModels(ctx context.Context, integration string) ([]I
 		ORDER BY slug`, integration)
 }
 
+// UsedIntegrationModels returns the configured models of [Queries.UsedIntegrations],
+// sorted by slug.
+func (q Queries) UsedIntegrationModels(ctx context.Context) ([]IntegrationModel, error) {
+	return modelTable.list(ctx, q.Reader, `
+		WHERE integration_id IN (SELECT integration_id FROM providers WHERE status <> 'archived')
+		ORDER BY integration_id, slug`)
+}
+
 // PutIntegrationModel stores m, replacing the previous row of the model.
 func (tx *Tx) PutIntegrationModel(ctx context.Context, m IntegrationModel) error {
 	return modelTable.put(ctx, tx, m)
@@ -81,6 +89,13 @@ func (q Queries) IntegrationWorkspaces(ctx context.Context, integration string) 
 	return grantTable.list(ctx, q.Reader, `
 		WHERE integration_id = $1 AND workspace_id IN (SELECT id FROM workspaces WHERE status = 'active')
 		ORDER BY workspace_id`, integration)
+}
+
+// UsedIntegrationWorkspaces returns the grants of [Queries.UsedIntegrations].
+func (q Queries) UsedIntegrationWorkspaces(ctx context.Context) ([]IntegrationWorkspace, error) {
+	return grantTable.list(ctx, q.Reader, `
+		WHERE integration_id IN (SELECT integration_id FROM providers WHERE status <> 'archived')
+		ORDER BY integration_id, workspace_id`)
 }
 
 // PutIntegrationWorkspace stores w, replacing the previous row.

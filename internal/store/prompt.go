@@ -90,6 +90,13 @@ func (q Queries) Prompt(ctx context.Context, kind, organisation, workspace, ref 
 		kind, organisation, workspace, ref)
 }
 
+// ActivePrompts returns the active prompts and partials of all active workspaces.
+func (q Queries) ActivePrompts(ctx context.Context) ([]Prompt, error) {
+	return promptTable.list(ctx, q.Reader, `
+		WHERE status = 'active' AND workspace_id IN (SELECT id FROM workspaces WHERE status = 'active')
+		ORDER BY id`)
+}
+
 // PromptExists reports whether there is or was a prompt with this slug. An empty
 // organisation means any, and an empty workspace any of the organisation.
 func (q Queries) PromptExists(ctx context.Context, organisation, workspace, slug string) (bool, error) {
@@ -163,6 +170,19 @@ func (q Queries) PromptVersion(ctx context.Context, prompt string, number int64)
 func (q Queries) PromptVersionByID(ctx context.Context, prompt, id string) (PromptVersion, error) {
 	return promptVersionTable.one(ctx, q.Reader, `
 		WHERE prompt_id = $1 AND id = $2`, prompt, id)
+}
+
+// ActivePromptVersions returns the ids, numbers and labels of the versions of all active
+// prompts and partials, sorted by prompt and number.
+func (q Queries) ActivePromptVersions(ctx context.Context) ([]PromptVersion, error) {
+	return promptVersionTable.limitTo("id", "prompt_id", "number", "label_id").list(ctx, q.Reader, `
+		WHERE prompt_id IN (SELECT id FROM prompts WHERE status = 'active')
+		ORDER BY prompt_id, number`)
+}
+
+// PromptVersionsByID returns the versions with these ids, in no order.
+func (q Queries) PromptVersionsByID(ctx context.Context, ids []string) ([]PromptVersion, error) {
+	return promptVersionTable.byID(ctx, q.Reader, ids)
 }
 
 // LatestPromptVersion returns the version of a prompt with the highest number.

@@ -57,6 +57,11 @@ func (q Queries) PromptLabelTaken(ctx context.Context, organisation, workspace, 
 	return n > 0, err
 }
 
+// AllPromptLabels returns the labels of all organisations.
+func (q Queries) AllPromptLabels(ctx context.Context) ([]PromptLabel, error) {
+	return promptLabelTable.list(ctx, q.Reader, "")
+}
+
 // CreatePromptLabel stores a label.
 func (tx *Tx) CreatePromptLabel(ctx context.Context, l PromptLabel) error {
 	return promptLabelTable.insert(ctx, tx, l)

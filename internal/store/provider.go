@@ -83,6 +83,13 @@ func (q Queries) Provider(ctx context.Context, organisation, workspace, ref stri
 		LIMIT 1`, organisation, workspace, ref)
 }
 
+// ActiveProviders returns the providers of all active workspaces that are not archived.
+func (q Queries) ActiveProviders(ctx context.Context) ([]Provider, error) {
+	return providerTable.list(ctx, q.Reader, `
+		WHERE status <> 'archived' AND workspace_id IN (SELECT id FROM workspaces WHERE status = 'active')
+		ORDER BY id`)
+}
+
 // ProviderSlugs returns the slugs of managed providers, including archived ones, with
 // this id or slug. An empty organisation or workspace means any.
 func (q Queries) ProviderSlugs(ctx context.Context, organisation, workspace, ref string) ([]string, error) {

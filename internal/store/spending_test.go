@@ -242,7 +242,7 @@ func TestBudgetsAreFoundAndChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := publication.Load(t.Context(), db, nil)
-		if err != nil || !p.Exhausted[store.DefaultWorkspace] || p.Providers[0].Status != store.Exhausted || len(p.Users) != 1 || !p.Users[0].Exhausted {
+		if err != nil || !p.Exhausted[store.DefaultWorkspace] || p.Providers[0].Row.Status != store.Exhausted || len(p.Users) != 1 || !p.Users[0].Exhausted {
 			t.Errorf("published %v and %v, %v; want what is exhausted", p.Exhausted, p.Providers, err)
 		}
 		if !slices.ContainsFunc(p.Identities, func(id *access.Identity) bool { return id.KeyID == "k1" }) {

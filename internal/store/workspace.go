@@ -33,6 +33,8 @@ type Workspace struct {
 	CreatedBy        string
 	CreatedAt        time.Time
 	UpdatedAt        time.Time
+
+	Exhausted bool // its budget is exhausted; read only
 }
 
 // WorkspaceDefaults are the defaults of a workspace that requests read.
@@ -53,6 +55,7 @@ var workspaceTable = table[Workspace]{
 			{"updated_at", &w.UpdatedAt},
 		}
 	},
+	derived: func(w *Workspace) []column { return []column{{"exhausted", &w.Exhausted}} },
 }
 
 // Workspace returns the workspace of an organisation with this id or slug.
@@ -89,6 +92,13 @@ func (q Queries) Workspaces(ctx context.Context, w WorkspaceQuery, p Page) (list
 			AND ($4 = '' OR REPLACE(name, $4, '') <> name) AND ($5 = '' OR name = $5)
 			AND ($6 = '' OR id IN (SELECT workspace_id FROM workspace_members WHERE user_id = $6))`,
 		w.Organisation, w.ID, only, w.Name, w.ExactName, w.Member)
+}
+
+// ActiveWorkspaces returns the active workspaces of all organisations, oldest first.
+func (q Queries) ActiveWorkspaces(ctx context.Context) ([]Workspace, error) {
+	return workspaceTable.list(ctx, q.Reader, `
+		WHERE status = 'active'
+		ORDER BY id`)
 }
 
 // CreateWorkspace stores a workspace. A slug in use is a conflict.

@@ -97,7 +97,7 @@ func states(t testing.TB, db *store.DB) string {
 			list = append(list, "key")
 		}
 	}
-	if p.Providers[0].Status == store.Exhausted {
+	if p.Providers[0].Row.Status == store.Exhausted {
 		list = append(list, "provider")
 	}
 	if p.Exhausted[store.DefaultWorkspace] {

@@ -2,7 +2,6 @@ package credentials
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"modelgate/internal/base/apierr"
@@ -48,14 +47,9 @@ func Destination(id string, c store.IntegrationSettings) (*provider.Target, erro
 // CheckMappings returns an error if a reference mapped in i was removed concurrently or
 // may not be sent to i's address. It is called in the transaction that stores i.
 func CheckMappings(ctx context.Context, q store.Queries, i *store.Integration) error {
-	var list []store.SecretMapping
-	if len(i.SecretMappings) > 0 {
-		if err := json.Unmarshal(i.SecretMappings, &list); err != nil {
-			return err
-		}
-	}
-	if len(list) == 0 {
-		return nil
+	list, err := i.Mappings()
+	if err != nil || len(list) == 0 {
+		return err
 	}
 	t, err := Destination(i.Provider, i.Configuration)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"modelgate/internal/storage/sqlrow"
 	"modelgate/internal/store"
 )
 
@@ -25,38 +24,35 @@ func (l *loader) readGuardrails(ctx context.Context) (err error) {
 	if err := l.readModules(ctx); err != nil {
 		return err
 	}
-	const workspaces = `
-		SELECT id, organisation_id, defaults
-		FROM workspaces
-		WHERE status = 'active'`
-	all, err := l.q.Organisations(ctx)
+	return l.readGuardDefaults(ctx)
+}
+
+func (l *loader) readGuardDefaults(ctx context.Context) error {
+	l.state.GuardDefaults = nil
+	for _, o := range l.organisations {
+		l.addGuardDefaults(GuardDefaults{Organisation: o.ID, Input: o.Settings.InputGuardrails, Output: o.Settings.OutputGuardrails})
+	}
+	list, err := l.workspaces(ctx)
 	if err != nil {
 		return err
 	}
-	above := make(map[string]store.OrganisationSettings, len(all))
-	l.state.GuardDefaults = nil
-	for _, o := range all {
-		above[o.ID] = o.Settings
-		l.addGuardDefaults(GuardDefaults{Organisation: o.ID, Input: o.Settings.InputGuardrails, Output: o.Settings.OutputGuardrails})
-	}
-	_, err = sqlrow.List(ctx, l.q.Reader, "workspaces", workspaces, func(r sqlrow.Scanner) (none struct{}, err error) {
-		var d GuardDefaults
-		var own store.WorkspaceDefaults
-		if err = r.Scan(&d.Workspace, &d.Organisation, sqlrow.JSON(&own)); err != nil {
-			return none, err
+	for i := range list {
+		w := &list[i]
+		own, err := decode[store.WorkspaceDefaults](w, w.Defaults)
+		if err != nil {
+			return err
 		}
-		o := above[d.Organisation]
-		if !slices.Contains(o.InputExclusions, d.Workspace) {
+		d, o := GuardDefaults{Organisation: w.Organisation, Workspace: w.ID}, l.settings[w.Organisation]
+		if !slices.Contains(o.InputExclusions, w.ID) {
 			d.Input = slices.Clone(o.InputGuardrails)
 		}
-		if !slices.Contains(o.OutputExclusions, d.Workspace) {
+		if !slices.Contains(o.OutputExclusions, w.ID) {
 			d.Output = slices.Clone(o.OutputGuardrails)
 		}
 		d.Input, d.Output = append(d.Input, own.InputGuardrails...), append(d.Output, own.OutputGuardrails...)
 		l.addGuardDefaults(d)
-		return none, nil
-	})
-	return err
+	}
+	return nil
 }
 
 func (l *loader) addGuardDefaults(d GuardDefaults) {

@@ -6,48 +6,37 @@ import (
 
 	"modelgate/internal/base/egress"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/storage/sqlrow"
 	"modelgate/internal/store"
 )
 
 // readLogging reads the logging levels and egress policies.
 func (l *loader) readLogging(ctx context.Context) error {
-	const (
-		organisations = `
-		SELECT id, settings
-		FROM organisations`
-		workspaces = `
-		SELECT id, organisation_id, settings
-		FROM workspaces
-		WHERE status = 'active'`
-	)
 	l.state.Logging, l.state.Egress = make(map[string]access.Logging), make(map[string]*egress.Policy)
-	_, err := sqlrow.List(ctx, l.q.Reader, "organisations", organisations, func(r sqlrow.Scanner) (none struct{}, err error) {
-		var id string
-		var s store.OrganisationSettings
-		err = r.Scan(&id, sqlrow.JSON(&s))
-		l.state.Logging[id] = access.Logging{Organisation: access.ParseLogLevel(s.Logging), Override: s.LoggingOverridable}
-		if e := s.Egress.Strict(); e != nil {
+	limit := func(id string, e *egress.Policy) {
+		if e = e.Strict(); e != nil {
 			l.state.Egress[id] = e
 		}
-		return none, err
-	})
+	}
+	for id, s := range l.settings {
+		l.state.Logging[id] = access.Logging{Organisation: access.ParseLogLevel(s.Logging), Override: s.LoggingOverridable}
+		limit(id, s.Egress)
+	}
+	list, err := l.workspaces(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = sqlrow.List(ctx, l.q.Reader, "workspaces", workspaces, func(r sqlrow.Scanner) (none struct{}, err error) {
-		var id, organisation string
-		var s store.KeyDefaults
-		err = r.Scan(&id, &organisation, sqlrow.JSON(&s))
-		logging := l.state.Logging[organisation]
-		logging.Workspace = access.ParseLogLevel(s.Logging)
-		l.state.Logging[id] = logging
-		if e := s.Egress.Strict(); e != nil {
-			l.state.Egress[id] = e
+	for i := range list {
+		w := &list[i]
+		s, err := decode[store.KeyDefaults](w, w.Settings)
+		if err != nil {
+			return err
 		}
-		return none, err
-	})
-	return err
+		logging := l.state.Logging[w.Organisation]
+		logging.Workspace = access.ParseLogLevel(s.Logging)
+		l.state.Logging[w.ID] = logging
+		limit(w.ID, s.Egress)
+	}
+	return nil
 }
 
 // LoggingFor returns the logging level for id, whose own setting wins.

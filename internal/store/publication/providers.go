@@ -2,83 +2,121 @@ package publication
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"modelgate/internal/limits/quota"
-	"modelgate/internal/storage/sqlrow"
 	"modelgate/internal/store"
 )
 
+// Provider is a managed provider that is not archived.
+type Provider struct {
+	Row         store.Provider // exhausted also if its integration is exhausted in the workspace
+	Integration *Integration   // shared by its providers
+	Withdrawn   bool           // the integration is archived, or disabled in the workspace
+	Limits      []*quota.Limit // of the provider and of its integration in the workspace
+}
+
+// Integration is an integration of a managed provider.
+type Integration struct {
+	Row      store.Integration
+	Mappings []store.SecretMapping // of the row
+	Models   []store.IntegrationModel
+}
+
 func (l *loader) readProviders(ctx context.Context) error {
-	const text = `
-		SELECT p.id, p.name, i.name, p.organisation_id, p.workspace_id, p.slug, p.status, p.expires_at, p.integration_id,
-			i.workspace_id, i.provider, i.sealed, i.configurations, i.secret_mappings, i.pricing, i.allow_all_models, i.status,
-			COALESCE(g.enabled, i.global_enabled) AND i.workspace_id IN ('', p.workspace_id), COALESCE(g.status, 'active'),
-			p.rate_limits, p.usage_limits, COALESCE(s.cost, 0), COALESCE(s.tokens, 0),
-			COALESCE(g.rate_limits, '[]'), COALESCE(g.usage_limits, '[]'), COALESCE(t.cost, 0), COALESCE(t.tokens, 0)
-		FROM providers p
-		JOIN workspaces w ON w.id = p.workspace_id
-		JOIN integrations i ON i.id = p.integration_id
-		LEFT JOIN integration_workspaces g ON g.integration_id = p.integration_id AND g.workspace_id = p.workspace_id
-		LEFT JOIN spending s ON s.kind = 'provider' AND s.id = p.id
-		LEFT JOIN spending t ON t.kind = 'grant' AND t.id = p.integration_id || '/' || p.workspace_id
-		WHERE p.status <> 'archived' AND w.status = 'active'
-		ORDER BY p.id`
-	models, err := l.models(ctx)
+	rows, err := l.q.ActiveProviders(ctx)
 	if err != nil {
 		return err
 	}
-	l.state.Providers, err = sqlrow.List(ctx, l.q.Reader, "providers", text, func(r sqlrow.Scanner) (v Provider, err error) {
-		var status, grant string
-		var enabled bool
-		own, granted := storedLimits{Holder: quota.Holder{Kind: store.ProviderBudget}},
-			storedLimits{Holder: quota.Holder{Kind: store.GrantBudget}}
-		err = r.Scan(&own.ID, &own.Name, &granted.Name, &v.Organisation, &v.Workspace, &v.Slug, &v.Status, sqlrow.Time(&v.ExpiresAt),
-			&v.Integration,
-			&v.Owner, &v.Provider, &v.Sealed, sqlrow.JSON(&v.Configuration), sqlrow.JSON(&v.Mappings), sqlrow.JSON(&v.Pricing), &v.AllModels,
-			&status, &enabled, &grant,
-			&own.rates, &own.budgets, &own.cost, &own.tokens, &granted.rates, &granted.budgets, &granted.cost, &granted.tokens)
-		if err != nil {
-			return v, err
-		}
-		granted.ID = store.GrantID(v.Integration, v.Workspace)
-		v.Models, v.Withdrawn = models[v.Integration], status != store.Active || !enabled
-		if v.Status == store.Active && grant == store.Exhausted {
-			v.Status = store.Exhausted
-		}
-		v.Limits = targetLimits(&own, &granted)
-		return v, nil
-	})
-	return err
-}
-
-// targetLimits returns the limits of a managed provider and of its integration in
-// the workspace. Every attempt counts against them.
-func targetLimits(holders ...*storedLimits) (list []*quota.Limit) {
-	for _, h := range holders {
-		limits := h.parse()
-		for _, l := range limits {
-			l.PerAttempt = true
-		}
-		list = append(list, limits...)
+	integrations, err := l.integrations(ctx)
+	if err != nil {
+		return err
 	}
-	return list
+	grants, err := l.grants(ctx)
+	if err != nil {
+		return err
+	}
+	l.state.Providers = make([]Provider, 0, len(rows))
+	for _, row := range rows {
+		i, ok := integrations[row.Integration]
+		if !ok {
+			continue
+		}
+		g, granted := grants[store.GrantID(row.Integration, row.Workspace)]
+		enabled := granted && g.Enabled || !granted && i.Row.GlobalEnabled
+		foreign := i.Row.Workspace != "" && i.Row.Workspace != row.Workspace
+		if row.Status == store.Active && g.Status == store.Exhausted {
+			row.Status = store.Exhausted
+		}
+		l.state.Providers = append(l.state.Providers, Provider{
+			Row: row, Integration: i, Withdrawn: i.Row.Status != store.Active || !enabled || foreign,
+		})
+	}
+	return l.addProviderLimits(ctx, grants)
 }
 
-// models returns the model settings of integrations, by integration.
-func (l *loader) models(ctx context.Context) (map[string][]Model, error) {
-	const text = `
-		SELECT integration_id, slug, enabled, base_model_slug, pricing, configurations, sealed
-		FROM integration_models
-		ORDER BY integration_id, slug`
-	models := make(map[string][]Model)
-	_, err := sqlrow.List(ctx, l.q.Reader, "models", text, func(r sqlrow.Scanner) (none struct{}, err error) {
-		var integration string
-		var m Model
-		var c store.IntegrationSettings
-		err = r.Scan(&integration, &m.Slug, &m.Enabled, &m.BaseModel, sqlrow.JSON(&m.Pricing), sqlrow.JSON(&c), &m.Sealed)
-		m.CustomHost = c.CustomHost
-		models[integration] = append(models[integration], m)
-		return none, err
-	})
-	return models, err
+// integrations returns the integrations of managed providers, by id.
+func (l *loader) integrations(ctx context.Context) (map[string]*Integration, error) {
+	rows, err := l.q.UsedIntegrations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[string]*Integration, len(rows))
+	for _, row := range rows {
+		mappings, err := row.Mappings()
+		if err != nil {
+			return nil, fmt.Errorf("reading integration %s: %w", row.ID, err)
+		}
+		byID[row.ID] = &Integration{Row: row, Mappings: mappings}
+	}
+	models, err := l.q.UsedIntegrationModels(ctx)
+	for _, m := range models {
+		if i := byID[m.Integration]; i != nil {
+			i.Models = append(i.Models, m)
+		}
+	}
+	return byID, err
+}
+
+// grants returns the grants of integrations of managed providers, by id.
+func (l *loader) grants(ctx context.Context) (map[string]store.IntegrationWorkspace, error) {
+	list, err := l.q.UsedIntegrationWorkspaces(ctx)
+	byID := make(map[string]store.IntegrationWorkspace, len(list))
+	for _, g := range list {
+		byID[store.GrantID(g.Integration, g.Workspace)] = g
+	}
+	return byID, err
+}
+
+// addProviderLimits adds the limits of the managed providers and those of their
+// integrations in the workspace. Every attempt counts against them.
+func (l *loader) addProviderLimits(ctx context.Context, grants map[string]store.IntegrationWorkspace) error {
+	var own, granted []storedLimits
+	for i := range l.state.Providers {
+		p := &l.state.Providers[i]
+		holder := quota.Holder{ID: p.Row.ID, Name: p.Row.Name}
+		own = append(own, storedLimits{Holder: holder, rates: p.Row.RateLimits, budgets: p.Row.UsageLimits})
+		id := store.GrantID(p.Row.Integration, p.Row.Workspace)
+		if g, ok := grants[id]; ok {
+			holder := quota.Holder{ID: id, Name: p.Integration.Row.Name}
+			granted = append(granted, storedLimits{Holder: holder, rates: g.RateLimits, budgets: g.UsageLimits})
+		}
+	}
+	ofProviders, err := l.parseLimits(ctx, store.ProviderBudget, own)
+	if err != nil {
+		return err
+	}
+	ofGrants, err := l.parseLimits(ctx, store.GrantBudget, granted)
+	if err != nil {
+		return err
+	}
+	for i := range l.state.Providers {
+		p := &l.state.Providers[i]
+		p.Limits = slices.Concat(ofProviders[p.Row.ID], ofGrants[store.GrantID(p.Row.Integration, p.Row.Workspace)])
+		for _, limit := range p.Limits {
+			limit.PerAttempt = true
+		}
+	}
+	return nil
 }

@@ -4,13 +4,14 @@
 // It guarantees that a state is of one moment and never changes afterwards, and that
 // following changes is cheap: [Load] keeps the parts of an earlier state that the
 // journal records no change of, and rereads single keys if only those were written.
+// Objects are rows as the store reads them; keys and users have statements of their own.
 // It does not open credentials or build snapshots (see server).
 package publication
 
 import (
 	"context"
 	"encoding/json"
-	"time"
+	"fmt"
 
 	"modelgate/internal/base/egress"
 	"modelgate/internal/cache/respcache"
@@ -20,7 +21,6 @@ import (
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/prompt"
 	"modelgate/internal/storage/journal"
-	"modelgate/internal/storage/sqlrow"
 	"modelgate/internal/store"
 )
 
@@ -64,7 +64,7 @@ type State struct {
 	Identities []*access.Identity
 
 	// Deployments are those of all organisations.
-	Deployments []Deployment
+	Deployments []store.GatewayDeployment
 
 	Configs   []Config
 	Providers []Provider
@@ -92,61 +92,6 @@ type State struct {
 
 	// References are the secret references, by id.
 	References map[string]store.SecretReference
-}
-
-// Config is a saved config that is active, with its current text.
-type Config struct {
-	Organisation, Workspace, ID, Slug string
-	Version                           string // id
-	Text                              string // as that of a [ConfigVersion], as is Sealed
-	Sealed                            string
-	Versions                          []ConfigVersion // all of them, by number
-}
-
-// ConfigVersion is a version of a saved config. Versions never change.
-type ConfigVersion struct {
-	ID     string
-	Number int64
-	Text   string // as that of a [store.ConfigVersion], as is Sealed
-	Sealed string
-}
-
-// Provider is a provider entry that is not archived, with what it has
-// from its integration.
-type Provider struct {
-	Organisation, Workspace, Slug string
-	Provider                      string // id of a row
-	Sealed                        string // [Secrets.Text], sealed for the organisation; empty for none
-	Configuration                 store.IntegrationSettings
-	Mappings                      []store.SecretMapping // of fields that are filled at run time
-	Integration                   string                // id
-	Owner                         string                // id of the workspace whose integration it is; empty for the organisation's
-	Pricing                       json.RawMessage       // of the integration: adjustments of prices
-	Models                        []Model               // of the integration: entries of one share them
-	AllModels                     bool                  // those that are not enabled may be used as well
-	Limits                        []*quota.Limit        // of the entry and of its integration in the workspace
-	Status                        string
-	Withdrawn                     bool // the integration is archived, or disabled in this workspace
-	ExpiresAt                     time.Time
-}
-
-// Model holds the settings of an integration for one model.
-type Model struct {
-	Slug       string
-	Enabled    bool
-	BaseModel  string          // it was derived from; empty for none
-	Pricing    json.RawMessage // instead of the catalogue's price
-	CustomHost string
-	Sealed     string // [store.Secrets.Text] with headers alone, sealed for the organisation; empty for none
-}
-
-// Deployment holds the workspaces that the gateways of a deployment serve.
-type Deployment struct {
-	Organisation, ID, Slug string
-	ClientHash             string // SHA-256 of the secret that they identify themselves by
-	AllWorkspaces          bool
-	Workspaces             []string // ids, unless AllWorkspaces
-	Status                 string   // active or inactive
 }
 
 // Load reads the state, all of it at one moment. What has not changed since before
@@ -190,7 +135,9 @@ type loader struct {
 	before  *State           // nil for none
 	state   State
 
-	organisations map[string]store.OrganisationSettings // by id
+	organisations []store.Organisation
+	settings      map[string]store.OrganisationSettings // of organisations, by id
+	active        []store.Workspace                     // see workspaces; nil before
 }
 
 // part is a part of the state. It is kept while none of its tables is written to;
@@ -205,10 +152,9 @@ type part struct {
 // issuers need the logging of their workspaces.
 var parts = [...]part{
 	{read: (*loader).readOrganisations},
-	{read: (*loader).readExhausted},
 	{
 		tables: []journal.Rows{journal.Workspaces},
-		keep:   func(s, before *State) { s.Limits = before.Limits },
+		keep:   func(s, before *State) { s.Exhausted, s.Limits = before.Exhausted, before.Limits },
 		read:   (*loader).readLimits,
 	},
 	{
@@ -273,12 +219,28 @@ var parts = [...]part{
 	},
 }
 
-func (l *loader) readOrganisations(ctx context.Context) error {
+// workspaces returns the active workspaces, which are read once.
+func (l *loader) workspaces(ctx context.Context) (list []store.Workspace, err error) {
+	if l.active == nil {
+		l.active, err = l.q.ActiveWorkspaces(ctx)
+	}
+	return l.active, err
+}
+
+// decode decodes a field of a workspace.
+func decode[T any](w *store.Workspace, field json.RawMessage) (v T, err error) {
+	if err = json.Unmarshal(field, &v); err != nil {
+		err = fmt.Errorf("reading workspace %s: %w", w.ID, err)
+	}
+	return v, err
+}
+
+func (l *loader) readOrganisations(ctx context.Context) (err error) {
 	l.state.DataKeys, l.state.SavedOnly, l.state.FailClosed = make(map[string]string), make(map[string]bool), make(map[string]bool)
-	l.organisations = make(map[string]store.OrganisationSettings)
-	all, err := l.q.Organisations(ctx)
-	for _, o := range all {
-		l.organisations[o.ID] = o.Settings
+	l.settings = make(map[string]store.OrganisationSettings)
+	l.organisations, err = l.q.Organisations(ctx)
+	for _, o := range l.organisations {
+		l.settings[o.ID] = o.Settings
 		if o.DataKey != "" {
 			l.state.DataKeys[o.ID] = o.DataKey
 		}
@@ -302,65 +264,8 @@ func (l *loader) readCacheInvalidations(ctx context.Context) (err error) {
 	return err
 }
 
-func (l *loader) readExhausted(ctx context.Context) error {
-	const text = `
-		SELECT id
-		FROM workspaces
-		WHERE exhausted AND status = 'active'`
-	l.state.Exhausted = make(map[string]bool)
-	_, err := sqlrow.List(ctx, l.q.Reader, "workspaces", text, func(r sqlrow.Scanner) (none struct{}, err error) {
-		var id string
-		err = r.Scan(&id)
-		l.state.Exhausted[id] = true
-		return none, err
-	})
-	return err
-}
-
-// readLimits reads the limits of workspaces. Their totals may be older than
-// those of the counters, which never go back.
-func (l *loader) readLimits(ctx context.Context) error {
-	const text = `
-		SELECT w.id, w.name, w.rate_limits, w.usage_limits, COALESCE(s.cost, 0), COALESCE(s.tokens, 0)
-		FROM workspaces w
-		LEFT JOIN spending s ON s.kind = 'workspace' AND s.id = w.id
-		WHERE w.status = 'active' AND (w.rate_limits <> '[]' OR w.usage_limits <> '[]')`
-	l.state.Limits = make(map[string][]*quota.Limit)
-	_, err := sqlrow.List(ctx, l.q.Reader, "workspaces", text, func(r sqlrow.Scanner) (none struct{}, err error) {
-		stored := storedLimits{Holder: quota.Holder{Kind: store.WorkspaceBudget}}
-		err = r.Scan(&stored.ID, &stored.Name, &stored.rates, &stored.budgets, &stored.cost, &stored.tokens)
-		l.state.Limits[stored.ID] = stored.parse()
-		return none, err
-	})
-	return err
-}
-
-// storedLimits are the limits of one holder and what was spent.
-type storedLimits struct {
-	quota.Holder
-	rates, budgets string
-	cost, tokens   int64
-}
-
-// parse returns the limits. Limits that cannot be read allow nothing, so that a
-// damaged row affects no other holder and lifts no limit.
-func (s *storedLimits) parse() []*quota.Limit {
-	list, err := quota.ParseLimits(s.Holder, []byte(s.rates), []byte(s.budgets), s.cost, s.tokens)
-	if err != nil {
-		return []*quota.Limit{{Counter: s.Kind + "/" + s.ID + "/unreadable", Measure: quota.Cost, Holder: s.Holder}}
-	}
-	return list
-}
-
 func (l *loader) readDeployments(ctx context.Context) (err error) {
-	const text = `
-		SELECT organisation_id, id, slug, client_hash, allow_all_workspaces, workspaces, status
-		FROM deployments
-		ORDER BY id`
-	l.state.Deployments, err = sqlrow.List(ctx, l.q.Reader, "deployments", text, func(r sqlrow.Scanner) (d Deployment, err error) {
-		err = r.Scan(&d.Organisation, &d.ID, &d.Slug, &d.ClientHash, &d.AllWorkspaces, sqlrow.JSON(&d.Workspaces), &d.Status)
-		return d, err
-	})
+	l.state.Deployments, err = l.q.AllDeployments(ctx)
 	return err
 }
 
