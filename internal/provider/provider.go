@@ -14,7 +14,6 @@ import (
 	"net/url"
 
 	"modelgate/api"
-	"modelgate/internal/base/secret"
 	"modelgate/internal/dialect"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/modeldata"
@@ -114,9 +113,11 @@ type Spec struct {
 	// it.
 	UsageUnasked bool
 
-	// Complete completes a draft of a target if the address depends on options,
-	// or if the operations depend on a custom host. It is optional.
-	Complete func(d *TargetDraft) error
+	// Complete completes what a target is built from if the address depends on
+	// options, or if the operations depend on a custom host. It may change
+	// everything in both: the spec is a copy whose maps are shared, so it replaces
+	// them. It is optional.
+	Complete func(spec *Spec, s *Settings) error
 	// RegionOf returns the region that the name of a model contains, empty if none.
 	// It replaces the default of the option region; see [Target.InRegionOf]. It is
 	// optional.
@@ -145,21 +146,6 @@ type Spec struct {
 	// Notes are remarks for docs/providers.md.
 	Notes []string
 }
-
-// TargetDraft is a target under construction. Complete may change everything in
-// it.
-type TargetDraft struct {
-	Spec    Spec              // a copy; its maps are shared, so replace them rather than change them
-	Base    string            // the address, with {option} placeholders unless Custom
-	Custom  bool              // the address is not from the provider definition
-	Key     secret.String     // the credential, which may contain other settings
-	Options map[string]string // may be nil
-
-	BaseModel string // see Target
-}
-
-// Option returns an option of the draft, like [Target.Option].
-func (d *TargetDraft) Option(name string) string { return d.Spec.option(d.Options, name) }
 
 // BodyRule describes how the body of an operation differs, because part of it
 // is in the address or a header, or because the host requires more.

@@ -142,21 +142,25 @@ type Settings struct {
 	NoAuth bool
 }
 
+// Option returns an option of a target of spec, like [Target.Option].
+func (s *Settings) Option(spec *Spec, name string) string { return spec.option(s.Options, name) }
+
 // NewTarget returns a target of spec. If an option is missing or an address is
 // not an http or https URL, it returns an *apierr.Error of kind Invalid.
 func NewTarget(spec *Spec, s Settings) (*Target, error) {
+	if spec.Complete != nil {
+		own := *spec
+		s.Options = maps.Clone(s.Options)
+		if err := spec.Complete(&own, &s); err != nil {
+			return nil, err
+		}
+		spec = &own
+	}
 	t := &Target{Spec: spec, Slug: s.Slug, Key: s.Key, Options: s.Options, Headers: canonical(s.Headers), BaseModel: s.BaseModel,
 		Pricing: s.Terms, Lending: s.Lending}
 	base := spec.BaseURL
 	if s.CustomHost != "" {
 		base, t.Guarded = s.CustomHost, true
-	}
-	if spec.Complete != nil {
-		d := TargetDraft{Spec: *spec, Base: base, Custom: t.Guarded, Key: s.Key, Options: maps.Clone(s.Options), BaseModel: s.BaseModel}
-		if err := spec.Complete(&d); err != nil {
-			return nil, err
-		}
-		t.Spec, t.Options, base, t.Guarded, t.BaseModel = &d.Spec, d.Options, d.Base, d.Custom, d.BaseModel
 	}
 	if base == "" {
 		return nil, apierr.New(apierr.Invalid,

@@ -180,18 +180,18 @@ const azureResponses = "2025-03-01"
 // azureModel sets the model that the API version expects in bodies: the
 // deployment if it is not in the path, otherwise the deployment's model if it
 // is configured, whose rules apply.
-func azureModel(d *provider.TargetDraft) error {
-	name := d.Option("model_name")
-	d.BaseModel = cmp.Or(d.BaseModel, name)
-	switch version := d.Option("api_version"); {
+func azureModel(spec *provider.Spec, s *provider.Settings) error {
+	name := s.Option(spec, "model_name")
+	s.BaseModel = cmp.Or(s.BaseModel, name)
+	switch version := s.Option(spec, "api_version"); {
 	case version == "v1", version == "preview":
-		name = d.Option("deployment_id")
+		name = s.Option(spec, "deployment_id")
 	case version < azureResponses:
-		d.Spec.Dialects, d.Spec.Paths = nil, maps.Clone(d.Spec.Paths)
-		delete(d.Spec.Paths, api.Responses)
+		spec.Dialects, spec.Paths = nil, maps.Clone(spec.Paths)
+		delete(spec.Paths, api.Responses)
 	}
 	if name != "" {
-		d.Spec.UpstreamModel = func(string) string { return name }
+		spec.UpstreamModel = func(string) string { return name }
 	}
 	return nil
 }
@@ -236,50 +236,50 @@ func azureAIDialects(model string) []api.Dialect {
 // azureAIAddress sets the address by the kind of deployment, and the operations
 // of a custom host by its path.
 // https://learn.microsoft.com/azure/ai-foundry/foundry-models/concepts/endpoints
-func azureAIAddress(d *provider.TargetDraft) error {
-	if address := d.Option("foundry_url"); address != "" && !d.Custom {
-		d.Base, d.Custom = address, true
+func azureAIAddress(spec *provider.Spec, s *provider.Settings) error {
+	if address := s.Option(spec, "foundry_url"); address != "" && s.CustomHost == "" {
+		s.CustomHost = address
 	}
-	if d.Custom {
-		d.Spec.Dialects = nil
-		path := strings.TrimRight(d.Base, "/")
+	if s.CustomHost != "" {
+		spec.Dialects = nil
+		path := strings.TrimRight(s.CustomHost, "/")
 		switch {
 		case strings.HasSuffix(path, "/anthropic"):
-			d.Spec.Dialect, d.Spec.Paths = api.DialectMessages, nativePaths{api.Messages: "/v1/messages"}
+			spec.Dialect, spec.Paths = api.DialectMessages, nativePaths{api.Messages: "/v1/messages"}
 		case strings.HasSuffix(path, "/openai/v1"):
-			d.Spec.Paths, d.Spec.Dialects = join(d.Spec.Paths, paths(api.Responses)), openaiDialects
+			spec.Paths, spec.Dialects = join(spec.Paths, paths(api.Responses)), openaiDialects
 		}
 		return nil
 	}
-	kind := d.Option("deployment_type")
+	kind := s.Option(spec, "deployment_type")
 	if kind == "" {
-		kind = azureAIKind(d)
+		kind = azureAIKind(spec, s)
 	}
 	switch kind {
 	case "":
 		return nil
 	case "serverless":
-		d.Base = "https://{deployment_name}.{region}.models.ai.azure.com"
+		spec.BaseURL = "https://{deployment_name}.{region}.models.ai.azure.com"
 	case "managed":
-		d.Base = "https://{endpoint_name}.{region}.inference.ml.azure.com/score"
+		spec.BaseURL = "https://{endpoint_name}.{region}.inference.ml.azure.com/score"
 	default:
-		return apierr.New(apierr.Invalid, "the option %q of provider %q must be serverless or managed", d.Spec.OptionPrefix+
-			"deployment_type", d.Spec.ID).
+		return apierr.New(apierr.Invalid, "the option %q of provider %q must be serverless or managed", spec.OptionPrefix+
+			"deployment_type", spec.ID).
 			WithParam("deployment_type")
 	}
-	d.Spec.Dialects, d.Spec.Paths = nil, maps.Clone(d.Spec.Paths)
-	delete(d.Spec.Paths, api.Messages)
+	spec.Dialects, spec.Paths = nil, maps.Clone(spec.Paths)
+	delete(spec.Paths, api.Messages)
 	return nil
 }
 
 // azureAIKind returns the kind of deployment that the options name.
-func azureAIKind(d *provider.TargetDraft) string {
+func azureAIKind(spec *provider.Spec, s *provider.Settings) string {
 	switch {
-	case d.Option("resource_name") != "":
+	case s.Option(spec, "resource_name") != "":
 		return ""
-	case d.Option("endpoint_name") != "":
+	case s.Option(spec, "endpoint_name") != "":
 		return "managed"
-	case d.Option("deployment_name") != "":
+	case s.Option(spec, "deployment_name") != "":
 		return "serverless"
 	}
 	return ""

@@ -143,20 +143,20 @@ func databricksDialects(model string) []api.Dialect {
 }
 
 // oracleCompartment sets the compartment in bodies.
-func oracleCompartment(d *provider.TargetDraft) error {
-	d.Spec.BodyRules = map[api.Operation]provider.BodyRule{api.OracleChat: {Set: bodyFields(d,
+func oracleCompartment(spec *provider.Spec, s *provider.Settings) error {
+	spec.BodyRules = map[api.Operation]provider.BodyRule{api.OracleChat: {Set: bodyFields(spec, s,
 		map[string]string{"compartment_id": "compartmentId"})}}
 	return nil
 }
 
 // watsonxProject sets the project or space in bodies. Streaming is set in the
 // path only.
-func watsonxProject(d *provider.TargetDraft) error {
+func watsonxProject(spec *provider.Spec, s *provider.Settings) error {
 	shape := provider.BodyRule{
 		Drop: []string{"stream", "stream_options"},
-		Set:  bodyFields(d, map[string]string{"project_id": "project_id", "space_id": "space_id"}),
+		Set:  bodyFields(spec, s, map[string]string{"project_id": "project_id", "space_id": "space_id"}),
 	}
-	d.Spec.BodyRules = map[api.Operation]provider.BodyRule{api.Chat: shape, api.Chat.Streamed(): shape}
+	spec.BodyRules = map[api.Operation]provider.BodyRule{api.Chat: shape, api.Chat.Streamed(): shape}
 	return nil
 }
 

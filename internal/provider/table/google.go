@@ -255,10 +255,10 @@ func vertexHost(t *provider.Target, _ *provider.Call, u *url.URL) error {
 
 // vertexProject takes the project from the service account if no option sets
 // it. A service account that is not an object is an error.
-func vertexProject(d *provider.TargetDraft) error {
-	text := d.Option("service_account_json")
+func vertexProject(spec *provider.Spec, s *provider.Settings) error {
+	text := s.Option(spec, "service_account_json")
 	if text == "" {
-		if text = strings.TrimSpace(d.Key.Reveal()); !strings.HasPrefix(text, "{") {
+		if text = strings.TrimSpace(s.Key.Reveal()); !strings.HasPrefix(text, "{") {
 			return nil
 		}
 	}
@@ -266,16 +266,16 @@ func vertexProject(d *provider.TargetDraft) error {
 		Project string `json:"project_id"`
 	}
 	if err := json.Unmarshal([]byte(text), &account); err != nil {
-		return apierr.New(apierr.Invalid, "the service account of provider %q must be a JSON object", d.Spec.ID).
-			WithParam(d.Spec.OptionPrefix + "service_account_json")
+		return apierr.New(apierr.Invalid, "the service account of provider %q must be a JSON object", spec.ID).
+			WithParam(spec.OptionPrefix + "service_account_json")
 	}
-	if account.Project == "" || d.Option("project_id") != "" {
+	if account.Project == "" || s.Option(spec, "project_id") != "" {
 		return nil
 	}
-	if d.Options == nil {
-		d.Options = map[string]string{}
+	if s.Options == nil {
+		s.Options = map[string]string{}
 	}
-	d.Options["project_id"] = account.Project
+	s.Options["project_id"] = account.Project
 	return nil
 }
 

@@ -64,9 +64,9 @@ func reasoningOptions() []provider.Option {
 }
 
 // checkReasoning refuses other values of that option.
-func checkReasoning(d *provider.TargetDraft) error {
-	if v := d.Option("reasoning"); v != "" && v != "keep" && v != "drop" {
-		return apierr.New(apierr.Invalid, "the option %q of provider %q must be keep or drop", "reasoning", d.Spec.ID).WithParam("reasoning")
+func checkReasoning(spec *provider.Spec, s *provider.Settings) error {
+	if v := s.Option(spec, "reasoning"); v != "" && v != "keep" && v != "drop" {
+		return apierr.New(apierr.Invalid, "the option %q of provider %q must be keep or drop", "reasoning", spec.ID).WithParam("reasoning")
 	}
 	return nil
 }

@@ -18,10 +18,10 @@ func setBearer(req *http.Request, token, drop string) {
 
 // bodyFields returns the body members that are set by options: fields maps an
 // option to its member.
-func bodyFields(d *provider.TargetDraft, fields map[string]string) map[string]string {
+func bodyFields(spec *provider.Spec, s *provider.Settings, fields map[string]string) map[string]string {
 	set := map[string]string{}
 	for option, field := range fields {
-		if v := d.Option(option); v != "" {
+		if v := s.Option(spec, option); v != "" {
 			set[field] = string(jsonedit.AppendString(nil, v))
 		}
 	}
