@@ -55,13 +55,13 @@ type createInput struct {
 	}
 }
 
-// edit returns the changes that make a provider what in describes.
-func (in *Input) edit() edit {
-	b := &in.Body
-	return edit{
-		Name: route.Set(b.Name), Note: route.Set(b.Note), UsageLimits: route.SetOrNull(b.UsageLimits), RateLimits: route.Set(b.RateLimits),
-		ExpiresAt: route.Set(b.ExpiresAt), Tags: route.Set(b.Tags),
-	}
+// changes returns the changes that make a provider what in describes.
+func (in *Input) changes() *updateInput {
+	b, out := &in.Body, new(updateInput)
+	to := &out.Body
+	to.Name, to.Note, to.ExpiresAt, to.Tags = route.Set(b.Name), route.Set(b.Note), route.Set(b.ExpiresAt), route.Set(b.Tags)
+	to.UsageLimits, to.RateLimits = route.SetOrNull(b.UsageLimits), route.Set(b.RateLimits)
+	return out
 }
 
 // changedResponse is the response to creating or changing a provider.
@@ -83,8 +83,7 @@ func create(ctx context.Context, c *route.Caller, in *Input) (*changedResponse, 
 		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: b.Slug, MadeByGrant: b.MadeByGrant,
 		Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
-	e := in.edit()
-	if err := e.apply(&row, c); err != nil {
+	if err := in.changes().apply(&row, c); err != nil {
 		return nil, err
 	}
 	c.SetAuditSubject(w.ID, row.ID)
@@ -109,11 +108,11 @@ func Put(ctx context.Context, c *route.Caller, id string, in *Input) error {
 		_, err := create(ctx, c, in)
 		return err
 	}
-	e := in.edit()
-	e.entry = in
 	return c.Change(ctx, func(tx *store.Tx) error {
-		_, err := e.store(ctx, tx, c, id)
-		return err
+		return changeRow(ctx, tx, c, id, func(row *store.Provider) error {
+			row.Integration, row.MadeByGrant = in.Body.Integration, in.Body.MadeByGrant
+			return in.changes().apply(row, c)
+		})
 	})
 }
 

@@ -81,9 +81,13 @@ func (b *KeyBody) credentials() credentials.CredentialInput {
 	}
 }
 
-func (b *KeyBody) edit() edit {
-	return edit{Name: b.Name, Note: b.Note, UsageLimits: b.UsageLimits, RateLimits: b.RateLimits,
-		ExpiresAt: b.ExpiresAt, Reset: b.Reset != nil && *b.Reset}
+// changes returns the part of the request that concerns the provider itself.
+func (b *KeyBody) changes() *updateInput {
+	out := new(updateInput)
+	to := &out.Body
+	to.Name, to.Note, to.ExpiresAt = b.Name, b.Note, b.ExpiresAt
+	to.UsageLimits, to.RateLimits, to.Reset = b.UsageLimits, b.RateLimits, b.Reset
+	return out
 }
 
 // statusResponse is the response envelope of some of the routes.
@@ -114,8 +118,7 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 		ID: c.NewID(), Organisation: w.Organisation, Workspace: w.ID, Slug: route.NewSlug("", b.Name.Value),
 		Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
-	e := b.edit()
-	if err := e.apply(&row, c); err != nil {
+	if err := b.changes().apply(&row, c); err != nil {
 		return nil, err
 	}
 	i := store.Integration{
@@ -263,12 +266,12 @@ func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKey
 	if err != nil {
 		return nil, err
 	}
-	e := b.edit()
-	if err := e.awaitSpending(ctx, c); err != nil {
+	edit := b.changes()
+	if err := edit.awaitSpending(ctx, c); err != nil {
 		return nil, err
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		if _, err := e.store(ctx, tx, c, row.ID); err != nil {
+		if err := edit.store(ctx, tx, c, row.ID); err != nil {
 			return err
 		}
 		return change(ctx, tx)
