@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"modelgate/internal/testing/pipelinetest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,39 +13,39 @@ import (
 const rtStickyUser = `,"sticky":{"enabled":true,"hash_fields":["metadata.user"],"ttl":600}`
 
 // rtUsers sends an exchange for each of n users with names that begin so.
-func (r *rtRoutes) rtUsers(prefix string, n int) {
+func rtUsers(r *pipelinetest.Routes, prefix string, n int) {
 	for i := range n {
-		r.send(rtMeta("user", fmt.Sprint(prefix, i)), func(x *rtRequest) { x.trail.Explain = false })
+		r.Send(pipelinetest.Meta("user", fmt.Sprint(prefix, i)), func(x *pipelinetest.Request) { x.Trail.Explain = false })
 	}
 }
 
 func TestStickyNodeRemembersABoundedNumberOfAssignments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtWeighted(rtStickyUser, 1, 1)).rtSeeded(11)
-		r.rtUsers("user", pipeline.MaxAssignments)
-		if n := r.state.Assignments(); n != pipeline.MaxAssignments {
+		r := pipelinetest.New(t, pipelinetest.Weighted(rtStickyUser, 1, 1)).Seed(11)
+		rtUsers(r, "user", pipeline.MaxAssignments)
+		if n := r.State.Assignments(); n != pipeline.MaxAssignments {
 			t.Fatalf("of %d assignments %d are remembered, want all", pipeline.MaxAssignments, n)
 		}
-		r.send(rtMeta("user", "one more"))
-		if n := r.state.Assignments(); n > pipeline.MaxAssignments || n < pipeline.MaxAssignments/2 {
+		r.Send(pipelinetest.Meta("user", "one more"))
+		if n := r.State.Assignments(); n > pipeline.MaxAssignments || n < pipeline.MaxAssignments/2 {
 			t.Errorf("of one assignment more %d are remembered, want at most %d and most of them", n, pipeline.MaxAssignments)
 		}
-		if got := r.send(rtMeta("user", "one more")); !got.hasDecision("kept: true") {
-			t.Errorf("the last assignment was not remembered: %v", got.x.trail.Decisions)
+		if got := r.Send(pipelinetest.Meta("user", "one more")); !got.HasDecision("kept: true") {
+			t.Errorf("the last assignment was not remembered: %v", got.X.Trail.Decisions)
 		}
 	})
 }
 
 func TestStickyNodeForgetsAssignmentsThatHaveEndedBeforeOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtWeighted(rtStickyUser, 1, 1)).rtSeeded(11)
+		r := pipelinetest.New(t, pipelinetest.Weighted(rtStickyUser, 1, 1)).Seed(11)
 		const ended = pipeline.MaxAssignments / 4
-		r.rtUsers("early", ended)
+		rtUsers(r, "early", ended)
 		time.Sleep(time.Second)
-		r.rtUsers("late", pipeline.MaxAssignments-ended)
+		rtUsers(r, "late", pipeline.MaxAssignments-ended)
 		time.Sleep(10*time.Minute - time.Second) // when those of the first second end
-		r.send(rtMeta("user", "one more"))
-		if n, want := r.state.Assignments(), pipeline.MaxAssignments-ended+1; n != want {
+		r.Send(pipelinetest.Meta("user", "one more"))
+		if n, want := r.State.Assignments(), pipeline.MaxAssignments-ended+1; n != want {
 			t.Errorf("%d assignments are remembered, want the %d that have not ended", n, want)
 		}
 	})
@@ -68,20 +69,20 @@ func TestAssignmentsOfAllStickyNodesAreBounded(t *testing.T) {
 }
 
 func TestStickyNodeWhoseStateWasForgottenServesOn(t *testing.T) {
-	r := rtNew(t, rtWeighted(rtStickyUser, 1, 1))
-	ann := rtMeta("user", "ann")
+	r := pipelinetest.New(t, pipelinetest.Weighted(rtStickyUser, 1, 1))
+	ann := pipelinetest.Meta("user", "ann")
 	for _, kept := range []bool{false, true} {
-		if got := r.send(ann); got.hasDecision("kept: true") != kept {
-			t.Fatalf("decided %v, want kept: %t", got.x.trail.Decisions, kept)
+		if got := r.Send(ann); got.HasDecision("kept: true") != kept {
+			t.Fatalf("decided %v, want kept: %t", got.X.Trail.Decisions, kept)
 		}
 	}
-	r.state.FillSticky()
+	r.State.FillSticky()
 	for range 2 {
-		if got := r.send(ann); got.status != 200 || got.hasDecision("kept: true") {
-			t.Errorf("status %d, decided %v; want a response of a target that is drawn again", got.status, got.x.trail.Decisions)
+		if got := r.Send(ann); got.Status != 200 || got.HasDecision("kept: true") {
+			t.Errorf("status %d, decided %v; want a response of a target that is drawn again", got.Status, got.X.Trail.Decisions)
 		}
 	}
-	if n := r.state.Assignments(); n != 0 {
+	if n := r.State.Assignments(); n != 0 {
 		t.Errorf("%d assignments are remembered of a tree that has no state, want none", n)
 	}
 }

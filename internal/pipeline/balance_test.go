@@ -3,9 +3,8 @@ package pipeline_test
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
+	"modelgate/internal/testing/pipelinetest"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,37 +12,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rtWeighted is a loadbalance node; a weight below zero is left out.
-func rtWeighted(more string, weights ...float64) string {
-	var targets []string
-	for _, w := range weights {
-		if w < 0 {
-			targets = append(targets, rtLeaf)
-			continue
-		}
-		targets = append(targets, fmt.Sprintf(`{"provider":"@a","weight":%v}`, w))
-	}
-	return `{"strategy":{"mode":"loadbalance"` + more + `},"targets":[` + strings.Join(targets, ",") + `]}`
-}
-
-// rtSeeded makes draws that are the same in every run.
-func (r *rtRoutes) rtSeeded(seed uint64) *rtRoutes {
-	var mu sync.Mutex // hedged branches draw at the same time
-	source := rand.New(rand.NewPCG(seed, seed))
-	r.random = func() float64 {
-		mu.Lock()
-		defer mu.Unlock()
-		return source.Float64()
-	}
-	return r
-}
-
 // rtShares are the parts of n exchanges that went to each of k targets.
-func (r *rtRoutes) rtShares(n, k int) []float64 {
+func rtShares(r *pipelinetest.Routes, n, k int) []float64 {
 	shares := make([]float64, k)
 	for range n {
-		got := r.send(func(x *rtRequest) { x.trail.Explain = false })
-		shares[got.path[0]-'0'] += 1 / float64(n)
+		got := r.Send(func(x *pipelinetest.Request) { x.Trail.Explain = false })
+		shares[got.Path[0]-'0'] += 1 / float64(n)
 	}
 	return shares
 }
@@ -64,7 +38,7 @@ func TestSharesFollowWeights(t *testing.T) {
 		{"very large", []float64{1e300, 3e300}, []float64{0.25, 0.75}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := rtNew(t, rtWeighted("", tt.weights...)).rtSeeded(1).rtShares(10_000, len(tt.weights))
+			got := rtShares(pipelinetest.New(t, pipelinetest.Weighted("", tt.weights...)).Seed(1), 10_000, len(tt.weights))
 			for i := range got {
 				if math.Abs(got[i]-tt.want[i]) > 0.01 {
 					t.Errorf("shares %.3f, want %v", got, tt.want)
@@ -88,7 +62,7 @@ func TestSharesConvergeForAnyWeights(t *testing.T) {
 		if sum == 0 {
 			weights, sum = append(weights, 1), 1
 		}
-		got := rtNew(t, rtWeighted("", weights...)).rtSeeded(rapid.Uint64().Draw(rt, "seed")).rtShares(n, len(weights))
+		got := rtShares(pipelinetest.New(t, pipelinetest.Weighted("", weights...)).Seed(rapid.Uint64().Draw(rt, "seed")), n, len(weights))
 		for i, w := range weights {
 			p := w / sum
 			if tolerance := 6*math.Sqrt(p*(1-p)/n) + 10.0/n; math.Abs(got[i]-p) > tolerance || p == 0 && got[i] > 0 {
@@ -103,19 +77,19 @@ func TestDrawsAtTheEdges(t *testing.T) {
 		random float64
 		want   string
 	}{{0, "1"}, {0.4999, "1"}, {0.5, "3"}, {math.Nextafter(1, 0), "3"}} {
-		r := rtNew(t, rtWeighted("", 0, 0.3, 0, 0.3, 0))
-		r.random = func() float64 { return tt.random }
-		if got := r.send(); got.path != tt.want {
-			t.Errorf("%v drew %s, want %s", tt.random, got.path, tt.want)
+		r := pipelinetest.New(t, pipelinetest.Weighted("", 0, 0.3, 0, 0.3, 0))
+		r.Random = func() float64 { return tt.random }
+		if got := r.Send(); got.Path != tt.want {
+			t.Errorf("%v drew %s, want %s", tt.random, got.Path, tt.want)
 		}
 	}
 }
 
 // 0.6 less 0.1 and 0.2 is 0.3, which the last weight does not exceed.
 func TestDrawThatRoundsBeyondTheLastWeightTakesNoWeightOfZero(t *testing.T) {
-	r := rtNew(t, rtWeighted("", 0, 0.1, 0.2, 0.3))
-	r.random = func() float64 { return math.Nextafter(1, 0) }
-	if got := r.send(); got.path == "0" {
+	r := pipelinetest.New(t, pipelinetest.Weighted("", 0, 0.1, 0.2, 0.3))
+	r.Random = func() float64 { return math.Nextafter(1, 0) }
+	if got := r.Send(); got.Path == "0" {
 		t.Error("a target of weight 0 was drawn, want one of the others")
 	}
 }
@@ -123,21 +97,21 @@ func TestDrawThatRoundsBeyondTheLastWeightTakesNoWeightOfZero(t *testing.T) {
 // S-074: a list of statuses changes nothing here.
 func TestABalanceDoesNotFailOver(t *testing.T) {
 	for _, more := range []string{"", `,"on_status_codes":[500]`} {
-		r := rtNew(t, rtWeighted(more, 1, 1)).on("0", rtStatus(500)).on("1", rtStatus(500))
-		if got := r.send(); got.status != 500 || len(got.targets) != 1 {
-			t.Errorf("%q: status %d after %q, want the 500 of the one that was drawn", more, got.status, got.targetList())
+		r := pipelinetest.New(t, pipelinetest.Weighted(more, 1, 1)).On("0", pipelinetest.Status(500)).On("1", pipelinetest.Status(500))
+		if got := r.Send(); got.Status != 500 || len(got.Targets) != 1 {
+			t.Errorf("%q: status %d after %q, want the 500 of the one that was drawn", more, got.Status, got.TargetList())
 		}
-		r.closedOnce()
+		r.ClosedOnce()
 	}
 }
 
 func TestSharesAreThoseOfTheTargetsInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtWeighted("", 2, 1, 1)).rtSeeded(3).on("0", rtStatus(429, "Retry-After", "3600"))
-		for r.counts["config.targets[0]"] == 0 {
-			r.send()
+		r := pipelinetest.New(t, pipelinetest.Weighted("", 2, 1, 1)).Seed(3).On("0", pipelinetest.Status(429, "Retry-After", "3600"))
+		for r.Counts["config.targets[0]"] == 0 {
+			r.Send()
 		}
-		got := r.rtShares(4000, 3)
+		got := rtShares(r, 4000, 3)
 		if got[0] != 0 || math.Abs(got[1]-0.5) > 0.03 {
 			t.Errorf("shares %.3f while 0 is parked, want none, a half and a half", got)
 		}
@@ -147,21 +121,21 @@ func TestSharesAreThoseOfTheTargetsInUse(t *testing.T) {
 const rtSticky = `,"sticky":{"enabled":true,"hash_fields":["metadata.user","params.seat"],"ttl":600}`
 
 func TestStickyKeepsEqualFieldsOnOneTarget(t *testing.T) {
-	r := rtNew(t, rtWeighted(rtSticky, 1, 1, 1, 1)).rtSeeded(5)
-	at := func(user, seat string) func(*rtRequest) {
-		return func(x *rtRequest) {
-			rtMeta("user", user)(x)
-			rtBody(t, x, `{"seat":`+seat+`}`)
+	r := pipelinetest.New(t, pipelinetest.Weighted(rtSticky, 1, 1, 1, 1)).Seed(5)
+	at := func(user, seat string) func(*pipelinetest.Request) {
+		return func(x *pipelinetest.Request) {
+			pipelinetest.Meta("user", user)(x)
+			pipelinetest.SetBody(t, x, `{"seat":`+seat+`}`)
 		}
 	}
 	homes := make(map[string]bool)
 	for i := range 40 {
 		user := fmt.Sprint("user", i%20)
-		first := r.send(at(user, "1"))
-		homes[first.path] = true
+		first := r.Send(at(user, "1"))
+		homes[first.Path] = true
 		for range 5 {
-			if got := r.send(at(user, "1")); got.path != first.path || !got.hasDecision("kept: true") {
-				t.Errorf("%s went to %s and %s", user, first.path, got.path)
+			if got := r.Send(at(user, "1")); got.Path != first.Path || !got.HasDecision("kept: true") {
+				t.Errorf("%s went to %s and %s", user, first.Path, got.Path)
 			}
 		}
 	}
@@ -170,7 +144,7 @@ func TestStickyKeepsEqualFieldsOnOneTarget(t *testing.T) {
 	}
 	seats := make(map[string]bool)
 	for i := range 40 {
-		seats[r.send(at("user0", fmt.Sprint(i))).path] = true
+		seats[r.Send(at("user0", fmt.Sprint(i))).Path] = true
 	}
 	if len(seats) < 2 {
 		t.Error("the second field makes no difference")
@@ -178,19 +152,19 @@ func TestStickyKeepsEqualFieldsOnOneTarget(t *testing.T) {
 }
 
 func TestWithoutAFieldTheDrawIsFree(t *testing.T) {
-	r := rtNew(t, rtWeighted(rtSticky, 1, 1)).rtSeeded(7)
+	r := pipelinetest.New(t, pipelinetest.Weighted(rtSticky, 1, 1)).Seed(7)
 	paths := make(map[string]bool)
 	for range 40 {
-		paths[r.send(rtMeta("user", "ann")).path] = true // no body, so no params.seat
+		paths[r.Send(pipelinetest.Meta("user", "ann")).Path] = true // no body, so no params.seat
 	}
 	if len(paths) != 2 {
 		t.Errorf("a request without one of the fields always went to %v", paths)
 	}
 	off := strings.Replace(rtSticky, "true", "false", 1)
-	r = rtNew(t, rtWeighted(off, 1, 1)).rtSeeded(7)
+	r = pipelinetest.New(t, pipelinetest.Weighted(off, 1, 1)).Seed(7)
 	paths = make(map[string]bool)
 	for range 40 {
-		paths[r.send(rtMeta("user", "ann"), func(x *rtRequest) { rtBody(t, x, `{"seat":1}`) }).path] = true
+		paths[r.Send(pipelinetest.Meta("user", "ann"), func(x *pipelinetest.Request) { pipelinetest.SetBody(t, x, `{"seat":1}`) }).Path] = true
 	}
 	if len(paths) != 2 {
 		t.Errorf("sticky that is not enabled always went to %v", paths)
@@ -204,20 +178,20 @@ func TestAStickyAssignmentEnds(t *testing.T) {
 	}{{`,"ttl":600`, 10 * time.Minute}, {"", time.Hour}} {
 		t.Run(tt.lasts.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtWeighted(`,"sticky":{"enabled":true,"hash_fields":["metadata.user"]`+tt.ttl+`}`, 1, 1))
+				r := pipelinetest.New(t, pipelinetest.Weighted(`,"sticky":{"enabled":true,"hash_fields":["metadata.user"]`+tt.ttl+`}`, 1, 1))
 				next := 0.0
-				r.random = func() float64 { next = 0.9 - next; return next } // 1 and 0 by turns
-				ann := rtMeta("user", "ann")
-				if got := r.send(ann); got.path != "1" {
-					t.Fatalf("went to %s, want 1", got.path)
+				r.Random = func() float64 { next = 0.9 - next; return next } // 1 and 0 by turns
+				ann := pipelinetest.Meta("user", "ann")
+				if got := r.Send(ann); got.Path != "1" {
+					t.Fatalf("went to %s, want 1", got.Path)
 				}
 				time.Sleep(tt.lasts - time.Nanosecond)
-				if got := r.send(ann); got.path != "1" {
-					t.Errorf("went to %s within the time, want 1", got.path)
+				if got := r.Send(ann); got.Path != "1" {
+					t.Errorf("went to %s within the time, want 1", got.Path)
 				}
 				time.Sleep(time.Nanosecond)
-				if got := r.send(ann); got.path != "0" || !got.hasDecision("kept: false") {
-					t.Errorf("went to %s after it, want a new draw, which is 0", got.path)
+				if got := r.Send(ann); got.Path != "0" || !got.HasDecision("kept: false") {
+					t.Errorf("went to %s after it, want a new draw, which is 0", got.Path)
 				}
 			})
 		})
@@ -226,16 +200,16 @@ func TestAStickyAssignmentEnds(t *testing.T) {
 
 func TestAStickyTargetInCooldownIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtWeighted(`,"sticky":{"enabled":true,"hash_fields":["metadata.user"]}`, 1, 1)).
-			on("0", rtStatus(429, "Retry-After", "30"), rtStatus(200))
-		r.random = func() float64 { return 0 }
-		ann := rtMeta("user", "ann")
+		r := pipelinetest.New(t, pipelinetest.Weighted(`,"sticky":{"enabled":true,"hash_fields":["metadata.user"]}`, 1, 1)).
+			On("0", pipelinetest.Status(429, "Retry-After", "30"), pipelinetest.Status(200))
+		r.Random = func() float64 { return 0 }
+		ann := pipelinetest.Meta("user", "ann")
 		var paths []string
 		for range 3 {
-			paths = append(paths, r.send(ann).path)
+			paths = append(paths, r.Send(ann).Path)
 		}
 		time.Sleep(time.Minute)
-		paths = append(paths, r.send(ann).path)
+		paths = append(paths, r.Send(ann).Path)
 		if got := strings.Join(paths, " "); got != "0 1 1 1" {
 			t.Errorf("went to %s, want 0, then 1 for good", got)
 		}
@@ -243,12 +217,12 @@ func TestAStickyTargetInCooldownIsReplaced(t *testing.T) {
 }
 
 func TestADryRunAssignsNothing(t *testing.T) {
-	r := rtNew(t, rtWeighted(`,"sticky":{"enabled":true,"hash_fields":["metadata.user"]}`, 1, 1))
-	r.random = func() float64 { return 0.9 }
-	ann := rtMeta("user", "ann")
-	r.send(ann, func(x *rtRequest) { x.DryRun = true })
-	r.random = func() float64 { return 0 }
-	if got := r.send(ann); got.path != "0" {
-		t.Errorf("went to %s, where a dry run had gone", got.path)
+	r := pipelinetest.New(t, pipelinetest.Weighted(`,"sticky":{"enabled":true,"hash_fields":["metadata.user"]}`, 1, 1))
+	r.Random = func() float64 { return 0.9 }
+	ann := pipelinetest.Meta("user", "ann")
+	r.Send(ann, func(x *pipelinetest.Request) { x.DryRun = true })
+	r.Random = func() float64 { return 0 }
+	if got := r.Send(ann); got.Path != "0" {
+		t.Errorf("went to %s, where a dry run had gone", got.Path)
 	}
 }

@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"modelgate/internal/testing/pipelinetest"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,19 +25,19 @@ func TestBreakerOpensAtItsRateOnceEnoughRequestsWereCounted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var responses []rtResponse
+				var responses []pipelinetest.Response
 				for status := range strings.FieldsSeq(tt.responses) {
 					n, _ := strconv.Atoi(status)
-					responses = append(responses, rtStatus(n))
+					responses = append(responses, pipelinetest.Status(n))
 				}
-				r := rtNew(t, rtBreakerConfig(`"failure_threshold_percentage":`+tt.percentage+`,"minimum_requests":4`)).on("0", responses...)
+				r := pipelinetest.New(t, rtBreakerConfig(`"failure_threshold_percentage":`+tt.percentage+`,"minimum_requests":4`)).On("0", responses...)
 				for range responses {
-					if got := r.send(); got.targets[0] != "0" {
-						t.Fatalf("tried %q before all were counted, want 0 first", got.targetList())
+					if got := r.Send(); got.Targets[0] != "0" {
+						t.Fatalf("tried %q before all were counted, want 0 first", got.TargetList())
 					}
 				}
-				if got := r.send(); (got.targets[0] == "1") != tt.opens {
-					t.Errorf("after %s with a rate of %s %% the next exchange tried %q; want the circuit open: %t", tt.responses, tt.percentage, got.targetList(), tt.opens)
+				if got := r.Send(); (got.Targets[0] == "1") != tt.opens {
+					t.Errorf("after %s with a rate of %s %% the next exchange tried %q; want the circuit open: %t", tt.responses, tt.percentage, got.TargetList(), tt.opens)
 				}
 			})
 		})
@@ -48,25 +49,25 @@ func TestBreakerOpensAtItsRateOnceEnoughRequestsWereCounted(t *testing.T) {
 func TestStateOfABrokenTargetOutlivesThatOfOthersThatWork(t *testing.T) {
 	for _, tt := range []struct {
 		name, config string
-		responses    []rtResponse
+		responses    []pipelinetest.Response
 		next         string // where the exchange after one failure and many other targets goes
 		then         string // and the one after that
 	}{
-		{"an open circuit", rtBreakerConfig(`"failure_threshold":1`), []rtResponse{rtStatus(500)}, "1", "1"},
-		{"a failure that counts", rtBreakerConfig(`"failure_threshold":2`), []rtResponse{rtStatus(500)}, "0 1", "1"},
-		{"a parked target", rtTree("fallback", 2, ""), []rtResponse{rtStatus(429, "Retry-After", "30")}, "1", "1"},
+		{"an open circuit", rtBreakerConfig(`"failure_threshold":1`), []pipelinetest.Response{pipelinetest.Status(500)}, "1", "1"},
+		{"a failure that counts", rtBreakerConfig(`"failure_threshold":2`), []pipelinetest.Response{pipelinetest.Status(500)}, "0 1", "1"},
+		{"a parked target", pipelinetest.Tree("fallback", 2, ""), []pipelinetest.Response{pipelinetest.Status(429, "Retry-After", "30")}, "1", "1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, tt.config).on("0", tt.responses...)
-				if got := r.send(); got.targetList() != "0 1" {
-					t.Fatalf("tried %q, want 0 1", got.targetList())
+				r := pipelinetest.New(t, tt.config).On("0", tt.responses...)
+				if got := r.Send(); got.TargetList() != "0 1" {
+					t.Fatalf("tried %q, want 0 1", got.TargetList())
 				}
-				r.state.FillGates()
-				r.Tree = r.compile(tt.config)
+				r.State.FillGates()
+				r.Tree = r.Compile(tt.config)
 				for i, want := range []string{tt.next, tt.then} {
-					if got := r.send(); got.targetList() != want {
-						t.Errorf("exchange %d tried %q, want %q", i, got.targetList(), want)
+					if got := r.Send(); got.TargetList() != want {
+						t.Errorf("exchange %d tried %q, want %q", i, got.TargetList(), want)
 					}
 				}
 			})
@@ -81,14 +82,14 @@ func TestBreakerCountsItsRateAgainAfterACooldown(t *testing.T) {
 		more  int // failures that open it, after three and the pause
 	}{{59 * time.Second, 1}, {61 * time.Second, 4}} {
 		synctest.Test(t, func(t *testing.T) {
-			r := rtNew(t, rtBreakerConfig(rate)).on("0", rtStatus(500))
+			r := pipelinetest.New(t, rtBreakerConfig(rate)).On("0", pipelinetest.Status(500))
 			for range 3 {
-				r.send()
+				r.Send()
 			}
 			time.Sleep(tt.pause)
 			for i := range tt.more + 1 {
-				if got := r.send(); (got.targets[0] == "1") != (i == tt.more) {
-					t.Errorf("%v after three failures exchange %d tried %q, want the circuit open after %d failures more", tt.pause, i, got.targetList(), tt.more)
+				if got := r.Send(); (got.Targets[0] == "1") != (i == tt.more) {
+					t.Errorf("%v after three failures exchange %d tried %q, want the circuit open after %d failures more", tt.pause, i, got.TargetList(), tt.more)
 				}
 			}
 		})
@@ -99,22 +100,22 @@ func TestBreakerCountsItsRateAgainAfterACooldown(t *testing.T) {
 // for.
 func TestTargetStaysParkedWhenAnEarlierRequestSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("fallback", 2, "")).on("0", rtResponse{after: 5 * time.Second}, rtStatus(429, "Retry-After", "30"), rtStatus(200))
-		first := make(chan rtResult)
-		go func() { first <- r.send() }()
+		r := pipelinetest.New(t, pipelinetest.Tree("fallback", 2, "")).On("0", pipelinetest.Response{After: 5 * time.Second}, pipelinetest.Status(429, "Retry-After", "30"), pipelinetest.Status(200))
+		first := make(chan pipelinetest.Result)
+		go func() { first <- r.Send() }()
 		time.Sleep(time.Second)
-		if got := r.send(); got.targetList() != "0 1" {
-			t.Fatalf("tried %q, want 0, which is limited, then 1", got.targetList())
+		if got := r.Send(); got.TargetList() != "0 1" {
+			t.Fatalf("tried %q, want 0, which is limited, then 1", got.TargetList())
 		}
-		if got := <-first; got.targetList() != "0" {
-			t.Fatalf("the first exchange tried %q, want 0", got.targetList())
+		if got := <-first; got.TargetList() != "0" {
+			t.Fatalf("the first exchange tried %q, want 0", got.TargetList())
 		}
-		if got := r.send(); got.targetList() != "1" {
-			t.Errorf("tried %q 4 s after 0 asked for 30 s, want 1", got.targetList())
+		if got := r.Send(); got.TargetList() != "1" {
+			t.Errorf("tried %q 4 s after 0 asked for 30 s, want 1", got.TargetList())
 		}
 		time.Sleep(26 * time.Second)
-		if got := r.send(); got.targetList() != "0" {
-			t.Errorf("tried %q after 30 s, want 0", got.targetList())
+		if got := r.Send(); got.TargetList() != "0" {
+			t.Errorf("tried %q after 30 s, want 0", got.TargetList())
 		}
 	})
 }

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"modelgate/internal/testing/pipelinetest"
 	"strings"
 	"testing"
 
@@ -15,8 +16,8 @@ func rtCondition(query string) string {
 		"targets":[{"name":"no","provider":"@a"},{"name":"yes","provider":"@b"}]}`
 }
 
-func rtQuestion(x *rtRequest) {
-	rtMeta("plan", "pro", "count", "12", "a.dotted.key", "deep", "unit", "12ms", "empty", "")(x)
+func rtQuestion(x *pipelinetest.Request) {
+	pipelinetest.Meta("plan", "pro", "count", "12", "a.dotted.key", "deep", "unit", "12ms", "empty", "")(x)
 	x.Received.Header.Set("X-Tenant", "Acme")
 	x.Received.Header.Add("X-Many", "one")
 	x.Received.Header.Add("X-Many", "two")
@@ -115,10 +116,10 @@ func TestEveryOperatorOnEveryField(t *testing.T) {
 		{`{"$and":[{"$or":[{"metadata.plan":"x"},{"$and":[{"params.stream":true}]}]}]}`, true},
 	} {
 		t.Run(tt.query, func(t *testing.T) {
-			r := rtNew(t, rtCondition(tt.query))
-			got := r.send(rtQuestion, func(x *rtRequest) { rtBody(t, x, rtAsked) })
-			if yes := got.path == "1"; yes != tt.want {
-				t.Errorf("%s: %t, want %t; %v", tt.query, yes, tt.want, got.x.trail.Decisions)
+			r := pipelinetest.New(t, rtCondition(tt.query))
+			got := r.Send(rtQuestion, func(x *pipelinetest.Request) { pipelinetest.SetBody(t, x, rtAsked) })
+			if yes := got.Path == "1"; yes != tt.want {
+				t.Errorf("%s: %t, want %t; %v", tt.query, yes, tt.want, got.X.Trail.Decisions)
 			}
 		})
 	}
@@ -126,34 +127,34 @@ func TestEveryOperatorOnEveryField(t *testing.T) {
 
 // S-076
 func TestTheFirstConditionThatHoldsDecides(t *testing.T) {
-	r := rtNew(t, `{"strategy":{"mode":"conditional","conditions":[
+	r := pipelinetest.New(t, `{"strategy":{"mode":"conditional","conditions":[
 		{"query":{"metadata.a":"1"},"then":"first"},
 		{"query":{"metadata.a":{"$exists":true}},"then":"second"}],"default":"third"},
 		"targets":[{"name":"third","provider":"@c"},{"name":"second","provider":"@b"},{"name":"first","provider":"@a"}]}`)
 	for _, tt := range []struct{ meta, want string }{{"1", "2"}, {"2", "1"}, {"", "0"}} {
-		change := rtMeta()
+		change := pipelinetest.Meta()
 		if tt.meta != "" {
-			change = rtMeta("a", tt.meta)
+			change = pipelinetest.Meta("a", tt.meta)
 		}
-		if got := r.send(change); got.path != tt.want {
-			t.Errorf("metadata %q went to %s, want %s", tt.meta, got.path, tt.want)
+		if got := r.Send(change); got.Path != tt.want {
+			t.Errorf("metadata %q went to %s, want %s", tt.meta, got.Path, tt.want)
 		}
 	}
 }
 
 func TestABodyThatStreamsThroughHasNoParams(t *testing.T) {
-	r := rtNew(t, rtCondition(`{"params.model":{"$exists":true}}`))
-	if got := r.send(func(x *rtRequest) { x.Received.Upload = &pipeline.Upload{Body: strings.NewReader("form")} }); got.path != "0" {
-		t.Errorf("went to %s, want the default", got.path)
+	r := pipelinetest.New(t, rtCondition(`{"params.model":{"$exists":true}}`))
+	if got := r.Send(func(x *pipelinetest.Request) { x.Received.Upload = &pipeline.Upload{Body: strings.NewReader("form")} }); got.Path != "0" {
+		t.Errorf("went to %s, want the default", got.Path)
 	}
 }
 
 // Conditions see the request as the client sent it, not as a config changes it.
 func TestConditionsSeeTheRequestBeforeOverrides(t *testing.T) {
 	config := strings.Replace(rtCondition(`{"params.model":"m-1"}`), `{"strategy"`, `{"override_params":{"model":"other"},"strategy"`, 1)
-	r := rtNew(t, config)
-	if got := r.send(func(x *rtRequest) { rtBody(t, x, rtAsked) }); got.path != "1" {
-		t.Errorf("went to %s, want 1", got.path)
+	r := pipelinetest.New(t, config)
+	if got := r.Send(func(x *pipelinetest.Request) { pipelinetest.SetBody(t, x, rtAsked) }); got.Path != "1" {
+		t.Errorf("went to %s, want 1", got.Path)
 	}
 }
 
@@ -166,18 +167,18 @@ func TestDecisionsTellNoPrivateText(t *testing.T) {
 		{"metadata.plan", true}, {"params.model", true}, {"params.temperature", true}, {"url.pathname", true},
 		{"params.messages[0].content", false}, {"headers.x-tenant", false}, {"url.query.tier", false},
 	} {
-		r := rtNew(t, rtCondition(fmt.Sprintf(`{%q:"nothing like it"}`, tt.path)))
-		got := r.send(rtQuestion, func(x *rtRequest) { rtBody(t, x, rtAsked) })
-		if !got.hasDecision(tt.path) || got.hasDecision(tt.path+" is ") != tt.told || got.hasDecision(tt.path+" has ") == tt.told {
-			t.Errorf("%s told %v, want its value told: %t", tt.path, got.x.trail.Decisions, tt.told)
+		r := pipelinetest.New(t, rtCondition(fmt.Sprintf(`{%q:"nothing like it"}`, tt.path)))
+		got := r.Send(rtQuestion, func(x *pipelinetest.Request) { pipelinetest.SetBody(t, x, rtAsked) })
+		if !got.HasDecision(tt.path) || got.HasDecision(tt.path+" is ") != tt.told || got.HasDecision(tt.path+" has ") == tt.told {
+			t.Errorf("%s told %v, want its value told: %t", tt.path, got.X.Trail.Decisions, tt.told)
 		}
 	}
 }
 
 func TestAConditionWithinAFallback(t *testing.T) {
 	inner := rtCondition(`{"metadata.plan":"pro"}`)
-	r := rtNew(t, `{"strategy":{"mode":"fallback"},"targets":[`+inner+`,`+rtLeaf+`]}`).on("0.1", rtError(apierr.UpstreamFailed))
-	if got := r.send(rtQuestion); got.targetList() != "0.1 1" || got.status != 200 {
-		t.Errorf("status %d after %q, want 200 after 0.1 1", got.status, got.targetList())
+	r := pipelinetest.New(t, `{"strategy":{"mode":"fallback"},"targets":[`+inner+`,`+pipelinetest.Leaf+`]}`).On("0.1", pipelinetest.Error(apierr.UpstreamFailed))
+	if got := r.Send(rtQuestion); got.TargetList() != "0.1 1" || got.Status != 200 {
+		t.Errorf("status %d after %q, want 200 after 0.1 1", got.Status, got.TargetList())
 	}
 }

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"modelgate/internal/testing/pipelinetest"
 	"strings"
 	"testing"
 )
@@ -31,11 +32,11 @@ func TestLookingForAFieldTakesAnEighthOfTheBody(t *testing.T) {
 		{"250 million steps if the same field were looked for each time", rtLooking(500, same), 4 * mega},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := rtNew(t, tt.config)
+			r := pipelinetest.New(t, tt.config)
 			body := `{"x":"` + strings.Repeat("x", tt.size) + `"}`
-			got := r.send(func(x *rtRequest) { x.trail.Explain = false; rtBody(t, x, body) })
-			if got.status != 200 || got.path != "0" {
-				t.Errorf("status %d by %q, %v; want 200 by the default", got.status, got.path, got.err)
+			got := r.Send(func(x *pipelinetest.Request) { x.Trail.Explain = false; pipelinetest.SetBody(t, x, body) })
+			if got.Status != 200 || got.Path != "0" {
+				t.Errorf("status %d by %q, %v; want 200 by the default", got.Status, got.Path, got.Err)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"modelgate/internal/testing/pipelinetest"
 	"strings"
 	"testing"
 
@@ -21,16 +22,16 @@ func rtPrice(id string, input, output catalog.Rate) catalog.Price {
 
 // rtProviders gives the targets of an exchange these providers, in the order of
 // their paths, and the body to the exchange.
-func rtProviders(t *testing.T, pool *bytepool.Pool, body string, book *catalog.PriceBook, ids ...string) func(x *rtRequest) {
-	return func(x *rtRequest) {
+func rtProviders(t *testing.T, pool *bytepool.Pool, body string, book *catalog.PriceBook, ids ...string) func(x *pipelinetest.Request) {
+	return func(x *pipelinetest.Request) {
 		var err error
 		if x.Received.Body, err = pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
 			t.Fatal(err)
 		}
-		rtBody(t, x, body)
+		pipelinetest.SetBody(t, x, body)
 		x.Dialect, x.Model, x.Limiting.Prices = api.DialectChat, "m", book
-		x.resolve = func(leaf *config.Config) (*provider.Target, error) {
-			spec := *rtSpec
+		x.Resolve = func(leaf *config.Config) (*provider.Target, error) {
+			spec := *pipelinetest.Spec
 			var n int
 			fmt.Sscanf(leaf.Path, "config.targets[%d]", &n)
 			if spec.ID = ids[n]; spec.ID == "mute" {
@@ -66,9 +67,9 @@ func TestCostIsOfTheRequestAndTheLongestAllowedResponse(t *testing.T) {
 		{"a limit in a string, as some readers accept it", sized(499, `"max_tokens":"9",`), "0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := rtNew(t, rtTree("cost", 2, ""))
-			if got := r.send(rtProviders(t, pool, tt.body, book, "dear-output", "dear-input")); got.path != tt.want {
-				t.Errorf("%d bytes went to %s, want %s: %v", len(tt.body), got.path, tt.want, got.x.trail.Decisions)
+			r := pipelinetest.New(t, pipelinetest.Tree("cost", 2, ""))
+			if got := r.Send(rtProviders(t, pool, tt.body, book, "dear-output", "dear-input")); got.Path != tt.want {
+				t.Errorf("%d bytes went to %s, want %s: %v", len(tt.body), got.Path, tt.want, got.X.Trail.Decisions)
 			}
 		})
 	}
@@ -91,9 +92,9 @@ func TestCostSkipsTargetsThatDoNotServe(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ids := strings.Fields(tt.targets)
-			r := rtNew(t, rtTree("cost", len(ids), ""))
-			if got := r.send(rtProviders(t, pool, `{"model":"m"}`, book, ids...)); got.path != tt.want || got.targetList() != tt.want {
-				t.Errorf("%s: went to %q, want %s: %v", tt.targets, got.targetList(), tt.want, got.x.trail.Decisions)
+			r := pipelinetest.New(t, pipelinetest.Tree("cost", len(ids), ""))
+			if got := r.Send(rtProviders(t, pool, `{"model":"m"}`, book, ids...)); got.Path != tt.want || got.TargetList() != tt.want {
+				t.Errorf("%s: went to %q, want %s: %v", tt.targets, got.TargetList(), tt.want, got.X.Trail.Decisions)
 			}
 		})
 	}

@@ -2,71 +2,10 @@ package pipeline_test
 
 import (
 	"fmt"
+	"modelgate/internal/testing/pipelinetest"
 	"strings"
 	"testing"
-
-	"modelgate/api"
-	"modelgate/config"
-	"modelgate/internal/base/bytepool"
-	"modelgate/internal/base/secret"
-	"modelgate/internal/model/modeldata"
-	"modelgate/internal/pipeline"
-	"modelgate/internal/provider"
 )
-
-// rtSpec is a provider row with one quirk of each kind.
-var rtSpec = &provider.Spec{
-	ID:      "quirky",
-	BaseURL: "https://quirky.example.com/v1",
-	Dialect: api.DialectChat,
-	Auth:    provider.Auth{Header: "Authorization", Scheme: "Bearer"},
-	Paths:   map[api.Operation]string{api.Chat: "/chat/completions"},
-	Drop:    []string{"logit_bias"},
-	Rename:  map[string]string{"max_tokens": "max_completion_tokens"},
-	Limits:  map[string]provider.Range{"temperature": {Min: 0, Max: 1}},
-	Models:  modeldata.NewTable(modeldata.Model{Pattern: "^thinker", Drop: []string{"temperature"}}),
-}
-
-// rtPlanned sends nothing: it returns what would be sent first, with the
-// exchange.
-func rtPlanned(t *testing.T, text, body string, edits ...func(*rtRequest)) (pipeline.DryRunRequest, *rtRequest, error) {
-	t.Helper()
-	root, err := config.Parse([]byte(text))
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	pool := bytepool.New(0)
-	c := pipeline.Compiler{Engine: &pipeline.Engine{Bounds: pipeline.Bounds{Pool: pool}}, State: new(pipeline.State)}
-	x := rtNewRequest()
-	x.DryRun = true
-	x.resolve = func(*config.Config) (*provider.Target, error) {
-		return provider.NewTarget(rtSpec, provider.Settings{Key: secret.New("provider-key")})
-	}
-	if body != "" {
-		if x.Received.Body, err = pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			x.Received.Body.Release()
-			if n := pool.Used(); n != 0 {
-				t.Errorf("%d bytes of bodies are still lent", n)
-			}
-		}()
-		rtBody(t, x, body)
-		if v, ok := x.Received.Doc.Find("model"); ok {
-			x.Model, _ = v.Text()
-		}
-	}
-	for _, f := range edits {
-		f(x)
-	}
-	res, err := x.handle(t.Context(), c.Compile(root, pipeline.Key(root)))
-	if err != nil {
-		return pipeline.DryRunRequest{}, x, err
-	}
-	res.Close()
-	return x.trail.Planned[0], x, nil
-}
 
 // S-088
 func TestParametersAreFilledReplacedAndRemoved(t *testing.T) {
@@ -92,7 +31,7 @@ func TestParametersAreFilledReplacedAndRemoved(t *testing.T) {
 		{"duplicates in a nested place stay", `"override_params":{"b":2}`, `{"m":{"a":1,"a":2}}`, `{"m":{"a":1,"a":2},"b":2}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, _, err := rtPlanned(t, `{"provider":"@a",`+strings.TrimPrefix(tt.params+`,"request_timeout":1}`, ","), tt.body)
+			got, _, err := pipelinetest.Plan(t, `{"provider":"@a",`+strings.TrimPrefix(tt.params+`,"request_timeout":1}`, ","), tt.body)
 			if err != nil || string(got.Body) != tt.want {
 				t.Errorf("body %s, %v; want %s", got.Body, err, tt.want)
 			}
@@ -115,7 +54,7 @@ func TestParametersAreInherited(t *testing.T) {
 		{"c", `{"model":"root","seed":1,"user":"root","top_p":0.3,"n":3}`},
 	} {
 		t.Run(tt.to, func(t *testing.T) {
-			got, _, err := rtPlanned(t, tree, `{"model":"m","stop":"x"}`, rtMeta("to", tt.to))
+			got, _, err := pipelinetest.Plan(t, tree, `{"model":"m","stop":"x"}`, pipelinetest.Meta("to", tt.to))
 			if err != nil || string(got.Body) != tt.want {
 				t.Errorf("body %s, %v; want %s", got.Body, err, tt.want)
 			}
@@ -140,9 +79,9 @@ func TestQuirksSeeWhatTheConfigMadeOfTheBody(t *testing.T) {
 		{"both spellings", ``, `{"model":"m","max_tokens":5,"max_completion_tokens":7}`, `{"model":"m","max_completion_tokens":7}`, "max_tokens;dropped"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, x, err := rtPlanned(t, `{"provider":"@a",`+strings.TrimPrefix(tt.params+`,"request_timeout":1}`, ","), tt.body)
-			if err != nil || string(got.Body) != tt.want || x.params() != tt.told {
-				t.Errorf("body %s, told %q, %v; want %s, %q", got.Body, x.params(), err, tt.want, tt.told)
+			got, x, err := pipelinetest.Plan(t, `{"provider":"@a",`+strings.TrimPrefix(tt.params+`,"request_timeout":1}`, ","), tt.body)
+			if err != nil || string(got.Body) != tt.want || x.Params() != tt.told {
+				t.Errorf("body %s, told %q, %v; want %s, %q", got.Body, x.Params(), err, tt.want, tt.told)
 			}
 		})
 	}
@@ -156,9 +95,9 @@ func TestTheModelOfAConfigStandsInForAMissingOne(t *testing.T) {
 		{`"default_params":{"model":"d"},"override_params":{"model":"o"}`, `{"n":1}`, "o"},
 	} {
 		t.Run(tt.params, func(t *testing.T) {
-			got, x, err := rtPlanned(t, fmt.Sprintf(`{"provider":"@a",%s}`, tt.params), tt.body)
-			if err != nil || got.Model != tt.want || x.trail.Planned[0].Model != tt.want || !strings.Contains(string(got.Body), `"model":"`+tt.want+`"`) {
-				t.Errorf("model %q, sent %q, %v; want %q in %s", got.Model, x.trail.Planned[0].Model, err, tt.want, got.Body)
+			got, x, err := pipelinetest.Plan(t, fmt.Sprintf(`{"provider":"@a",%s}`, tt.params), tt.body)
+			if err != nil || got.Model != tt.want || x.Trail.Planned[0].Model != tt.want || !strings.Contains(string(got.Body), `"model":"`+tt.want+`"`) {
+				t.Errorf("model %q, sent %q, %v; want %q in %s", got.Model, x.Trail.Planned[0].Model, err, tt.want, got.Body)
 			}
 		})
 	}

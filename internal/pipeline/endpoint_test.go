@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"io"
+	"modelgate/internal/testing/pipelinetest"
 	"net/http"
 	"slices"
 	"testing"
@@ -34,7 +35,7 @@ func TestTheOtherEndpointIsNotAskedAfterTheDeadline(t *testing.T) {
 					rtRespond(404, "application/json", `{"error":{"message":"This model is only supported in v1/responses and not in v1/chat/completions.","code":null}}`)(w, r)
 				})
 				p.engine.Codecs = map[api.Dialect]dialect.ProviderCodec{api.DialectResponses: responses.Dialect{}}
-				spec := *rtSpec
+				spec := *pipelinetest.Spec
 				spec.BaseURL = "http://quirky.example.com/v1"
 				spec.Paths = map[api.Operation]string{api.Chat: "/chat/completions", api.Responses: "/responses"}
 				status := 0
@@ -42,14 +43,14 @@ func TestTheOtherEndpointIsNotAskedAfterTheDeadline(t *testing.T) {
 					status = res.Status
 					_, err := io.Discard.Write(res.Bytes)
 					return err
-				}, func(x *rtRequest) {
+				}, func(x *pipelinetest.Request) {
 					x.AttemptDeadline = time.Now().Add(tt.left)
 					target, err := provider.NewTarget(&spec, provider.Settings{Key: secret.New("provider-key")})
 					x.Leaves = []pipeline.Leaf{{Target: target, Err: err}}
-					x.resolve = nil
+					x.Resolve = nil
 				})
-				if err != nil || status != 404 || !slices.Equal(calls, tt.calls) || len(x.trail.Attempts) != len(tt.calls) {
-					t.Errorf("status %d, %v; called %q in %d attempts, want %q", status, err, calls, len(x.trail.Attempts), tt.calls)
+				if err != nil || status != 404 || !slices.Equal(calls, tt.calls) || len(x.Trail.Attempts) != len(tt.calls) {
+					t.Errorf("status %d, %v; called %q in %d attempts, want %q", status, err, calls, len(x.Trail.Attempts), tt.calls)
 				}
 			})
 		})

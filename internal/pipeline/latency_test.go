@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"modelgate/internal/testing/pipelinetest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,10 +10,10 @@ import (
 )
 
 // rtSpread counts where n exchanges go, a second apart.
-func (r *rtRoutes) rtSpread(n int) map[string]int {
+func rtSpread(r *pipelinetest.Routes, n int) map[string]int {
 	spread := make(map[string]int)
 	for range n {
-		spread[r.send().path]++
+		spread[r.Send().Path]++
 		time.Sleep(time.Second)
 	}
 	return spread
@@ -20,9 +21,9 @@ func (r *rtRoutes) rtSpread(n int) map[string]int {
 
 func TestLatencyPrefersTheQuickerTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("latency", 2, "")).rtSeeded(1).
-			on("0", rtResponse{after: 800 * time.Millisecond}).on("1", rtResponse{after: 50 * time.Millisecond})
-		if got := r.rtSpread(200); got["1"] < 180 {
+		r := pipelinetest.New(t, pipelinetest.Tree("latency", 2, "")).Seed(1).
+			On("0", pipelinetest.Response{After: 800 * time.Millisecond}).On("1", pipelinetest.Response{After: 50 * time.Millisecond})
+		if got := rtSpread(r, 200); got["1"] < 180 {
 			t.Errorf("spread %v, want nearly all at the quick one", got)
 		}
 	})
@@ -30,11 +31,11 @@ func TestLatencyPrefersTheQuickerTarget(t *testing.T) {
 
 func TestLatencyTriesEveryTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("latency", 5, "")).rtSeeded(2)
+		r := pipelinetest.New(t, pipelinetest.Tree("latency", 5, "")).Seed(2)
 		for _, path := range []string{"0", "1", "2", "3", "4"} {
-			r.on(path, rtResponse{after: 100 * time.Millisecond})
+			r.On(path, pipelinetest.Response{After: 100 * time.Millisecond})
 		}
-		if got := r.rtSpread(200); len(got) != 5 {
+		if got := rtSpread(r, 200); len(got) != 5 {
 			t.Errorf("spread %v, want all five", got)
 		}
 	})
@@ -42,10 +43,10 @@ func TestLatencyTriesEveryTarget(t *testing.T) {
 
 func TestASlowTargetIsFoundAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("latency", 2, "")).rtSeeded(3)
-		r.on("0", rtResponse{after: 5 * time.Second}, rtResponse{after: 10 * time.Millisecond}).on("1", rtResponse{after: 500 * time.Millisecond})
-		r.rtSpread(20)
-		if got := r.rtSpread(600); got["0"] < 300 {
+		r := pipelinetest.New(t, pipelinetest.Tree("latency", 2, "")).Seed(3)
+		r.On("0", pipelinetest.Response{After: 5 * time.Second}, pipelinetest.Response{After: 10 * time.Millisecond}).On("1", pipelinetest.Response{After: 500 * time.Millisecond})
+		rtSpread(r, 20)
+		if got := rtSpread(r, 600); got["0"] < 300 {
 			t.Errorf("spread %v, want the target found again that was slow once", got)
 		}
 	})
@@ -53,11 +54,11 @@ func TestASlowTargetIsFoundAgain(t *testing.T) {
 
 // An error that comes quickly must not draw everyone to the target that makes it.
 func TestAQuickRefusalIsNotSpeed(t *testing.T) {
-	for name, response := range map[string]rtResponse{"an error status": rtStatus(500), "no connection": rtRefusal()} {
+	for name, response := range map[string]pipelinetest.Response{"an error status": pipelinetest.Status(500), "no connection": pipelinetest.Refusal()} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtTree("latency", 2, "")).rtSeeded(4).on("0", response).on("1", rtResponse{after: 300 * time.Millisecond})
-				if got := r.rtSpread(200); got["1"] < 150 {
+				r := pipelinetest.New(t, pipelinetest.Tree("latency", 2, "")).Seed(4).On("0", response).On("1", pipelinetest.Response{After: 300 * time.Millisecond})
+				if got := rtSpread(r, 200); got["1"] < 150 {
 					t.Errorf("spread %v, want most at the one that works", got)
 				}
 			})
@@ -68,16 +69,16 @@ func TestAQuickRefusalIsNotSpeed(t *testing.T) {
 // A client that leaves says only that it took at least that long.
 func TestAClientThatLeavesMakesNobodySlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		left := rtError(apierr.ClientGone)
-		left.after = 20 * time.Millisecond
-		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtResponse{after: 100 * time.Millisecond}, left, rtResponse{after: 100 * time.Millisecond}).
-			on("1", rtResponse{after: 500 * time.Millisecond})
-		r.random = func() float64 { return 0 }
-		r.send() // 0
-		r.send() // 1, not yet known
+		left := pipelinetest.Error(apierr.ClientGone)
+		left.After = 20 * time.Millisecond
+		r := pipelinetest.New(t, pipelinetest.Tree("latency", 2, "")).On("0", pipelinetest.Response{After: 100 * time.Millisecond}, left, pipelinetest.Response{After: 100 * time.Millisecond}).
+			On("1", pipelinetest.Response{After: 500 * time.Millisecond})
+		r.Random = func() float64 { return 0 }
+		r.Send() // 0
+		r.Send() // 1, not yet known
 		for range 3 {
-			if got := r.send(); got.path != "0" {
-				t.Errorf("went to %s, want 0, which is quicker", got.path)
+			if got := r.Send(); got.Path != "0" {
+				t.Errorf("went to %s, want 0, which is quicker", got.Path)
 			}
 		}
 	})
@@ -85,18 +86,18 @@ func TestAClientThatLeavesMakesNobodySlow(t *testing.T) {
 
 func TestOpenRequestsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtResponse{after: 100 * time.Millisecond}).on("1", rtResponse{after: 110 * time.Millisecond})
-		r.random = func() float64 { return 0 }
-		r.send()
-		r.send()
-		done := make(chan rtResult)
+		r := pipelinetest.New(t, pipelinetest.Tree("latency", 2, "")).On("0", pipelinetest.Response{After: 100 * time.Millisecond}).On("1", pipelinetest.Response{After: 110 * time.Millisecond})
+		r.Random = func() float64 { return 0 }
+		r.Send()
+		r.Send()
+		done := make(chan pipelinetest.Result)
 		for range 10 {
-			go func() { done <- r.send() }()
+			go func() { done <- r.Send() }()
 			synctest.Wait()
 		}
 		spread := make(map[string]int)
 		for range 10 {
-			spread[(<-done).path]++
+			spread[(<-done).Path]++
 		}
 		if spread["0"] < 4 || spread["1"] < 4 {
 			t.Errorf("ten at a time went %v, want about half to each", spread)
@@ -105,17 +106,17 @@ func TestOpenRequestsCount(t *testing.T) {
 }
 
 func TestNoRequestStaysInProgress(t *testing.T) {
-	r := rtNew(t, rtTree("latency", 2, `,"cb_config":{"cooldown_interval":60000,"failure_threshold":1}`))
-	for _, a := range []rtResponse{{}, rtStatus(500), rtRefusal(), rtError(apierr.ClientGone), {panics: true}} {
-		r.on("0", a).on("1", a)
+	r := pipelinetest.New(t, pipelinetest.Tree("latency", 2, `,"cb_config":{"cooldown_interval":60000,"failure_threshold":1}`))
+	for _, a := range []pipelinetest.Response{{}, pipelinetest.Status(500), pipelinetest.Refusal(), pipelinetest.Error(apierr.ClientGone), {Panics: true}} {
+		r.On("0", a).On("1", a)
 		func() {
 			defer func() { _ = recover() }()
-			r.send()
+			r.Send()
 		}()
 	}
-	r.on("0", rtResponse{}).on("1", rtResponse{})
-	r.send(func(x *rtRequest) { x.DryRun = true })
-	for i, n := range r.state.OpenRequests() {
+	r.On("0", pipelinetest.Response{}).On("1", pipelinetest.Response{})
+	r.Send(func(x *pipelinetest.Request) { x.DryRun = true })
+	for i, n := range r.State.OpenRequests() {
 		if n != 0 {
 			t.Errorf("branch %d has %d open requests, want none", i, n)
 		}

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"modelgate/internal/testing/pipelinetest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,27 +12,27 @@ import (
 const rtPrefix = `,"sticky":{"enabled":true,"hash_fields":["prefix"]}`
 
 // rtConversation is a body whose prefix is the system prompt and the first turn.
-func rtConversation(t *testing.T, system, first string, later ...string) func(*rtRequest) {
+func rtConversation(t *testing.T, system, first string, later ...string) func(*pipelinetest.Request) {
 	var body strings.Builder
 	body.WriteString(fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":%q},{"role":"user","content":%q}`, system, first))
 	for _, turn := range later {
 		body.WriteString(fmt.Sprintf(`,{"role":"assistant","content":"ok"},{"role":"user","content":%q}`, turn))
 	}
-	return func(x *rtRequest) { rtBody(t, x, body.String()+`]}`) }
+	return func(x *pipelinetest.Request) { pipelinetest.SetBody(t, x, body.String()+`]}`) }
 }
 
 var rtLong = strings.Repeat("long ", 1000)
 
 func TestTheTurnsOfAConversationStayWithTheProvidersCache(t *testing.T) {
-	r := rtNew(t, rtWeighted(rtPrefix, 1, 1, 1, 1)).rtSeeded(5)
+	r := pipelinetest.New(t, pipelinetest.Weighted(rtPrefix, 1, 1, 1, 1)).Seed(5)
 	homes := map[string]bool{}
 	for i := range 20 {
 		first := fmt.Sprint("question ", i)
-		home := r.send(rtConversation(t, rtLong, first)).path
+		home := r.Send(rtConversation(t, rtLong, first)).Path
 		homes[home] = true
 		for _, later := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
-			if got := r.send(rtConversation(t, rtLong, first, later...)); got.path != home {
-				t.Errorf("a later turn went to %s, the first to %s", got.path, home)
+			if got := r.Send(rtConversation(t, rtLong, first, later...)); got.Path != home {
+				t.Errorf("a later turn went to %s, the first to %s", got.Path, home)
 			}
 		}
 	}
@@ -40,7 +41,7 @@ func TestTheTurnsOfAConversationStayWithTheProvidersCache(t *testing.T) {
 	}
 	short := map[string]bool{}
 	for range 40 {
-		short[r.send(rtConversation(t, "short", "question")).path] = true
+		short[r.Send(rtConversation(t, "short", "question")).Path] = true
 	}
 	if len(short) != 4 {
 		t.Errorf("requests with a short prefix went to %d of 4 targets", len(short))
@@ -49,11 +50,11 @@ func TestTheTurnsOfAConversationStayWithTheProvidersCache(t *testing.T) {
 
 // Every part of a prefix counts, in the spelling of every API.
 func TestPrefixesAreFoundInEveryAPI(t *testing.T) {
-	r := rtNew(t, rtWeighted(rtPrefix, 1, 1, 1, 1)).rtSeeded(5)
+	r := pipelinetest.New(t, pipelinetest.Weighted(rtPrefix, 1, 1, 1, 1)).Seed(5)
 	targets := func(body string) int {
 		seen := map[string]bool{}
 		for range 40 {
-			seen[r.send(func(x *rtRequest) { rtBody(t, x, body) }).path] = true
+			seen[r.Send(func(x *pipelinetest.Request) { pipelinetest.SetBody(t, x, body) }).Path] = true
 		}
 		return len(seen)
 	}
@@ -75,19 +76,19 @@ func TestPrefixesAreFoundInEveryAPI(t *testing.T) {
 
 func TestEachTurnRenewsTheAssignmentOfAPrefix(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtWeighted(rtPrefix, 1, 1))
+		r := pipelinetest.New(t, pipelinetest.Weighted(rtPrefix, 1, 1))
 		next := 0.0
-		r.random = func() float64 { next = 0.9 - next; return next } // 1 and 0 by turns
+		r.Random = func() float64 { next = 0.9 - next; return next } // 1 and 0 by turns
 		turn := rtConversation(t, rtLong, "hi")
 		for range 5 {
-			if got := r.send(turn); got.path != "1" {
-				t.Fatalf("went to %s, want 1", got.path)
+			if got := r.Send(turn); got.Path != "1" {
+				t.Fatalf("went to %s, want 1", got.Path)
 			}
 			time.Sleep(5*time.Minute - time.Nanosecond)
 		}
 		time.Sleep(5 * time.Minute)
-		if got := r.send(turn); got.path != "0" {
-			t.Errorf("went to %s after the provider's cache has expired, want a new draw, which is 0", got.path)
+		if got := r.Send(turn); got.Path != "0" {
+			t.Errorf("went to %s after the provider's cache has expired, want a new draw, which is 0", got.Path)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"modelgate/internal/testing/pipelinetest"
 	"net"
 	"net/http"
 	"net/url"
@@ -113,27 +114,27 @@ func rtServe(t *testing.T, h http.HandlerFunc) *rtProvider {
 
 // send sends a chat request through a config of one target. What read does with
 // the response comes before it is closed; nil reads it to its end.
-func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pipeline.Response) error, change ...func(*rtRequest)) (x *rtRequest, err error) {
+func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pipeline.Response) error, change ...func(*pipelinetest.Request)) (x *pipelinetest.Request, err error) {
 	p.t.Helper()
 	root, err := config.Parse([]byte(text))
 	if err != nil {
 		p.t.Fatalf("%s: %v", text, err)
 	}
-	spec := *rtSpec
+	spec := *pipelinetest.Spec
 	spec.BaseURL = "http://quirky.example.com/v1"
 	spec.Paths = map[api.Operation]string{api.Chat: "/chat/completions", api.Images: "/images/generations", api.AudioSpeech: "/audio/speech"}
-	x = rtNewRequest()
+	x = pipelinetest.NewRequest()
 	x.Dialect, x.Limiting.Prices = api.DialectChat, p.prices
 	x.Received.Header.Set("Content-Type", "application/json")
-	x.resolve = func(*config.Config) (*provider.Target, error) {
+	x.Resolve = func(*config.Config) (*provider.Target, error) {
 		return provider.NewTarget(&spec, provider.Settings{Key: secret.New("provider-key")})
 	}
 	if x.Received.Body, err = p.engine.Bounds.Pool.ReadAll(strings.NewReader(body), int64(len(body)), 1<<20); err != nil {
 		p.t.Fatal(err)
 	}
 	defer x.Received.Body.Release()
-	defer x.unchanged(p.t)
-	rtBody(p.t, x, body)
+	defer x.Unchanged(p.t)
+	pipelinetest.SetBody(p.t, x, body)
 	if v, ok := x.Received.Doc.Find("model"); ok {
 		x.Model, _ = v.Text()
 	}
@@ -142,7 +143,7 @@ func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pip
 		f(x)
 	}
 	c := pipeline.Compiler{Engine: p.engine, State: new(pipeline.State)}
-	res, err := x.handle(ctx, c.Compile(root, pipeline.Key(root)))
+	res, err := x.Handle(ctx, c.Compile(root, pipeline.Key(root)))
 	if err != nil {
 		return x, err
 	}
@@ -154,7 +155,7 @@ func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pip
 }
 
 // rtPassed makes x a request that passes through.
-func rtPassed(x *rtRequest) { x.Operation, x.Received.Path = api.Proxy, "/any/path" }
+func rtPassed(x *pipelinetest.Request) { x.Operation, x.Received.Path = api.Proxy, "/any/path" }
 
 // rtRead reads a response to its end.
 func rtRead(res *pipeline.Response) error {

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"fmt"
 	"io"
+	"modelgate/internal/testing/pipelinetest"
 	"net/http"
 	"strconv"
 	"strings"
@@ -139,9 +140,9 @@ func TestIdleLimitHoldsBetweenThePartsOfAResponse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		media, body string
 		parts       []string
-		change      []func(*rtRequest)
+		change      []func(*pipelinetest.Request)
 	}{
-		"passed through": {"audio/mpeg", rtHello, []string{"s", "o", "u", "n", "d"}, []func(*rtRequest){rtPassed}},
+		"passed through": {"audio/mpeg", rtHello, []string{"s", "o", "u", "n", "d"}, []func(*pipelinetest.Request){rtPassed}},
 		"JSON":           {"application/json", rtHello, []string{`{"a":`, "1", ",", `"b":`, "2}"}, nil},
 		"a stream":       {"text/event-stream", rtStream, []string{rtChunk, rtChunk, rtChunk, rtChunk, rtFinish}, nil},
 	} {

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"fmt"
+	"modelgate/internal/testing/pipelinetest"
 	"net/http"
 	"strings"
 	"testing"
@@ -38,20 +39,20 @@ func TestAttemptsCountRepetitions(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				responses := []rtResponse{rtStatus(500)}
+				responses := []pipelinetest.Response{pipelinetest.Status(500)}
 				if tt.fails >= 0 {
-					responses = append(make([]rtResponse, 0), rtStatus(200))
+					responses = append(make([]pipelinetest.Response, 0), pipelinetest.Status(200))
 					for range tt.fails {
-						responses = append([]rtResponse{rtStatus(500)}, responses...)
+						responses = append([]pipelinetest.Response{pipelinetest.Status(500)}, responses...)
 					}
 				}
-				r := rtNew(t, rtRetry(fmt.Sprintf(`{"attempts":%d}`, tt.attempts))).on("", responses...)
-				got := r.send()
-				if len(r.calls) != tt.calls || got.status != tt.status || got.x.trail.Retries != tt.count || got.x.params() != tt.params {
+				r := pipelinetest.New(t, rtRetry(fmt.Sprintf(`{"attempts":%d}`, tt.attempts))).On("", responses...)
+				got := r.Send()
+				if len(r.Calls) != tt.calls || got.Status != tt.status || got.X.Trail.Retries != tt.count || got.X.Params() != tt.params {
 					t.Errorf("%d calls, status %d, count %d, params %q; want %d, %d, %d, %q",
-						len(r.calls), got.status, got.x.trail.Retries, got.x.params(), tt.calls, tt.status, tt.count, tt.params)
+						len(r.Calls), got.Status, got.X.Trail.Retries, got.X.Params(), tt.calls, tt.status, tt.count, tt.params)
 				}
-				r.closedOnce()
+				r.ClosedOnce()
 			})
 		})
 	}
@@ -61,33 +62,33 @@ func TestAttemptsCountRepetitions(t *testing.T) {
 func TestOnlySomeOutcomesAreRetried(t *testing.T) {
 	for _, tt := range []struct {
 		name, codes string
-		first       rtResponse
+		first       pipelinetest.Response
 		again       bool
 	}{
-		{"429", "", rtStatus(429), true},
-		{"500", "", rtStatus(500), true},
-		{"502", "", rtStatus(502), true},
-		{"503", "", rtStatus(503), true},
-		{"504", "", rtStatus(504), true},
-		{"529", "", rtStatus(529), true},
-		{"400", "", rtStatus(400), false},
-		{"401", "", rtStatus(401), false},
-		{"404", "", rtStatus(404), false},
-		{"408 of the provider", "", rtStatus(408), false},
-		{"501", "", rtStatus(501), false},
-		{"505", "", rtStatus(505), false},
-		{"302", "", rtStatus(302), false},
-		{"no connection", "", rtRefusal(), true},
-		{"no response in time", "", rtError(apierr.UpstreamTimeout), true},
-		{"its own timeout", "", rtError(apierr.Timeout), false},
-		{"an error of the gateway", "", rtError(apierr.Invalid), false},
+		{"429", "", pipelinetest.Status(429), true},
+		{"500", "", pipelinetest.Status(500), true},
+		{"502", "", pipelinetest.Status(502), true},
+		{"503", "", pipelinetest.Status(503), true},
+		{"504", "", pipelinetest.Status(504), true},
+		{"529", "", pipelinetest.Status(529), true},
+		{"400", "", pipelinetest.Status(400), false},
+		{"401", "", pipelinetest.Status(401), false},
+		{"404", "", pipelinetest.Status(404), false},
+		{"408 of the provider", "", pipelinetest.Status(408), false},
+		{"501", "", pipelinetest.Status(501), false},
+		{"505", "", pipelinetest.Status(505), false},
+		{"302", "", pipelinetest.Status(302), false},
+		{"no connection", "", pipelinetest.Refusal(), true},
+		{"no response in time", "", pipelinetest.Error(apierr.UpstreamTimeout), true},
+		{"its own timeout", "", pipelinetest.Error(apierr.Timeout), false},
+		{"an error of the gateway", "", pipelinetest.Error(apierr.Invalid), false},
 
-		{"a listed status", ",418", rtStatus(418), true},
-		{"a usual status that is not listed", ",418", rtStatus(500), false},
-		{"no connection, with a list", ",418", rtRefusal(), true},
-		{"its own timeout, listed", ",408", rtError(apierr.Timeout), true},
-		{"anything, with an empty list", ",", rtStatus(500), false},
-		{"a success that is listed", ",200", rtStatus(200), false},
+		{"a listed status", ",418", pipelinetest.Status(418), true},
+		{"a usual status that is not listed", ",418", pipelinetest.Status(500), false},
+		{"no connection, with a list", ",418", pipelinetest.Refusal(), true},
+		{"its own timeout, listed", ",408", pipelinetest.Error(apierr.Timeout), true},
+		{"anything, with an empty list", ",", pipelinetest.Status(500), false},
+		{"a success that is listed", ",200", pipelinetest.Status(200), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -95,22 +96,22 @@ func TestOnlySomeOutcomesAreRetried(t *testing.T) {
 				if list, ok := strings.CutPrefix(tt.codes, ","); ok {
 					codes = `,"on_status_codes":[` + list + `]`
 				}
-				r := rtNew(t, rtRetry(`{"attempts":1`+codes+`}`)).on("", tt.first, rtStatus(200))
-				got := r.send()
-				if again := len(r.calls) == 2; again != tt.again || again && got.status != 200 {
-					t.Errorf("%d calls, status %d; want it tried again: %t", len(r.calls), got.status, tt.again)
+				r := pipelinetest.New(t, rtRetry(`{"attempts":1`+codes+`}`)).On("", tt.first, pipelinetest.Status(200))
+				got := r.Send()
+				if again := len(r.Calls) == 2; again != tt.again || again && got.Status != 200 {
+					t.Errorf("%d calls, status %d; want it tried again: %t", len(r.Calls), got.Status, tt.again)
 				}
-				r.closedOnce()
+				r.ClosedOnce()
 			})
 		})
 	}
 }
 
 // rtWaits are the times between the calls.
-func (r *rtRoutes) rtWaits() []time.Duration {
+func rtWaits(r *pipelinetest.Routes) []time.Duration {
 	var waits []time.Duration
-	for i := 1; i < len(r.calls); i++ {
-		waits = append(waits, r.calls[i].at.Sub(r.calls[i-1].at))
+	for i := 1; i < len(r.Calls); i++ {
+		waits = append(waits, r.Calls[i].At.Sub(r.Calls[i-1].At))
 	}
 	return waits
 }
@@ -119,18 +120,18 @@ func TestBackoffIsFullJitterBelowABoundThatDoubles(t *testing.T) {
 	for _, random := range []float64{0, 0.25, 0.5, 0.999999} {
 		t.Run(fmt.Sprint(random), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtRetry(`{"attempts":5}`)).on("", rtStatus(500))
-				r.random = func() float64 { return random }
-				got := r.send()
+				r := pipelinetest.New(t, rtRetry(`{"attempts":5}`)).On("", pipelinetest.Status(500))
+				r.Random = func() float64 { return random }
+				got := r.Send()
 				bound, sum := 200*time.Millisecond, time.Duration(0)
-				for i, wait := range r.rtWaits() {
+				for i, wait := range rtWaits(r) {
 					if want := time.Duration(random * float64(bound)); wait != want || wait >= bound {
 						t.Errorf("wait %d is %v, want %v of %v", i, wait, want, bound)
 					}
 					bound, sum = bound*2, sum+wait
 				}
-				if got.x.trail.UpstreamTime != sum {
-					t.Errorf("%v recorded as waited, want %v", got.x.trail.UpstreamTime, sum)
+				if got.X.Trail.UpstreamTime != sum {
+					t.Errorf("%v recorded as waited, want %v", got.X.Trail.UpstreamTime, sum)
 				}
 			})
 		})
@@ -167,11 +168,11 @@ func TestRetryAfterIsObeyedInAllItsForms(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtRetry(tt.retry)).on("", rtStatus(tt.status, tt.header()...), rtStatus(200))
-				r.random = func() float64 { return 0.5 }
-				got := r.send()
-				if waits := r.rtWaits(); len(waits) != 1 || waits[0] != tt.wait || got.status != 200 {
-					t.Errorf("waited %v, status %d; want %v, 200", waits, got.status, tt.wait)
+				r := pipelinetest.New(t, rtRetry(tt.retry)).On("", pipelinetest.Status(tt.status, tt.header()...), pipelinetest.Status(200))
+				r.Random = func() float64 { return 0.5 }
+				got := r.Send()
+				if waits := rtWaits(r); len(waits) != 1 || waits[0] != tt.wait || got.Status != 200 {
+					t.Errorf("waited %v, status %d; want %v, 200", waits, got.Status, tt.wait)
 				}
 			})
 		})
@@ -192,16 +193,16 @@ func TestAWaitThatIsTooLongEndsRetrying(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var responses []rtResponse
+				var responses []pipelinetest.Response
 				for _, w := range tt.waits {
-					responses = append(responses, rtStatus(429, "Retry-After", w))
+					responses = append(responses, pipelinetest.Status(429, "Retry-After", w))
 				}
-				r := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", responses...)
-				got := r.send()
-				if got.status != 429 || got.x.trail.Retries != -1 || len(r.calls) != tt.calls || got.took != tt.took {
-					t.Errorf("status %d, count %d, %d calls in %v; want 429, -1, %d in %v", got.status, got.x.trail.Retries, len(r.calls), got.took, tt.calls, tt.took)
+				r := pipelinetest.New(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).On("", responses...)
+				got := r.Send()
+				if got.Status != 429 || got.X.Trail.Retries != -1 || len(r.Calls) != tt.calls || got.Took != tt.took {
+					t.Errorf("status %d, count %d, %d calls in %v; want 429, -1, %d in %v", got.Status, got.X.Trail.Retries, len(r.Calls), got.Took, tt.calls, tt.took)
 				}
-				r.closedOnce()
+				r.ClosedOnce()
 			})
 		})
 	}
@@ -209,24 +210,24 @@ func TestAWaitThatIsTooLongEndsRetrying(t *testing.T) {
 
 func TestRetryingStaysWithinTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", rtStatus(429, "Retry-After", "4"))
-		got := r.send(func(x *rtRequest) { x.AttemptDeadline = time.Now().Add(10 * time.Second) })
-		if got.took != 8*time.Second || len(r.calls) != 3 || got.x.trail.Retries != -1 {
-			t.Errorf("%d calls in %v, count %d; want 3 in 8 s of a budget of 10, -1", len(r.calls), got.took, got.x.trail.Retries)
+		r := pipelinetest.New(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).On("", pipelinetest.Status(429, "Retry-After", "4"))
+		got := r.Send(func(x *pipelinetest.Request) { x.AttemptDeadline = time.Now().Add(10 * time.Second) })
+		if got.Took != 8*time.Second || len(r.Calls) != 3 || got.X.Trail.Retries != -1 {
+			t.Errorf("%d calls in %v, count %d; want 3 in 8 s of a budget of 10, -1", len(r.Calls), got.Took, got.X.Trail.Retries)
 		}
 	})
 }
 
 func TestAClientThatLeavesWhileWaitingEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", rtStatus(429, "Retry-After", "30"))
+		r := pipelinetest.New(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).On("", pipelinetest.Status(429, "Retry-After", "30"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		got := rtSend(ctx, r.Tree)
-		if got.err == nil || got.err.Kind != apierr.ClientGone || got.took != time.Second || len(r.calls) != 1 {
-			t.Errorf("error %v after %d calls in %v, want the client's leaving after a second", got.err, len(r.calls), got.took)
+		got := pipelinetest.Send(ctx, r.Tree)
+		if got.Err == nil || got.Err.Kind != apierr.ClientGone || got.Took != time.Second || len(r.Calls) != 1 {
+			t.Errorf("error %v after %d calls in %v, want the client's leaving after a second", got.Err, len(r.Calls), got.Took)
 		}
-		r.closedOnce()
+		r.ClosedOnce()
 	})
 }
 
@@ -235,58 +236,58 @@ func TestAClientThatLeavesWhileWaitingEndsIt(t *testing.T) {
 func TestARateLimitIsNotWaitedForWhenAnotherTargetCanServe(t *testing.T) {
 	const retry = `"retry":{"attempts":2,"use_retry_after_headers":true}`
 	two := func(codes string) string {
-		return `{"strategy":{"mode":"fallback"` + codes + `},` + retry + `,"targets":[` + rtLeaf + `,` + rtLeaf + `]}`
+		return `{"strategy":{"mode":"fallback"` + codes + `},` + retry + `,"targets":[` + pipelinetest.Leaf + `,` + pipelinetest.Leaf + `]}`
 	}
-	inner := `{"strategy":{"mode":"loadbalance"},"targets":[` + rtLeaf + `]}`
+	inner := `{"strategy":{"mode":"loadbalance"},"targets":[` + pipelinetest.Leaf + `]}`
 	for _, tt := range []struct {
 		name, config, first string
-		response            rtResponse
+		response            pipelinetest.Response
 		want                string
 		took                time.Duration
 	}{
-		{"a fallback goes on", two(""), "0", rtStatus(429, "Retry-After", "3"), "0 1", 0},
-		{"a fallback that lists 429 goes on", two(`,"on_status_codes":[429]`), "0", rtStatus(429, "Retry-After", "3"), "0 1", 0},
-		{"a fallback that lists others waits", two(`,"on_status_codes":[500]`), "0", rtStatus(429, "Retry-After", "3"), "0 0", 3 * time.Second},
-		{"the last target waits", two(""), "1", rtStatus(429, "Retry-After", "3"), "0 0 0 1 1", 3 * time.Second},
-		{"without a time it is tried again", two(""), "0", rtStatus(429), "0 0", 0},
-		{"a balance within a fallback goes on", `{"strategy":{"mode":"fallback"},` + retry + `,"targets":[` + inner + `,` + rtLeaf + `]}`, "0.0", rtStatus(429, "Retry-After", "3"), "0.0 1", 0},
-		{"a balance alone waits", `{"strategy":{"mode":"loadbalance"},` + retry + `,"targets":[` + rtLeaf + `]}`, "0", rtStatus(429, "Retry-After", "3"), "0 0", 3 * time.Second},
+		{"a fallback goes on", two(""), "0", pipelinetest.Status(429, "Retry-After", "3"), "0 1", 0},
+		{"a fallback that lists 429 goes on", two(`,"on_status_codes":[429]`), "0", pipelinetest.Status(429, "Retry-After", "3"), "0 1", 0},
+		{"a fallback that lists others waits", two(`,"on_status_codes":[500]`), "0", pipelinetest.Status(429, "Retry-After", "3"), "0 0", 3 * time.Second},
+		{"the last target waits", two(""), "1", pipelinetest.Status(429, "Retry-After", "3"), "0 0 0 1 1", 3 * time.Second},
+		{"without a time it is tried again", two(""), "0", pipelinetest.Status(429), "0 0", 0},
+		{"a balance within a fallback goes on", `{"strategy":{"mode":"fallback"},` + retry + `,"targets":[` + inner + `,` + pipelinetest.Leaf + `]}`, "0.0", pipelinetest.Status(429, "Retry-After", "3"), "0.0 1", 0},
+		{"a balance alone waits", `{"strategy":{"mode":"loadbalance"},` + retry + `,"targets":[` + pipelinetest.Leaf + `]}`, "0", pipelinetest.Status(429, "Retry-After", "3"), "0 0", 3 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, tt.config).on("0", rtStatus(500)).on(tt.first, tt.response, rtStatus(200))
-				r.random = func() float64 { return 0 }
-				got := r.send()
-				if got.targetList() != tt.want || got.took != tt.took || got.status != 200 {
-					t.Errorf("status %d after %q in %v, want 200 after %q in %v", got.status, got.targetList(), got.took, tt.want, tt.took)
+				r := pipelinetest.New(t, tt.config).On("0", pipelinetest.Status(500)).On(tt.first, tt.response, pipelinetest.Status(200))
+				r.Random = func() float64 { return 0 }
+				got := r.Send()
+				if got.TargetList() != tt.want || got.Took != tt.took || got.Status != 200 {
+					t.Errorf("status %d after %q in %v, want 200 after %q in %v", got.Status, got.TargetList(), got.Took, tt.want, tt.took)
 				}
-				r.closedOnce()
+				r.ClosedOnce()
 			})
 		})
 	}
 }
 
 func TestABodyThatWasReadIsNotRetried(t *testing.T) {
-	r := rtNew(t, rtRetry(`{"attempts":3}`)).on("", rtStatus(503))
-	got := r.send(func(x *rtRequest) {
+	r := pipelinetest.New(t, rtRetry(`{"attempts":3}`)).On("", pipelinetest.Status(503))
+	got := r.Send(func(x *pipelinetest.Request) {
 		x.Received.Upload = &pipeline.Upload{Body: strings.NewReader("form")}
 		pipeline.ReadUpload(x.Received.Upload)
 	})
-	if len(r.calls) != 1 || got.x.trail.Retries != -1 || got.status != 503 {
-		t.Errorf("%d calls, count %d, status %d; want one call, -1 since more was asked for, 503", len(r.calls), got.x.trail.Retries, got.status)
+	if len(r.Calls) != 1 || got.X.Trail.Retries != -1 || got.Status != 503 {
+		t.Errorf("%d calls, count %d, status %d; want one call, -1 since more was asked for, 503", len(r.Calls), got.X.Trail.Retries, got.Status)
 	}
 }
 
 // The count is of the target that answered, not of those before it.
 func TestTheCountBelongsToTheLastTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, `{"strategy":{"mode":"fallback"},"targets":[`+rtRetry(`{"attempts":2}`)+`,`+rtLeaf+`]}`).on("0", rtStatus(500))
-		if got := r.send(); got.targetList() != "0 0 0 1" || got.x.trail.Retries != 0 {
-			t.Errorf("count %d after %q, want 0 after 0 0 0 1", got.x.trail.Retries, got.targetList())
+		r := pipelinetest.New(t, `{"strategy":{"mode":"fallback"},"targets":[`+rtRetry(`{"attempts":2}`)+`,`+pipelinetest.Leaf+`]}`).On("0", pipelinetest.Status(500))
+		if got := r.Send(); got.TargetList() != "0 0 0 1" || got.X.Trail.Retries != 0 {
+			t.Errorf("count %d after %q, want 0 after 0 0 0 1", got.X.Trail.Retries, got.TargetList())
 		}
-		r.on("1", rtStatus(400))
-		if got := r.send(); got.x.trail.Retries != 0 || got.status != 400 {
-			t.Errorf("count %d with status %d, want 0 with 400", got.x.trail.Retries, got.status)
+		r.On("1", pipelinetest.Status(400))
+		if got := r.Send(); got.X.Trail.Retries != 0 || got.Status != 400 {
+			t.Errorf("count %d with status %d, want 0 with 400", got.X.Trail.Retries, got.Status)
 		}
 	})
 }
@@ -295,20 +296,20 @@ func TestTheCountBelongsToTheLastTarget(t *testing.T) {
 // elsewhere.
 func TestATargetIsParkedWhileARetryWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("loadbalance", 2, `,"retry":{"attempts":1,"use_retry_after_headers":true}`))
-		r.on("0", rtStatus(429, "Retry-After", "30"), rtStatus(200))
-		r.random = func() float64 { return 0 } // always draws the first that is fit
-		first := make(chan rtResult)
-		go func() { first <- r.send() }()
+		r := pipelinetest.New(t, pipelinetest.Tree("loadbalance", 2, `,"retry":{"attempts":1,"use_retry_after_headers":true}`))
+		r.On("0", pipelinetest.Status(429, "Retry-After", "30"), pipelinetest.Status(200))
+		r.Random = func() float64 { return 0 } // always draws the first that is fit
+		first := make(chan pipelinetest.Result)
+		go func() { first <- r.Send() }()
 		synctest.Wait()
-		if got := r.send(); got.targetList() != "1" {
-			t.Errorf("tried %q while 0 is to be left alone, want 1", got.targetList())
+		if got := r.Send(); got.TargetList() != "1" {
+			t.Errorf("tried %q while 0 is to be left alone, want 1", got.TargetList())
 		}
-		if got := <-first; got.targetList() != "0 0" || got.took != 30*time.Second {
-			t.Errorf("the waiting exchange tried %q in %v, want 0 0 in 30s", got.targetList(), got.took)
+		if got := <-first; got.TargetList() != "0 0" || got.Took != 30*time.Second {
+			t.Errorf("the waiting exchange tried %q in %v, want 0 0 in 30s", got.TargetList(), got.Took)
 		}
-		if got := r.send(); got.targetList() != "0" {
-			t.Errorf("tried %q after the time was over, want 0", got.targetList())
+		if got := r.Send(); got.TargetList() != "0" {
+			t.Errorf("tried %q after the time was over, want 0", got.TargetList())
 		}
 	})
 }

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"context"
+	"modelgate/internal/testing/pipelinetest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,15 +24,15 @@ func TestAWaitBeyondAllBoundsIsNotIgnored(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				response := rtStatus(429, tt.header, tt.value)
-				got := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", response).send()
-				if got.status != 429 || got.x.trail.Retries != -1 || got.took != 0 {
-					t.Errorf("status %d, count %d in %v; want the 429 at once, -1 since more was asked for", got.status, got.x.trail.Retries, got.took)
+				response := pipelinetest.Status(429, tt.header, tt.value)
+				got := pipelinetest.New(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).On("", response).Send()
+				if got.Status != 429 || got.X.Trail.Retries != -1 || got.Took != 0 {
+					t.Errorf("status %d, count %d in %v; want the 429 at once, -1 since more was asked for", got.Status, got.X.Trail.Retries, got.Took)
 				}
-				r := rtNew(t, rtTree("fallback", 2, "")).on("0", response, rtStatus(200))
-				r.send()
-				if got := r.send(); got.targetList() != "1" {
-					t.Errorf("the next exchange tried %q, want 1: the other target is to be left alone", got.targetList())
+				r := pipelinetest.New(t, pipelinetest.Tree("fallback", 2, "")).On("0", response, pipelinetest.Status(200))
+				r.Send()
+				if got := r.Send(); got.TargetList() != "1" {
+					t.Errorf("the next exchange tried %q, want 1: the other target is to be left alone", got.TargetList())
 				}
 			})
 		})
@@ -41,10 +42,10 @@ func TestAWaitBeyondAllBoundsIsNotIgnored(t *testing.T) {
 // A date may be further away than a duration holds, and the wait before adds to it.
 func TestRetryAfterOfTheLastYearIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).
-			on("", rtStatus(429, "Retry-After", "1"), rtStatus(429, "Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"))
-		if got := r.send(); got.status != 429 || got.x.trail.Retries != -1 || got.took != time.Second {
-			t.Errorf("status %d, count %d in %v; want the second 429 after a second, and -1 since more was asked for", got.status, got.x.trail.Retries, got.took)
+		r := pipelinetest.New(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).
+			On("", pipelinetest.Status(429, "Retry-After", "1"), pipelinetest.Status(429, "Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"))
+		if got := r.Send(); got.Status != 429 || got.X.Trail.Retries != -1 || got.Took != time.Second {
+			t.Errorf("status %d, count %d in %v; want the second 429 after a second, and -1 since more was asked for", got.Status, got.X.Trail.Retries, got.Took)
 		}
 	})
 }
@@ -65,10 +66,10 @@ func TestTheShorterFormsOfRetryAfterComeFirst(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).on("", rtStatus(429, tt.header...), rtStatus(200))
-				r.random = func() float64 { return 0.5 }
-				if got := r.send(); got.status != 200 || got.took != tt.wait {
-					t.Errorf("status %d in %v, want 200 in %v", got.status, got.took, tt.wait)
+				r := pipelinetest.New(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).On("", pipelinetest.Status(429, tt.header...), pipelinetest.Status(200))
+				r.Random = func() float64 { return 0.5 }
+				if got := r.Send(); got.Status != 200 || got.Took != tt.wait {
+					t.Errorf("status %d in %v, want 200 in %v", got.Status, got.Took, tt.wait)
 				}
 			})
 		})
@@ -112,17 +113,17 @@ func TestATargetIsLeftAloneUntilAllItsRateLimitsAreFilledAgain(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtTree("fallback", 2, "")).on("0", rtStatus(200, tt.header()...), rtStatus(200))
-				r.send()
+				r := pipelinetest.New(t, pipelinetest.Tree("fallback", 2, "")).On("0", pipelinetest.Status(200, tt.header()...), pipelinetest.Status(200))
+				r.Send()
 				if tt.parked > 0 {
 					time.Sleep(tt.parked - time.Millisecond)
-					if got := r.send(); got.targetList() != "1" {
-						t.Errorf("tried %q before %v were over, want 1", got.targetList(), tt.parked)
+					if got := r.Send(); got.TargetList() != "1" {
+						t.Errorf("tried %q before %v were over, want 1", got.TargetList(), tt.parked)
 					}
 					time.Sleep(time.Millisecond)
 				}
-				if got := r.send(); got.targetList() != "0" {
-					t.Errorf("tried %q after %v, want 0", got.targetList(), tt.parked)
+				if got := r.Send(); got.TargetList() != "0" {
+					t.Errorf("tried %q after %v, want 0", got.TargetList(), tt.parked)
 				}
 			})
 		})
@@ -139,10 +140,10 @@ func TestAWaitMayEndWithTheBudget(t *testing.T) {
 	}{{"with it", 4 * time.Second, 2}, {"just after it", 4*time.Second - 1, 1}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).on("", rtStatus(429, "Retry-After", "4"))
-				r.send(func(x *rtRequest) { x.AttemptDeadline = time.Now().Add(tt.budget) })
-				if len(r.calls) != tt.calls {
-					t.Errorf("%d calls with a wait of 4s and a budget of %v, want %d", len(r.calls), tt.budget, tt.calls)
+				r := pipelinetest.New(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).On("", pipelinetest.Status(429, "Retry-After", "4"))
+				r.Send(func(x *pipelinetest.Request) { x.AttemptDeadline = time.Now().Add(tt.budget) })
+				if len(r.Calls) != tt.calls {
+					t.Errorf("%d calls with a wait of 4s and a budget of %v, want %d", len(r.Calls), tt.budget, tt.calls)
 				}
 			})
 		})
@@ -152,12 +153,12 @@ func TestAWaitMayEndWithTheBudget(t *testing.T) {
 // What several targets of a tree waited is the provider's time, not the gateway's.
 func TestAllWaitsOfAnExchangeAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("fallback", 2, `,"on_status_codes":[500,503],"retry":{"attempts":2,"use_retry_after_headers":true}`))
-		r.on("0", rtStatus(503, "Retry-After", "3"), rtStatus(503, "Retry-After", "4"), rtStatus(500)).
-			on("1", rtStatus(503, "Retry-After", "5"), rtStatus(200))
-		got := r.send()
-		if want := 12 * time.Second; got.status != 200 || got.x.trail.UpstreamTime != want || got.took != want {
-			t.Errorf("status %d in %v, %v recorded as waited; want 200 and %v", got.status, got.took, got.x.trail.UpstreamTime, want)
+		r := pipelinetest.New(t, pipelinetest.Tree("fallback", 2, `,"on_status_codes":[500,503],"retry":{"attempts":2,"use_retry_after_headers":true}`))
+		r.On("0", pipelinetest.Status(503, "Retry-After", "3"), pipelinetest.Status(503, "Retry-After", "4"), pipelinetest.Status(500)).
+			On("1", pipelinetest.Status(503, "Retry-After", "5"), pipelinetest.Status(200))
+		got := r.Send()
+		if want := 12 * time.Second; got.Status != 200 || got.X.Trail.UpstreamTime != want || got.Took != want {
+			t.Errorf("status %d in %v, %v recorded as waited; want 200 and %v", got.Status, got.Took, got.X.Trail.UpstreamTime, want)
 		}
 	})
 }
@@ -165,11 +166,11 @@ func TestAllWaitsOfAnExchangeAreRecorded(t *testing.T) {
 // A wait that the client cut short was not waited.
 func TestOnlyTheTimeThatPassedIsRecordedAsWaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).on("", rtStatus(429, "Retry-After", "30"))
+		r := pipelinetest.New(t, rtRetry(`{"attempts":1,"use_retry_after_headers":true}`)).On("", pipelinetest.Status(429, "Retry-After", "30"))
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		if got := rtSend(ctx, r.Tree); got.x.trail.UpstreamTime != 2*time.Second {
-			t.Errorf("%v recorded as waited, want the two seconds until the client left", got.x.trail.UpstreamTime)
+		if got := pipelinetest.Send(ctx, r.Tree); got.X.Trail.UpstreamTime != 2*time.Second {
+			t.Errorf("%v recorded as waited, want the two seconds until the client left", got.X.Trail.UpstreamTime)
 		}
 	})
 }
@@ -179,9 +180,9 @@ func TestOnlyTheTimeThatPassedIsRecordedAsWaited(t *testing.T) {
 func TestAnOutcomeOfTheExchangeIsNotRetried(t *testing.T) {
 	for name, kind := range map[string]apierr.Kind{"the client left": apierr.ClientGone, "an error of the gateway": apierr.Internal} {
 		t.Run(name, func(t *testing.T) {
-			r := rtNew(t, rtRetry(`{"attempts":3,"on_status_codes":[499,503]}`)).on("", rtError(kind))
-			if got := r.send(); len(r.calls) != 1 || got.x.trail.Retries != 0 {
-				t.Errorf("%d calls, count %d; want one, 0", len(r.calls), got.x.trail.Retries)
+			r := pipelinetest.New(t, rtRetry(`{"attempts":3,"on_status_codes":[499,503]}`)).On("", pipelinetest.Error(kind))
+			if got := r.Send(); len(r.Calls) != 1 || got.X.Trail.Retries != 0 {
+				t.Errorf("%d calls, count %d; want one, 0", len(r.Calls), got.X.Trail.Retries)
 			}
 		})
 	}

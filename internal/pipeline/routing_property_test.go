@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"modelgate/internal/testing/pipelinetest"
 	"slices"
 	"strings"
 	"testing"
@@ -39,9 +40,9 @@ func rtDrawTree(rt *rapid.T, depth int) string {
 	return `{"strategy":` + strategy + `}` + more + `,"targets":[` + strings.Join(targets, ",") + `]}`
 }
 
-var rtOutcomes = []rtResponse{rtStatus(200), rtStatus(200), rtStatus(500), rtStatus(429), rtStatus(400), rtStatus(429, "Retry-After", "3"),
-	rtStatus(503, "Retry-After", "70"), rtRefusal(), rtError(apierr.Timeout), rtError(apierr.ClientGone), {after: 200 * time.Millisecond},
-	{status: 500, after: 2 * time.Second}}
+var rtOutcomes = []pipelinetest.Response{pipelinetest.Status(200), pipelinetest.Status(200), pipelinetest.Status(500), pipelinetest.Status(429), pipelinetest.Status(400), pipelinetest.Status(429, "Retry-After", "3"),
+	pipelinetest.Status(503, "Retry-After", "70"), pipelinetest.Refusal(), pipelinetest.Error(apierr.Timeout), pipelinetest.Error(apierr.ClientGone), {After: 200 * time.Millisecond},
+	{Status: 500, After: 2 * time.Second}}
 
 // Whatever the tree and whatever its targets do: attempts stay within retries
 // plus one per target, waiting stays within the budget, the response names a
@@ -56,14 +57,14 @@ func TestInvariantsOfEveryTree(t *testing.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
 		budget := time.Duration(rapid.IntRange(0, 20).Draw(rt, "budget")) * time.Second
 		rtBubble(t, rt, func() string {
-			r := rtNew(t, text).rtSeeded(seed)
+			r := pipelinetest.New(t, text).Seed(seed)
 			next := 0
-			all := func(int) rtResponse { next++; return responses[next%len(responses)] }
+			all := func(int) pipelinetest.Response { next++; return responses[next%len(responses)] }
 			for _, leaf := range r.Leaves {
-				r.script[leaf.Path] = all
+				r.Script[leaf.Path] = all
 			}
 			for range 10 {
-				if problem := r.rtInvariants(budget); problem != "" {
+				if problem := rtInvariants(r, budget); problem != "" {
 					return problem
 				}
 			}
@@ -73,12 +74,12 @@ func TestInvariantsOfEveryTree(t *testing.T) {
 }
 
 // rtInvariants sends an exchange and returns what is wrong with its end.
-func (r *rtRoutes) rtInvariants(budget time.Duration) string {
-	before := len(r.calls)
-	got := r.send(func(x *rtRequest) { x.AttemptDeadline = time.Now().Add(budget) })
+func rtInvariants(r *pipelinetest.Routes, budget time.Duration) string {
+	before := len(r.Calls)
+	got := r.Send(func(x *pipelinetest.Request) { x.AttemptDeadline = time.Now().Add(budget) })
 	calls, all := make(map[string]int), 0
-	for _, c := range r.calls[before:] {
-		calls[c.path]++
+	for _, c := range r.Calls[before:] {
+		calls[c.Path]++
 		all++
 	}
 	for _, leaf := range r.Leaves {
@@ -86,19 +87,19 @@ func (r *rtRoutes) rtInvariants(budget time.Duration) string {
 			return fmt.Sprintf("%s was called %d times with %d retries", leaf.Path, calls[leaf.Path], retries)
 		}
 	}
-	if recorded := len(got.x.trail.Attempts); recorded != all {
+	if recorded := len(got.X.Trail.Attempts); recorded != all {
 		return fmt.Sprintf("%d attempts are recorded of %d", recorded, all)
 	}
 	// A call under way when the budget ends is cut by the leaf's own clock,
 	// which scripted targets don't have: they take two seconds at most.
-	if got.took > budget+2*time.Second {
-		return fmt.Sprintf("took %v in a budget of %v", got.took, budget)
+	if got.Took > budget+2*time.Second {
+		return fmt.Sprintf("took %v in a budget of %v", got.Took, budget)
 	}
-	isLeaf := func(l *config.Config) bool { return l.Path == got.x.target() }
+	isLeaf := func(l *config.Config) bool { return l.Path == got.X.Target() }
 	if all > 0 && !slices.ContainsFunc(r.Leaves, isLeaf) {
-		return fmt.Sprintf("answered by %q, which is not a target", got.x.target())
+		return fmt.Sprintf("answered by %q, which is not a target", got.X.Target())
 	}
-	for n, times := range r.open {
+	for n, times := range r.Open {
 		if times != 1 {
 			return fmt.Sprintf("response %d was closed %d times", n, times)
 		}

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"fmt"
 	"io"
+	"modelgate/internal/testing/pipelinetest"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -20,12 +21,12 @@ import (
 
 // rtEmbedding makes x a request for embeddings at a provider whose model takes
 // one input at a time.
-func rtEmbedding(x *rtRequest) {
+func rtEmbedding(x *pipelinetest.Request) {
 	const op = api.Embeddings
 	spec := &provider.Spec{ID: "apart", BaseURL: "http://apart.example.com", Dialect: api.DialectConverse, Auth: provider.Bearer(),
 		Paths: map[api.Operation]string{op: "/embed", api.DialectConverse.ConversationOperation(): "/converse"}}
 	x.Operation, x.Received.Path = op, "/embeddings"
-	x.resolve = func(*config.Config) (*provider.Target, error) {
+	x.Resolve = func(*config.Config) (*provider.Target, error) {
 		return provider.NewTarget(spec, provider.Settings{Key: secret.New("provider-key")})
 	}
 }

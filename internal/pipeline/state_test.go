@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"modelgate/internal/testing/pipelinetest"
 	"testing"
 
 	"modelgate/internal/pipeline"
@@ -8,7 +9,7 @@ import (
 
 // So many latency nodes are remembered that their branches are within the bound.
 func TestLatencyNodesAreForgottenWhenThereAreTooMany(t *testing.T) {
-	r := rtNew(t, rtTree("latency", 2, ""))
+	r := pipelinetest.New(t, pipelinetest.Tree("latency", 2, ""))
 	for _, tt := range []struct {
 		name     string
 		branches int
@@ -18,8 +19,8 @@ func TestLatencyNodesAreForgottenWhenThereAreTooMany(t *testing.T) {
 		{"a node too many", 1, 1},
 		{"a further node", 1, 2},
 	} {
-		r.state.AddLatencyNode(tt.name, tt.branches)
-		if n := r.state.LatencyNodes(); n != tt.nodes {
+		r.State.AddLatencyNode(tt.name, tt.branches)
+		if n := r.State.LatencyNodes(); n != tt.nodes {
 			t.Errorf("%s of %d branches: %d nodes are remembered, want %d", tt.name, tt.branches, n, tt.nodes)
 		}
 	}

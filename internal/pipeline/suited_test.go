@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"modelgate/internal/testing/pipelinetest"
 	"slices"
 	"testing"
 
@@ -25,28 +26,28 @@ func TestStrategiesSkipTargetsThatDoNotSuitTheExchange(t *testing.T) {
 			{"none does", []int{0, 1, 2}, "0"},
 		} {
 			t.Run(mode+", "+tt.name, func(t *testing.T) {
-				r := rtNew(t, rtTree(mode, 3, ""))
-				r.random = func() float64 { return 0 }
-				got := r.send(func(x *rtRequest) {
-					x.resolve = rtUnsuited(r, tt.unsuited...)
+				r := pipelinetest.New(t, pipelinetest.Tree(mode, 3, ""))
+				r.Random = func() float64 { return 0 }
+				got := r.Send(func(x *pipelinetest.Request) {
+					x.Resolve = rtUnsuited(r, tt.unsuited...)
 				})
-				if got.targetList() != tt.want {
-					t.Errorf("tried %q, want %q", got.targetList(), tt.want)
+				if got.TargetList() != tt.want {
+					t.Errorf("tried %q, want %q", got.TargetList(), tt.want)
 				}
 			})
 		}
 	}
 	t.Run("a node with one target that suits", func(t *testing.T) {
-		r := rtNew(t, `{"strategy":{"mode":"fallback"},"targets":[`+rtTree("fallback", 2, "")+`,`+rtLeaf+`]}`)
-		got := r.send(func(x *rtRequest) { x.resolve = rtUnsuited(r, 0) })
-		if got.targetList() != "0.1" {
-			t.Errorf("tried %q, want 0.1", got.targetList())
+		r := pipelinetest.New(t, `{"strategy":{"mode":"fallback"},"targets":[`+pipelinetest.Tree("fallback", 2, "")+`,`+pipelinetest.Leaf+`]}`)
+		got := r.Send(func(x *pipelinetest.Request) { x.Resolve = rtUnsuited(r, 0) })
+		if got.TargetList() != "0.1" {
+			t.Errorf("tried %q, want 0.1", got.TargetList())
 		}
 	})
 }
 
 // rtUnsuited refuses the model at the leaves with these indexes.
-func rtUnsuited(r *rtRoutes, unsuited ...int) func(*config.Config) (*provider.Target, error) {
+func rtUnsuited(r *pipelinetest.Routes, unsuited ...int) func(*config.Config) (*provider.Target, error) {
 	return func(leaf *config.Config) (*provider.Target, error) {
 		if slices.Contains(unsuited, slices.Index(r.Leaves, leaf)) {
 			return nil, provider.ModelRefused("not here")
@@ -57,9 +58,9 @@ func rtUnsuited(r *rtRoutes, unsuited ...int) func(*config.Config) (*provider.Ta
 
 func TestAStatusOutsideOfTheTwoHundredsIsAFailure(t *testing.T) {
 	for status, want := range map[int]string{199: "0 1", 200: "0", 299: "0", 300: "0 1"} {
-		r := rtNew(t, rtTree("fallback", 2, "")).on("0", rtStatus(status))
-		if got := r.send(); got.targetList() != want {
-			t.Errorf("after status %d of the first target: tried %q, want %q", status, got.targetList(), want)
+		r := pipelinetest.New(t, pipelinetest.Tree("fallback", 2, "")).On("0", pipelinetest.Status(status))
+		if got := r.Send(); got.TargetList() != want {
+			t.Errorf("after status %d of the first target: tried %q, want %q", status, got.TargetList(), want)
 		}
 	}
 }
@@ -85,7 +86,7 @@ func TestAHeaderThatHoldsTheKeyIsKnown(t *testing.T) {
 		{"something else", long, "Bearer other", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			x := rtNewRequest()
+			x := pipelinetest.NewRequest()
 			x.Received.Key = secret.New(tt.key)
 			if got := x.Received.HoldsKey([]string{"first", tt.value}); got != tt.want {
 				t.Errorf("HoldsKey(%q) with the key %q = %t, want %t", tt.value, tt.key, got, tt.want)

@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"modelgate/internal/testing/pipelinetest"
 	"testing"
 	"testing/synctest"
 
@@ -46,7 +47,7 @@ func TestImagesAndAudioArePricedByTheUnit(t *testing.T) {
 				}
 				p := rtServe(t, rtRespond(200, media, tt.got))
 				p.prices = catalog.NewBook([]catalog.Price{tt.price}, nil)
-				_, err := p.send(t.Context(), rtSingle, tt.body, nil, func(x *rtRequest) { x.Operation = tt.op })
+				_, err := p.send(t.Context(), rtSingle, tt.body, nil, func(x *pipelinetest.Request) { x.Operation = tt.op })
 				if err != nil || len(p.ledger.settlements) != 1 {
 					t.Fatalf("%d settlements, %v", len(p.ledger.settlements), err)
 				}
@@ -75,7 +76,7 @@ func TestUnitsArePricedAsTheConfigSetsThem(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := rtServe(t, rtRespond(200, tt.media, tt.got))
 				p.prices = catalog.NewBook([]catalog.Price{{Provider: "quirky", Model: "*", NoInput: true, NoOutput: true, Units: units}}, nil)
-				_, err := p.send(t.Context(), `{"provider":"@a","override_params":`+tt.override+`}`, tt.body, nil, func(x *rtRequest) { x.Operation = tt.op })
+				_, err := p.send(t.Context(), `{"provider":"@a","override_params":`+tt.override+`}`, tt.body, nil, func(x *pipelinetest.Request) { x.Operation = tt.op })
 				if err != nil || len(p.ledger.settlements) != 1 || p.ledger.settlements[0].Cost != tt.want {
 					t.Errorf("settled %+v, want %d nano-dollars; %v", p.ledger.settlements, tt.want, err)
 				}

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"modelgate/internal/testing/pipelinetest"
 	"slices"
 	"strings"
 	"testing"
@@ -24,9 +25,9 @@ func TestParametersThatAreDroppedAreAnnouncedDroppedOrRefused(t *testing.T) {
 		{"nothing to refuse", `,"on_unsupported":"refuse"`, `{"model":"m","max_tokens":5,"temperature":1.7}`, carried, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, x, err := rtPlanned(t, `{"provider":"@a"`+tt.asks+`}`, tt.body)
-			if x.params() != tt.told {
-				t.Errorf("told %q, want %q", x.params(), tt.told)
+			got, x, err := pipelinetest.Plan(t, `{"provider":"@a"`+tt.asks+`}`, tt.body)
+			if x.Params() != tt.told {
+				t.Errorf("told %q, want %q", x.Params(), tt.told)
 			}
 			if tt.param == "" {
 				if err != nil || strings.Contains(string(got.Body), "logit_bias") {
@@ -46,13 +47,13 @@ func TestParametersThatAreDroppedAreAnnouncedDroppedOrRefused(t *testing.T) {
 
 func TestNumberIsClampedOnlyBeyondTheBounds(t *testing.T) {
 	for sent, want := range map[string]string{"0": "0", "0.0": "0.0", "1": "1", "1.0": "1.0", "-0.5": "0", "1.01": "1"} {
-		got, x, err := rtPlanned(t, `{"provider":"@a"}`, `{"model":"m","temperature":`+sent+`}`)
+		got, x, err := pipelinetest.Plan(t, `{"provider":"@a"}`, `{"model":"m","temperature":`+sent+`}`)
 		told := ""
 		if want != sent {
 			told = "temperature;clamped=" + want
 		}
-		if body := `{"model":"m","temperature":` + want + `}`; err != nil || string(got.Body) != body || x.params() != told {
-			t.Errorf("temperature %s: body %s, told %q, %v; want %s, %q", sent, got.Body, x.params(), err, body, told)
+		if body := `{"model":"m","temperature":` + want + `}`; err != nil || string(got.Body) != body || x.Params() != told {
+			t.Errorf("temperature %s: body %s, told %q, %v; want %s, %q", sent, got.Body, x.Params(), err, body, told)
 		}
 	}
 }
