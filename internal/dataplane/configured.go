@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"modelgate/internal/pipeline/routing"
 	"slices"
 	"strings"
 	"time"
@@ -207,7 +208,7 @@ func (rs *resolver) parse(key treeKey) (int, func() *pipeline.Tree, error) {
 		}
 	}
 	return root.Size(), func() *pipeline.Tree {
-		state := sha256.Sum256([]byte(pipeline.Key(root) + " " + key.workspace + " " + key.customHost + " " + key.chosen))
+		state := sha256.Sum256([]byte(routing.Key(root) + " " + key.workspace + " " + key.customHost + " " + key.chosen))
 		return p.compiler.Compile(rs.admission.opts.applyTo(root), hex.EncodeToString(state[:16]))
 	}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"modelgate/internal/pipeline/routing"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -172,7 +173,7 @@ func New(o Options) *Plane {
 	return &Plane{
 		Options:     o,
 		capturePool: bytepool.New(captureMemory),
-		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State), Guardrails: admitted(o.Guardrails), Cache: o.Cache},
+		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(routing.State), Guardrails: admitted(o.Guardrails), Cache: o.Cache},
 		trees:       newTrees(),
 	}
 }

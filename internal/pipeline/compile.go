@@ -4,12 +4,13 @@ import (
 	"modelgate/config"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/routing"
 )
 
 // Compiler compiles configs to handlers. It is safe for concurrent use.
 type Compiler struct {
 	Engine *Engine
-	State  *State
+	State  *routing.State
 
 	// Guardrails compiles the hooks of configs. Nil ignores them.
 	Guardrails *guardrail.Table
@@ -45,11 +46,11 @@ type Tree struct {
 }
 
 // Compile returns the tree of root, which config.Parse has accepted. Trees with
-// the same key share the state that requests write; [Key] returns the key of a
+// the same key share the state that requests write; [routing.Key] returns the key of a
 // config that is the only input.
 func (c *Compiler) Compile(root *config.Config, key string) *Tree {
 	b := build{Compiler: c, tree: &Tree{root: root, effective: make(map[string]*config.Config)},
-		nodes: Nodes{State: c.State, Key: key, AttemptLimit: c.bounds().AttemptLimit(), Random: c.Random, Tokens: EstimateTokens}}
+		nodes: routing.Nodes{State: c.State, Key: key, AttemptLimit: c.bounds().AttemptLimit(), Random: c.Random, Tokens: EstimateTokens}}
 	b.tree.Handler = b.node(nil, root).Handler
 	return b.tree
 }
@@ -66,18 +67,18 @@ func (c *Compiler) bounds() *exchange.Bounds {
 type build struct {
 	*Compiler
 	tree   *Tree
-	nodes  Nodes
+	nodes  routing.Nodes
 	guards map[guardKey]*GuardList // compiled so far
 }
 
 // node compiles n below parent, whose settings are effective.
-func (b *build) node(parent, n *config.Config) Branch {
+func (b *build) node(parent, n *config.Config) routing.Branch {
 	eff := config.Inherit(parent, n)
 	b.tree.effective[n.Path] = eff
 	if n.Strategy == nil {
 		return b.leaf(n, eff)
 	}
-	var branches []Branch
+	var branches []routing.Branch
 	for _, t := range n.Targets {
 		branches = append(branches, b.node(eff, t))
 	}
@@ -88,7 +89,7 @@ func (b *build) node(parent, n *config.Config) Branch {
 // checks of its response, retries and the circuit breaker around both, so that a denied
 // response may be retried, the cache, and the checks of the request, which are not
 // repeated.
-func (b *build) leaf(own, n *config.Config) Branch {
+func (b *build) leaf(own, n *config.Config) routing.Branch {
 	b.tree.Leaves = append(b.tree.Leaves, n)
 	b.tree.Guards = append(b.tree.Guards, b.guardList(n))
 	index := len(b.tree.Leaves) - 1

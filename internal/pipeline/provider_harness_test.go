@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"modelgate/internal/pipeline/routing"
 	"modelgate/internal/testing/pipelinetest"
 	"net"
 	"net/http"
@@ -142,8 +143,8 @@ func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pip
 	for _, f := range change {
 		f(x)
 	}
-	c := pipeline.Compiler{Engine: p.engine, State: new(pipeline.State)}
-	res, err := x.Handle(ctx, c.Compile(root, pipeline.Key(root)))
+	c := pipeline.Compiler{Engine: p.engine, State: new(routing.State)}
+	res, err := x.Handle(ctx, c.Compile(root, routing.Key(root)))
 	if err != nil {
 		return x, err
 	}

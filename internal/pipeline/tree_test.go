@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"flag"
+	"modelgate/internal/pipeline/routing"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,8 +29,8 @@ func TestTreesReadAsTheyAreCompiled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := pipeline.Compiler{Engine: &pipeline.Engine{}, State: new(pipeline.State)}
-			got := c.Compile(root, pipeline.Key(root)).String()
+			c := pipeline.Compiler{Engine: &pipeline.Engine{}, State: new(routing.State)}
+			got := c.Compile(root, routing.Key(root)).String()
 			golden := strings.TrimSuffix(file, ".json") + ".txt"
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"modelgate/internal/pipeline/routing"
 	"strings"
 
 	"modelgate/config"
@@ -41,7 +42,7 @@ func strategyText(b *strings.Builder, n *config.Config) {
 	s := n.Strategy
 	fmt.Fprintf(b, ": %s", s.Mode)
 	weightText(b, n)
-	if codes := FallbackCodes(n); s.Mode == config.Fallback && codes != nil {
+	if codes := routing.FallbackCodes(n); s.Mode == config.Fallback && codes != nil {
 		fmt.Fprintf(b, ", on %v", codes)
 	}
 	if s.Mode != config.Fallback {
@@ -53,7 +54,7 @@ func strategyText(b *strings.Builder, n *config.Config) {
 	if n.Hedge != nil && (s.Mode == config.Fallback || s.Mode == config.Loadbalance) {
 		fmt.Fprintf(b, ", hedge after %v", n.Hedge.Delay)
 	}
-	if s.Mode == config.Fallback && ContinuesStreams(n) {
+	if s.Mode == config.Fallback && routing.ContinuesStreams(n) {
 		b.WriteString(", continuing streams")
 	}
 	for i, c := range s.Conditions {

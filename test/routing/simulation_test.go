@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"modelgate/internal/pipeline/routing"
 	"net/http"
 	"slices"
 	"strconv"
@@ -221,14 +222,12 @@ func simulate(root *config.Config, scripts []script, seed uint64) *run {
 	}
 	draws := rand.New(rand.NewPCG(seed, 99))
 	var mu sync.Mutex
-	random := func() float64 {
+	c := pipeline.Compiler{State: new(routing.State), Call: r.target, Random: func() float64 {
 		mu.Lock()
 		defer mu.Unlock()
 		return draws.Float64()
-	}
-	engine := new(pipeline.Engine)
-	c := pipeline.Compiler{Engine: engine, Random: random, State: new(pipeline.State), Call: r.target}
-	tree := c.Compile(root, pipeline.Key(root))
+	}}
+	tree := c.Compile(root, routing.Key(root))
 	var wg sync.WaitGroup
 	for range arrivals {
 		time.Sleep(r.gap())

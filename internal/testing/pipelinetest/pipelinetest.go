@@ -20,6 +20,7 @@ import (
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/modeldata"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/routing"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
 )
@@ -66,7 +67,7 @@ type Routes struct {
 	*pipeline.Tree
 	TB     testing.TB
 	engine *pipeline.Engine
-	State  *pipeline.State
+	State  *routing.State
 	Random func() float64 // nil: as in use
 
 	mu     sync.Mutex
@@ -82,7 +83,7 @@ func New(t testing.TB, text string) *Routes {
 	r := &Routes{
 		TB:     t,
 		engine: &pipeline.Engine{},
-		State:  new(pipeline.State),
+		State:  new(routing.State),
 		Script: make(map[string]func(int) Response),
 		Counts: make(map[string]int),
 		Open:   make(map[int]int),
@@ -101,7 +102,7 @@ func (r *Routes) Compile(text string) *pipeline.Tree {
 	c := pipeline.Compiler{Engine: r.engine, State: r.State, Random: r.draw, Call: func(leaf *config.Config) pipeline.Handler {
 		return target{r, leaf.Path}
 	}}
-	return c.Compile(root, pipeline.Key(root))
+	return c.Compile(root, routing.Key(root))
 }
 
 func (r *Routes) draw() float64 {
@@ -376,7 +377,7 @@ func Plan(t *testing.T, text, body string, edits ...func(*Request)) (pipeline.Dr
 		t.Fatalf("%s: %v", text, err)
 	}
 	pool := bytepool.New(0)
-	c := pipeline.Compiler{Engine: &pipeline.Engine{Bounds: pipeline.Bounds{Pool: pool}}, State: new(pipeline.State)}
+	c := pipeline.Compiler{Engine: &pipeline.Engine{Bounds: pipeline.Bounds{Pool: pool}}, State: new(routing.State)}
 	x := NewRequest()
 	x.DryRun = true
 	x.Resolve = func(*config.Config) (*provider.Target, error) {
@@ -400,7 +401,7 @@ func Plan(t *testing.T, text, body string, edits ...func(*Request)) (pipeline.Dr
 	for _, f := range edits {
 		f(x)
 	}
-	res, err := x.Handle(t.Context(), c.Compile(root, pipeline.Key(root)))
+	res, err := x.Handle(t.Context(), c.Compile(root, routing.Key(root)))
 	if err != nil {
 		return pipeline.DryRunRequest{}, x, err
 	}
