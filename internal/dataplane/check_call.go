@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"context"
+	"modelgate/internal/pipeline/guarding"
 	"net/http"
 	"time"
 
@@ -113,7 +114,7 @@ func (rs *resolver) routeCheckCall(m *guardrail.Model) error {
 
 // TestGuardrail runs hooks on text that nobody sent. What its checks ask of models is
 // recorded and paid as a request of the identity of t.
-func (p *Plane) TestGuardrail(ctx context.Context, t *pipeline.Trial) (*pipeline.TrialResult, error) {
+func (p *Plane) TestGuardrail(ctx context.Context, t *guarding.Trial) (*guarding.TrialResult, error) {
 	now := time.Now()
 	x := p.newExchange(reqlog.Entry{
 		ID: reqlog.NewID(now), Time: now, Input: reqlog.Input{Method: http.MethodPost, Path: api.BasePath + "/guardrails/test"},
@@ -133,8 +134,8 @@ func (p *Plane) TestGuardrail(ctx context.Context, t *pipeline.Trial) (*pipeline
 	t.Egress, t.CheckCalls = a.request.Checking.Egress, a.request.Checking.CheckCalls
 	t.Trail, t.Memory, t.Bounds = &x.trail, a.request.Memory, &p.Engine.Bounds
 	res, err := t.Run(ctx)
-	pipeline.ChecksOf(&x.trail).Await() // guardrails on the calls of checks may run in the background
-	if !pipeline.ChecksOf(&x.trail).HasCalls() {
+	guarding.ChecksOf(&x.trail).Await() // guardrails on the calls of checks may run in the background
+	if !guarding.ChecksOf(&x.trail).HasCalls() {
 		return res, err
 	}
 	e := &x.entry
@@ -157,5 +158,5 @@ func (p *Plane) endChecks(x *exchange) {
 		pipeline.CountRequest(&x.trail, store, nil, nil)
 		pipeline.EndRequest(&x.trail, store)
 	}
-	pipeline.RecordChecks(&x.trail, &x.entry)
+	guarding.RecordChecks(&x.trail, &x.entry)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"modelgate/internal/pipeline/guarding"
 	"modelgate/internal/pipeline/routing"
 	"slices"
 	"strings"
@@ -203,7 +204,7 @@ func (rs *resolver) parse(key treeKey) (int, func() *pipeline.Tree, error) {
 		return 0, nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
 	}
 	if p.Guardrails != nil {
-		if err := pipeline.CheckGuards(root, p.Guardrails.For(rs.compilation())); err != nil {
+		if err := guarding.Check(root, p.Guardrails.For(rs.compilation())); err != nil {
 			return 0, nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
 		}
 	}

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"bytes"
+	"modelgate/internal/pipeline/guarding"
 	"slices"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 
 // resolveGuards sets the hooks of the leaves: those of the organisation and the
 // workspace, then those of their configs, with saved guardrails as they are now.
-func (rs *resolver) resolveGuards(lists []*pipeline.GuardList) error {
+func (rs *resolver) resolveGuards(lists []*guarding.List) error {
 	if rs.admission.plane.Engine.SkipGuardrails || rs.guards == noGuards {
 		return nil
 	}
@@ -22,7 +23,7 @@ func (rs *resolver) resolveGuards(lists []*pipeline.GuardList) error {
 	if err != nil {
 		return err
 	}
-	var known map[*pipeline.GuardList]*pipeline.Guards
+	var known map[*guarding.List]*pipeline.Guards
 	var admitted *pipeline.Guards // the last whose checks are admitted
 	for i, list := range lists {
 		g, ok := known[list]
@@ -37,7 +38,7 @@ func (rs *resolver) resolveGuards(lists []*pipeline.GuardList) error {
 				return err
 			}
 			if known == nil {
-				known = make(map[*pipeline.GuardList]*pipeline.Guards)
+				known = make(map[*guarding.List]*pipeline.Guards)
 			}
 			known[list] = g
 		}
@@ -71,7 +72,7 @@ func versions(g *pipeline.Guards) string {
 }
 
 // resolveGuardList returns the hooks in defaults and list.
-func (rs *resolver) resolveGuardList(defaults *pipeline.Guards, list *pipeline.GuardList) (*pipeline.Guards, error) {
+func (rs *resolver) resolveGuardList(defaults *pipeline.Guards, list *guarding.List) (*pipeline.Guards, error) {
 	if defaults == nil {
 		defaults = new(pipeline.Guards)
 	}
@@ -85,7 +86,7 @@ func (rs *resolver) resolveGuardList(defaults *pipeline.Guards, list *pipeline.G
 
 // resolveRefs appends hooks. A saved guardrail that is in the list is not
 // repeated.
-func (rs *resolver) resolveRefs(hooks []*guardrail.Hook, refs []pipeline.GuardRef, on guardrail.Event) ([]*guardrail.Hook, error) {
+func (rs *resolver) resolveRefs(hooks []*guardrail.Hook, refs []guarding.Ref, on guardrail.Event) ([]*guardrail.Hook, error) {
 	for _, ref := range refs {
 		h := ref.Hook
 		if ref.Saved != "" {

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"modelgate/internal/pipeline/guarding"
 	"modelgate/internal/pipeline/routing"
 	"net/http"
 	"runtime/debug"
@@ -109,7 +110,7 @@ type Options struct {
 
 	// Shadow stores the results of saved guardrails that observe only, as Feedback
 	// does. Nil stores none.
-	Shadow func(ctx context.Context, e *reqlog.Entry, list []pipeline.ShadowResult)
+	Shadow func(ctx context.Context, e *reqlog.Entry, list []guarding.ShadowResult)
 
 	// PromptCacheSaved returns what prompt caches of providers have saved of the
 	// requests with the key, the workspace and the saved config of e, in the last 30
@@ -217,7 +218,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	x.admission.noteUnusedCache()
 	if err != nil {
 		err = p.earlierLimit(r.Context(), &x.admission, err)
-		if res = pipeline.SoftDenial(&x.admission.request, err); res == nil {
+		if res = guarding.SoftDenial(&x.admission.request, err); res == nil {
 			return reason(r, err)
 		}
 	}

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"cmp"
 	"context"
+	"modelgate/internal/pipeline/guarding"
 	"net/http"
 	"time"
 
@@ -40,8 +41,8 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 		x.clientLeft()
 	}
 	p.finishCapture(w, x)
-	if pipeline.ChecksOf(&x.trail) != nil && !x.panicked {
-		if !pipeline.ChecksOf(&x.trail).Finished() {
+	if guarding.ChecksOf(&x.trail) != nil && !x.panicked {
+		if !guarding.ChecksOf(&x.trail).Finished() {
 			p.awaitChecks(x)
 			ticket = nil
 			return
@@ -64,14 +65,14 @@ func (p *Plane) awaitChecks(x *exchange) {
 	ticket.Sent()
 	p.ending.Go(func() {
 		defer ticket.Leave()
-		pipeline.ChecksOf(&x.trail).Await() // they read the request
+		guarding.ChecksOf(&x.trail).Await() // they read the request
 		p.recordChecked(x)
 	})
 }
 
 // recordChecked records an exchange whose checks have ended, and stores their feedback.
 func (p *Plane) recordChecked(x *exchange) {
-	e, checks := &x.entry, pipeline.ChecksOf(&x.trail)
+	e, checks := &x.entry, guarding.ChecksOf(&x.trail)
 	x.targets.releaseTrees()
 	p.endChecks(x)
 	x.admission.request, x.trail = pipeline.Request{}, pipeline.Trail{}

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"modelgate/internal/pipeline/guarding"
 	"strings"
 
 	"modelgate/api"
@@ -75,7 +76,7 @@ func (rs *resolver) handler() (pipeline.Handler, error) {
 func (rs *resolver) callOnly(t *provider.Target, call pipeline.TargetHandler) (pipeline.Handler, error) {
 	rs.leaf = [1]pipeline.Leaf{{Target: t, AllowModel: rs.allowModel(t)}}
 	rs.admission.request.Leaves = rs.leaf[:]
-	if err := rs.resolveGuards([]*pipeline.GuardList{nil}); err != nil {
+	if err := rs.resolveGuards([]*guarding.List{nil}); err != nil {
 		return nil, err
 	}
 	call.Engine, call.Path = rs.admission.plane.Engine, "config"

@@ -34,7 +34,7 @@ func TestAnyNumberOfBetaFlagsTakesLittleTime(t *testing.T) {
 	}
 	a := &attempt{record: exchange.Attempt{Target: &provider.Target{Spec: spec}}, trail: new(exchange.Trail), request: new(exchange.Request), handler: new(TargetHandler), wire: wirePlan{op: api.Messages}}
 	ended := make(chan []jsonedit.Edit, 1)
-	go func() { ended <- a.mergeBetaFlags(&doc, http.Header{betaHeader: {"sent"}}) }()
+	go func() { ended <- a.mergeBetaFlags(&doc, http.Header{exchange.BetaHeader: {"sent"}}) }()
 	select {
 	case edits := <-ended:
 		if last := edits[len(edits)-1]; string(last.Value) != `["sent"]` {

@@ -7,6 +7,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/dialect"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 	"modelgate/internal/upstream"
 )
@@ -101,8 +102,8 @@ func (a *attempt) header() (http.Header, error) {
 				h[name] = v
 			}
 		}
-		if v, ok := a.request.Received.Header[betaHeader]; ok && a.wire.dialect == api.DialectMessages {
-			h[betaHeader] = v // whatever the client's dialect, the flags are about the target's
+		if v, ok := a.request.Received.Header[exchange.BetaHeader]; ok && a.wire.dialect == api.DialectMessages {
+			h[exchange.BetaHeader] = v // whatever the client's dialect, the flags are about the target's
 		}
 		if a.request.Operation == api.Models { // any provider may be asked
 			a.record.Target.DropOtherVendorHeaders(h)
@@ -127,7 +128,7 @@ func (a *attempt) header() (http.Header, error) {
 // noteLostBetas announces the client's beta flags whose header is not sent to the
 // provider.
 func (a *attempt) noteLostBetas(h http.Header) {
-	for _, name := range [...]string{betaHeader, "Openai-Beta"} {
+	for _, name := range [...]string{exchange.BetaHeader, "Openai-Beta"} {
 		sent, ok := a.request.Received.Header[name]
 		if !ok {
 			continue

@@ -122,7 +122,7 @@ func (h *cacheHandler) headers(k *keyHash, r *exchange.Request) {
 		for _, name := range r.Client.Headers() {
 			k.values(name, r.Received.Header[name])
 		}
-		k.values(betaHeader, r.Received.Header[betaHeader]) // reaches targets of the messages dialect from clients of each
+		k.values(exchange.BetaHeader, r.Received.Header[exchange.BetaHeader]) // reaches targets of the messages dialect from clients of each
 	} else {
 		passed := make(http.Header, len(r.Received.Header))
 		upstream.CopyRequestHeader(passed, r.Received.Header)

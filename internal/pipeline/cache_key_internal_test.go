@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/cache/semantic"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // docKey returns the key of a body alone.
@@ -86,10 +87,10 @@ func TestBodiesWithoutBetaFlagsSetNoHeader(t *testing.T) {
 		field, _ := doc.Find("f")
 		h := http.Header{}
 		if tt.sent != "" {
-			h[betaHeader] = []string{tt.sent}
+			h[exchange.BetaHeader] = []string{tt.sent}
 		}
 		addFlags(h, field)
-		if got := h[betaHeader]; tt.want == "" && got != nil || tt.want != "" && (len(got) != 1 || got[0] != tt.want) {
+		if got := h[exchange.BetaHeader]; tt.want == "" && got != nil || tt.want != "" && (len(got) != 1 || got[0] != tt.want) {
 			t.Errorf("%s after %q: header %q, want %q", tt.body, tt.sent, got, tt.want)
 		}
 	}

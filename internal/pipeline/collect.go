@@ -22,7 +22,7 @@ func (a *attempt) collect(out *exchange.Response, src *streamMemory, dec dialect
 		switch {
 		case err == nil && truncatedJSON(e.Data):
 			err = framing.ErrUnreadableFrame
-		case size > maxTranslated:
+		case size > exchange.MaxTranslated:
 			return nil, a.unreadable("a stream that is too large to be translated")
 		}
 		if err != nil && err != io.EOF {

@@ -4,6 +4,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/guarding"
 	"modelgate/internal/pipeline/routing"
 )
 
@@ -36,7 +37,7 @@ type Tree struct {
 	// config.
 	Leaves []*config.Config
 	// Guards are the hooks of the leaves; nil for a leaf without any.
-	Guards []*GuardList
+	Guards []*guarding.List
 	// Embedders are the models that embed turns for the caches of leaves; see
 	// Request.Embedders.
 	Embedders []*config.Embedding
@@ -49,7 +50,7 @@ type Tree struct {
 // the same key share the state that requests write; [routing.Key] returns the key of a
 // config that is the only input.
 func (c *Compiler) Compile(root *config.Config, key string) *Tree {
-	b := build{Compiler: c, tree: &Tree{root: root, effective: make(map[string]*config.Config)},
+	b := build{Compiler: c, guards: guarding.Lists{Table: c.guardrails()}, tree: &Tree{root: root, effective: make(map[string]*config.Config)},
 		nodes: routing.Nodes{State: c.State, Key: key, AttemptLimit: c.bounds().AttemptLimit(), Random: c.Random, Tokens: EstimateTokens}}
 	b.tree.Handler = b.node(nil, root).Handler
 	return b.tree
@@ -63,12 +64,20 @@ func (c *Compiler) bounds() *exchange.Bounds {
 	return &c.Engine.Bounds
 }
 
+// guardrails returns what compiles the hooks of configs, nil if they are ignored.
+func (c *Compiler) guardrails() *guardrail.Table {
+	if c.Engine != nil && c.Engine.SkipGuardrails {
+		return nil
+	}
+	return c.Guardrails
+}
+
 // build is one compilation.
 type build struct {
 	*Compiler
 	tree   *Tree
 	nodes  routing.Nodes
-	guards map[guardKey]*GuardList // compiled so far
+	guards guarding.Lists
 }
 
 // node compiles n below parent, whose settings are effective.
@@ -91,7 +100,7 @@ func (b *build) node(parent, n *config.Config) routing.Branch {
 // repeated.
 func (b *build) leaf(own, n *config.Config) routing.Branch {
 	b.tree.Leaves = append(b.tree.Leaves, n)
-	b.tree.Guards = append(b.tree.Guards, b.guardList(n))
+	b.tree.Guards = append(b.tree.Guards, b.guards.Of(n))
 	index := len(b.tree.Leaves) - 1
 	target := b.call(n)
 	out := b.nodes.Leaf(own, n, index, b.guardResponse(n, index, target))
@@ -100,9 +109,9 @@ func (b *build) leaf(own, n *config.Config) routing.Branch {
 		h = noticeHandler{names, h}
 	}
 	if b.Call == nil {
-		guard := &requestGuard{bounds: b.bounds(), path: n.Path, leaf: index, next: h}
+		guard := &guarding.RequestGuard{Bounds: b.bounds(), Path: n.Path, Leaf: index, Next: h}
 		if p := &target.(*TargetHandler).params; !p.IsEmpty() {
-			guard.params, guard.text = p, p.ChangesText()
+			guard.Params = p
 		}
 		h = guard
 	}
@@ -115,7 +124,7 @@ func (b *build) guardResponse(n *config.Config, index int, call exchange.Handler
 	if b.Call != nil {
 		return call
 	}
-	return &responseGuard{bounds: b.bounds(), path: n.Path, leaf: index, next: call}
+	return &guarding.ResponseGuard{Bounds: b.bounds(), Path: n.Path, Leaf: index, Next: call}
 }
 
 func (b *build) call(n *config.Config) exchange.Handler {

@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -197,11 +198,8 @@ func (a *attempt) modelEdit(doc *jsonedit.Doc, dropped bool) []jsonedit.Edit {
 	return []jsonedit.Edit{{Name: "model", Value: jsonedit.AppendString(nil, named)}}
 }
 
-// betaHeader and betaField hold the beta flags of the messages protocol.
-const (
-	betaHeader = "Anthropic-Beta"
-	betaField  = "anthropic_beta"
-)
+// betaField holds the beta flags of the messages protocol, as exchange.BetaHeader does.
+const betaField = "anthropic_beta"
 
 // mergeBetaFlags merges the beta flags of header and body in the place where
 // the host reads them.
@@ -231,7 +229,7 @@ func (a *attempt) mergeBetaFlags(doc *jsonedit.Doc, h http.Header) []jsonedit.Ed
 // duplicates. A body may have any number of them, so they are looked up in a
 // map.
 func addFlags(h http.Header, field jsonedit.Value) {
-	key, _ := provider.HeaderKey(h, betaHeader)
+	key, _ := provider.HeaderKey(h, exchange.BetaHeader)
 	sent := strings.Join(h[key], ",")
 	known := make(map[string]bool)
 	for flag := range strings.SplitSeq(sent, ",") {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"modelgate/internal/pipeline/guarding"
 
 	"modelgate/internal/pipeline/exchange"
 )
@@ -10,15 +11,15 @@ import (
 // Request.Leaves. It has no state, so a request can hold its own.
 type OneLeaf struct {
 	call     TargetHandler
-	response responseGuard
-	request  requestGuard
+	response guarding.ResponseGuard
+	request  guarding.RequestGuard
 }
 
 // Init sets the call of the leaf.
 func (l *OneLeaf) Init(call TargetHandler) {
 	l.call = call
-	l.response = responseGuard{bounds: &call.Engine.Bounds, path: call.Path, next: &l.call}
-	l.request = requestGuard{bounds: &call.Engine.Bounds, path: call.Path, next: &l.response}
+	l.response = guarding.ResponseGuard{Bounds: &call.Engine.Bounds, Path: call.Path, Next: &l.call}
+	l.request = guarding.RequestGuard{Bounds: &call.Engine.Bounds, Path: call.Path, Next: &l.response}
 }
 
 // Handle implements [exchange.Handler]: it calls the leaf, with its hooks around the call.

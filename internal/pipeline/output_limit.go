@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/model/modeldata"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // outputLimits are the paths of the limit of output tokens in bodies by dialect.
@@ -68,7 +69,7 @@ func clampMaxTokens(r *llm.Request, limit int64) []dialect.ParamChange {
 // of output tokens, in its header or among the edits of the body.
 func (a *attempt) hasLongOutput(list []jsonedit.Edit) bool {
 	for name, values := range a.call.Header {
-		if strings.EqualFold(name, betaHeader) && strings.Contains(strings.Join(values, ","), longOutput) {
+		if strings.EqualFold(name, exchange.BetaHeader) && strings.Contains(strings.Join(values, ","), longOutput) {
 			return true
 		}
 	}

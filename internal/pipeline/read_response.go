@@ -26,9 +26,6 @@ const maxBufferedJSON = 8 << 20
 // maxError is the limit of a provider's error body in bytes.
 const maxError = 1 << 20
 
-// maxTranslated is the limit in bytes of a complete response that is decoded.
-const maxTranslated = 64 << 20
-
 // maxHeld is the limit in bytes of comments held back until a stream's first
 // event.
 const maxHeld = 4 << 10
@@ -198,7 +195,7 @@ func (a *attempt) read(out *exchange.Response, body io.Reader) (*bytepool.Buffer
 // that. length is the Content-Length, or negative; streamed is true if the
 // client gets a stream.
 func (a *attempt) readTranslated(body io.Reader, length int64, streamed bool) (*bytepool.Buffer, error) {
-	buf, err := a.handler.Bounds.Pool.ReadShare(body, length, maxTranslated, a.request.Memory)
+	buf, err := a.handler.Bounds.Pool.ReadShare(body, length, exchange.MaxTranslated, a.request.Memory)
 	if err == nil && !framing.IsCompleteJSON(buf.Bytes()) {
 		buf.Release()
 		return nil, a.incomplete()

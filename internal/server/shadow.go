@@ -2,11 +2,11 @@ package server
 
 import (
 	"context"
+	"modelgate/internal/pipeline/guarding"
 	"sync"
 	"time"
 
 	"modelgate/internal/guardrail"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
 )
@@ -59,7 +59,7 @@ func (s *shadowSampler) take(k shadowKind, now time.Time) int64 {
 }
 
 // addShadowResults stores results of saved guardrails that observe only.
-func (s *Server) addShadowResults(ctx context.Context, e *reqlog.Entry, list []pipeline.ShadowResult) {
+func (s *Server) addShadowResults(ctx context.Context, e *reqlog.Entry, list []guarding.ShadowResult) {
 	if s.logs == nil || e.Organisation == "" {
 		return
 	}

@@ -5,12 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"modelgate/internal/pipeline/guarding"
 
 	"modelgate/api"
 	"modelgate/config"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/store"
 )
 
@@ -34,7 +34,7 @@ func (k *Manager) SealConfig(ctx context.Context, organisation string, text []by
 	}
 	root, err := config.Parse(text)
 	if err == nil {
-		err = pipeline.CheckGuards(root, k.checks)
+		err = guarding.Check(root, k.checks)
 	}
 	if err != nil {
 		return StoredConfig{}, invalidConfig(err)

@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"modelgate/internal/pipeline/guarding"
 	"net/http"
 
 	"modelgate/config"
@@ -18,7 +19,6 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/store"
 )
@@ -27,7 +27,7 @@ import (
 type Routes struct {
 	// Test tests a guardrail whose checks may ask models and send requests to the hosts
 	// that the egress policies allow. Nil tests without models and policies.
-	Test func(context.Context, *pipeline.Trial) (*pipeline.TrialResult, error)
+	Test func(context.Context, *guarding.Trial) (*guarding.TrialResult, error)
 
 	// CheckModule returns what a WebAssembly module of an organisation exports. Nil
 	// allows no modules.

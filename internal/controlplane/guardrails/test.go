@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"modelgate/internal/pipeline/guarding"
 	"net/http"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/store"
 )
 
@@ -24,7 +24,7 @@ const (
 
 // tests are the routes that test guardrails.
 type tests struct {
-	run   func(context.Context, *pipeline.Trial) (*pipeline.TrialResult, error) // nil without models and policies
+	run   func(context.Context, *guarding.Trial) (*guarding.TrialResult, error) // nil without models and policies
 	slots slots
 }
 
@@ -97,7 +97,7 @@ func (s *tests) test(ctx context.Context, c *route.Caller, in *testInput) (*test
 	if b.On == "response" || b.Stream != nil {
 		on = guardrail.After
 	}
-	t := pipeline.Trial{On: on, Dialect: api.Dialect(b.Dialect), Model: b.Model, Metadata: b.Metadata, Chunks: b.Stream}
+	t := guarding.Trial{On: on, Dialect: api.Dialect(b.Dialect), Model: b.Model, Metadata: b.Metadata, Chunks: b.Stream}
 	if t.Body, err = testBody(in); err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (s *tests) test(ctx context.Context, c *route.Caller, in *testInput) (*test
 	start := time.Now()
 	run := t.Run
 	if s.run != nil {
-		run = func(ctx context.Context) (*pipeline.TrialResult, error) { return s.run(ctx, &t) }
+		run = func(ctx context.Context) (*guarding.TrialResult, error) { return s.run(ctx, &t) }
 	}
 	res, err := run(ctx)
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *tests) testHook(ctx context.Context, c *route.Caller, in *testInput, id
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func toTested(res *pipeline.TrialResult, took time.Duration) *tested {
+func toTested(res *guarding.TrialResult, took time.Duration) *tested {
 	out := &tested{
 		Verdict: true, Denied: res.Denied, Transformed: res.Transformed, Took: milliseconds(took), Checks: []TestedCheck{},
 		Texts: res.Texts, Body: res.Body, Mode: res.Mode, Unchecked: res.Unchecked,

@@ -32,3 +32,6 @@ func (b *Bounds) AttemptLimit() int {
 	}
 	return cmp.Or(b.MaxAttempts, defaultAttempts)
 }
+
+// MaxTranslated is the limit in bytes of a complete response that is decoded.
+const MaxTranslated = 64 << 20

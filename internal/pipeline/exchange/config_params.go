@@ -19,6 +19,8 @@ type ConfigParams struct {
 	Drop               []jsonedit.Path
 
 	Model, DefaultModel string // in Override and in Defaults; empty if none
+
+	ChangesText bool // in the bodies of known APIs
 }
 
 // ParamsOf returns the parameters of a leaf with these effective settings.
@@ -26,6 +28,8 @@ func ParamsOf(n *config.Config) ConfigParams {
 	p := ConfigParams{Path: n.Path, Defaults: edits(n.DefaultParams), Override: edits(n.OverrideParams), Drop: paths(n.DropParams)}
 	p.Model, _ = n.OverrideParams.Text("model")
 	p.DefaultModel, _ = n.DefaultParams.Text("model")
+	text := func(e jsonedit.Edit) bool { return bodytext.HoldsText(e.Name, e.Value) }
+	p.ChangesText = slices.ContainsFunc(p.Defaults, text) || slices.ContainsFunc(p.Override, text) || len(p.Drop) > 0
 	return p
 }
 
@@ -49,12 +53,6 @@ func paths(list []string) []jsonedit.Path {
 
 // IsEmpty reports whether the parameters change no body.
 func (p *ConfigParams) IsEmpty() bool { return len(p.Defaults)+len(p.Override)+len(p.Drop) == 0 }
-
-// ChangesText reports whether the parameters change text in the bodies of known APIs.
-func (p *ConfigParams) ChangesText() bool {
-	text := func(e jsonedit.Edit) bool { return bodytext.HoldsText(e.Name, e.Value) }
-	return slices.ContainsFunc(p.Defaults, text) || slices.ContainsFunc(p.Override, text) || len(p.Drop) > 0
-}
 
 // Apply returns the body of r after its edits, the defaults, those of a saved prompt, the
 // overrides and the drops, in this order. It is scanned again, so that quirks see the body

@@ -308,3 +308,6 @@ func (r *Request) HasTools() bool {
 	}
 	return false
 }
+
+// BetaHeader holds the beta flags of the messages protocol.
+const BetaHeader = "Anthropic-Beta"
