@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"modelgate/internal/pipeline/caching"
 	"modelgate/internal/pipeline/guarding"
 	"modelgate/internal/pipeline/routing"
 	"net/http"
@@ -98,7 +99,7 @@ type Options struct {
 
 	// Cache stores responses. Nil stores none: configs with a cache are announced
 	// as ignored.
-	Cache *pipeline.ResponseCache
+	Cache *caching.Cache
 
 	// HookStatus answers requests that failed a check which does not deny with
 	// status 246 instead of 200.

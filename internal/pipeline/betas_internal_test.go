@@ -51,3 +51,25 @@ func TestAnyNumberOfBetaFlagsTakesLittleTime(t *testing.T) {
 		t.Error("a flag that was noted is noted again")
 	}
 }
+
+func TestBodiesWithoutBetaFlagsSetNoHeader(t *testing.T) {
+	for _, tt := range []struct{ sent, body, want string }{
+		{"", `{"f":[]}`, ""},
+		{"", `{"f":["a","b","a"]}`, "a,b"},
+		{"a", `{"f":"a, c"}`, "a,c"},
+	} {
+		var doc jsonedit.Doc
+		if err := doc.Scan([]byte(tt.body)); err != nil {
+			t.Fatal(err)
+		}
+		field, _ := doc.Find("f")
+		h := http.Header{}
+		if tt.sent != "" {
+			h[exchange.BetaHeader] = []string{tt.sent}
+		}
+		addFlags(h, field)
+		if got := h[exchange.BetaHeader]; tt.want == "" && got != nil || tt.want != "" && (len(got) != 1 || got[0] != tt.want) {
+			t.Errorf("%s after %q: header %q, want %q", tt.body, tt.sent, got, tt.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"modelgate/config"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/caching"
 	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/pipeline/guarding"
 	"modelgate/internal/pipeline/routing"
@@ -18,7 +19,7 @@ type Compiler struct {
 
 	// Cache stores responses. Nil stores none: configs with a cache are announced
 	// as ignored.
-	Cache *ResponseCache
+	Cache *caching.Cache
 
 	// Random returns a number in [0, 1) for draws and jitter. Nil means
 	// math/rand/v2.
@@ -152,15 +153,11 @@ func (b *build) cached(n *config.Config, next exchange.Handler) exchange.Handler
 	if n.Cache == nil || b.Cache == nil {
 		return next
 	}
-	model, _ := n.OverrideParams.Text("model")
-	h := &cacheHandler{
-		embedding: len(b.tree.Embedders),
-		cache:     b.Cache, bounds: b.bounds(), path: n.Path, leaf: len(b.tree.Leaves) - 1, model: model,
-		settings: leafKey(n), forward: n.ForwardHeaders, timeout: n.RequestTimeout, options: *n.Cache, next: next,
-	}
-	if e := n.Cache.Embedding; e != nil && n.Cache.Mode == config.CacheSemantic {
+	at := caching.Place{Bounds: b.bounds(), Leaf: len(b.tree.Leaves) - 1}
+	if e := caching.EmbedsBy(n); e != nil {
+		at.Embedder = len(b.tree.Embedders)
 		b.tree.Embedders = append(b.tree.Embedders, e)
-		h.embed = &TargetHandler{Engine: b.Engine, Path: n.Path + ".cache.embedding", Timeout: embedTimeout}
+		at.Embed = &TargetHandler{Engine: b.Engine, Path: n.Path + ".cache.embedding", Timeout: caching.EmbedTimeout}
 	}
-	return h
+	return b.Cache.Around(n, at, next)
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"modelgate/internal/pipeline/caching"
 	"net/http"
 	"slices"
 	"testing"
@@ -124,10 +125,10 @@ func TestEarlierLimitsAreCheckedForRoom(t *testing.T) {
 func TestCacheIsIgnoredWithoutOne(t *testing.T) {
 	n := &config.Config{Cache: new(config.Cache)}
 	for name, tt := range map[string]struct {
-		cache *ResponseCache
+		cache *caching.Cache
 		want  []string
 	}{
-		"no cache": {nil, []string{"cache"}}, "a cache": {new(ResponseCache), nil},
+		"no cache": {nil, []string{"cache"}}, "a cache": {new(caching.Cache), nil},
 	} {
 		b := &build{Compiler: &Compiler{Cache: tt.cache}}
 		if got := b.ignoredProperties(n); !slices.Equal(got, tt.want) {

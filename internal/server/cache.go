@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"modelgate/internal/pipeline/caching"
 	"path/filepath"
 	"sync/atomic"
 
@@ -15,7 +16,6 @@ import (
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/cache/semantic"
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/settings"
 )
@@ -35,7 +35,7 @@ func (s *Server) openCache(ctx context.Context, set *settings.Settings) error {
 	if c.Store == settings.CacheOff {
 		return nil
 	}
-	cache := &pipeline.ResponseCache{MaxResponse: int(c.MaxResponse.Or(defaultCachedResponse)), Now: s.Time,
+	cache := &caching.Cache{MaxResponse: int(c.MaxResponse.Or(defaultCachedResponse)), Now: s.Time,
 		Index: semantic.NewIndex(c.Vectors.Or(0)), EmbeddingClient: chat.Dialect{}}
 	if !c.Shared() {
 		cache.Store = respcache.NewMemory(c.Memory.Or(0))

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"modelgate/internal/pipeline/caching"
 	"net"
 	"net/http"
 	"os"
@@ -132,11 +133,11 @@ type Server struct {
 	ledger       *ledger.Ledger
 	spender      *budgetCounter
 	counters     *limitCounters
-	telemetry    *telemetry.Exporter     // nil if nothing is sent
-	exports      *exports.Runner         // nil if disabled
-	cache        *pipeline.ResponseCache // nil if responses are not cached
-	sharedCache  *respcache.Shared       // nil for the store memory
-	cacheKeys    *cacheKeys              // nil as well then
+	telemetry    *telemetry.Exporter // nil if nothing is sent
+	exports      *exports.Runner     // nil if disabled
+	cache        *caching.Cache      // nil if responses are not cached
+	sharedCache  *respcache.Shared   // nil for the store memory
+	cacheKeys    *cacheKeys          // nil as well then
 	prices       *pricing.Keeper
 	engine       *pipeline.Engine
 	gate         *inflight.Gate

@@ -1,4 +1,4 @@
-package pipeline
+package caching
 
 import (
 	"bytes"
@@ -20,9 +20,9 @@ const defaultCachedResponse = 4 << 20
 // maxCacheAge is the longest time for which a response is stored.
 const maxCacheAge = 365 * 24 * time.Hour
 
-// ResponseCache stores responses and answers equal requests with them. Fields
+// Cache stores responses and answers equal requests with them. Fields
 // must not change once it is used.
-type ResponseCache struct {
+type Cache struct {
 	Store respcache.Store
 	// Invalidations say which entries of the store are not served.
 	Invalidations respcache.Invalidations
@@ -40,14 +40,14 @@ type ResponseCache struct {
 	flights flights
 }
 
-func (c *ResponseCache) now() time.Time {
+func (c *Cache) now() time.Time {
 	if c.Now != nil {
 		return c.Now()
 	}
 	return time.Now()
 }
 
-func (c *ResponseCache) limit() int {
+func (c *Cache) limit() int {
 	if c.MaxResponse > 0 {
 		return c.MaxResponse
 	}
@@ -57,7 +57,7 @@ func (c *ResponseCache) limit() int {
 // cacheHandler answers requests for one leaf with stored responses, and stores
 // those of next. Equal requests in progress share one call of next.
 type cacheHandler struct {
-	cache    *ResponseCache
+	cache    *Cache
 	bounds   *exchange.Bounds
 	path     string
 	leaf     int // index in Request.Leaves
@@ -70,6 +70,35 @@ type cacheHandler struct {
 	embedding int
 	embed     exchange.Handler // calls the embedder; nil without one
 	next      exchange.Handler
+}
+
+// Place is where a leaf stands in its config.
+type Place struct {
+	Bounds *exchange.Bounds
+	Leaf   int // index in Request.Leaves
+	// Embedder is the index in Request.Embedders, and Embed its handler, if the leaf
+	// names an embedder.
+	Embedder int
+	Embed    exchange.Handler
+}
+
+// EmbedsBy returns the embedder that the cache of a leaf names, nil for none.
+func EmbedsBy(n *config.Config) *config.Embedding {
+	if n.Cache == nil || n.Cache.Mode != config.CacheSemantic {
+		return nil
+	}
+	return n.Cache.Embedding
+}
+
+// Around returns a handler that answers requests for a leaf with stored responses, and
+// stores those of next. n are the leaf's effective settings, which have a cache.
+func (c *Cache) Around(n *config.Config, at Place, next exchange.Handler) exchange.Handler {
+	model, _ := n.OverrideParams.Text("model")
+	return &cacheHandler{
+		cache: c, bounds: at.Bounds, path: n.Path, leaf: at.Leaf, model: model, settings: leafKey(n),
+		forward: n.ForwardHeaders, timeout: n.RequestTimeout, options: *n.Cache,
+		embedding: at.Embedder, embed: at.Embed, next: next,
+	}
 }
 
 // Handle looks the response up, joins an equal request in progress, or calls

@@ -1,16 +1,14 @@
-package pipeline
+package caching
 
 import (
 	"bytes"
 	"crypto/sha256"
-	"net/http"
 	"testing"
 
 	"modelgate/config"
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/cache/semantic"
 	"modelgate/internal/format/jsonedit"
-	"modelgate/internal/pipeline/exchange"
 )
 
 // docKey returns the key of a body alone.
@@ -70,28 +68,6 @@ func TestThresholdOfAConfigCounts(t *testing.T) {
 		h := &cacheHandler{options: config.Cache{Threshold: given}}
 		if got := h.threshold(); got != want {
 			t.Errorf("threshold of %v = %v, want %v", given, got, want)
-		}
-	}
-}
-
-func TestBodiesWithoutBetaFlagsSetNoHeader(t *testing.T) {
-	for _, tt := range []struct{ sent, body, want string }{
-		{"", `{"f":[]}`, ""},
-		{"", `{"f":["a","b","a"]}`, "a,b"},
-		{"a", `{"f":"a, c"}`, "a,c"},
-	} {
-		var doc jsonedit.Doc
-		if err := doc.Scan([]byte(tt.body)); err != nil {
-			t.Fatal(err)
-		}
-		field, _ := doc.Find("f")
-		h := http.Header{}
-		if tt.sent != "" {
-			h[exchange.BetaHeader] = []string{tt.sent}
-		}
-		addFlags(h, field)
-		if got := h[exchange.BetaHeader]; tt.want == "" && got != nil || tt.want != "" && (len(got) != 1 || got[0] != tt.want) {
-			t.Errorf("%s after %q: header %q, want %q", tt.body, tt.sent, got, tt.want)
 		}
 	}
 }

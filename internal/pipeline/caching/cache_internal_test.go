@@ -1,4 +1,4 @@
-package pipeline
+package caching
 
 import (
 	"context"
@@ -90,7 +90,7 @@ func (k *organisationKeys) Create(_ context.Context, organisation string) (*secr
 func sendAsTenants(t *testing.T, store respcache.Store, requests int) {
 	pool := bytepool.New(1 << 30)
 	next := new(echoHandler)
-	cache := &ResponseCache{Store: store}
+	cache := &Cache{Store: store}
 	h := &cacheHandler{cache: cache, bounds: &exchange.Bounds{Pool: pool}, next: next, options: config.Cache{Mode: config.CacheSimple}}
 	target := &provider.Target{Spec: &provider.Spec{ID: "p"}}
 	random := rand.New(rand.NewPCG(1, 2))

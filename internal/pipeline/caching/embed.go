@@ -1,4 +1,4 @@
-package pipeline
+package caching
 
 import (
 	"bytes"
@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// embedTimeout is the limit of the time that a request waits for the vector
+	// EmbedTimeout is the limit of the time that a request waits for the vector
 	// of its last turn.
-	embedTimeout = 5 * time.Second
+	EmbedTimeout = 5 * time.Second
 	// maxDimensions is the limit of the numbers of a vector.
 	maxDimensions = 16_384
 )
@@ -75,7 +75,7 @@ func (c *embeddingCall) Embed(ctx context.Context, text string) ([]float32, erro
 	ask.Leaves = []exchange.Leaf{*leaf}
 	t := c.trail.Child()
 	defer c.trail.Join(t)
-	ctx, cancel := context.WithTimeout(ctx, embedTimeout)
+	ctx, cancel := context.WithTimeout(ctx, EmbedTimeout)
 	defer cancel()
 	res, err := h.embed.Handle(ctx, &ask, t)
 	if err != nil {
