@@ -34,10 +34,11 @@ type PartnerInput struct {
 	Mappings []store.SecretMapping
 }
 
-// ApplyPartner changes c, whose partner must be set, as requested by in, and returns the
-// stored credentials after the change. It must not be called in a transaction.
+// ApplyPartner changes c, whose partner must be set, as requested by in. It must not be called
+// in a transaction. The transaction that stores c calls check, which returns an error if a
+// mapped reference was removed concurrently or may not be sent to the partner.
 func (k *Manager) ApplyPartner(ctx context.Context, c *store.GuardrailCredential,
-	in PartnerInput) (own map[string]secret.String, err error) {
+	in PartnerInput) (check func(context.Context, store.Queries) error, err error) {
 	if k.checks == nil {
 		return nil, apierr.New(apierr.Unavailable, "guardrails are disabled on this gateway")
 	}
@@ -68,7 +69,7 @@ func (k *Manager) ApplyPartner(ctx context.Context, c *store.GuardrailCredential
 		return nil, err
 	}
 	c.Sealed, c.Masks, c.Mappings = sealed, masked(next), mappings
-	return next, nil
+	return func(ctx context.Context, q store.Queries) error { return k.checkPartnerMappings(ctx, q, c, next) }, nil
 }
 
 // mergePartner returns the credentials after the change, and the names of those that
@@ -231,21 +232,8 @@ func newHostError(s store.SecretReference, to *url.URL) error {
 		WithParam("secret_mappings").WithCode(codeHost)
 }
 
-// StorePartner stores c instead of before, nil for new credentials; own is what
-// [Manager.ApplyPartner] returned.
-func (k *Manager) StorePartner(ctx context.Context, tx *store.Tx, before *store.GuardrailCredential,
-	c store.GuardrailCredential, own map[string]secret.String) error {
-	if err := k.checkPartnerMappings(ctx, tx.Queries, &c, own); err != nil {
-		return err
-	}
-	if before == nil {
-		return tx.CreateGuardrailCredential(ctx, c)
-	}
-	return tx.UpdateGuardrailCredential(ctx, c)
-}
-
-// checkPartnerMappings returns an error if a reference mapped in c was removed
-// concurrently or may not be sent to its partner; own are the stored credentials.
+// checkPartnerMappings returns an error for a mapping of c that may not be used, see
+// [Manager.ApplyPartner]; own are the stored credentials.
 func (k *Manager) checkPartnerMappings(ctx context.Context, q store.Queries, c *store.GuardrailCredential,
 	own map[string]secret.String) error {
 	for i, m := range c.Mappings {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
@@ -83,11 +82,16 @@ func (p partners) create(ctx context.Context, c *route.Caller, in *credentialInp
 		CreatedBy: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 	c.SetAuditSubject(workspace, row.ID)
-	own, err := p.apply(ctx, c, &row, b.Credentials, b.Mappings)
+	check, err := p.apply(ctx, c, &row, b.Credentials, b.Mappings)
 	if err != nil {
 		return nil, err
 	}
-	err = c.Change(ctx, func(tx *store.Tx) error { return p.keeper().StorePartner(ctx, tx, nil, row, own) })
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		if err := check(ctx, tx.Queries); err != nil {
+			return err
+		}
+		return tx.CreateGuardrailCredential(ctx, row)
+	})
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict && e.Param == "" {
 		return nil, apierr.New(apierr.Conflict, "credentials of the partner %q already exist there; change them",
 			row.Partner).WithParam("partner")
@@ -95,13 +99,28 @@ func (p partners) create(ctx context.Context, c *route.Caller, in *credentialInp
 	return route.ItemOf(row, err, toCredential)
 }
 
-// apply changes the credentials and mappings of row, and returns the stored credentials
-// after the change. Nil mappings keep those stored.
+// PutCredential stores row, which a file describes, instead of before; nil is for new
+// credentials. Check is what [credentials.Manager.ApplyPartner] returned.
+func PutCredential(ctx context.Context, c *route.Caller, before *store.GuardrailCredential, row store.GuardrailCredential,
+	check func(context.Context, store.Queries) error) error {
+	write := (*store.Tx).UpdateGuardrailCredential
+	if row.UpdatedBy, row.UpdatedAt = c.Actor(), c.NextUpdateTime(row.UpdatedAt); before == nil {
+		write, row.CreatedBy, row.CreatedAt = (*store.Tx).CreateGuardrailCredential, c.Actor(), c.Now
+	}
+	return c.Change(ctx, func(tx *store.Tx) error {
+		if err := check(ctx, tx.Queries); err != nil {
+			return err
+		}
+		return write(tx, ctx, row)
+	})
+}
+
+// apply changes the credentials and mappings of row, see [credentials.Manager.ApplyPartner].
+// Nil mappings keep those stored.
 func (p partners) apply(ctx context.Context, c *route.Caller, row *store.GuardrailCredential,
-	values map[string]*string, list []credentials.PartnerMapping) (map[string]secret.String, error) {
+	values map[string]*string, list []credentials.PartnerMapping) (check func(context.Context, store.Queries) error, err error) {
 	in := credentials.PartnerInput{Path: "credentials.", Values: values}
 	if list != nil {
-		var err error
 		if in.Mappings, err = credentials.ResolvePartnerMappings(ctx, c.DB(), row, list); err != nil {
 			return nil, err
 		}
@@ -160,7 +179,7 @@ func (p partners) update(ctx context.Context, c *route.Caller, in *changedCreden
 		return nil, err
 	}
 	read := row.UpdatedAt
-	own, err := p.apply(ctx, c, &row, in.Body.Credentials, in.Body.Mappings)
+	check, err := p.apply(ctx, c, &row, in.Body.Credentials, in.Body.Mappings)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +189,10 @@ func (p partners) update(ctx context.Context, c *route.Caller, in *changedCreden
 		if err := c.CheckIfMatch(read, now.UpdatedAt, err); err != nil {
 			return err
 		}
-		return p.keeper().StorePartner(ctx, tx, &now, row, own)
+		if err := check(ctx, tx.Queries); err != nil {
+			return err
+		}
+		return tx.UpdateGuardrailCredential(ctx, row)
 	})
 	return route.ItemOf(row, err, toCredential)
 }

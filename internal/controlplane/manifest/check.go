@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/organisations"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/settings"
@@ -78,16 +78,7 @@ func checkWorkspace(w *settings.Workspace) error {
 	if err := json.Unmarshal(orEmpty(w.SecuritySettings, "{}"), &switches); err != nil {
 		return errors.New("security_settings: values must be true or false")
 	}
-	return checkSwitches(switches)
-}
-
-func checkSwitches(switches access.RolePermissions) error {
-	for _, name := range slices.Sorted(maps.Keys(switches)) {
-		if _, known := access.SectionOf(name); !known {
-			return fmt.Errorf("security_settings.%.64s is not a setting", name)
-		}
-	}
-	return nil
+	return route.CheckPermissions("security_settings", switches)
 }
 
 // organisationSettings decodes settings of the organisation.
@@ -97,7 +88,7 @@ func organisationSettings(o settings.Object) (out store.OrganisationSettings, er
 	if err := d.Decode(&out); err != nil {
 		return out, errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
-	return out, checkSwitches(out.Security)
+	return out, nil
 }
 
 // checkOrganisation replaces settings of the organisation by what the route that changes

@@ -128,7 +128,8 @@ func (p *plan) addMappings(path string, want *settings.Integration, e *integrati
 		if !ok {
 			return p.missing(fmt.Sprintf("%s.secret_mappings[%d].secret_reference", path, i), "secret reference", m.Reference)
 		}
-		list = append(list, store.SecretMapping{Target: m.Target, Reference: id, Key: m.Key, Format: m.Format})
+		m.Reference = id
+		list = append(list, store.SecretMapping(m))
 	}
 	e.Integration.SecretMappings = text(list)
 	return nil
@@ -279,8 +280,7 @@ func (r *reader) integration(i *store.Integration) (v settings.Integration, ok b
 		OnlyModels: !i.AllowAllModels, Implicit: i.Implicit,
 	}
 	for _, d := range c.Deployments {
-		v.Deployed = append(v.Deployed, settings.ModelDeployment{Alias: d.Alias, Name: d.Name,
-			APIVersion: d.APIVersion, Model: d.Model, Default: d.Default})
+		v.Deployed = append(v.Deployed, settings.ModelDeployment(d))
 	}
 	held, err := r.secrets(i.Sealed)
 	if err != nil {
@@ -325,10 +325,11 @@ func (r *reader) rendered(place string, into map[string]string, held map[string]
 }
 
 func (r *reader) mappings(raw json.RawMessage) (out []settings.SecretMapping, err error) {
-	var list []credentials.Mapping
+	var list []store.SecretMapping
 	err = json.Unmarshal(raw, &list)
 	for _, m := range list {
-		out = append(out, settings.SecretMapping{Target: m.Target, Reference: r.references[m.Reference], Key: m.Key, Format: m.Format})
+		m.Reference = r.references[m.Reference]
+		out = append(out, settings.SecretMapping(m))
 	}
 	return out, err
 }

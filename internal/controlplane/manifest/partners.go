@@ -54,27 +54,23 @@ func (p *plan) partner(path string, want *settings.GuardrailCredential, old *sto
 		if !ok {
 			return nil, p.missing(at+".secret_reference", "secret reference", m.Reference)
 		}
-		in.Mappings = append(in.Mappings, store.SecretMapping{Target: m.Target, Reference: id, Key: m.Key, Format: m.Format})
+		m.Reference = id
+		in.Mappings = append(in.Mappings, store.SecretMapping(m))
 		if _, given := in.Values[m.Target]; !given {
 			in.Values[m.Target] = nil // removes a stored value
 		}
 	}
-	own, err := p.keeper.ApplyPartner(p.ctx, &row, in)
+	check, err := p.keeper.ApplyPartner(p.ctx, &row, in)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, c *route.Caller) error {
-		if row.UpdatedBy, row.UpdatedAt = c.Actor(), c.NextUpdateTime(row.UpdatedAt); old == nil {
-			row.CreatedBy, row.CreatedAt = c.Actor(), c.Now
-		}
-		return c.Change(ctx, func(tx *store.Tx) error {
-			for i, m := range row.Mappings { // the route does not say whether the reference exists
-				if s, err := tx.SecretReference(ctx, row.Organisation, m.Reference); err == nil && !credentials.MayFillPartner(s, &row) {
-					return p.file.ErrorAt(fmt.Sprintf("%s.secret_mappings[%d].secret_reference", path, i), errNotThere)
-				}
+		for i, m := range row.Mappings { // the route does not say whether such a reference exists
+			if s, err := c.DB().SecretReference(ctx, row.Organisation, m.Reference); err == nil && !credentials.MayFillPartner(s, &row) {
+				return p.file.ErrorAt(fmt.Sprintf("%s.secret_mappings[%d].secret_reference", path, i), errNotThere)
 			}
-			return p.keeper.StorePartner(ctx, tx, old, row, own)
-		})
+		}
+		return guardrails.PutCredential(ctx, c, old, row, check)
 	}, nil
 }
 
@@ -92,8 +88,8 @@ func (r *reader) partner(c *store.GuardrailCredential) (v settings.GuardrailCred
 	v = settings.GuardrailCredential{Partner: c.Partner, Workspace: slug}
 	v.Credentials = r.rendered(settings.PartnerPlace(slug, c.Partner)+" credentials", nil, held.Options)
 	for _, m := range c.Mappings {
-		v.SecretMappings = append(v.SecretMappings, settings.PartnerMapping{Target: m.Target,
-			Reference: r.references[m.Reference], Key: m.Key, Format: m.Format})
+		m.Reference = r.references[m.Reference]
+		v.SecretMappings = append(v.SecretMappings, settings.PartnerMapping(m))
 	}
 	return v, true, nil
 }

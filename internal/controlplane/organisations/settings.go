@@ -125,10 +125,8 @@ func (in *SettingsInput) apply(s *store.OrganisationSettings) error {
 
 // applyPermissions changes the permissions of roles.
 func (in *SettingsInput) applyPermissions(s *store.OrganisationSettings) error {
-	for _, name := range slices.Sorted(maps.Keys(in.Security.Value)) {
-		if _, known := access.SectionOf(name); !known {
-			return route.Invalid("settings.security_settings."+name, "is not a setting")
-		}
+	if err := route.CheckPermissions("settings.security_settings", in.Security.Value); err != nil {
+		return err
 	}
 	for _, section := range in.Overridable.Value {
 		if !slices.Contains(access.Sections(), section) {

@@ -2,6 +2,8 @@ package route
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/identity/access"
@@ -78,4 +80,15 @@ func Visible(ctx context.Context, q store.Queries, id *access.Identity, workspac
 		return nil, err
 	}
 	return q.KeyIDs(ctx, id.Organisation, workspace, id.UserID)
+}
+
+// CheckPermissions returns an error for a permission of roles that does not exist. Field is
+// the name of given in the request.
+func CheckPermissions(field string, given access.RolePermissions) error {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, known := access.SectionOf(name); !known {
+			return Invalid(field+"."+name, "is not a setting")
+		}
+	}
+	return nil
 }

@@ -69,18 +69,15 @@ func delegatedPermissions(given access.RolePermissions, w *store.Workspace,
 			return nil, route.Invalid("security_settings", "must have all of %s; %s is missing", strings.Join(required, ", "), name)
 		}
 	}
-	names := slices.Sorted(maps.Keys(given))
-	for _, name := range names {
-		if _, known := access.SectionOf(name); !known {
-			return nil, route.Invalid("security_settings."+name, "is not a setting")
-		}
+	if err := route.CheckPermissions("security_settings", given); err != nil {
+		return nil, err
 	}
 	before, err := security(w)
 	if err != nil {
 		return nil, err
 	}
 	stands, own := above.Security.WithOverrides(before, above.Overridable), access.RolePermissions{}
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		section, _ := access.SectionOf(name)
 		switch {
 		case slices.Contains(above.Overridable, section):
