@@ -195,7 +195,7 @@ func TestErrorsNameLineAndPathAndNothingIsApplied(t *testing.T) {
 		{"a plain token", "secret_references: [{slug: a, manager_type: hashicorp_vault, secret_path: x, auth_config: {type: token, address: \"https://v.example\", token: sk-plain}}]\n", "auth_config.token: plaintext credentials are not allowed"},
 		{"a sealed region", "integrations: [{slug: a, provider: bedrock, options: {region: \"${REGION}\"}}]\n", "options.region: this is not a credential"},
 		{"a different master key", "integrations: [{slug: a, provider: openai, api_key: \"" + other.Seal(secret.New("sk-plain")) + "\"}]\n", "integrations[0].api_key: the sealed value does not open with this master key"},
-		{"a private host", "integrations: [{slug: a, provider: openai-compatible, custom_host: \"http://10.0.0.7/v1\"}]\n", "custom_host is refused"},
+		{"a private host", "integrations: [{slug: a, provider: openai-compatible, custom_host: \"http://10.0.0.7/v1\"}]\n", "custom_host names an address that is not allowed"},
 		{"a check", "guardrails: [{slug: a, checks: [{id: nonsense}]}]\n", "guardrails[0]: checks[0]: "},
 		{"an unknown check", "guardrails: [{slug: a, checks: [{id: default.nonsense}]}]\n", `guardrails[0]: AB01: checks[0].id check "default.nonsense" not found`},
 		{"a parameter of a check", "guardrails: [{slug: a, checks: [{id: default.regexMatch, parameters: {rule: \"(\"}}]}]\n", `guardrails[0]: AB01: checks[0].parameters.rule must be a regular expression`},
