@@ -150,8 +150,8 @@ func (p *Plane) gatherModels(r *http.Request, rs *resolver, slugs []string) mode
 	var wg sync.WaitGroup
 	for i, slug := range slugs {
 		entry, _ := rs.admission.snap.Managed(rs.admission.request.Identity.Workspace, slug)
-		if ids, ok := entry.Models(); ok {
-			fetches[i] = knownModels(ids)
+		if entry.Models != nil {
+			fetches[i] = knownModels(entry.Models)
 			continue
 		}
 		a, claimed := p.models.find(entry.Target, left > 0)

@@ -168,7 +168,7 @@ func (s *Snapshot) DropUsed(names map[string]bool, now time.Time) {
 	for _, u := range s.users {
 		drop(u.Limits)
 	}
-	for _, e := range s.entries {
+	for _, e := range s.managed {
 		if e.Target != nil {
 			drop(e.Target.Quota)
 		}

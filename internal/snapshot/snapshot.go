@@ -110,7 +110,7 @@ type Snapshot struct {
 	specs   map[string]*provider.Spec
 	headers map[string]string // options by headers outside the gateway's prefixes
 	bare    map[string]*provider.Target
-	entries map[scopedName]*ProviderEntry
+	managed map[scopedName]*ManagedProvider
 	configs map[scopedName]*Config
 	slugs   map[string][]string // by workspace, in their original order
 
@@ -155,7 +155,7 @@ func Build(in Input) (*Snapshot, error) {
 		specs:          make(map[string]*provider.Spec, 2*len(in.Specs)),
 		headers:        make(map[string]string),
 		bare:           make(map[string]*provider.Target, len(in.Specs)),
-		entries:        make(map[scopedName]*ProviderEntry, len(in.Providers)),
+		managed:        make(map[scopedName]*ManagedProvider, len(in.Providers)),
 		configs:        make(map[scopedName]*Config, 2*len(in.Configs)),
 		slugs:          make(map[string][]string),
 		savedOnly:      in.SavedOnly,

@@ -12,11 +12,11 @@ import (
 )
 
 // ManagedProvider is a provider with stored credentials, named by @slug in its
-// workspace.
+// workspace. Input has everything but the target, which [Build] adds.
 type ManagedProvider struct {
 	Workspace string // id
 	Slug      string
-	Provider  string // id of a provider definition
+	Provider  string // id of a provider definition; in an input also an alias
 	Settings  provider.Settings
 	// Models are the models that GET /v1/models lists for it. Nil asks the provider.
 	Models []string
@@ -37,6 +37,11 @@ type ManagedProvider struct {
 	Stored bool
 	// Fault is why a stored provider cannot be used. Nil means that it can.
 	Fault *apierr.Error
+
+	// Target is nil if [ManagedProvider.CheckUsable] returns an error. Requests for a
+	// model may have another target; see [ManagedProvider.TargetFor].
+	Target *provider.Target
+	own    map[string]variant
 }
 
 // ModelRules are rules for single models, by their name in requests.
@@ -51,26 +56,12 @@ type ModelRules struct {
 var ErrExpired = apierr.New(apierr.BudgetExhausted, "this provider has expired; set a later expires_at or use another provider").
 	WithParam("x-gateway-provider").WithCode("provider_expired")
 
-// ProviderEntry is a managed provider in a snapshot.
-type ProviderEntry struct {
-	// Target is nil if [ProviderEntry.CheckUsable] returns an error. Requests for a
-	// model may have another target; see [ProviderEntry.TargetFor].
-	Target   *provider.Target
-	Provider string // id of its definition
-
-	models  []string
-	listed  bool
-	own     map[string]variant
-	expires time.Time
-	fault   *apierr.Error
-}
-
 // CheckUsable returns an error if requests cannot use the provider at now.
-func (e *ProviderEntry) CheckUsable(now time.Time) error {
-	if e.fault != nil {
-		return e.fault
+func (m *ManagedProvider) CheckUsable(now time.Time) error {
+	if m.Fault != nil {
+		return m.Fault
 	}
-	if !e.expires.IsZero() && !now.Before(e.expires) {
+	if !m.ExpiresAt.IsZero() && !now.Before(m.ExpiresAt) {
 		return ErrExpired
 	}
 	return nil
@@ -79,27 +70,23 @@ func (e *ProviderEntry) CheckUsable(now time.Time) error {
 // ProviderIDs returns the ids of the providers that managed providers use.
 func (s *Snapshot) ProviderIDs() []string {
 	ids := make(map[string]bool)
-	for _, e := range s.entries {
+	for _, e := range s.managed {
 		ids[e.Provider] = true
 	}
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// Models returns the models listed for the provider, and false if the provider itself
-// must be asked.
-func (e *ProviderEntry) Models() ([]string, bool) { return e.models, e.listed }
-
 // TargetFor returns the target of requests for model. The provider must be usable.
-func (e *ProviderEntry) TargetFor(model string) (*provider.Target, error) {
-	v, ok := e.own[model]
+func (m *ManagedProvider) TargetFor(model string) (*provider.Target, error) {
+	v, ok := m.own[model]
 	switch {
 	case !ok:
-		return e.Target, nil
+		return m.Target, nil
 	case v.err != nil:
-		return nil, broken(e.Target.Slug, v.err)
+		return nil, broken(m.Slug, v.err)
 	}
 	t := *v.target
-	t.Slug, t.Quota = e.Target.Slug, e.Target.Quota
+	t.Slug, t.Quota = m.Target.Slug, m.Target.Quota
 	return &t, nil
 }
 
@@ -111,27 +98,26 @@ type variant struct {
 
 func (s *Snapshot) addManaged(m ManagedProvider) error {
 	at := scopedName{m.Workspace, m.Slug}
-	if _, taken := s.entries[at]; taken {
+	if _, taken := s.managed[at]; taken {
 		if m.Stored {
 			return nil
 		}
 		return apierr.New(apierr.Conflict, "two providers have the slug %q", m.Slug).WithParam("slug")
 	}
-	e := &ProviderEntry{Provider: m.Provider, models: m.Models, listed: m.Models != nil, expires: m.ExpiresAt, fault: m.Fault}
-	if e.fault == nil {
-		if err := s.newTarget(e, m); err != nil && !m.Stored {
+	if m.Fault == nil {
+		if err := s.addTarget(&m); err != nil && !m.Stored {
 			return err
 		} else if err != nil {
-			e.fault = broken(m.Slug, err)
+			m.Fault = broken(m.Slug, err)
 		}
 	}
-	s.entries[at] = e
+	s.managed[at] = &m
 	s.slugs[m.Workspace] = append(s.slugs[m.Workspace], m.Slug)
 	return nil
 }
 
-// newTarget creates the target of a managed provider.
-func (s *Snapshot) newTarget(e *ProviderEntry, m ManagedProvider) error {
+// addTarget creates the target of a managed provider.
+func (s *Snapshot) addTarget(m *ManagedProvider) error {
 	spec, ok := s.specs[m.Provider]
 	if !ok {
 		return apierr.New(apierr.Invalid, "provider %q of %q is unknown; `modelgate providers` lists the known ones", m.Provider,
@@ -143,14 +129,14 @@ func (s *Snapshot) newTarget(e *ProviderEntry, m ManagedProvider) error {
 	if err != nil {
 		return err
 	}
-	e.Target, e.Provider = t.Prepare(), spec.ID
+	m.Target, m.Provider = t.Prepare(), spec.ID
 	t.Quota = m.Limits
 	if m.Rules != nil {
 		t.Models = m.Rules.Models
 	}
-	e.own = s.variants(spec, m.Rules)
-	if _, asked := spec.Paths[api.Models]; !asked && !e.listed {
-		e.models, e.listed = s.listed[spec.ID], s.listed[spec.ID] != nil
+	m.own = s.variants(spec, m.Rules)
+	if _, asked := spec.Paths[api.Models]; !asked && m.Models == nil {
+		m.Models = s.listed[spec.ID]
 	}
 	return nil
 }
@@ -184,9 +170,9 @@ func broken(slug string, err error) *apierr.Error {
 
 // Managed returns the managed provider of a workspace with this slug, written
 // without @.
-func (s *Snapshot) Managed(workspace, slug string) (*ProviderEntry, bool) {
-	e, ok := s.entries[scopedName{workspace, slug}]
-	return e, ok
+func (s *Snapshot) Managed(workspace, slug string) (*ManagedProvider, bool) {
+	m, ok := s.managed[scopedName{workspace, slug}]
+	return m, ok
 }
 
 // Slugs returns the slugs of a workspace's managed providers in their original order.
@@ -194,4 +180,4 @@ func (s *Snapshot) Managed(workspace, slug string) (*ProviderEntry, bool) {
 func (s *Snapshot) Slugs(workspace string) []string { return s.slugs[workspace] }
 
 // Providers returns the number of managed providers of all workspaces.
-func (s *Snapshot) Providers() int { return len(s.entries) }
+func (s *Snapshot) Providers() int { return len(s.managed) }
