@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/model/modelnames"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/metering"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
 )
@@ -120,7 +121,7 @@ func (p *Plane) checkRates(a *admission) error {
 	if a.route.renders || a.opts.config != "" {
 		return nil
 	}
-	return pipeline.CheckRates(&a.request, p.Engine.Quota, a.trail)
+	return metering.CheckRates(&a.request, p.Engine.Quota, a.trail)
 }
 
 // limits returns the limits of the key, its users and its workspace.

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"context"
 	"modelgate/internal/pipeline/guarding"
+	"modelgate/internal/pipeline/metering"
 	"net/http"
 	"time"
 
@@ -155,8 +156,8 @@ func (p *Plane) TestGuardrail(ctx context.Context, t *guarding.Trial) (*guarding
 // and settles what their calls have reserved of limits.
 func (p *Plane) endChecks(x *exchange) {
 	if store := p.Engine.Quota; store != nil {
-		pipeline.CountRequest(&x.trail, store, nil, nil)
-		pipeline.EndRequest(&x.trail, store)
+		metering.CountRequest(&x.trail, store, nil, nil)
+		metering.EndRequest(&x.trail, store)
 	}
 	guarding.RecordChecks(&x.trail, &x.entry)
 }

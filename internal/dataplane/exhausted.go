@@ -2,10 +2,7 @@ package dataplane
 
 import (
 	"context"
-
-	"modelgate/internal/base/apierr"
-	"modelgate/internal/limits/quota"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/metering"
 )
 
 // checkBudget returns an error for a request with a cost if the budget of its
@@ -14,27 +11,17 @@ func (a *admission) checkBudget() error {
 	_, userExhausted := a.snap.UserLimits(a.request.Identity)
 	switch {
 	case a.request.Identity.Exhausted:
-		return budgetError(a.request.Limiting.Limits, "key", "this gateway key")
+		return metering.Exhausted(a.request.Limiting.Limits, "key")
 	case userExhausted:
-		return budgetError(a.request.Limiting.Limits, "user", "this key's user")
+		return metering.Exhausted(a.request.Limiting.Limits, "user")
 	case a.snap.Exhausted(a.request.Identity.Workspace):
-		return budgetError(a.request.Limiting.Limits, "workspace", "this key's workspace")
+		return metering.Exhausted(a.request.Limiting.Limits, "workspace")
 	}
 	return nil
-}
-
-// budgetError names the budget of a holder, with its amount and reset.
-func budgetError(limits []*quota.Limit, kind, holder string) error {
-	terms := ""
-	if l := quota.FindBudget(limits, kind); l != nil {
-		terms = ": " + l.Terms()
-	}
-	return apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted%s; raise it or wait for the next reset", holder, terms).
-		WithParam("x-gateway-api-key").WithCause(&quota.Exhausted{Kind: kind})
 }
 
 // earlierLimit returns err, or the error of a limit that is checked before the exhausted
 // budget that err is about.
 func (p *Plane) earlierLimit(ctx context.Context, a *admission, err error) error {
-	return pipeline.EarlierLimit(ctx, &a.request, p.Engine.Quota, a.trail, err)
+	return metering.EarlierLimit(ctx, &a.request, p.Engine.Quota, a.trail, err)
 }

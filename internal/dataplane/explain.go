@@ -271,7 +271,7 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 	err := p.prepare(r, x)
 	if err == nil && a.request.Routing != nil {
 		var res *pipeline.Response
-		if res, err = p.Engine.Serve(r.Context(), &a.request, &x.trail); res != nil {
+		if res, err = pipeline.Serve(r.Context(), p.Engine.Quota, &a.request, &x.trail); res != nil {
 			res.Close()
 		}
 	}

@@ -215,7 +215,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	}
 	r, stop := x.admission.limitTime(r)
 	defer stop()
-	res, err := p.Engine.Serve(r.Context(), &x.admission.request, &x.trail)
+	res, err := pipeline.Serve(r.Context(), p.Engine.Quota, &x.admission.request, &x.trail)
 	x.admission.noteUnusedCache()
 	if err != nil {
 		err = p.earlierLimit(r.Context(), &x.admission, err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"modelgate/internal/pipeline/guarding"
+	"modelgate/internal/pipeline/metering"
 	"net/http"
 	"time"
 
@@ -29,7 +30,7 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 		return
 	}
 	if p.Engine.Quota != nil {
-		pipeline.EndRequest(&x.trail, p.Engine.Quota)
+		metering.EndRequest(&x.trail, p.Engine.Quota)
 	}
 	x.trail.Record(e)
 	e.UpstreamModel = truncate(e.UpstreamModel)

@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/metering"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -26,26 +27,21 @@ type Ledger interface {
 
 // attemptAccount records one attempt. The zero value records nothing.
 type attemptAccount struct {
-	open    bool
-	ledger  Ledger // nil: only the bill is updated
-	bill    *exchange.Bill
-	number  uint16 // of the attempt, from 1
-	began   time.Time
-	attempt *attempt
-	sent    sentRequest
-	grants  []quota.Grant // reserved of limits
-	unsent  bool          // nothing of it was written to the provider
-	local   bool          // the gateway responds itself
-
-	estimate       useEstimate
-	survivesClient bool          // see attempt.runsOn
-	mayEndStream   bool          // a limit may end the response
-	extended       []quota.Grant // reserved of these limits during the response
-	endedBy        *quota.Limit  // that ended the response; nil if none did
+	open           bool
+	ledger         Ledger // nil: only the bill is updated
+	bill           *exchange.Bill
+	number         uint16 // of the attempt, from 1
+	began          time.Time
+	attempt        *attempt
+	sent           sentRequest
+	limits         metering.Reservation
+	unsent         bool // nothing of it was written to the provider
+	survivesClient bool // see attempt.runsOn
 }
 
-// openAccount writes the intent of an attempt that is about to be sent.
-func (a *attempt) openAccount() (attemptAccount, error) {
+// openAccount reserves what an attempt that is about to be sent may use, and writes its
+// intent.
+func (a *attempt) openAccount() error {
 	bill := a.trail.Bill()
 	n := bill.Attempts.Add(1)
 	used := &bill.Used
@@ -53,29 +49,43 @@ func (a *attempt) openAccount() (attemptAccount, error) {
 		used = a.request.Attempts
 	}
 	if err := exchange.CountAttempt(used, a.handler.Bounds.AttemptLimit()); err != nil {
-		return attemptAccount{}, err
+		return err
 	}
-	acc := attemptAccount{open: true, ledger: a.handler.Ledger, bill: bill, number: uint16(n),
+	acc := &a.account
+	*acc = attemptAccount{ledger: a.handler.Ledger, bill: bill, number: uint16(n),
 		began: time.Now(), attempt: a, sent: sentBy(a.request), survivesClient: a.runsOn()}
-	if err := acc.reserve(a.timers.context()); err != nil {
+	acc.limits = metering.Reservation{Store: a.handler.Quota, Request: a.request, Record: &a.record, Also: a.also,
+		Quota: &bill.Quota, Number: acc.number, By: acc}
+	if err := acc.limits.Reserve(a.timers.context()); err != nil {
 		acc.sent.release()
-		return attemptAccount{}, err
+		return err
 	}
-	if acc.ledger == nil {
-		return acc, nil
-	}
-	owner := a.request.Owner()
-	i := reqlog.Intent{
-		ID: a.request.ID, Attempt: acc.number, Time: acc.began, Organisation: owner.Organisation, Workspace: owner.Workspace, KeyID: owner.KeyID,
-		Provider: a.record.Target.ID, Slug: a.record.Target.Slug, Model: a.record.Model, RequestBytes: acc.sent.size,
-		Counters: acc.policyCounters(),
-	}
-	if err := acc.ledger.RecordIntent(a.timers.context(), i); err != nil {
-		acc.settleQuota(quota.Use{})
+	if err := acc.recordIntent(); err != nil {
+		acc.limits.Settle(quota.Use{})
 		acc.sent.release()
-		return attemptAccount{}, err
+		return err
 	}
-	return acc, nil
+	acc.open = true
+	return nil
+}
+
+func (a *attemptAccount) recordIntent() error {
+	if a.ledger == nil {
+		return nil
+	}
+	of, owner := a.attempt, a.attempt.request.Owner()
+	return a.ledger.RecordIntent(of.timers.context(), reqlog.Intent{
+		ID: of.request.ID, Attempt: a.number, Time: a.began, Organisation: owner.Organisation, Workspace: owner.Workspace, KeyID: owner.KeyID,
+		Provider: of.record.Target.ID, Slug: of.record.Target.Slug, Model: of.record.Model, RequestBytes: a.sent.size,
+		Counters: a.limits.PolicyCounters(),
+	})
+}
+
+// refusedHere reports whether the gateway itself refused an attempt: no attempt
+// is left, or a limit is reached.
+func refusedHere(err error) bool {
+	e := apierr.From(err)
+	return e.Code == exchange.CodeAttempts || e.Code == exchange.CodeLimits || e.Limit != nil
 }
 
 // intentError returns the error of an attempt that is not sent because its
@@ -210,7 +220,7 @@ func (a *attemptAccount) namesUnpriced(served string) bool {
 
 // assumedCost returns the cost of u by a model without a price.
 func (a *attemptAccount) assumedCost(u llm.Usage) catalog.NanoDollars {
-	return catalog.NanoDollars(useOf(&reqlog.Settlement{Outcome: reqlog.Answered, Usage: u}).Cost)
+	return catalog.NanoDollars(metering.UseOf(&reqlog.Settlement{Outcome: reqlog.Answered, Usage: u}).Cost)
 }
 
 // settle writes the settlement. Further calls do nothing.
@@ -223,11 +233,11 @@ func (a *attemptAccount) settle(s reqlog.Settlement) {
 	s.ID, s.Attempt, s.Time = a.attempt.request.ID, a.number, time.Now()
 	a.attempt.record.Paid = exchange.SettledCost{Cost: s.Cost, Known: s.Priced}
 	a.bill.Add(&s)
-	use := useOf(&s)
+	use := metering.UseOf(&s)
 	if a.unsent {
 		use.Requests = 0
 	}
-	a.settleQuota(use) // before the ledger, whose count corrects the counters
+	a.limits.Settle(use) // before the ledger, whose count corrects the counters
 	if a.ledger != nil {
 		a.ledger.RecordSettlement(s)
 	}

@@ -192,8 +192,7 @@ func (a *attempt) sendOne(ctx context.Context) (*exchange.Response, error) {
 // do sends an HTTP request and records it in the ledger. Without a response it
 // is settled here, otherwise with the response.
 func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
-	acc, err := a.openAccount()
-	switch {
+	switch err := a.openAccount(); {
 	case err != nil && refusedHere(err):
 		return nil, err
 	case err != nil && a.timers.context().Err() != nil:
@@ -201,7 +200,6 @@ func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 	case err != nil:
 		return nil, intentError(err)
 	}
-	a.account = acc
 	defer func() {
 		if out == nil {
 			a.account.fail(err)

@@ -2,8 +2,6 @@ package pipeline
 
 import (
 	"bytes"
-	"slices"
-	"time"
 
 	"modelgate/api"
 	"modelgate/internal/base/bytepool"
@@ -11,6 +9,7 @@ import (
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/metering"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -18,34 +17,19 @@ import (
 // without a known limit for a request that sets none.
 const unknownOutput = 4096
 
-// claims appends what the attempt claims, in the order in which limits are
-// checked: those of the key and its user, of the workspace, of the provider, of
-// policies. Counted are the counters that have the request already.
-func (acc *attemptAccount) claims(dst []quota.Claim, counted []string, now time.Time) []quota.Claim {
-	for _, list := range [...][]*quota.Limit{acc.attempt.request.Limiting.Limits, acc.attempt.record.Target.Quota,
-		acc.attempt.policyLimits(now)} {
-		for _, l := range list {
-			switch {
-			case !countsOne(l) && !acc.sent.uses(), l.PerAttempt && acc.local:
-			case !countsOne(l):
-				dst = append(dst, acc.claim(l))
-			case l.PerAttempt || !slices.Contains(counted, l.Counter):
-				dst = append(dst, quota.Claim{Limit: l, Amount: 1, Least: 1})
-			}
-		}
-	}
-	return dst
+// UsesTokens implements [metering.Attempt].
+func (acc *attemptAccount) UsesTokens() bool { return acc.sent.uses() }
+
+// EndsEarly implements [metering.Attempt].
+func (acc *attemptAccount) EndsEarly() bool { return acc.attempt.endsEarly() }
+
+// Extension implements [metering.Attempt].
+func (acc *attemptAccount) Extension() quota.Use {
+	return acc.use(llm.Usage{Known: true, Output: extension})
 }
 
-// useEstimate is what an attempt may use. It is made when a limit needs it.
-type useEstimate struct {
-	made    bool
-	least   quota.Use // with the shortest output
-	most    quota.Use // with the largest output
-	guessed bool      // the largest output is unknown
-}
-
-func (e *useEstimate) make(acc *attemptAccount) {
+// Estimate implements [metering.Attempt].
+func (acc *attemptAccount) Estimate() (e metering.Estimate) {
 	doc, sent := acc.attempt.bodies()
 	u := llm.Usage{Known: true, Input: acc.sent.largestInput(acc.attempt)}
 	for _, d := range [...]*jsonedit.Doc{doc, sent} {
@@ -58,44 +42,27 @@ func (e *useEstimate) make(acc *attemptAccount) {
 	}
 	largest, known := acc.attempt.largestOutput(acc.attempt.sentFields(), sent)
 	u.Output = min(largest, 1)
-	e.made, e.guessed, e.least = true, !known, acc.use(u)
+	e.Guessed, e.Least = !known, acc.use(u)
 	u.Output = largest
-	e.most = acc.use(u)
+	e.Most = acc.use(u)
 	if cost, ok := acc.largestUnitCost(doc); ok {
 		_, _, priced := acc.cost(u, "", catalog.Standard)
-		e.most.Cost = int64(cost)
+		e.Most.Cost = int64(cost)
 		if priced {
-			e.most.Cost = max(int64(cost), e.most.Cost)
+			e.Most.Cost = max(int64(cost), e.Most.Cost)
 		}
 	}
+	return e
 }
 
 // takesTokens reports whether input may be arrays of tokens.
 func takesTokens(op api.Operation) bool { return op == api.Embeddings || op == api.Completions }
 
-// claim returns the claim of l. Of a limit that lets responses finish it takes
-// what is left. A limit that is never exceeded must have room for the largest
-// response, or for the beginning of a stream, which it can end.
-func (acc *attemptAccount) claim(l *quota.Limit) quota.Claim {
-	e := &acc.estimate
-	if !e.made {
-		e.make(acc)
-	}
-	c := quota.Claim{Limit: l, Amount: max(e.most.Of(l.Measure), 1), Least: 1}
-	switch {
-	case l.Stop && acc.attempt.endsEarly():
-		c.Least = max(e.least.Of(l.Measure), 1)
-	case l.Stop:
-		c.Least = c.Amount
-	}
-	return c
-}
-
 // use returns what u counts for in the ledger.
 func (acc *attemptAccount) use(u llm.Usage) quota.Use {
 	s := reqlog.Settlement{Outcome: reqlog.Answered, Usage: u}
 	s.Cost, _, s.Priced = acc.cost(u, "", catalog.Standard)
-	return useOf(&s)
+	return metering.UseOf(&s)
 }
 
 // largestInput returns an estimate of the input of a request that has not been

@@ -3,39 +3,20 @@ package pipeline
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/base/secret"
-	"modelgate/internal/limits/quota"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/metering"
 	"modelgate/internal/provider"
 )
 
 // limitStates returns the limits of the attempt as they are now.
 func (a *attempt) limitStates(ctx context.Context) ([]exchange.LimitState, error) {
-	store := a.handler.Quota
-	if store == nil {
-		return nil, nil
-	}
-	acc := attemptAccount{attempt: a, sent: sentBy(a.request)}
+	acc := &attemptAccount{attempt: a, sent: sentBy(a.request)}
 	defer acc.sent.release()
-	now := time.Now()
-	claims := acc.claims(nil, nil, now)
-	limits := make([]*quota.Limit, len(claims))
-	for i, c := range claims {
-		limits[i] = c.Limit
-	}
-	states, err := store.Read(ctx, now, limits)
-	if err != nil {
-		return nil, limitsUnavailable(err)
-	}
-	out := make([]exchange.LimitState, len(claims))
-	for i, c := range claims {
-		left := states[i].Left(c.Limit)
-		out[i] = exchange.LimitState{Limit: c.Limit, State: states[i], Claimed: min(c.Amount, max(left, c.Least)), Fits: left >= c.Least}
-	}
-	return out, nil
+	acc.limits = metering.Reservation{Store: a.handler.Quota, Request: a.request, Record: &a.record, Also: a.also, By: acc}
+	return acc.limits.Preview(ctx)
 }
 
 // dryRun builds the attempt's requests without a credential and adds them to

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"modelgate/internal/pipeline/framing"
+	"modelgate/internal/pipeline/metering"
 	"net/http"
 
 	"modelgate/api"
@@ -61,15 +62,7 @@ func (s *sentRequest) release() {
 
 // uses reports whether the request may have used tokens. Requests that only
 // read or delete use none.
-func (s *sentRequest) uses() bool {
-	switch s.op {
-	case "", api.Models:
-		return false
-	case api.Proxy:
-		return s.size != 0 && s.method != http.MethodGet && s.method != http.MethodDelete
-	}
-	return !s.op.CountsTokens()
-}
+func (s *sentRequest) uses() bool { return metering.UsesTokens(s.op, s.method, s.size) }
 
 // tokens returns an estimate of the input by its size, or by the tokenizer once count
 // was called. It may be called after release.
@@ -174,11 +167,13 @@ func (a *attempt) runsOn() bool {
 // reserveEstimate counts a token count that the gateway answers itself for the limits of
 // requests of its client. The provider receives none.
 func (a *attempt) reserveEstimate(ctx context.Context) error {
-	acc := attemptAccount{bill: a.trail.Bill(), attempt: a, local: true}
-	if err := acc.reserve(ctx); err != nil {
+	bill := a.trail.Bill()
+	limits := metering.Reservation{Store: a.handler.Quota, Request: a.request, Record: &a.record, Also: a.also, Quota: &bill.Quota, Local: true,
+		By: &attemptAccount{attempt: a}}
+	if err := limits.Reserve(ctx); err != nil {
 		return err
 	}
-	acc.bill.Quota.Sent.Add(1)
+	bill.Quota.Sent.Add(1)
 	return nil
 }
 

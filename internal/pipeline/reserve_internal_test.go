@@ -39,12 +39,11 @@ func BenchmarkReserve(b *testing.B) {
 	for b.Loop() {
 		a := &attempt{record: exchange.Attempt{Target: target, Model: "gpt-4o"}, request: r, trail: new(exchange.Trail), handler: engine}
 		a.startTimers(context.Background())
-		acc, err := a.openAccount()
-		if err != nil {
+		if err := a.openAccount(); err != nil {
 			b.Fatal(err)
 		}
-		acc.settleQuota(quota.Use{})
-		acc.sent.release()
+		a.account.limits.Settle(quota.Use{})
+		a.account.sent.release()
 		a.timers.stop()
 	}
 }

@@ -1,14 +1,10 @@
 package pipeline
 
 import (
-	"context"
 	"io"
-	"time"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/sse"
-	"modelgate/internal/limits/quota"
-	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline/exchange"
 )
 
@@ -36,7 +32,7 @@ func (a *attempt) endsEarly() bool {
 
 // newMeter returns a meter for the stream, nil if no limit may have to end it.
 func (a *attempt) newMeter(memory *streamMemory) *streamMeter {
-	if !a.account.mayEndStream {
+	if !a.account.limits.MayEndStream() {
 		return nil
 	}
 	m := &streamMeter{attempt: a, memory: memory}
@@ -104,7 +100,7 @@ func (m *streamMeter) count(e sse.Event) error {
 		return nil
 	}
 	u := m.attempt.usageSoFar()
-	if acc := &m.attempt.account; !acc.open || acc.covers(acc.use(u)) {
+	if acc := &m.attempt.account; !acc.open || acc.limits.Extend(m.attempt.timers.context(), acc.use(u)) {
 		return nil
 	}
 	m.attempt.cut = &u
@@ -125,52 +121,4 @@ func (m *streamMeter) end() (sse.Event, error) {
 		end = m.cutter.Cut(nil, *m.attempt.cut)
 	}
 	return sse.Event{Raw: end, Data: end}, nil
-}
-
-// ignored is the multiple of the largest use at which a stream shows that its
-// provider ignores the limit of output tokens. Below it the provider is trusted to
-// keep the limit, since the tokens counted here are estimates.
-const ignored = 2
-
-// covers reports whether less than the reservations of limits that end responses
-// is used, and otherwise whether more could be reserved.
-func (acc *attemptAccount) covers(used quota.Use) bool {
-	var claims []quota.Claim
-	for _, g := range acc.grants {
-		reserved, use := acc.reserved(g), used.Of(g.Limit.Measure)
-		most := acc.estimate.most.Of(g.Limit.Measure)
-		covered := reserved
-		if reserved >= most && !acc.estimate.guessed && len(acc.extended) == 0 {
-			covered *= ignored
-		}
-		if !g.Limit.Stop || use < covered {
-			continue
-		}
-		more := acc.use(llm.Usage{Known: true, Output: extension}).Of(g.Limit.Measure)
-		least := use - reserved + 1
-		claims = append(claims, quota.Claim{
-			Limit: g.Limit, Least: least, Amount: max(least, more, most-reserved),
-		})
-	}
-	if len(claims) == 0 {
-		return true
-	}
-	v, err := acc.attempt.handler.Quota.Reserve(context.WithoutCancel(acc.attempt.timers.context()), time.Now(), claims)
-	if err != nil || v.Refused >= 0 {
-		acc.endedBy = claims[max(v.Refused, 0)].Limit
-		return false
-	}
-	acc.extended = append(acc.extended, v.Grants...)
-	return true
-}
-
-// reserved returns what the attempt has reserved of the limit of g.
-func (acc *attemptAccount) reserved(g quota.Grant) int64 {
-	n := g.Amount
-	for _, more := range acc.extended {
-		if more.Limit == g.Limit {
-			n += more.Amount
-		}
-	}
-	return n
 }

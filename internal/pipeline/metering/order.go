@@ -1,4 +1,4 @@
-package pipeline
+package metering
 
 import (
 	"context"
@@ -57,5 +57,5 @@ func checkRoom(ctx context.Context, r *exchange.Request, counters quota.Store, t
 // countsFor reports whether the request counts for l: one that only reads, or counts
 // tokens, uses neither tokens nor money.
 func countsFor(r *exchange.Request, l *quota.Limit) bool {
-	return countsOne(l) || (&sentRequest{op: r.Operation, method: r.Received.Method, size: -1}).uses()
+	return countsOne(l) || UsesTokens(r.Operation, r.Received.Method, -1)
 }

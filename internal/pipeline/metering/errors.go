@@ -1,4 +1,4 @@
-package pipeline
+package metering
 
 import (
 	"time"
@@ -107,9 +107,15 @@ func roundWait(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// refusedHere reports whether the gateway itself refused an attempt: no attempt
-// is left, or a limit is reached.
-func refusedHere(err error) bool {
-	e := apierr.From(err)
-	return e.Code == exchange.CodeAttempts || e.Code == exchange.CodeLimits || e.Limit != nil
+// Exhausted returns the error of a request whose key, user or workspace is marked as
+// having used up its budget. limits are those of the request, and kind is the kind of the
+// holder.
+func Exhausted(limits []*quota.Limit, kind string) error {
+	terms := ""
+	if l := quota.FindBudget(limits, kind); l != nil {
+		terms = ": " + l.Terms()
+	}
+	holder := holderName(&quota.Limit{Holder: quota.Holder{Kind: kind}})
+	return apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted%s; raise it or wait for the next reset", holder, terms).
+		WithParam("x-gateway-api-key").WithCause(&quota.Exhausted{Kind: kind})
 }
