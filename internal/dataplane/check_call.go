@@ -109,7 +109,7 @@ func (rs *resolver) routeCheckCall(m *guardrail.Model) error {
 	if err != nil {
 		return err
 	}
-	a.request.Routing, err = rs.callOnly(t, pipeline.TargetHandler{})
+	a.request.Routing, err = rs.callOnly(pipeline.Leaf{Target: t, Model: m.Name}, pipeline.TargetHandler{})
 	return err
 }
 

@@ -36,10 +36,10 @@ func (a *admission) checkBodyWithoutModel() *apierr.Error {
 	return a.request.Client.Check(a.request.Operation, &doc)
 }
 
-// checkTarget validates what depends on the target. given is true if the config
-// sets the model.
-func (rs *resolver) checkTarget(t *provider.Target, given, strict bool) error {
-	if rs.admission.noModel != nil && !given && t.Option("deployment_id") == "" && !rs.modelIsOptional(t) {
+// checkLeaf validates what depends on the target and the model of a leaf.
+func (rs *resolver) checkLeaf(leaf *pipeline.Leaf, strict bool) error {
+	t := leaf.Target
+	if rs.admission.noModel != nil && leaf.Model == "" && t.Option("deployment_id") == "" && !rs.modelIsOptional(t) {
 		return rs.admission.noModel
 	}
 	if !strict || t.Dialect != api.DialectChat || rs.admission.request.Dialect != api.DialectChat || rs.admission.request.Received.Doc == nil {
@@ -59,11 +59,10 @@ func (rs *resolver) modelIsOptional(t *provider.Target) bool {
 		t.DialectFor(rs.admission.request.Dialect, "") == rs.admission.request.Dialect
 }
 
-// fit completes the settings of a leaf with a target for the request.
-func (rs *resolver) fit(out *pipeline.Leaf, leaf *config.Config) {
-	out.AllowModel = rs.allowModel(out.Target)
-	if out.Err = rs.checkTarget(out.Target, givesModel(leaf) || rs.filledModel(leaf) != "",
-		leaf.Strict != nil && *leaf.Strict); out.Err == nil {
+// completeLeaf completes a leaf with a target and a model for the request.
+func (rs *resolver) completeLeaf(out *pipeline.Leaf, leaf *config.Config) {
+	rs.placeLeaf(out)
+	if out.Err = rs.checkLeaf(out, leaf.Strict != nil && *leaf.Strict); out.Err == nil {
 		out.Notes, out.Err = rs.checkParams(leaf)
 	}
 }
@@ -96,12 +95,6 @@ func (rs *resolver) checkParams(leaf *config.Config) (notes []dialect.ParamChang
 		}
 	}
 	return notes, nil
-}
-
-func givesModel(leaf *config.Config) bool {
-	override, _ := leaf.OverrideParams.Text("model")
-	standard, _ := leaf.DefaultParams.Text("model")
-	return override != "" || standard != ""
 }
 
 // boolHeader parses a header that is true or false, in any case.

@@ -95,11 +95,12 @@ func (rs *resolver) resolveLeaves(leaves []*config.Config, saved bool) error {
 		if f := rs.filled[leaf.PromptID]; f != nil {
 			out.Prompt = &f.PromptEdits
 		}
+		out.Model = c.model
 		if out.Target, out.Err = rs.target(c); out.Err == nil {
 			if !c.configured {
 				rs.admission.opts.markTaken(out.Target)
 			}
-			rs.noteUnusedOptions(leaf, out.Target, c.configured)
+			rs.noteUnusedOptions(out.Target, &c)
 			continue
 		}
 		if leaf.Passthrough && !c.configured && !rs.admission.opts.namesProvider() {
@@ -116,7 +117,7 @@ func (rs *resolver) resolveLeaves(leaves []*config.Config, saved bool) error {
 	}
 	for i, leaf := range leaves { // once it is known how the body is read
 		if rs.admission.request.Leaves[i].Err == nil {
-			rs.fit(&rs.admission.request.Leaves[i], leaf)
+			rs.completeLeaf(&rs.admission.request.Leaves[i], leaf)
 		}
 	}
 	return nil
@@ -127,8 +128,11 @@ func (rs *resolver) resolveLeaves(leaves []*config.Config, saved bool) error {
 func (rs *resolver) resolveEmbedders(list []*config.Embedding) {
 	rs.admission.request.Embedders = make([]pipeline.Leaf, len(list))
 	for i, e := range list {
-		out := &rs.admission.request.Embedders[i]
-		out.Target, out.Err = rs.target(providerChoice{provider: e.Provider, model: e.Model, configured: true})
+		t, err := rs.target(providerChoice{provider: e.Provider, model: e.Model, configured: true})
+		if err == nil {
+			t = t.InRegionOf(e.Model)
+		}
+		rs.admission.request.Embedders[i] = pipeline.Leaf{Target: t, Model: e.Model, Err: err}
 	}
 }
 
@@ -272,17 +276,17 @@ func (rs *resolver) choiceFor(leaf *config.Config) providerChoice {
 		virtualKey: leaf.VirtualKey,
 		key:        secret.New(leaf.APIKey.Reveal()),
 		customHost: leaf.CustomHost,
-		options:    rs.options(leaf),
 		model:      rs.modelOf(leaf),
 		configured: true,
 	}
-	c.clientKey, c.harmless = rs.takesClientKey(leaf), harmlessOnly(c.options)
+	c.given = optionsOf(leaf, c.model)
+	c.options, c.clientKey, c.harmless = c.given, rs.takesClientKey(leaf), harmlessOnly(c.given)
 	if slug := rs.filledProvider(leaf); slug != "" {
 		c.provider = "@" + slug
 	} else if providerFromRequest(leaf) {
 		// A credential in the config is for the provider in the config.
 		c.provider, c.virtualKey, c.configured = rs.admission.opts.provider, rs.admission.opts.virtualKey, false
-		c.key, c.options = secret.String{}, rs.optionsOfRequest(c.options)
+		c.key, c.options = secret.String{}, rs.optionsOfRequest(c.given)
 	}
 	return c
 }
@@ -304,15 +308,14 @@ func (rs *resolver) optionsOfRequest(configured map[string]string) map[string]st
 	return all
 }
 
-// noteUnusedOptions announces the options of a leaf that have no effect on its target,
+// noteUnusedOptions announces the options of a config that have no effect on its target,
 // because the target is managed or the request names it.
-func (rs *resolver) noteUnusedOptions(leaf *config.Config, t *provider.Target, configured bool) {
+func (rs *resolver) noteUnusedOptions(t *provider.Target, c *providerChoice) {
 	managed := t.Slug != ""
-	if configured && !managed {
+	if c.configured && !managed || len(c.given) == 0 {
 		return
 	}
-	list := rs.options(leaf)
-	for _, name := range slices.Sorted(maps.Keys(list)) {
+	for _, name := range slices.Sorted(maps.Keys(c.given)) {
 		if !t.Spec.Takes(name) || !config.IsHarmless(name) && (managed || rs.admission.entry.Config != "") {
 			rs.admission.noteIgnored(name)
 		}
@@ -351,10 +354,10 @@ func providerFromRequest(leaf *config.Config) bool {
 	return (leaf.Path == "config" || leaf.Passthrough) && leaf.Provider == "" && leaf.VirtualKey == ""
 }
 
-// options returns the provider options in the leaf.
-func (rs *resolver) options(leaf *config.Config) map[string]string {
+// optionsOf returns the provider options in the leaf for requests for model.
+func optionsOf(leaf *config.Config, model string) map[string]string {
 	o := maps.Clone(map[string]string(leaf.Options))
-	d := rs.deployment(leaf)
+	d := deploymentOf(leaf, model)
 	for name, value := range map[string]string{
 		"cloud_b_service_account_json": leaf.ServiceAccount.Reveal(),
 
@@ -373,10 +376,9 @@ func (rs *resolver) options(leaf *config.Config) map[string]string {
 	return o
 }
 
-// deployment returns the deployment for the request's model: the one with this
-// alias, otherwise the default one, otherwise the one in the leaf itself.
-func (rs *resolver) deployment(leaf *config.Config) config.Deployment {
-	model := rs.modelOf(leaf)
+// deploymentOf returns the deployment for a model: the one with this alias, otherwise the
+// default one, otherwise the one in the leaf itself.
+func deploymentOf(leaf *config.Config, model string) config.Deployment {
 	chosen := config.Deployment{DeploymentID: leaf.DeploymentID, APIVersion: leaf.APIVersion}
 	for _, d := range leaf.Deployments {
 		if d.Alias == model {
@@ -389,7 +391,8 @@ func (rs *resolver) deployment(leaf *config.Config) config.Deployment {
 	return chosen
 }
 
-// modelOf returns the model in a leaf.
+// modelOf returns the model that attempts at a leaf ask for: the one that its config sets,
+// else that of its saved prompt, else the requested one, else the config's default.
 func (rs *resolver) modelOf(leaf *config.Config) string {
 	override, _ := leaf.OverrideParams.Text("model")
 	standard, _ := leaf.DefaultParams.Text("model")

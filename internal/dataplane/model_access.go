@@ -27,13 +27,15 @@ func (rs *resolver) checkModels(t *provider.Target, model string) error {
 	if t.Models == nil {
 		return nil
 	}
-	if model != "" && !t.Models.Allows(model) {
-		return notEnabled(t, model)
+	if model != "" {
+		if err := t.CheckModel(model); err != nil {
+			return err
+		}
 	}
 	n := rs.admission.modelsOutsideDoc()
 	for _, m := range n.models {
-		if !t.Models.Allows(m) {
-			return notEnabled(t, m)
+		if err := t.CheckModel(m); err != nil {
+			return err
 		}
 	}
 	inPath, err := rs.checkPath(t)
@@ -62,9 +64,10 @@ func (rs *resolver) allowModel(t *provider.Target) func(model string) error {
 		if first == "" && priced {
 			first = model
 		}
+		if err := t.CheckModel(model); err != nil {
+			return err
+		}
 		switch {
-		case t.Models != nil && !t.Models.Allows(model):
-			return notEnabled(t, model)
 		case rs.admission.oneModel && model != rs.admission.request.Model:
 			return modelUnknown(fmt.Sprintf("its form names %.100q and %.100q", rs.admission.request.Model, model))
 		case priced && model != first:
@@ -72,10 +75,6 @@ func (rs *resolver) allowModel(t *provider.Target) func(model string) error {
 		}
 		return nil
 	}
-}
-
-func notEnabled(t *provider.Target, model string) error {
-	return provider.ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, t.Slug)
 }
 
 func unknownModel(t *provider.Target, why string) error {
@@ -143,7 +142,7 @@ func (rs *resolver) checkPath(t *provider.Target) (named bool, err error) {
 		names = modelnames.FullPath(rs.admission.request.Received.Path)
 	}
 	if i := slices.IndexFunc(names, t.Models.Disables); i >= 0 {
-		return false, notEnabled(t, names[i])
+		return false, t.CheckModel(names[i])
 	}
 	if names != nil && !slices.ContainsFunc(names, t.Models.Allows) {
 		return false, unknownModel(t, "its path names none that is enabled")

@@ -1,7 +1,7 @@
 package dataplane
 
 import (
-	"modelgate/internal/pipeline/guarding"
+	"cmp"
 	"strings"
 
 	"modelgate/api"
@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/base/egress"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/guarding"
 	"modelgate/internal/provider"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/upstream"
@@ -37,8 +38,9 @@ type providerChoice struct {
 	key        secret.String
 	customHost string
 	options    map[string]string
-	harmless   map[string]string // options of the config that managed providers accept too
-	model      string            // the requested model; empty if the request names none
+	given      map[string]string // options of the config
+	harmless   map[string]string // those that managed providers accept too
+	model      string            // that attempts ask for; empty if nothing names one
 
 	// configured is true if a config chose: the client's own credential is for this
 	// provider only if clientKey is true and the config has none.
@@ -61,20 +63,22 @@ func (rs *resolver) handler() (pipeline.Handler, error) {
 		return nil, err
 	}
 	rs.admission.opts.markTaken(t)
-	if err := rs.checkTarget(t, false, rs.admission.opts.strict != nil && *rs.admission.opts.strict); err != nil {
+	leaf := pipeline.Leaf{Target: t, Model: rs.admission.request.Model}
+	if err := rs.checkLeaf(&leaf, rs.admission.opts.strict != nil && *rs.admission.opts.strict); err != nil {
 		return nil, err
 	}
-	return rs.callOnly(t, pipeline.TargetHandler{
+	return rs.callOnly(leaf, pipeline.TargetHandler{
 		Timeout: rs.admission.opts.attempt,
 		Forward: rs.admission.opts.forward,
 		Lenient: rs.admission.opts.strict != nil && !*rs.admission.opts.strict,
 	})
 }
 
-// callOnly returns the handler of a request without a config, which calls t as call says,
-// with the hooks of its organisation and workspace.
-func (rs *resolver) callOnly(t *provider.Target, call pipeline.TargetHandler) (pipeline.Handler, error) {
-	rs.leaf = [1]pipeline.Leaf{{Target: t, AllowModel: rs.allowModel(t)}}
+// callOnly returns the handler of a request without a config, which calls its only leaf as
+// call says, with the hooks of its organisation and workspace.
+func (rs *resolver) callOnly(leaf pipeline.Leaf, call pipeline.TargetHandler) (pipeline.Handler, error) {
+	rs.placeLeaf(&leaf)
+	rs.leaf = [1]pipeline.Leaf{leaf}
 	rs.admission.request.Leaves = rs.leaf[:]
 	if err := rs.resolveGuards([]*guarding.List{nil}); err != nil {
 		return nil, err
@@ -82,6 +86,17 @@ func (rs *resolver) callOnly(t *provider.Target, call pipeline.TargetHandler) (p
 	call.Engine, call.Path = rs.admission.plane.Engine, "config"
 	rs.oneLeaf.Init(call)
 	return &rs.oneLeaf, nil
+}
+
+// placeLeaf moves the target of a leaf into the region of its model, on pass-through of the
+// model in the path, and sets which models the target accepts in a form.
+func (rs *resolver) placeLeaf(leaf *pipeline.Leaf) {
+	model := leaf.Model
+	if rs.admission.request.Operation == api.Proxy && leaf.Target.RegionOf != nil {
+		model = cmp.Or(rs.admission.request.ModelInPath(leaf.Target), model)
+	}
+	leaf.Target = leaf.Target.InRegionOf(model)
+	leaf.AllowModel = rs.allowModel(leaf.Target)
 }
 
 // target returns the target of c for the identity of the request, if the egress policies

@@ -58,27 +58,16 @@ func (h *TargetHandler) newAttempt(r *exchange.Request, t *exchange.Trail) (*att
 		t.Note(n)
 	}
 	a.handler, a.request, a.trail = h, r, t
-	a.record = exchange.Attempt{Target: leaf.Target, Prompt: r.Prompt, Lenient: h.Lenient,
+	a.record = exchange.Attempt{Target: leaf.Target, Model: leaf.Model, Prompt: r.Prompt, Lenient: h.Lenient,
 		NamesRequestedModel: r.NamesRequestedModel(h.ResponseModel)}
-	model := h.params.Model
 	if leaf.Prompt != nil {
-		made, err := a.applyPrompt(leaf.Prompt)
-		if err != nil {
+		if err := a.applyPrompt(leaf.Prompt); err != nil {
 			return nil, err
-		}
-		if model == "" {
-			model = made
 		}
 	}
 	if r.Received.Upload != nil && r.Received.Upload.Watch != nil {
 		r.Received.Upload.Watch(leaf.AllowModel)
 	}
-	if a.record.Model = model; model == "" {
-		if a.record.Model = r.Model; r.Model == "" {
-			a.record.Model = h.params.DefaultModel
-		}
-	}
-	a.record.Target = a.record.Target.InRegionOf(a.namedModel())
 	a.record.Record = reqlog.Attempt{Target: h.Path, Provider: a.record.Target.ID, Slug: a.record.Target.Slug}
 	if a.record.Target.Base != nil {
 		a.record.Record.Host = a.record.Target.Base.Host
@@ -87,14 +76,14 @@ func (h *TargetHandler) newAttempt(r *exchange.Request, t *exchange.Trail) (*att
 }
 
 // applyPrompt applies the target's saved prompt to the request, before the parameters of
-// the config. It returns the prompt's model.
-func (a *attempt) applyPrompt(p *exchange.PromptEdits) (model string, err error) {
+// the config.
+func (a *attempt) applyPrompt(p *exchange.PromptEdits) error {
 	if p.Err != nil {
-		return "", p.Err
+		return p.Err
 	}
 	if p.Edits == nil {
 		a.trail.Note(dialect.ParamChange{Name: "prompt_id", Outcome: dialect.Ignored})
-		return "", nil
+		return nil
 	}
 	before := a.request.Prompt
 	if last := a.trail.Outcome; last != nil {
@@ -104,7 +93,7 @@ func (a *attempt) applyPrompt(p *exchange.PromptEdits) (model string, err error)
 		a.trail.Decide(a.handler.Path, "the saved prompt %s makes the request, in its version %d", p.Prompt.Slug, p.Prompt.Version)
 	}
 	a.prompted = p.Edits
-	return p.Model, nil
+	return nil
 }
 
 // run makes the attempt and adds it to the trail.

@@ -46,7 +46,7 @@ func TestTheOtherEndpointIsNotAskedAfterTheDeadline(t *testing.T) {
 				}, func(x *pipelinetest.Request) {
 					x.AttemptDeadline = time.Now().Add(tt.left)
 					target, err := provider.NewTarget(&spec, provider.Settings{Key: secret.New("provider-key")})
-					x.Leaves = []pipeline.Leaf{{Target: target, Err: err}}
+					x.Leaves = []pipeline.Leaf{{Target: target, Model: x.Model, Err: err}}
 					x.Resolve = nil
 				})
 				if err != nil || status != 404 || !slices.Equal(calls, tt.calls) || len(x.Trail.Attempts) != len(tt.calls) {

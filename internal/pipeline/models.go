@@ -10,15 +10,6 @@ import (
 	"modelgate/internal/provider"
 )
 
-// checkModel returns an error for a model that is not on the target's
-// allow-list.
-func (a *attempt) checkModel(model string) error {
-	if a.record.Target.Models.Allows(model) {
-		return nil
-	}
-	return provider.ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, a.record.Target.Slug)
-}
-
 // checkModels compares every model in the body with the target's allow-list.
 // doc is the client's body after the config and list holds pending edits, so
 // that the models actually sent are checked.
@@ -35,7 +26,7 @@ func (a *attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 		return provider.ModelRefused("the provider @%s has a list of models, and those of this request cannot be known: %v", a.record.Target.Slug, err)
 	}
 	for _, model := range models {
-		if err := a.checkModel(model); err != nil {
+		if err := a.record.Target.CheckModel(model); err != nil {
 			return err
 		}
 	}
@@ -78,29 +69,10 @@ func (a *attempt) findModelsOutsideBody() error {
 	if err := a.addModels(models); err != nil || a.request.Operation != api.Proxy {
 		return err
 	}
-	return a.addModels(a.modelInPath())
-}
-
-// modelInPath returns the model in a pass-through path: of the names that it may be, one
-// with a price, or else the first.
-func (a *attempt) modelInPath() []string {
-	names := modelnames.Path(a.request.Received.Path)
-	for i, name := range names {
-		if _, priced := a.record.Target.Price(a.request.Limiting.Prices, name, "", a.request.Time); priced {
-			return names[i : i+1]
-		}
+	if model := a.request.ModelInPath(a.record.Target); model != "" {
+		return a.addModels([]string{model})
 	}
-	return names[:min(len(names), 1)]
-}
-
-// namedModel returns the model of the request, on pass-through that in its path.
-func (a *attempt) namedModel() string {
-	if a.request.Operation == api.Proxy && a.record.Target.RegionOf != nil {
-		for _, name := range a.modelInPath() {
-			return name
-		}
-	}
-	return a.record.Model
+	return nil
 }
 
 func (a *attempt) addModels(models []string) error {

@@ -1,8 +1,9 @@
 package provider
 
 import (
-	"modelgate/internal/base/apierr"
 	"strings"
+
+	"modelgate/internal/base/apierr"
 )
 
 // ModelList lists the models that requests to a target may name. A nil list
@@ -69,6 +70,14 @@ func (l *ModelList) Disables(model string) bool {
 		}
 	}
 	return false
+}
+
+// CheckModel returns an error for a model that the target's list does not allow.
+func (t *Target) CheckModel(model string) error {
+	if t.Models.Allows(model) {
+		return nil
+	}
+	return ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, t.Slug)
 }
 
 // CodeModelRefused is the error code for a model that a target's allow-list

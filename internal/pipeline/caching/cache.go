@@ -60,8 +60,7 @@ type cacheHandler struct {
 	cache    *Cache
 	bounds   *exchange.Bounds
 	path     string
-	leaf     int // index in Request.Leaves
-	model    string
+	leaf     int           // index in Request.Leaves
 	settings respcache.Key // hash of the leaf's settings
 	forward  []string
 	timeout  time.Duration // of the leaf
@@ -93,9 +92,8 @@ func EmbedsBy(n *config.Config) *config.Embedding {
 // Around returns a handler that answers requests for a leaf with stored responses, and
 // stores those of next. n are the leaf's effective settings, which have a cache.
 func (c *Cache) Around(n *config.Config, at Place, next exchange.Handler) exchange.Handler {
-	model, _ := n.OverrideParams.Text("model")
 	return &cacheHandler{
-		cache: c, bounds: at.Bounds, path: n.Path, leaf: at.Leaf, model: model, settings: leafKey(n),
+		cache: c, bounds: at.Bounds, path: n.Path, leaf: at.Leaf, settings: leafKey(n),
 		forward: n.ForwardHeaders, timeout: n.RequestTimeout, options: *n.Cache,
 		embedding: at.Embedder, embed: at.Embed, next: next,
 	}

@@ -18,16 +18,12 @@ type ConfigParams struct {
 	Defaults, Override []jsonedit.Edit
 	Drop               []jsonedit.Path
 
-	Model, DefaultModel string // in Override and in Defaults; empty if none
-
 	ChangesText bool // in the bodies of known APIs
 }
 
 // ParamsOf returns the parameters of a leaf with these effective settings.
 func ParamsOf(n *config.Config) ConfigParams {
 	p := ConfigParams{Path: n.Path, Defaults: edits(n.DefaultParams), Override: edits(n.OverrideParams), Drop: paths(n.DropParams)}
-	p.Model, _ = n.OverrideParams.Text("model")
-	p.DefaultModel, _ = n.DefaultParams.Text("model")
 	text := func(e jsonedit.Edit) bool { return bodytext.HoldsText(e.Name, e.Value) }
 	p.ChangesText = slices.ContainsFunc(p.Defaults, text) || slices.ContainsFunc(p.Override, text) || len(p.Drop) > 0
 	return p

@@ -135,7 +135,10 @@ type Limiting struct {
 
 // Leaf holds the settings of one leaf of a config for one request.
 type Leaf struct {
+	// Target is where attempts go, in the region of Model.
 	Target *provider.Target
+	// Model is what attempts ask for; empty if nothing names a model.
+	Model string
 	// Err is why the leaf cannot serve the request. Handling it returns the
 	// error. Strategies skip a leaf whose Err has [CodeModelRefused].
 	Err error

@@ -1,6 +1,7 @@
 package pipelinetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -214,6 +215,9 @@ func (x *Request) Handle(ctx context.Context, h pipeline.Handler) (*pipeline.Res
 		x.Leaves = make([]pipeline.Leaf, len(tree.Leaves))
 		for i, leaf := range tree.Leaves {
 			x.Leaves[i].Target, x.Leaves[i].Err = x.Resolve(leaf)
+			override, _ := leaf.OverrideParams.Text("model")
+			standard, _ := leaf.DefaultParams.Text("model")
+			x.Leaves[i].Model = cmp.Or(override, x.Model, standard)
 		}
 	}
 	x.admitted = x.Request
