@@ -202,8 +202,7 @@ func feedbackScope(c *route.Caller, q *logstore.Query) logstore.Scope {
 type listFeedbackInput struct {
 	TraceID   string `query:"trace_id" maxLength:"256"`
 	Workspace string `query:"workspace" maxLength:"255" doc:"Id or slug"`
-	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 }
 
 // feedbackRecord is feedback in a response.

@@ -76,8 +76,7 @@ func ratio(a, b int64) any {
 
 // Paging selects the page and the order of groups.
 type Paging struct {
-	Page int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 	By   string `query:"order_by" enum:"requests,group,cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,saved_cost,prompt_cache_saved_cost,last_seen,first_seen" default:"requests" doc:"group orders by the value grouped by"`
 	Type string `query:"order_by_type" enum:"asc,desc" default:"desc" doc:"Unknown values come last"`
 }
@@ -115,13 +114,7 @@ func (f Routes) grouped(ctx context.Context, c *route.Caller, in *Filters, p *Pa
 		return nil, err
 	}
 	p.order(sums, g.number)
-	total := len(sums)
-	sums = sums[min(p.Page*p.Size, total):min((p.Page+1)*p.Size, total)]
-	data := make([]group, len(sums))
-	for i := range sums {
-		data[i] = g.show(&sums[i])
-	}
-	return route.ListOf(data, total), nil
+	return route.Listing(route.Cut(sums, p.Page, p.Size), len(sums), nil, func(s logstore.Group) group { return g.show(&s) })
 }
 
 func (g *grouping) show(s *logstore.Group) group {

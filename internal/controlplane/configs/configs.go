@@ -283,7 +283,7 @@ func find(ctx context.Context, c *route.Caller, in Named) (store.Config, error) 
 		return owned.Config, c.RefuseFileManaged(owned.ID, "config", owned.Slug)
 	}
 	row, err := c.DB().Config(ctx, c.Organisation, workspace, in.Config)
-	return row, c.CheckFound(row.Workspace, row.ID, err, apierr.New(apierr.NotFound, "config %.60q not found", in.Config).WithParam("config"))
+	return row, c.CheckFound(row.Workspace, row.ID, err, route.NotFound("config", "config", in.Config))
 }
 
 type updateInput struct {

@@ -81,7 +81,7 @@ func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 // find returns the export that a request names and its workspace, if the caller may see
 // it: users see only exports that they created.
 func find(ctx context.Context, c *route.Caller, in Named) (row store.Export, w store.Workspace, err error) {
-	none := apierr.New(apierr.NotFound, "export %.60q not found", in.Export).WithParam("export")
+	none := route.NotFound("export", "export", in.Export)
 	row, err = c.DB().Export(ctx, in.Export)
 	if err != nil && !apierr.IsNotFound(err) {
 		return row, w, err

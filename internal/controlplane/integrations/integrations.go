@@ -79,7 +79,7 @@ type Named struct {
 // An organisation integration can be read from every workspace that has it; elsewhere
 // it is not found.
 func (f *family) find(ctx context.Context, c *route.Caller, in Named, verb string) (store.Integration, error) {
-	none := apierr.New(apierr.NotFound, "integration %.60q not found", in.Integration).WithParam("integration")
+	none := route.NotFound("integration", "integration", in.Integration)
 	limit, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return store.Integration{}, err

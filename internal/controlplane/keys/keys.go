@@ -95,8 +95,7 @@ type listInput struct {
 	CreatedBy   string `query:"created_by" maxLength:"255" doc:"Only keys created by the user or key with this id"`
 	Name        string `query:"name" maxLength:"255" doc:"Case-sensitive substring of the name"`
 	Status      string `query:"status" enum:"active,disabled,exhausted,expired"`
-	Page        int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size        int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
@@ -124,15 +123,8 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	owned := slices.DeleteFunc(ownedKeys(c, p, f), func(k store.Key) bool {
 		return !strings.Contains(k.Name, in.Name) || in.Status != "" && in.Status != k.StatusAt(c.Now)
 	})
-	var items []Item
-	for _, k := range append(route.DeclaredOnPage(in.Page, owned), found...) {
-		item, err := toResponse(k, spent[k.ID], c.Now)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, item)
-	}
-	return route.ListOf(items, total).AddDeclared(len(owned)), nil
+	return route.ConvertDeclared(owned, found, in.Page, total,
+		func(k store.Key) (Item, error) { return toResponse(k, spent[k.ID], c.Now) })
 }
 
 // visible restricts f to the keys that the caller may see and use verb on, in a
@@ -241,7 +233,7 @@ func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb 
 }
 
 func none(in Named) error {
-	return apierr.New(apierr.NotFound, "API key %.60q not found", in.Key).WithParam("id")
+	return route.NotFound("id", "API key", in.Key)
 }
 
 type removeInput struct {

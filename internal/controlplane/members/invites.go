@@ -157,8 +157,7 @@ func toInviteItem(i store.Invite, now time.Time) inviteItem {
 }
 
 type invitesInput struct {
-	Page   int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size   int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 	Role   string `query:"role" enum:"admin,member"`
 	Email  string `query:"email" maxLength:"320"`
 	Status string `query:"status" enum:"pending,cancelled,accepted,expired"`
@@ -166,7 +165,7 @@ type invitesInput struct {
 
 func listInvites(ctx context.Context, c *route.Caller, in *invitesInput) (*route.List[inviteItem], error) {
 	q := store.InviteQuery{Organisation: c.Organisation, Role: in.Role, Email: access.UserName(in.Email), Status: in.Status, Now: c.Now}
-	found, total, err := c.DB().Invites(ctx, q, store.Page{Number: in.Page, Size: in.Size})
+	found, total, err := c.DB().Invites(ctx, q, in.Rows())
 	return route.Listing(found, total, err, func(i store.Invite) inviteItem { return toInviteItem(i, c.Now) })
 }
 

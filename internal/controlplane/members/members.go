@@ -71,26 +71,17 @@ func toResponse(ctx context.Context, c *route.Caller, u store.User) (item, error
 }
 
 type listInput struct {
-	Page  int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size  int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 	Role  string `query:"role" enum:"owner,admin,member"`
 	Email string `query:"email" maxLength:"320"`
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[item], error) {
-	found, total, err := c.DB().Users(ctx, c.Organisation, in.Role, access.UserName(in.Email), store.Page{Number: in.Page, Size: in.Size})
+	found, total, err := c.DB().Users(ctx, c.Organisation, in.Role, access.UserName(in.Email), in.Rows())
 	if err != nil {
 		return nil, err
 	}
-	var items []item
-	for _, u := range found {
-		one, err := toResponse(ctx, c, u)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, one)
-	}
-	return route.ListOf(items, total), nil
+	return route.ConvertList(found, total, func(u store.User) (item, error) { return toResponse(ctx, c, u) })
 }
 
 type oneInput struct {

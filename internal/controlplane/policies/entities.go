@@ -54,8 +54,7 @@ func (r Routes) listEntities(kind string) func(context.Context, *route.Caller, *
 		all = slices.DeleteFunc(all, func(e Entity) bool {
 			return in.Status != "" && e.Status != in.Status || !strings.Contains(e.ValueKey, in.Search)
 		})
-		from := min(in.Page*in.Size, len(all))
-		return route.ListOf(all[from:min(from+in.Size, len(all))], len(all)), nil
+		return route.ListOf(route.Cut(all, in.Page, in.Size), len(all)), nil
 	}
 }
 

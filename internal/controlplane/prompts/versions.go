@@ -105,16 +105,11 @@ func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*route.L
 	if err != nil {
 		return nil, err
 	}
-	list := []Version{}
-	for _, v := range found {
+	return route.ConvertList(found, total, func(v store.PromptVersion) (Version, error) {
 		s, err := shownState(v)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, Version{v.ID, row.ID, s.String, v.Number, v.Description, v.Model, route.OrNull(v.Label), v.Number == row.Published,
-			v.CreatedBy, route.Time(v.CreatedAt), store.Active, "prompt_version"})
-	}
-	return route.ListOf(list, total), nil
+		return Version{v.ID, row.ID, s.String, v.Number, v.Description, v.Model, route.OrNull(v.Label), v.Number == row.Published,
+			v.CreatedBy, route.Time(v.CreatedAt), store.Active, "prompt_version"}, err
+	})
 }
 
 // OfVersion identifies a version of a prompt in a request.

@@ -262,15 +262,8 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
-	var list []Item
-	for _, p := range append(route.DeclaredOnPage(in.Page, owned), found...) {
-		item, err := toResponse(p, spent[p.ID], c)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, item)
-	}
-	return route.ListOf(list, total).AddDeclared(len(owned)), nil
+	return route.ConvertDeclared(owned, found, in.Page, total,
+		func(p store.Provider) (Item, error) { return toResponse(p, spent[p.ID], c) })
 }
 
 // Named identifies a provider in a request. It is exported because the OpenAPI
@@ -287,7 +280,7 @@ func find(ctx context.Context, c *route.Caller, in Named) (store.Provider, error
 		if e := apierr.From(err); e.Param != "" { // the workspace is missing
 			return row, err
 		}
-		return row, apierr.New(apierr.NotFound, "provider %.60q not found", in.Provider).WithParam("provider")
+		return row, route.NotFound("provider", "provider", in.Provider)
 	}
 	c.SetAuditSubject(row.Workspace, row.ID)
 	return row, err

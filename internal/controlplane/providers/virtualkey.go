@@ -224,15 +224,8 @@ func (v *virtualKeys) list(ctx context.Context, c *route.Caller, in *PageQuery) 
 	if err != nil {
 		return nil, err
 	}
-	var list []KeyItem
-	for _, p := range append(route.DeclaredOnPage(in.Page, owned), found...) {
-		item, err := shownKey(ctx, c, p, spent[p.ID], known)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, item)
-	}
-	return route.ListOf(list, total).AddDeclared(len(owned)), nil
+	return route.ConvertDeclared(owned, found, in.Page, total,
+		func(p store.Provider) (KeyItem, error) { return shownKey(ctx, c, p, spent[p.ID], known) })
 }
 
 func (v *virtualKeys) get(ctx context.Context, c *route.Caller, in *Named) (*KeyItem, error) {

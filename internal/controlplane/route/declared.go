@@ -76,3 +76,13 @@ func DeclaredOnPage[T any](page int, owned []T) []T {
 	}
 	return owned
 }
+
+// ConvertDeclared is [ConvertList] for a page of a list with declared objects. Total is the
+// number of all other rows.
+func ConvertDeclared[Row, Item any](owned, found []Row, page, total int, convert func(Row) (Item, error)) (*List[Item], error) {
+	list, err := ConvertList(append(DeclaredOnPage(page, owned), found...), total, convert)
+	if err != nil {
+		return nil, err
+	}
+	return list.AddDeclared(len(owned)), nil
+}

@@ -53,8 +53,13 @@ type LongPaging struct {
 // PageOf converts the rows of a page to a list; rows are all that there are, and err is the
 // error of reading them.
 func PageOf[Row, Item any](rows []Row, p LongPaging, err error, show func(Row) Item) (*List[Item], error) {
-	from := min(p.Page*p.Size, len(rows))
-	return Listing(rows[from:min(from+p.Size, len(rows))], len(rows), err, show)
+	return Listing(Cut(rows, p.Page, p.Size), len(rows), err, show)
+}
+
+// Cut returns the rows of a page; rows are all that there are.
+func Cut[Row any](rows []Row, number, size int) []Row {
+	from := min(number*size, len(rows))
+	return rows[from:min(from+size, len(rows))]
 }
 
 // Listing converts rows to a list; total is the number of all rows and err the error of
@@ -66,6 +71,19 @@ func Listing[Row, Item any](rows []Row, total int, err error, show func(Row) Ite
 	items := make([]Item, 0, len(rows))
 	for _, row := range rows {
 		items = append(items, show(row))
+	}
+	return ListOf(items, total), nil
+}
+
+// ConvertList converts rows to a list with a function that may fail; total is the number of
+// all rows.
+func ConvertList[Row, Item any](rows []Row, total int, convert func(Row) (Item, error)) (*List[Item], error) {
+	items := make([]Item, len(rows))
+	for i, row := range rows {
+		var err error
+		if items[i], err = convert(row); err != nil {
+			return nil, err
+		}
 	}
 	return ListOf(items, total), nil
 }

@@ -115,7 +115,7 @@ func end(ctx context.Context, c *route.Caller, user, id string) (*route.Empty, e
 	c.SetAuditAction("session_end", id)
 	err := c.Change(ctx, func(tx *store.Tx) error { return tx.EndSession(ctx, c.Organisation, user, id) })
 	if apierr.IsNotFound(err) {
-		err = apierr.New(apierr.NotFound, "session %.60q not found", id).WithParam("session")
+		err = route.NotFound("session", "session", id)
 	}
 	return &route.Empty{}, err
 }
@@ -130,7 +130,7 @@ func member(ctx context.Context, c *route.Caller, ref string, ends bool) (store.
 	u, err := c.DB().User(ctx, c.Organisation, access.UserName(ref))
 	switch {
 	case apierr.IsNotFound(err):
-		err = apierr.New(apierr.NotFound, "user %.60q not found", ref).WithParam("user")
+		err = route.NotFound("user", "user", ref)
 	case err == nil && ends && u.Role == "owner" && c.UserID != u.ID:
 		err = apierr.New(apierr.Forbidden, "only the owner can end the owner's sessions").WithParam("user").WithCode("AB03")
 	}

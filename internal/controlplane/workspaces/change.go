@@ -124,7 +124,7 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*full, error) {
 // workspace see that workspace, users see theirs, and archived ones are visible to
 // administrators of the organisation. Users need the route's permission.
 func find(ctx context.Context, c *route.Caller, ref string) (store.Workspace, error) {
-	missing := apierr.New(apierr.NotFound, "workspace %.60q not found", ref).WithParam("workspace")
+	missing := route.NotFound("workspace", "workspace", ref)
 	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
 	if apierr.IsNotFound(err) {
 		return w, missing

@@ -222,8 +222,7 @@ func setRates(w *store.Workspace, list limits.Rates) error {
 }
 
 type listInput struct {
-	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
-	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
+	route.Paging
 	Name      string `query:"name" maxLength:"255" doc:"Case-sensitive substring of the name"`
 	ExactName string `query:"exact_name" maxLength:"255"`
 	Status    string `query:"status" maxLength:"64" default:"active" doc:"active, archived, or both separated by a comma; archived ones are visible only to the organisation's owner and admins"`
@@ -234,7 +233,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := c.DB().Workspaces(ctx, q, store.Page{Number: in.Page, Size: in.Size})
+	found, total, err := c.DB().Workspaces(ctx, q, in.Rows())
 	if err != nil {
 		return nil, err
 	}
@@ -250,15 +249,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	if err != nil {
 		return nil, err
 	}
-	var items []Item
-	for i := range found {
-		item, err := toResponse(&found[i], spent[found[i].ID], &o.Settings)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, item)
-	}
-	return route.ListOf(items, total), nil
+	return route.ConvertList(found, total, func(w store.Workspace) (Item, error) { return toResponse(&w, spent[w.ID], &o.Settings) })
 }
 
 // query returns the filter for the workspaces that a request asks for and the caller
