@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"modelgate/api"
@@ -101,7 +100,10 @@ func (p *Plane) fillBody(a *admission) error {
 	if err != nil {
 		return err
 	}
-	overrides, err := a.overrides()
+	if err := a.takeVariables(); err != nil {
+		return err
+	}
+	overrides, err := prompt.Overrides(&a.doc)
 	if err != nil {
 		return err
 	}
@@ -125,32 +127,6 @@ func (p *Plane) fillBody(a *admission) error {
 	return p.replaceBody(a, out.Body)
 }
 
-// overrides returns the members of the request's body that override the
-// prompt's, and reads its variables. Clients send null for members that are not
-// set.
-func (a *admission) overrides() ([]jsonedit.Edit, error) {
-	if err := a.takeVariables(); err != nil {
-		return nil, err
-	}
-	var list []jsonedit.Edit
-	for key, v := range a.doc.Members() {
-		switch name := key.String(); name {
-		case "variables", "prompt_id", "promptID": // the last two repeat the path
-		case "messages", "prompt":
-			return nil, apierr.New(apierr.Invalid, "%s cannot be sent with a saved prompt; pass variables instead",
-				name).WithParam(name).WithCode("invalid_parameter")
-		case "parameters", "hyperparameters":
-			return nil, apierr.New(apierr.Invalid, "%s is not accepted; put each parameter at the top level of the body",
-				name).WithParam(name).WithCode("invalid_parameter")
-		default:
-			if !v.IsNull() {
-				list = append(list, jsonedit.Edit{Name: name, Value: slices.Clone(v.Raw())})
-			}
-		}
-	}
-	return list, nil
-}
-
 // replaceBody replaces the request's body with b.
 func (p *Plane) replaceBody(a *admission, b []byte) error {
 	buf, err := p.Engine.Bounds.Pool.GetShare(len(b), a.request.Memory)
@@ -169,69 +145,6 @@ func (a *admission) takeProvider() {
 	if a.promptProvider != "" && !a.opts.namesProvider() && !strings.HasPrefix(a.request.Model, "@") {
 		a.opts.provider = "@" + a.promptProvider
 	}
-}
-
-// showRendered writes the rendered prompt. It costs nothing.
-func (p *Plane) showRendered(w http.ResponseWriter, r *http.Request, x *exchange) error {
-	var b jsonedit.Builder
-	b.Open('{')
-	b.Name("success")
-	b.Bool(true)
-	b.Name("data")
-	b.Raw(x.admission.request.Received.Body.Bytes())
-	b.Close('}')
-	w.Header()["Content-Type"] = jsonType
-	x.setGatewayHeaders(w.Header())
-	x.writeBytes(w, r, &pipeline.Response{Status: http.StatusOK, Bytes: b.Bytes()})
-	return nil
-}
-
-// envelop wraps the response of a saved prompt in the format of its route:
-// status, headers and body, and the members of the body next to them, so that
-// clients of either format can read it.
-func (p *Plane) envelop(h http.Header, x *exchange, res *pipeline.Response) {
-	if x.admission.route.prompt == "" || x.admission.request.Stream || res.Bytes == nil || res.Status >= 300 {
-		return
-	}
-	var body jsonedit.Doc
-	if body.Scan(res.Bytes) != nil {
-		return
-	}
-	h["Content-Type"] = jsonType
-	b := jsonedit.Append(make([]byte, 0, 2*len(res.Bytes)+1024))
-	b.Open('{')
-	b.Name("status")
-	b.String("success")
-	b.Name("headers")
-	writeHeaders(&b, h)
-	b.Name("body")
-	b.Raw(res.Bytes)
-	if !p.PromptEnvelopeOnly {
-		for key, v := range body.Members() {
-			if name := key.String(); name != "status" && name != "headers" && name != "body" {
-				b.Key(name)
-				b.Raw(v.Raw())
-			}
-		}
-	}
-	b.Close('}')
-	res.Bytes = b.Bytes()
-}
-
-func writeHeaders(b *jsonedit.Builder, h http.Header) {
-	names := make([]string, 0, len(h))
-	for name := range h {
-		if name != "Content-Length" { // it would be the envelope's
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	b.Open('{')
-	for _, name := range names {
-		b.Key(strings.ToLower(name))
-		b.String(strings.Join(h[name], ", "))
-	}
-	b.Close('}')
 }
 
 // promptResult is a rendered saved prompt of a config for the exchange, or its
@@ -296,21 +209,10 @@ func (rs *resolver) makeEdits(f *promptResult, v *prompt.Version) error {
 		return apierr.New(apierr.Invalid, "the saved prompt %s has %s, which this route does not accept", f.Prompt.Slug, holding(out)).
 			WithParam("x-gateway-config").WithCode("wrong_prompt_kind")
 	}
-	var made jsonedit.Doc
-	if err := made.Scan(out.Body); err != nil {
+	if f.Edits, f.provider, f.Model, err = out.Edits(); err != nil {
 		return err
 	}
-	f.Model, f.provider = out.Model, out.Provider
-	list := []jsonedit.Edit{{Name: "variables"}}
-	for key, value := range made.Members() {
-		list = append(list, jsonedit.Edit{Name: key.String(), Value: value.Raw()})
-	}
-	if slug, model, ok := strings.Cut(f.Model, "/"); ok && strings.HasPrefix(slug, "@") {
-		f.provider, f.Model = slug[1:], model
-		list = append(list, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, model)})
-	}
-	f.Edits = list
-	return rs.checkEdited(list)
+	return rs.checkEdited(f.Edits)
 }
 
 func holding(out *prompt.Rendered) string {
