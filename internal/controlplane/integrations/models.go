@@ -109,19 +109,13 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 				return apierr.New(apierr.Conflict, "the model %q was changed by another request; read it again and retry",
 					m.Slug).WithParam(fmt.Sprintf("models[%d]", i))
 			}
-			if err := tx.PutIntegrationModel(ctx, m); err != nil {
-				return err
-			}
 		}
-		of := modelLimit(fresh, now)
-		for _, m := range next {
-			now[m.Slug] = m
-		}
+		was := fresh
 		if in.Body.AllowAllModels != nil {
 			fresh.AllowAllModels = *in.Body.AllowAllModels
 		}
-		of.After = allowed(fresh.AllowAllModels, now)
-		if err := limits.Change(ctx, c, tx, of); err != nil {
+		change := modelChange{before: was, after: fresh, put: next}
+		if err := change.store(ctx, c, tx); err != nil {
 			return err
 		}
 		if priced {
@@ -152,11 +146,38 @@ func (in *modelsInput) warnings(row store.Integration) (list []string) {
 	return list
 }
 
-// modelLimit returns the models that an integration allowed before a change, as a
-// limit.
-func modelLimit(i store.Integration, models map[string]store.IntegrationModel) limits.Object {
-	return limits.Object{BudgetRef: store.BudgetRef{Kind: "integration", ID: i.ID}, Workspace: i.Workspace,
-		Before: allowed(i.AllowAllModels, models)}
+// modelChange is a change of the models of an integration.
+type modelChange struct {
+	before, after store.Integration
+	put           []store.IntegrationModel
+	removed       []string // slugs
+	remove        func(ctx context.Context, integration, slug string) error
+}
+
+// store makes the change. The allowed models are a limit: it returns an error if the caller may
+// not change it, and otherwise records who did.
+func (m *modelChange) store(ctx context.Context, c *route.Caller, tx *store.Tx) error {
+	i := &m.after
+	models, err := modelsOf(ctx, tx.Queries, i.ID)
+	if err != nil {
+		return err
+	}
+	of := limits.Object{BudgetRef: store.BudgetRef{Kind: "integration", ID: i.ID}, Workspace: i.Workspace,
+		Before: allowed(m.before.AllowAllModels, models)}
+	for _, model := range m.put {
+		if err := tx.PutIntegrationModel(ctx, model); err != nil {
+			return err
+		}
+		models[model.Slug] = model
+	}
+	for _, slug := range m.removed {
+		if err := m.remove(ctx, i.ID, slug); err != nil {
+			return err
+		}
+		delete(models, slug)
+	}
+	of.After = allowed(i.AllowAllModels, models)
+	return limits.Change(ctx, c, tx, of)
 }
 
 // allowed returns the allowed models as a limit, nil if all are allowed.
@@ -246,7 +267,7 @@ func (f *family) deleteModels(ctx context.Context, c *route.Caller, in *deleteMo
 		if err != nil {
 			return err
 		}
-		of := modelLimit(fresh, models)
+		change := modelChange{before: fresh, after: fresh, remove: tx.DeleteCustomModel}
 		for slug := range strings.SplitSeq(in.Slugs, ",") {
 			slug = strings.TrimSpace(slug)
 			if !credentials.SamePrice(models[slug], store.IntegrationModel{}) {
@@ -254,15 +275,11 @@ func (f *family) deleteModels(ctx context.Context, c *route.Caller, in *deleteMo
 					return err
 				}
 			}
-			if err := tx.DeleteCustomModel(ctx, row.ID, slug); err != nil {
-				return err
-			}
-			if models[slug].IsCustom {
-				delete(models, slug)
+			if models[slug].IsCustom && !slices.Contains(change.removed, slug) {
+				change.removed = append(change.removed, slug)
 			}
 		}
-		of.After = allowed(fresh.AllowAllModels, models)
-		if err := limits.Change(ctx, c, tx, of); err != nil {
+		if err := change.store(ctx, c, tx); err != nil {
 			return err
 		}
 		fresh.UpdatedAt = c.NextUpdateTime(fresh.UpdatedAt)

@@ -1,13 +1,9 @@
 package integrations
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 
-	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
-	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
@@ -21,12 +17,8 @@ type Entry struct {
 	Grants      []Grant                  // of all workspaces that have the integration
 }
 
-// Grant is the access of a workspace that a file describes.
-type Grant struct {
-	Workspace string // id
-	Enabled   bool
-	Limits    Limits
-}
+// Grant is the access of a workspace in a request or a file. A file creates providers itself.
+type Grant = workspaceInput
 
 // Put stores the integration that a file describes instead of before; nil is a new one.
 func Put(ctx context.Context, c *route.Caller, before *store.Integration, e *Entry) (err error) {
@@ -53,78 +45,34 @@ func Put(ctx context.Context, c *route.Caller, before *store.Integration, e *Ent
 		if err := write(ctx, i); err != nil {
 			return err
 		}
-		if err := e.putModels(ctx, c, tx, was); err != nil {
+		m := modelChange{before: *was, after: i, put: e.Models, removed: e.Removed, remove: tx.DeleteIntegrationModel}
+		if err := m.store(ctx, c, tx); err != nil {
 			return err
 		}
 		return e.putGrants(ctx, c, tx)
 	})
 }
 
-// putModels stores the models of the integration, which was before.
-func (e *Entry) putModels(ctx context.Context, c *route.Caller, tx *store.Tx, before *store.Integration) error {
-	models, err := modelsOf(ctx, tx.Queries, e.Integration.ID)
-	if err != nil {
-		return err
-	}
-	of := modelLimit(*before, models)
-	for _, m := range e.Models {
-		if err := tx.PutIntegrationModel(ctx, m); err != nil {
-			return err
-		}
-		models[m.Slug] = m
-	}
-	for _, slug := range e.Removed {
-		if err := tx.DeleteIntegrationModel(ctx, e.Integration.ID, slug); err != nil {
-			return err
-		}
-		delete(models, slug)
-	}
-	of.After = allowed(e.Integration.AllowAllModels, models)
-	return limits.Change(ctx, c, tx, of)
-}
-
 // putGrants gives the integration to the workspaces that have it, and takes it from others.
 func (e *Entry) putGrants(ctx context.Context, c *route.Caller, tx *store.Tx) error {
-	list, err := tx.IntegrationWorkspaces(ctx, e.Integration.ID)
-	if err != nil {
+	no, in := false, new(workspacesInput)
+	in.Body.Workspaces, in.Body.Create = route.Set(e.Grants), &no
+	i := e.Integration
+	i.Workspace = "" // in a file, other workspaces may have it too
+	p := plan{tx: tx, c: c, in: in, before: i, after: i}
+	if err := p.readRows(ctx); err != nil {
 		return err
 	}
-	before := make(map[string]store.IntegrationWorkspace, len(list))
-	for _, g := range list {
-		before[g.Workspace] = g
+	if err := p.applyListed(ctx); err != nil {
+		return err
 	}
-	for n, g := range e.Grants {
-		if err := e.putGrant(ctx, c, tx, n, before[g.Workspace]); err != nil {
-			return err
+	for workspace := range p.rows {
+		if p.listed[workspace] {
+			continue
 		}
-		delete(before, g.Workspace)
-	}
-	for workspace := range before {
 		if err := tx.DeleteIntegrationWorkspace(ctx, e.Integration.ID, workspace); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// putGrant stores the nth grant instead of before, the zero value for a new one.
-func (e *Entry) putGrant(ctx context.Context, c *route.Caller, tx *store.Tx, n int, before store.IntegrationWorkspace) (err error) {
-	g, after := &e.Grants[n], before
-	after.Integration, after.Workspace, after.Enabled = e.Integration.ID, g.Workspace, g.Enabled
-	after.Status = cmp.Or(after.Status, store.Active)
-	after.UsageLimits, after.RateLimits, err = g.Limits.apply(fmt.Sprintf("workspaces[%d]", n), before.UsageLimits, before.RateLimits, c)
-	if err != nil {
-		return err
-	}
-	if err := tx.PutIntegrationWorkspace(ctx, after); err != nil {
-		return err
-	}
-	of, err := compareLimits(&before, &after)
-	if err != nil {
-		return err
-	}
-	if err := limits.Change(ctx, c, tx, of); err != nil {
-		return err
-	}
-	return budgets.Refresh(ctx, tx, of.Kind, of.ID)
 }

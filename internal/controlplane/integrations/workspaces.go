@@ -149,7 +149,7 @@ func (f *family) updateWorkspaces(ctx context.Context, c *route.Caller, in *work
 		if err := c.CheckIfMatch(fresh.UpdatedAt, fresh.UpdatedAt, err); err != nil {
 			return err
 		}
-		p := plan{tx: tx, c: c, in: in, before: fresh, after: fresh, rows: make(map[string]store.IntegrationWorkspace)}
+		p := plan{tx: tx, c: c, in: in, before: fresh, after: fresh}
 		return p.run(ctx)
 	})
 	return &route.Empty{}, err
@@ -166,12 +166,8 @@ type plan struct {
 }
 
 func (p *plan) run(ctx context.Context) error {
-	found, err := p.tx.IntegrationWorkspaces(ctx, p.before.ID)
-	if err != nil {
+	if err := p.readRows(ctx); err != nil {
 		return err
-	}
-	for _, w := range found {
-		p.rows[w.Workspace] = w
 	}
 	if err := p.setGlobal(); err != nil {
 		return err
@@ -184,6 +180,15 @@ func (p *plan) run(ctx context.Context) error {
 	}
 	p.after.UpdatedAt = p.c.NextUpdateTime(p.before.UpdatedAt)
 	return p.tx.UpdateIntegration(ctx, p.after)
+}
+
+func (p *plan) readRows(ctx context.Context) error {
+	found, err := p.tx.IntegrationWorkspaces(ctx, p.before.ID)
+	p.rows = make(map[string]store.IntegrationWorkspace, len(found))
+	for _, w := range found {
+		p.rows[w.Workspace] = w
+	}
+	return err
 }
 
 // setGlobal applies the requested global access to the integration.
@@ -278,17 +283,12 @@ func (p *plan) workspace(ctx context.Context, field, ref string) (string, error)
 // checkLimits returns an error if the caller may not make a change of a workspace's
 // limits, and otherwise records who made it.
 func (p *plan) checkLimits(ctx context.Context, before, after store.IntegrationWorkspace) error {
-	of, err := compareLimits(&before, &after)
+	of, err := limits.Compare(store.GrantBudget, store.GrantID(after.Integration, after.Workspace), &before, &after, limitFields)
 	if err != nil {
 		return err
 	}
 	of.Workspace = p.before.Workspace
 	return limits.Change(ctx, p.c, p.tx, of)
-}
-
-// compareLimits returns the change of a workspace's limits.
-func compareLimits(before, after *store.IntegrationWorkspace) (limits.Object, error) {
-	return limits.Compare(store.GrantBudget, store.GrantID(after.Integration, after.Workspace), before, after, limitFields)
 }
 
 // limitFields returns the limits of a workspace for [limits.Change].

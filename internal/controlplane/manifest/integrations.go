@@ -147,7 +147,7 @@ func (p *plan) addGrants(path string, want *settings.Integration, e *integration
 		if err != nil {
 			return err
 		}
-		e.Grants = append(e.Grants, integrations.Grant{Workspace: id, Enabled: !g.Disabled, Limits: limitsOf(g.UsageLimits, g.RateLimits)})
+		e.Grants = append(e.Grants, integrations.Grant{ID: id, Enabled: !g.Disabled, Limits: limitsOf(g.UsageLimits, g.RateLimits)})
 	}
 	return nil
 }
