@@ -44,18 +44,12 @@ func createPartial(ctx context.Context, c *route.Caller, in *createPartialInput)
 		return nil, err
 	}
 	row := store.Prompt{
-		ID: c.NewID(), Kind: store.KindPartial, Organisation: w.Organisation, Workspace: w.ID, Slug: route.NewSlug("ppl", b.Name), Name: b.Name,
-		Status: store.Active, OwnerID: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+		ID: c.NewID(), Kind: store.KindPartial, Organisation: w.Organisation, Workspace: w.ID, Collection: b.Collection,
+		Slug: route.NewSlug("ppl", b.Name), Name: b.Name, Published: 1, Status: store.Active,
 	}
 	v := partialVersion(c, row.ID, b.String, b.Description)
 	c.SetAuditSubject(w.ID, row.ID)
-	err = c.Change(ctx, func(tx *store.Tx) (err error) {
-		if row.Collection, err = collection(ctx, tx, c, w, b.Collection); err != nil {
-			return err
-		}
-		return tx.CreatePrompt(ctx, row, v)
-	})
-	if err != nil {
+	if err := Put(ctx, c, nil, row, []store.PromptVersion{v}); err != nil {
 		return nil, err
 	}
 	return &created{row.ID, row.Slug, v.ID, store.KindPartial}, nil

@@ -68,18 +68,12 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*created, er
 		return nil, err
 	}
 	row := store.Prompt{
-		ID: c.NewID(), Kind: store.KindPrompt, Organisation: w.Organisation, Workspace: w.ID, Slug: route.NewSlug("pp", b.Name), Name: b.Name,
-		Status: store.Active, OwnerID: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+		ID: c.NewID(), Kind: store.KindPrompt, Organisation: w.Organisation, Workspace: w.ID, Collection: b.Collection,
+		Slug: route.NewSlug("pp", b.Name), Name: b.Name, Published: 1, Status: store.Active,
 	}
 	v := first.version(c, row.ID)
 	c.SetAuditSubject(w.ID, row.ID)
-	err = c.Change(ctx, func(tx *store.Tx) (err error) {
-		if row.Collection, err = collection(ctx, tx, c, w, b.Collection); err != nil {
-			return err
-		}
-		return tx.CreatePrompt(ctx, row, v)
-	})
-	if err != nil {
+	if err := Put(ctx, c, nil, row, []store.PromptVersion{v}); err != nil {
 		return nil, err
 	}
 	return &created{row.ID, row.Slug, v.ID, store.KindPrompt}, nil
