@@ -47,3 +47,6 @@ func (s *Spec) option(given map[string]string, name string) string {
 	}
 	return ""
 }
+
+// Option returns an option of a target of spec, like [Target.Option].
+func (s *Settings) Option(spec *Spec, name string) string { return spec.option(s.Options, name) }

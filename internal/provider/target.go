@@ -142,9 +142,6 @@ type Settings struct {
 	NoAuth bool
 }
 
-// Option returns an option of a target of spec, like [Target.Option].
-func (s *Settings) Option(spec *Spec, name string) string { return spec.option(s.Options, name) }
-
 // NewTarget returns a target of spec. If an option is missing or an address is
 // not an http or https URL, it returns an *apierr.Error of kind Invalid.
 func NewTarget(spec *Spec, s Settings) (*Target, error) {
