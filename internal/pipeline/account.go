@@ -36,7 +36,7 @@ type attemptAccount struct {
 	sent           sentRequest
 	limits         metering.Reservation
 	unsent         bool // nothing of it was written to the provider
-	survivesClient bool // see attempt.runsOn
+	survivesClient bool // see attempt.survivesClient
 }
 
 // openAccount reserves what an attempt that is about to be sent may use, and writes its
@@ -53,7 +53,7 @@ func (a *attempt) openAccount() error {
 	}
 	acc := &a.account
 	*acc = attemptAccount{ledger: a.handler.Ledger, bill: bill, number: uint16(n),
-		began: time.Now(), attempt: a, sent: sentBy(a.request), survivesClient: a.runsOn()}
+		began: time.Now(), attempt: a, sent: sentBy(a.request), survivesClient: a.survivesClient()}
 	acc.limits = metering.Reservation{Store: a.handler.Quota, Request: a.request, Record: &a.record, Also: a.also,
 		Quota: &bill.Quota, Number: acc.number, By: acc}
 	if err := acc.limits.Reserve(a.timers.context()); err != nil {

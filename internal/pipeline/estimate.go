@@ -148,10 +148,10 @@ func (a *attempt) usageSoFar() llm.Usage {
 	return u
 }
 
-// runsOn reports whether the provider goes on with its response when the request has ended:
+// survivesClient reports whether the provider goes on with its response when the request has ended:
 // the client reads it later.
 // https://platform.openai.com/docs/guides/background
-func (a *attempt) runsOn() bool {
+func (a *attempt) survivesClient() bool {
 	if a.request.Operation != api.Responses || a.wire.translates() {
 		return false
 	}

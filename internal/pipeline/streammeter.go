@@ -27,7 +27,7 @@ type streamMeter struct {
 // the provider does: streams of conversations that do not run on without their client.
 func (a *attempt) endsEarly() bool {
 	r := a.request
-	return r.Stream && r.Operation == r.Dialect.ConversationOperation() && a.jobber() == nil && !a.runsOn()
+	return r.Stream && r.Operation == r.Dialect.ConversationOperation() && a.jobber() == nil && !a.survivesClient()
 }
 
 // newMeter returns a meter for the stream, nil if no limit may have to end it.
