@@ -99,11 +99,11 @@ func newVersion(c *route.Caller, row *store.Config, text credentials.StoredConfi
 		CreatedBy: c.Actor(), CreatedAt: c.Now}
 }
 
-// Put stores row, which a file describes, instead of before; nil is a new config. Text is its
-// next version, nil for none.
-func Put(ctx context.Context, c *route.Caller, before *store.Config, row store.Config, text *credentials.StoredConfig) error {
+// Put stores row, which a file describes; without an id it is a new config. Text is its next
+// version, nil for none.
+func Put(ctx context.Context, c *route.Caller, row store.Config, text *credentials.StoredConfig) error {
 	row.UpdatedAt = c.NextUpdateTime(row.UpdatedAt)
-	if before == nil {
+	if row.ID == "" {
 		row.ID = c.NewID()
 		return insert(ctx, c, &row, *text)
 	}

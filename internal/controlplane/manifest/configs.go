@@ -113,9 +113,8 @@ var configKind = kind[settings.Config, store.ConfigText]{
 	read:    (*reader).config, put: (*plan).config,
 	keep: func(_ *plan, want, have *settings.Config) { keepCredentials(want, have) },
 	drop: func(_ *plan, c store.ConfigText) step {
-		after := c.Config
-		after.Status = store.Archived
-		return func(ctx context.Context, by *route.Caller) error { return configs.Put(ctx, by, &c.Config, after, nil) }
+		c.Status = store.Archived
+		return func(ctx context.Context, by *route.Caller) error { return configs.Put(ctx, by, c.Config, nil) }
 	},
 }
 
@@ -160,11 +159,7 @@ func (p *plan) config(path string, want *settings.Config, old *store.ConfigText,
 	if err != nil {
 		return nil, err
 	}
-	var before *store.Config
 	stored := rowOr(old, store.ConfigText{Config: store.Config{Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug}})
-	if old != nil {
-		before = &old.Config
-	}
 	row := stored.Config
 	row.Name, row.IsDefault, row.Status = want.Name, want.Default, store.Active
 	var next *credentials.StoredConfig
@@ -175,5 +170,5 @@ func (p *plan) config(path string, want *settings.Config, old *store.ConfigText,
 		}
 		next = &sealed
 	}
-	return func(ctx context.Context, c *route.Caller) error { return configs.Put(ctx, c, before, row, next) }, nil
+	return func(ctx context.Context, c *route.Caller) error { return configs.Put(ctx, c, row, next) }, nil
 }
