@@ -20,6 +20,7 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/snapshot"
@@ -132,7 +133,7 @@ func offline(c *config.Config) (*dataplane.Plane, *access.Identity, error) {
 	holder.Publish(snap)
 	plane := dataplane.New(dataplane.Options{
 		Snapshot: holder,
-		Engine:   &pipeline.Engine{Client: upstream.New(upstream.Options{}), Bounds: pipeline.Bounds{Pool: bytepool.New(0)}, UserAgent: "modelgate/" + version},
+		Engine:   &attempt.Engine{Client: upstream.New(upstream.Options{}), Bounds: pipeline.Bounds{Pool: bytepool.New(0)}, UserAgent: "modelgate/" + version},
 		Logger:   slog.New(slog.DiscardHandler),
 	})
 	return plane, &access.Identity{Name: "check", Scopes: []access.Scope{access.ScopeAll}}, nil

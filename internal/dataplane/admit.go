@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/model/modelnames"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/pipeline/metering"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
@@ -171,7 +172,7 @@ func (a *admission) findFurtherModels() {
 		models = slices.Concat(models, named)
 	}
 	for _, m := range models {
-		if m != f.Model && m != a.request.Model && !slices.Contains(f.Also, m) && len(f.Also) < pipeline.MaxNamedModels {
+		if m != f.Model && m != a.request.Model && !slices.Contains(f.Also, m) && len(f.Also) < attempt.MaxNamedModels {
 			f.Also = append(f.Also, m)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/records/redact"
@@ -55,7 +56,7 @@ func newKept(t *testing.T, logs snapshot.LogPolicy, own access.Logging, provides
 	k := &cachedTree{t: t, entries: make(chan *reqlog.Entry, 8)}
 	srv := httptest.NewServer(dataplane.New(dataplane.Options{
 		Snapshot: holder,
-		Engine:   &pipeline.Engine{Client: reach.New(reach.Options{TrustLoopback: true}), Bounds: pipeline.Bounds{Pool: newPool(), MaxEvent: 1 << 20, MaxDecoded: 1 << 20}},
+		Engine:   &attempt.Engine{Client: reach.New(reach.Options{TrustLoopback: true}), Bounds: pipeline.Bounds{Pool: newPool(), MaxEvent: 1 << 20, MaxDecoded: 1 << 20}},
 		Recorder: recorderFunc(func(e *reqlog.Entry) { k.entries <- e }),
 		Logger:   slog.New(slog.DiscardHandler),
 	}))

@@ -2,8 +2,6 @@ package dataplane
 
 import (
 	"context"
-	"modelgate/internal/pipeline/guarding"
-	"modelgate/internal/pipeline/metering"
 	"net/http"
 	"time"
 
@@ -11,6 +9,9 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/guarding"
+	"modelgate/internal/pipeline/metering"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -109,7 +110,7 @@ func (rs *resolver) routeCheckCall(m *guardrail.Model) error {
 	if err != nil {
 		return err
 	}
-	a.request.Routing, err = rs.callOnly(pipeline.Leaf{Target: t, Model: m.Name}, pipeline.TargetHandler{})
+	a.request.Routing, err = rs.callOnly(pipeline.Leaf{Target: t, Model: m.Name}, attempt.TargetHandler{})
 	return err
 }
 

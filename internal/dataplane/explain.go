@@ -21,6 +21,7 @@ import (
 	"modelgate/internal/identity/access"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
 )
@@ -299,7 +300,7 @@ func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tre
 		out.Config = &ConfigRef{saved.ID, saved.Slug}
 	}
 	out.Decisions = append(out.Decisions, x.trail.Decisions...)
-	u := pipeline.EstimateTokens(&x.admission.request)
+	u := attempt.EstimateTokens(&x.admission.request)
 	out.Estimate.PromptTokens, out.Estimate.CompletionTokens = u.Prompt(), u.Completion()
 	if n := len(x.trail.Planned); n > 0 {
 		out.Attempt = planned(x.trail.Planned[n-1])
@@ -311,10 +312,10 @@ func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tre
 
 // price returns the estimated price of an attempt in dollars, nil if unknown.
 func (x *exchange) price(a pipeline.DryRunRequest) *float64 {
-	if a.Price == nil || !a.Price.Covers(pipeline.EstimateTokens(&x.admission.request)) {
+	if a.Price == nil || !a.Price.Covers(attempt.EstimateTokens(&x.admission.request)) {
 		return nil
 	}
-	cost := a.Price.Cost(pipeline.EstimateTokens(&x.admission.request), catalog.Standard)
+	cost := a.Price.Cost(attempt.EstimateTokens(&x.admission.request), catalog.Standard)
 	return dollars(&cost)
 }
 

@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"bytes"
-	"modelgate/internal/pipeline/guarding"
 	"slices"
 	"strings"
 
@@ -11,12 +10,13 @@ import (
 	"modelgate/internal/format/sse"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/guarding"
 )
 
 // resolveGuards sets the hooks of the leaves: those of the organisation and the
 // workspace, then those of their configs, with saved guardrails as they are now.
 func (rs *resolver) resolveGuards(lists []*guarding.List) error {
-	if rs.admission.plane.Engine.SkipGuardrails || rs.guards == noGuards {
+	if rs.admission.plane.SkipGuardrails || rs.guards == noGuards {
 		return nil
 	}
 	defaults, err := rs.admission.snap.Guards(rs.admission.request.Identity)

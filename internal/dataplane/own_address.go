@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/base/urlpath"
 	"modelgate/internal/dialect"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
 )
 
 // addressHeaders are response headers with an address that client libraries ask next, with
@@ -39,8 +40,8 @@ func (p *Plane) ownAddresses(r *http.Request, x *exchange, res *pipeline.Respons
 		}
 		address, lost := change(r, x, res, text)
 		if lost {
-			if to, err := pipeline.ResolveAddress(res.Raw, text); err == nil && pipeline.IsRedirect(res.Raw) && name == "Location" {
-				return nil, pipeline.RefuseRedirect(res.Attempt.Target, to, "the gateway has no route for that address")
+			if to, err := attempt.ResolveAddress(res.Raw, text); err == nil && attempt.IsRedirect(res.Raw) && name == "Location" {
+				return nil, attempt.RefuseRedirect(res.Attempt.Target, to, "the gateway has no route for that address")
 			}
 			x.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Dropped})
 		}
@@ -87,12 +88,12 @@ func (p *Plane) ownLinks(r *http.Request, x *exchange, res *pipeline.Response, t
 // provider's address in text. An address that names no host and is not below the
 // provider's is returned as it is. One for which there is none is lost.
 func (p *Plane) ownAddressOf(r *http.Request, x *exchange, res *pipeline.Response, text string) (address string, lost bool) {
-	to, err := pipeline.ResolveAddress(res.Raw, text)
+	to, err := attempt.ResolveAddress(res.Raw, text)
 	if err != nil {
 		return "", true
 	}
 	path, below := res.Attempt.Target.PathBelow(to)
-	if bare, err := url.Parse(text); !below && err == nil && bare.Scheme == "" && bare.Host == "" && !pipeline.IsRedirect(res.Raw) {
+	if bare, err := url.Parse(text); !below && err == nil && bare.Scheme == "" && bare.Host == "" && !attempt.IsRedirect(res.Raw) {
 		return text, false
 	}
 	own := p.ownAddress(r)

@@ -14,9 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"modelgate/internal/pipeline/caching"
-	"modelgate/internal/pipeline/guarding"
-	"modelgate/internal/pipeline/routing"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -33,6 +30,10 @@ import (
 	"modelgate/internal/limits/inflight"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/caching"
+	"modelgate/internal/pipeline/guarding"
+	"modelgate/internal/pipeline/routing"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
 )
@@ -44,7 +45,7 @@ var ErrShutdown = errors.New("the gateway is shutting down")
 // Options holds what a [Plane] needs. A zero limit means its default.
 type Options struct {
 	Snapshot *snapshot.Holder
-	Engine   *pipeline.Engine
+	Engine   *attempt.Engine
 	Recorder reqlog.Recorder
 	// Keyless records the shortened entries of requests without a valid key.
 	// Nil means Recorder.
@@ -96,6 +97,10 @@ type Options struct {
 
 	// Guardrails compiles the hooks of configs. Nil ignores them.
 	Guardrails *guardrail.Table
+
+	// SkipGuardrails calls targets although their configs have checks that may
+	// deny requests: the operator has disabled guardrails.
+	SkipGuardrails bool
 
 	// Cache stores responses. Nil stores none: configs with a cache are announced
 	// as ignored.
@@ -172,10 +177,14 @@ func New(o Options) *Plane {
 	if o.Box == nil {
 		o.Box, _ = secret.NewBox(secret.New(rand.Text())) // fails only for short keys
 	}
+	compiler := pipeline.Compiler{Engine: o.Engine, State: new(routing.State), Cache: o.Cache}
+	if !o.SkipGuardrails {
+		compiler.Guardrails = admitted(o.Guardrails)
+	}
 	return &Plane{
 		Options:     o,
 		capturePool: bytepool.New(captureMemory),
-		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(routing.State), Guardrails: admitted(o.Guardrails), Cache: o.Cache},
+		compiler:    compiler,
 		trees:       newTrees(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/base/egress"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/pipeline/guarding"
 	"modelgate/internal/provider"
 	"modelgate/internal/snapshot"
@@ -67,7 +68,7 @@ func (rs *resolver) handler() (pipeline.Handler, error) {
 	if err := rs.checkLeaf(&leaf, rs.admission.opts.strict != nil && *rs.admission.opts.strict); err != nil {
 		return nil, err
 	}
-	return rs.callOnly(leaf, pipeline.TargetHandler{
+	return rs.callOnly(leaf, attempt.TargetHandler{
 		Timeout: rs.admission.opts.attempt,
 		Forward: rs.admission.opts.forward,
 		Lenient: rs.admission.opts.strict != nil && !*rs.admission.opts.strict,
@@ -76,7 +77,7 @@ func (rs *resolver) handler() (pipeline.Handler, error) {
 
 // callOnly returns the handler of a request without a config, which calls its only leaf as
 // call says, with the hooks of its organisation and workspace.
-func (rs *resolver) callOnly(leaf pipeline.Leaf, call pipeline.TargetHandler) (pipeline.Handler, error) {
+func (rs *resolver) callOnly(leaf pipeline.Leaf, call attempt.TargetHandler) (pipeline.Handler, error) {
 	rs.placeLeaf(&leaf)
 	rs.leaf = [1]pipeline.Leaf{leaf}
 	rs.admission.request.Leaves = rs.leaf[:]

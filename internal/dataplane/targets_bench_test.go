@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/prompt"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
@@ -38,7 +39,7 @@ func BenchmarkTargets(b *testing.B) {
 	holder.Publish(snap)
 	plane := dataplane.New(dataplane.Options{
 		Snapshot: holder, Logger: slog.New(slog.DiscardHandler),
-		Engine: &pipeline.Engine{Client: upstream.New(upstream.Options{}), Codecs: map[api.Dialect]dialect.ProviderCodec{},
+		Engine: &attempt.Engine{Client: upstream.New(upstream.Options{}), Codecs: map[api.Dialect]dialect.ProviderCodec{},
 			Bounds: pipeline.Bounds{Pool: newPool(), MaxEvent: 1 << 20, MaxDecoded: 1 << 20}},
 		Clients: map[api.Dialect]dialect.ClientDialect{api.DialectChat: chat.Dialect{}},
 	})

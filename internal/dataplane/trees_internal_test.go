@@ -3,7 +3,6 @@ package dataplane
 import (
 	"errors"
 	"fmt"
-	"modelgate/internal/pipeline/routing"
 	"runtime"
 	"strings"
 	"testing"
@@ -11,6 +10,8 @@ import (
 	"modelgate/config"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/routing"
 )
 
 // sized parses nothing: it is a tree of the size.
@@ -118,7 +119,7 @@ func TestSizeCoversTheCompiledTree(t *testing.T) {
 		"sticky":         strings.Replace(group(500, ""), `{"mode":"fallback"}`, `{"mode":"loadbalance","sticky":{"enabled":true,"hash_fields":["metadata.a"]}}`, -1),
 		"long condition": `{"strategy":{"mode":"conditional","default":"a","conditions":[` + list(500, func(i int) string { return `{"query":{"metadata.a":{"$regex":"^a.*z$"}},"then":"a"}` }) + `]},"targets":[{"name":"a","provider":"@a"}]}`,
 	} {
-		compiler := pipeline.Compiler{Engine: new(pipeline.Engine), State: new(routing.State)}
+		compiler := pipeline.Compiler{Engine: new(attempt.Engine), State: new(routing.State)}
 		const n = 8
 		var trees [n]*pipeline.Tree
 		size, before := 0, heapInUse()

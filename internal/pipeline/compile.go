@@ -3,6 +3,7 @@ package pipeline
 import (
 	"modelgate/config"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/pipeline/caching"
 	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/pipeline/guarding"
@@ -11,7 +12,7 @@ import (
 
 // Compiler compiles configs to handlers. It is safe for concurrent use.
 type Compiler struct {
-	Engine *Engine
+	Engine *attempt.Engine
 	State  *routing.State
 
 	// Guardrails compiles the hooks of configs. Nil ignores them.
@@ -51,8 +52,8 @@ type Tree struct {
 // the same key share the state that requests write; [routing.Key] returns the key of a
 // config that is the only input.
 func (c *Compiler) Compile(root *config.Config, key string) *Tree {
-	b := build{Compiler: c, guards: guarding.Lists{Table: c.guardrails()}, tree: &Tree{root: root, effective: make(map[string]*config.Config)},
-		nodes: routing.Nodes{State: c.State, Key: key, AttemptLimit: c.bounds().AttemptLimit(), Random: c.Random, Tokens: EstimateTokens}}
+	b := build{Compiler: c, guards: guarding.Lists{Table: c.Guardrails}, tree: &Tree{root: root, effective: make(map[string]*config.Config)},
+		nodes: routing.Nodes{State: c.State, Key: key, AttemptLimit: c.bounds().AttemptLimit(), Random: c.Random, Tokens: attempt.EstimateTokens}}
 	b.tree.Handler = b.node(nil, root).Handler
 	return b.tree
 }
@@ -63,14 +64,6 @@ func (c *Compiler) bounds() *exchange.Bounds {
 		return nil
 	}
 	return &c.Engine.Bounds
-}
-
-// guardrails returns what compiles the hooks of configs, nil if they are ignored.
-func (c *Compiler) guardrails() *guardrail.Table {
-	if c.Engine != nil && c.Engine.SkipGuardrails {
-		return nil
-	}
-	return c.Guardrails
 }
 
 // build is one compilation.
@@ -111,7 +104,7 @@ func (b *build) leaf(own, n *config.Config) routing.Branch {
 	}
 	if b.Call == nil {
 		guard := &guarding.RequestGuard{Bounds: b.bounds(), Path: n.Path, Leaf: index, Next: h}
-		if p := &target.(*TargetHandler).params; !p.IsEmpty() {
+		if p := &target.(*attempt.TargetHandler).Params; !p.IsEmpty() {
 			guard.Params = p
 		}
 		h = guard
@@ -132,13 +125,13 @@ func (b *build) call(n *config.Config) exchange.Handler {
 	if b.Call != nil {
 		return b.Call(n)
 	}
-	return &TargetHandler{
+	return &attempt.TargetHandler{
 		Engine:  b.Engine,
 		Path:    n.Path,
-		leaf:    len(b.tree.Leaves) - 1,
+		Leaf:    len(b.tree.Leaves) - 1,
 		Timeout: n.RequestTimeout,
 		Forward: n.ForwardHeaders,
-		params:  exchange.ParamsOf(n),
+		Params:  exchange.ParamsOf(n),
 
 		Lenient:       n.Strict != nil && !*n.Strict,
 		OnUnsupported: n.OnUnsupported,
@@ -157,7 +150,7 @@ func (b *build) cached(n *config.Config, next exchange.Handler) exchange.Handler
 	if e := caching.EmbedsBy(n); e != nil {
 		at.Embedder = len(b.tree.Embedders)
 		b.tree.Embedders = append(b.tree.Embedders, e)
-		at.Embed = &TargetHandler{Engine: b.Engine, Path: n.Path + ".cache.embedding", Timeout: caching.EmbedTimeout}
+		at.Embed = &attempt.TargetHandler{Engine: b.Engine, Path: n.Path + ".cache.embedding", Timeout: caching.EmbedTimeout}
 	}
 	return b.Cache.Around(n, at, next)
 }

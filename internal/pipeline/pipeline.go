@@ -1,6 +1,6 @@
 // Package pipeline sends an admitted request to providers.
 //
-// A [Handler] returns the response to a [Request]; a [TargetHandler] calls one
+// A [Handler] returns the response to a [Request]; a [attempt.TargetHandler] calls one
 // target. It guarantees that a response is returned only when it is usable: a
 // JSON body is complete, a stream has its first event. Until then retry and
 // fallback still work. It does not read client requests or write responses (see
@@ -10,7 +10,9 @@
 // those of its names that callers need.
 package pipeline
 
-import "modelgate/internal/pipeline/exchange"
+import (
+	"modelgate/internal/pipeline/exchange"
+)
 
 // The request.
 type (

@@ -2,7 +2,6 @@ package pipeline_test
 
 import (
 	"flag"
-	"modelgate/internal/pipeline/routing"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,8 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/routing"
 )
 
 var update = flag.Bool("update", false, "write golden files again")
@@ -29,7 +30,7 @@ func TestTreesReadAsTheyAreCompiled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := pipeline.Compiler{Engine: &pipeline.Engine{}, State: new(routing.State)}
+			c := pipeline.Compiler{Engine: &attempt.Engine{}, State: new(routing.State)}
 			got := c.Compile(root, routing.Key(root)).String()
 			golden := strings.TrimSuffix(file, ".json") + ".txt"
 			if *update {

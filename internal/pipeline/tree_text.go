@@ -2,10 +2,10 @@ package pipeline
 
 import (
 	"fmt"
-	"modelgate/internal/pipeline/routing"
 	"strings"
 
 	"modelgate/config"
+	"modelgate/internal/pipeline/routing"
 )
 
 // String returns the compiled tree as text: a line per node with its strategy,

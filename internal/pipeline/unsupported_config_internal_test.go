@@ -1,10 +1,11 @@
 package pipeline
 
 import (
-	"modelgate/config"
-	"modelgate/internal/pipeline/caching"
 	"slices"
 	"testing"
+
+	"modelgate/config"
+	"modelgate/internal/pipeline/caching"
 )
 
 func TestCacheIsIgnoredWithoutOne(t *testing.T) {

@@ -4,18 +4,18 @@ import (
 	"time"
 
 	"modelgate/internal/base/bytepool"
-	"modelgate/internal/controlplane/route"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/provider/auth"
 	"modelgate/internal/settings"
 	"modelgate/internal/upstream"
 )
 
 // newEngine returns the engine without its ledger and counters.
-func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
+func (s *Server) newEngine(set *settings.Settings) *attempt.Engine {
 	t := set.Timeouts
 	client := upstream.New(s.upstreamOptions(set))
-	return &pipeline.Engine{
+	return &attempt.Engine{
 		Client: client,
 		Codecs: codecs(),
 		Signer: auth.New(auth.Options{Client: client, ReadListed: func(name string) ([]byte, error) { return s.references.ReadListed(name) }}),
@@ -31,8 +31,7 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 			Idle:       t.Idle.Or(2 * time.Minute),
 			Total:      t.Total.Or(0),
 		},
-		HeadDelay:      t.KeepAlive.Or(15 * time.Second),
-		UserAgent:      "modelgate/" + s.Version,
-		SkipGuardrails: s.Off[route.Guardrails],
+		HeadDelay: t.KeepAlive.Or(15 * time.Second),
+		UserAgent: "modelgate/" + s.Version,
 	}
 }

@@ -40,6 +40,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		PromptEnvelopeOnly: set.Compat.PromptEnvelopeOnly,
 		HookStatus:         set.Compat.Status246,
 		Guardrails:         s.guardrails,
+		SkipGuardrails:     s.Off[route.Guardrails],
 		Cache:              s.cache,
 		Feedback:           s.addFeedback,
 		Shadow:             s.addShadowResults,

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"modelgate/internal/pipeline/caching"
 	"net"
 	"net/http"
 	"os"
@@ -36,7 +35,8 @@ import (
 	"modelgate/internal/limits/inflight"
 	"modelgate/internal/limits/policy"
 	"modelgate/internal/model/pricing"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/caching"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/ledger"
 	"modelgate/internal/records/logstore"
@@ -139,7 +139,7 @@ type Server struct {
 	sharedCache  *respcache.Shared   // nil for the store memory
 	cacheKeys    *cacheKeys          // nil as well then
 	prices       *pricing.Keeper
-	engine       *pipeline.Engine
+	engine       *attempt.Engine
 	gate         *inflight.Gate
 	metrics      *metrics
 	first        *settings.Settings // at the start

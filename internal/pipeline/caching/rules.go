@@ -3,7 +3,6 @@ package caching
 import (
 	"bytes"
 	"io"
-	"modelgate/internal/pipeline/framing"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/contentcoding"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/framing"
 )
 
 // finishFields are the fields of finish reasons in all dialects, and

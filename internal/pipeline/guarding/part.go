@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"maps"
 	"mime/multipart"
-	"modelgate/internal/pipeline/framing"
 	"slices"
 	"strings"
 
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/model/modelnames"
+	"modelgate/internal/pipeline/framing"
 )
 
 // formPart is the header of a part of a form.

@@ -2,7 +2,6 @@ package guarding
 
 import (
 	"errors"
-	"modelgate/internal/pipeline/framing"
 	"net/url"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/framing"
 )
 
 // plainForm is how a body that is not JSON becomes a JSON value that hooks read, and back.

@@ -1,9 +1,10 @@
 package guarding
 
 import (
+	"testing"
+
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/pipeline/exchange"
-	"testing"
 )
 
 func TestPromptWithoutEditsIsNoneOfTheRequest(t *testing.T) {

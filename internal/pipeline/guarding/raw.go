@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"modelgate/internal/pipeline/framing"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/framing"
 )
 
 // acts reports whether one of the hooks can deny or change what it checks.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"modelgate/internal/pipeline/framing"
 	"slices"
 	"strings"
 
@@ -19,6 +18,7 @@ import (
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/framing"
 )
 
 // ResponseGuard runs the hooks of a leaf on its responses.

@@ -5,13 +5,13 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"modelgate/internal/pipeline/framing"
 	"strings"
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/framing"
 )
 
 // rowTypes are the media types of files that may have a JSON object in each line.

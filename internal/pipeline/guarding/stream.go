@@ -1,7 +1,6 @@
 package guarding
 
 import (
-	"modelgate/internal/pipeline/framing"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"modelgate/internal/format/sse"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/framing"
 )
 
 // Limits of the text of a stream that hooks hold back, in bytes.

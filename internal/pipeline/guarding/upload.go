@@ -7,7 +7,6 @@ import (
 	"maps"
 	"mime"
 	"mime/multipart"
-	"modelgate/internal/pipeline/framing"
 	"slices"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"modelgate/internal/format/contentcoding"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/framing"
 )
 
 // rowUploadOf returns the boundary of a form whose fields and rows of files can be checked,

@@ -1,13 +1,14 @@
 package metering
 
 import (
+	"net/http"
+	"testing"
+	"time"
+
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/pipeline/exchange"
-	"net/http"
-	"testing"
-	"time"
 )
 
 func TestFaultsOfProvidersCountAgainstNoLimit(t *testing.T) {

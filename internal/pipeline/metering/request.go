@@ -5,10 +5,11 @@ package metering
 
 import (
 	"context"
+	"time"
+
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/pipeline/exchange"
-	"time"
 )
 
 // CheckRates returns an error if the first limit in r.Limits that refuses the request is

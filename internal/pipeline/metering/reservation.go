@@ -2,11 +2,12 @@ package metering
 
 import (
 	"context"
-	"modelgate/internal/limits/quota"
-	"modelgate/internal/pipeline/exchange"
 	"slices"
 	"strings"
 	"time"
+
+	"modelgate/internal/limits/quota"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // Attempt is what is known of an attempt before it is sent.

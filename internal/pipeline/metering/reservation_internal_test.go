@@ -1,13 +1,14 @@
 package metering
 
 import (
+	"slices"
+	"testing"
+	"time"
+
 	"modelgate/api"
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
-	"slices"
-	"testing"
-	"time"
 )
 
 // planned is an attempt that may use a hundred tokens.

@@ -1,10 +1,11 @@
 package metering
 
 import (
+	"net/http"
+
 	"modelgate/api"
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/records/reqlog"
-	"net/http"
 )
 
 // UseOf returns what a settlement counts for in the ledger.

@@ -2,11 +2,12 @@ package routing_test
 
 import (
 	"fmt"
-	"modelgate/internal/pipeline/routing"
-	"modelgate/internal/testing/pipelinetest"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"modelgate/internal/pipeline/routing"
+	"modelgate/internal/testing/pipelinetest"
 )
 
 const rtStickyUser = `,"sticky":{"enabled":true,"hash_fields":["metadata.user"],"ttl":600}`

@@ -3,11 +3,12 @@ package routing_test
 import (
 	"fmt"
 	"math"
-	"modelgate/internal/testing/pipelinetest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"modelgate/internal/testing/pipelinetest"
 )
 
 func TestHedgedBalanceStartsAnotherTargetWhereTheDrawnOneIsSlow(t *testing.T) {

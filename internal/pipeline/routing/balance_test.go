@@ -3,13 +3,14 @@ package routing_test
 import (
 	"fmt"
 	"math"
-	"modelgate/internal/testing/pipelinetest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // rtShares are the parts of n exchanges that went to each of k targets.

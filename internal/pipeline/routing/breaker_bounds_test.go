@@ -1,12 +1,13 @@
 package routing_test
 
 import (
-	"modelgate/internal/testing/pipelinetest"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"modelgate/internal/testing/pipelinetest"
 )
 
 func TestBreakerOpensAtItsRateOnceEnoughRequestsWereCounted(t *testing.T) {

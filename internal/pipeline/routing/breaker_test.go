@@ -3,8 +3,6 @@ package routing_test
 import (
 	"context"
 	"fmt"
-	"modelgate/internal/pipeline/routing"
-	"modelgate/internal/testing/pipelinetest"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/pipeline/routing"
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // rtBreakerConfig is a fallback of two whose targets have a breaker that one failure

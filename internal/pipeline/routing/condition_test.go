@@ -2,12 +2,12 @@ package routing_test
 
 import (
 	"fmt"
-	"modelgate/internal/testing/pipelinetest"
 	"strings"
 	"testing"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // rtCondition is a conditional node that goes to 1 when query holds, else to 0.

@@ -2,9 +2,10 @@ package routing_test
 
 import (
 	"fmt"
-	"modelgate/internal/testing/pipelinetest"
 	"strings"
 	"testing"
+
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // rtLooking is a conditional node of n conditions that do not hold. Each looks

@@ -2,7 +2,6 @@ package routing_test
 
 import (
 	"fmt"
-	"modelgate/internal/testing/pipelinetest"
 	"strings"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/provider"
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // rtPrice is a price of a provider in millionths of a dollar.

@@ -2,7 +2,6 @@ package routing_test
 
 import (
 	"context"
-	"modelgate/internal/testing/pipelinetest"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // S-026, S-091, S-481

@@ -1,7 +1,6 @@
 package routing_test
 
 import (
-	"modelgate/internal/testing/pipelinetest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +8,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // rtExhausted is what a target answers when the exchange has no attempt left.

@@ -1,12 +1,12 @@
 package routing_test
 
 import (
-	"modelgate/internal/testing/pipelinetest"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // rtWantRoute sends one exchange after the other and fails unless they go to these paths.

@@ -1,12 +1,12 @@
 package routing_test
 
 import (
-	"modelgate/internal/testing/pipelinetest"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // rtSpread counts where n exchanges go, a second apart.

@@ -1,9 +1,10 @@
 package routing_test
 
 import (
-	"modelgate/internal/testing/pipelinetest"
 	"testing"
 	"testing/synctest"
+
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // What a config asks for and does not get is reported once, whichever of its

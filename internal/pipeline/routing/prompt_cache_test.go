@@ -2,11 +2,12 @@ package routing_test
 
 import (
 	"fmt"
-	"modelgate/internal/testing/pipelinetest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"modelgate/internal/testing/pipelinetest"
 )
 
 const rtPrefix = `,"sticky":{"enabled":true,"hash_fields":["prefix"]}`

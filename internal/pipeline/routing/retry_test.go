@@ -3,7 +3,6 @@ package routing_test
 import (
 	"context"
 	"fmt"
-	"modelgate/internal/testing/pipelinetest"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // rtRetry is a leaf with this retry.

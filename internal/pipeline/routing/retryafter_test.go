@@ -2,12 +2,12 @@ package routing_test
 
 import (
 	"context"
-	"modelgate/internal/testing/pipelinetest"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // A wait beyond the longest is not waited for and does not become a short one: the

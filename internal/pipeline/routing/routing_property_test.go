@@ -2,7 +2,6 @@ package routing_test
 
 import (
 	"fmt"
-	"modelgate/internal/testing/pipelinetest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // rtDrawTree draws a routing tree of at most three levels.

@@ -1,9 +1,10 @@
 package routing_test
 
 import (
+	"testing"
+
 	"modelgate/internal/pipeline/routing"
 	"modelgate/internal/testing/pipelinetest"
-	"testing"
 )
 
 // So many latency nodes are remembered that their branches are within the bound.

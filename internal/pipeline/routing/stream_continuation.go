@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"modelgate/internal/pipeline/framing"
 	"slices"
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/framing"
 )
 
 // streamContinuation lets later branches of a fallback continue a broken

@@ -1,9 +1,10 @@
 package routing
 
 import (
-	"modelgate/internal/pipeline/exchange"
 	"slices"
 	"testing"
+
+	"modelgate/internal/pipeline/exchange"
 )
 
 func TestJoinedEventsAreContinuedAfterTheLastOfThem(t *testing.T) {

@@ -1,13 +1,13 @@
 package routing_test
 
 import (
-	"modelgate/internal/testing/pipelinetest"
 	"slices"
 	"testing"
 
 	"modelgate/config"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/provider"
+	"modelgate/internal/testing/pipelinetest"
 )
 
 // A target that the exchange's model is not enabled for is skipped by every

@@ -21,6 +21,7 @@ import (
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/modeldata"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/pipeline/routing"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
@@ -67,7 +68,7 @@ type Call struct {
 type Routes struct {
 	*pipeline.Tree
 	TB     testing.TB
-	engine *pipeline.Engine
+	engine *attempt.Engine
 	State  *routing.State
 	Random func() float64 // nil: as in use
 
@@ -83,7 +84,7 @@ func New(t testing.TB, text string) *Routes {
 	t.Helper()
 	r := &Routes{
 		TB:     t,
-		engine: &pipeline.Engine{},
+		engine: &attempt.Engine{},
 		State:  new(routing.State),
 		Script: make(map[string]func(int) Response),
 		Counts: make(map[string]int),
@@ -381,7 +382,7 @@ func Plan(t *testing.T, text, body string, edits ...func(*Request)) (pipeline.Dr
 		t.Fatalf("%s: %v", text, err)
 	}
 	pool := bytepool.New(0)
-	c := pipeline.Compiler{Engine: &pipeline.Engine{Bounds: pipeline.Bounds{Pool: pool}}, State: new(routing.State)}
+	c := pipeline.Compiler{Engine: &attempt.Engine{Bounds: pipeline.Bounds{Pool: pool}}, State: new(routing.State)}
 	x := NewRequest()
 	x.DryRun = true
 	x.Resolve = func(*config.Config) (*provider.Target, error) {

@@ -1,0 +1,238 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/llm"
+	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/provider"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/upstream"
+)
+
+// attempt is one try at one target. One goroutine fills it in until there is a
+// response or an error; afterwards it is only read.
+type attempt struct {
+	record exchange.Attempt // of the trail
+
+	handler        *TargetHandler
+	request        *exchange.Request
+	trail          *exchange.Trail
+	also           []string        // further models that the sent request names
+	prompted       []jsonedit.Edit // of the saved prompt
+	refusedDialect api.Dialect     // in which the target refused the request; empty if in none
+	without        []string        // paths of the optional parameters that the target refused
+	wire           wirePlan
+	timers         attemptTimers
+	parent         string // the traceparent sent to the provider; empty if none
+	call           provider.Call
+	account        attemptAccount
+
+	response    exchange.Response // of the target; empty until its headers have arrived
+	arriving    upstreamBody      // its source
+	events      targetStream      // of a stream
+	translation *translation      // of a stream, if the client's dialect is not the target's; nil otherwise
+	cut         *llm.Usage        // of a stream that a limit ended; nil if none did
+	// wrongEndpoint is what an error says about the endpoint, and refusedParams are the
+	// paths of the optional parameters of the request that it refuses.
+	wrongEndpoint provider.WrongEndpoint
+	refusedParams []string
+}
+
+// newAttempt returns an attempt at the target of the handler's leaf in the
+// request.
+func (h *TargetHandler) newAttempt(r *exchange.Request, t *exchange.Trail) (*attempt, error) {
+	a := new(attempt)
+	leaf := &r.Leaves[h.Leaf]
+	if leaf.Err != nil {
+		return nil, leaf.Err
+	}
+	for _, n := range leaf.Notes {
+		t.Note(n)
+	}
+	a.handler, a.request, a.trail = h, r, t
+	a.record = exchange.Attempt{Target: leaf.Target, Model: leaf.Model, Prompt: r.Prompt, Lenient: h.Lenient,
+		NamesRequestedModel: r.NamesRequestedModel(h.ResponseModel)}
+	if leaf.Prompt != nil {
+		if err := a.applyPrompt(leaf.Prompt); err != nil {
+			return nil, err
+		}
+	}
+	if r.Received.Upload != nil && r.Received.Upload.Watch != nil {
+		r.Received.Upload.Watch(leaf.AllowModel)
+	}
+	a.record.Record = reqlog.Attempt{Target: h.Path, Provider: a.record.Target.ID, Slug: a.record.Target.Slug}
+	if a.record.Target.Base != nil {
+		a.record.Record.Host = a.record.Target.Base.Host
+	}
+	return a, nil
+}
+
+// applyPrompt applies the target's saved prompt to the request, before the parameters of
+// the config.
+func (a *attempt) applyPrompt(p *exchange.PromptEdits) error {
+	if p.Err != nil {
+		return p.Err
+	}
+	if p.Edits == nil {
+		a.trail.Note(dialect.ParamChange{Name: "prompt_id", Outcome: dialect.Ignored})
+		return nil
+	}
+	before := a.request.Prompt
+	if last := a.trail.Outcome; last != nil {
+		before = last.Prompt
+	}
+	if a.record.Prompt = p.Prompt; p.Prompt != before { // otherwise it is another attempt
+		a.trail.Decide(a.handler.Path, "the saved prompt %s makes the request, in its version %d", p.Prompt.Slug, p.Prompt.Version)
+	}
+	a.prompted = p.Edits
+	return nil
+}
+
+// run makes the attempt and adds it to the trail.
+func (a *attempt) run(ctx context.Context) (*exchange.Response, error) {
+	if a.handler.Engine.Trace != nil {
+		a.record.Record.SpanID, a.parent = a.handler.Engine.Trace(a.request.ID, a.request.TraceID, a.request.TraceFlags)
+	}
+	began := time.Now()
+	res, err := a.send(ctx)
+	a.record.Record.Start, a.record.Record.Took = began.Sub(a.request.Time), time.Since(began)
+	if res != nil {
+		a.record.Record.Status = res.Status
+	}
+	if err != nil {
+		a.record.Record.Error = apierr.From(err).Message
+	}
+	a.trail.UpstreamTime += a.record.Record.Took
+	a.trail.Add(&a.record)
+	return res, err
+}
+
+// send plans the wire format and sends the request, or its pieces. The memory
+// of a translation is reserved until the response is closed.
+func (a *attempt) send(ctx context.Context) (*exchange.Response, error) {
+	if err := a.planWire(); err != nil {
+		return nil, err
+	}
+	if a.wire.estimates != nil {
+		if err := a.reserveEstimate(ctx); err != nil {
+			return nil, err
+		}
+		return a.estimateCount()
+	}
+	counted, err := a.reserveTranslation()
+	if err != nil {
+		return nil, err
+	}
+	res, err := a.sendAll(ctx)
+	switch {
+	case counted == nil:
+	case err != nil:
+		counted.Release()
+	default:
+		res.After = append(res.After, counted.Release)
+	}
+	return res, err
+}
+
+// sendAll sends the request, split into pieces if the target requires it.
+func (a *attempt) sendAll(ctx context.Context) (*exchange.Response, error) {
+	pieces, err := a.split()
+	if err != nil {
+		return nil, err
+	}
+	if pieces != nil {
+		return a.sendSplit(ctx, pieces)
+	}
+	return a.sendOne(ctx)
+}
+
+// sendOne sends one HTTP request to the provider.
+func (a *attempt) sendOne(ctx context.Context) (*exchange.Response, error) {
+	a.startTimers(ctx)
+	req, body, err := a.build()
+	if body != nil {
+		defer body.Release() // the transport retains it while it reads
+	}
+	var res *exchange.Response
+	if err == nil {
+		res, err = a.do(req)
+	}
+	if err != nil {
+		if req != nil && req.Body != nil {
+			req.Body.Close() // of a request that was not sent, it still holds the buffer
+		}
+		a.timers.stop()
+		return nil, err
+	}
+	if res.HasEvent() {
+		a.timers.stopRequestTimeout()
+	}
+	return res, nil
+}
+
+// do sends an HTTP request and records it in the ledger. Without a response it
+// is settled here, otherwise with the response.
+func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
+	switch err := a.openAccount(); {
+	case err != nil && refusedHere(err):
+		return nil, err
+	case err != nil && a.timers.context().Err() != nil:
+		return nil, a.failure(req, err)
+	case err != nil:
+		return nil, intentError(err)
+	}
+	defer func() {
+		if out == nil {
+			a.account.fail(err)
+		}
+	}()
+	a.request.Ticket.Sent()
+	sent := &a.trail.Bill().Quota.Sent
+	sent.Add(1)
+	res, err := a.handler.Engine.Client.Do(req, a.record.Target.Guarded)
+	if f, ok := errors.AsType[*upstream.Failure](err); ok && f.Unsent {
+		a.account.unsent = true
+		sent.Add(-1)
+	}
+	if err != nil {
+		return nil, a.failure(req, err)
+	}
+	if a.request.Operation == api.Proxy {
+		if res, err = a.followRedirects(req, res); err != nil {
+			return nil, err
+		}
+	}
+	if out, err = a.handleResponse(res); err != nil {
+		res.Body.Close()
+		return nil, err
+	}
+	return out, nil
+}
+
+// Release implements [exchange.source].
+func (a *attempt) Release() {
+	if a.events.pending != nil {
+		a.response.Raw.Body.Close() // ends the read, which uses the tap
+		a.events.awaitPending()
+	}
+	a.account.end(&a.response)
+	a.response.Raw.Body.Close()
+	a.timers.stop()
+}
+
+// Pause implements [exchange.source].
+func (a *attempt) Pause() { a.timers.dog.Pause() }
+
+// Resume implements [exchange.source].
+func (a *attempt) Resume() { a.timers.dog.Resume() }
+
+// Cut implements [exchange.source].
+func (a *attempt) Cut() bool { return a.cut != nil }
