@@ -28,16 +28,16 @@ import (
 	reach "modelgate/internal/upstream"
 )
 
-// cachedTree is a gateway of which a test sees what it keeps of exchanges.
-type cachedTree struct {
+// recordingGateway is a gateway of which a test sees what it keeps of exchanges.
+type recordingGateway struct {
 	t       *testing.T
 	url     string
 	entries chan *reqlog.Entry
 }
 
-// newKept starts a gateway before a provider. The key is the installation's, or
+// newRecordingGateway starts a gateway before a provider. The key is the installation's, or
 // says by itself what is kept.
-func newKept(t *testing.T, logs snapshot.LogPolicy, own access.Logging, provides http.HandlerFunc) *cachedTree {
+func newRecordingGateway(t *testing.T, logs snapshot.LogPolicy, own access.Logging, provides http.HandlerFunc) *recordingGateway {
 	t.Helper()
 	up := httptest.NewServer(provides)
 	t.Cleanup(up.Close)
@@ -53,7 +53,7 @@ func newKept(t *testing.T, logs snapshot.LogPolicy, own access.Logging, provides
 	}
 	holder := new(snapshot.Holder)
 	holder.Publish(snap)
-	k := &cachedTree{t: t, entries: make(chan *reqlog.Entry, 8)}
+	k := &recordingGateway{t: t, entries: make(chan *reqlog.Entry, 8)}
 	srv := httptest.NewServer(dataplane.New(dataplane.Options{
 		Snapshot: holder,
 		Engine:   &attempt.Engine{Client: reach.New(reach.Options{TrustLoopback: true}), Bounds: pipeline.Bounds{Pool: newPool(), MaxEvent: 1 << 20, MaxDecoded: 1 << 20}},
@@ -66,7 +66,7 @@ func newKept(t *testing.T, logs snapshot.LogPolicy, own access.Logging, provides
 }
 
 // ask sends a request for the provider and returns its response and its entry.
-func (k *cachedTree) ask(method, path string, body io.Reader, h ...string) (string, *reqlog.Entry) {
+func (k *recordingGateway) ask(method, path string, body io.Reader, h ...string) (string, *reqlog.Entry) {
 	k.t.Helper()
 	req, err := http.NewRequestWithContext(k.t.Context(), method, k.url+path, body)
 	if err != nil {
@@ -146,7 +146,7 @@ func TestBodiesAreKeptAsTheClientKnowsThem(t *testing.T) {
 			body: `{"request":{"headers":{"authorization":"Bearer x"}}}`, request: unreadBody("application/json", 52)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			k := newKept(t, full, access.Logging{}, tt.provides)
+			k := newRecordingGateway(t, full, access.Logging{}, tt.provides)
 			got, e := k.ask(tt.method, tt.path, strings.NewReader(tt.body), tt.header...)
 			if tt.response.Type == "" {
 				tt.response = wholeBody("application/json", got)
@@ -163,7 +163,7 @@ func TestBodiesAreKeptAsTheClientKnowsThem(t *testing.T) {
 
 func TestRequestWithoutAValidKeyIsCutShort(t *testing.T) {
 	t.Parallel()
-	k := newKept(t, full, access.Logging{Organisation: access.LogNone}, respondWith("text/plain", ""))
+	k := newRecordingGateway(t, full, access.Logging{Organisation: access.LogNone}, respondWith("text/plain", ""))
 	_, e := k.ask("POST", "/v1/"+strings.Repeat("a", 8000), strings.NewReader(plainChat), "x-gateway-api-key", "mg-unknown",
 		"x-gateway-metadata", `{"a":"b"}`, "baggage", "c=d", "x-gateway-trace-id", "t1", "user-agent", strings.Repeat("u", 8000))
 	if e.Status != 401 || e.Level != reqlog.LevelMetadata || e.Bodies != nil || e.Metadata != nil || e.TraceID == "t1" {
@@ -179,7 +179,7 @@ func TestBodiesAreCutAtTheSizeOfTheSettings(t *testing.T) {
 	long := `{"model":"m","choices":[{"index":0,"text":"a response too"}],"messages":[{"role":"user","content":"` + strings.Repeat("a", 9000) + `"}]}`
 	for _, size := range []int{1, 4096, 5000, len(long) - 1, len(long), len(long) + 1} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
-			k := newKept(t, snapshot.LogPolicy{Level: access.LogFull, BodySize: size}, access.Logging{}, respondWith("application/json", long))
+			k := newRecordingGateway(t, snapshot.LogPolicy{Level: access.LogFull, BodySize: size}, access.Logging{}, respondWith("application/json", long))
 			for _, path := range []string{"/v1/chat/completions", "/v1/any"} {
 				header := []string{"x-a", "b"}
 				if path == "/v1/any" {
@@ -194,7 +194,7 @@ func TestBodiesAreCutAtTheSizeOfTheSettings(t *testing.T) {
 			}
 		})
 	}
-	k := newKept(t, full, access.Logging{}, respondWith("text/plain", strings.Repeat("b", 1<<20)))
+	k := newRecordingGateway(t, full, access.Logging{}, respondWith("text/plain", strings.Repeat("b", 1<<20)))
 	if _, e := k.ask("GET", "/v1/any", nil); len(e.Bodies.Response.Data) != 128<<10 || !e.Bodies.Response.Cut || e.Bodies.Response.Size != 1<<20 {
 		t.Errorf("without a setting: %d bytes of %d", len(e.Bodies.Response.Data), e.Bodies.Response.Size)
 	}
@@ -202,7 +202,7 @@ func TestBodiesAreCutAtTheSizeOfTheSettings(t *testing.T) {
 
 func TestPartialResponsesOfBrokenStreamsAreCaptured(t *testing.T) {
 	t.Parallel()
-	k := newKept(t, full, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
+	k := newRecordingGateway(t, full, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
 		respondWith("text/event-stream", chunk("he"))(w, r)
 		http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
@@ -219,7 +219,7 @@ func TestPartialResponsesOfBrokenStreamsAreCaptured(t *testing.T) {
 func TestPartialResponsesToClientsThatLeftAreCaptured(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})
-	k := newKept(t, full, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
+	k := newRecordingGateway(t, full, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
 		respondWith("text/event-stream", chunk("he"))(w, r)
 		http.NewResponseController(w).Flush()
 		<-gone
@@ -251,13 +251,13 @@ func TestARequestMayLowerItsLevelAndNotRaiseIt(t *testing.T) {
 		{access.LogNone, []string{"x-gateway-debug", "true"}, reqlog.LevelNone},
 		{access.LogNone, []string{"x-gateway-debug", "false"}, reqlog.LevelNone},
 	} {
-		k := newKept(t, snapshot.LogPolicy{}, access.Logging{Organisation: tt.own}, respondWith("application/json", chatBody))
+		k := newRecordingGateway(t, snapshot.LogPolicy{}, access.Logging{Organisation: tt.own}, respondWith("application/json", chatBody))
 		_, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(plainChat), tt.header...)
 		if e.Level != tt.want || (e.Bodies != nil) != (tt.want == reqlog.LevelFull) || e.Status != 200 {
 			t.Errorf("level %v with %v: recorded %v, bodies %v, status %d", tt.own, tt.header, e.Level, e.Bodies != nil, e.Status)
 		}
 	}
-	k := newKept(t, full, access.Logging{}, respondWith("application/json", chatBody))
+	k := newRecordingGateway(t, full, access.Logging{}, respondWith("application/json", chatBody))
 	for _, name := range []string{"x-gateway-debug", "x-mirror-debug"} {
 		got, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(plainChat), name, "0")
 		if e.Status != 400 || errorOf(t, got)["param"] != "x-gateway-debug" {
@@ -270,7 +270,7 @@ func TestTheLevelNoneKeepsNoTextOfTheClient(t *testing.T) {
 	t.Parallel()
 	const canary = "canary"
 	refuses := respondWith("application/json", `{"error":{"message":"canary"}}`)
-	k := newKept(t, snapshot.LogPolicy{Level: access.LogNone}, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
+	k := newRecordingGateway(t, snapshot.LogPolicy{Level: access.LogNone}, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "any") {
 			w.WriteHeader(400)
 			refuses(w, r)
@@ -307,7 +307,7 @@ func TestCapturedBodiesAreRedactedAndSentOnesAreNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := make(chan string, 1)
-	k := newKept(t, snapshot.LogPolicy{Level: access.LogFull, Redact: rules}, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
+	k := newRecordingGateway(t, snapshot.LogPolicy{Level: access.LogFull, Redact: rules}, access.Logging{}, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		asked <- string(b)
 		w.Header().Set("Content-Type", "application/json")
@@ -339,7 +339,7 @@ func TestErrorsOfAttemptsAreRedacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newKept(t, snapshot.LogPolicy{Redact: rules}, access.Logging{}, respondWith("text/event-stream", `data: {"error":{"message":"who is a@b.org?"}}`+"\n\n"))
+	k := newRecordingGateway(t, snapshot.LogPolicy{Redact: rules}, access.Logging{}, respondWith("text/event-stream", `data: {"error":{"message":"who is a@b.org?"}}`+"\n\n"))
 	_, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(streamChat))
 	const want = "who is [redacted:email]?"
 	if got := e.Attempts[0].Error; !strings.Contains(got, want) || !strings.Contains(e.ErrorMessage, want) {
