@@ -79,7 +79,7 @@ func state(s ledger.SegmentReport) string {
 	case s.InUse:
 		return "in use"
 	case s.Torn > 0:
-		return fmt.Sprintf("%d bytes at its end not whole", s.Torn)
+		return fmt.Sprintf("%d bytes at its end are incomplete", s.Torn)
 	}
 	return "ok"
 }

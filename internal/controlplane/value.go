@@ -40,12 +40,12 @@ func figure(v string) (*int64, error) {
 // nano-dollars.
 func cents(v string) (*int64, error) {
 	const digits = 7
-	whole, part, dotted := strings.Cut(v, ".")
+	integer, part, dotted := strings.Cut(v, ".")
 	wrong := errors.New("must be an amount in US cents from 0, with up to 7 decimals")
-	if whole == "" || dotted && part == "" || len(part) > digits || strings.ContainsAny(v, "+-_") {
+	if integer == "" || dotted && part == "" || len(part) > digits || strings.ContainsAny(v, "+-_") {
 		return nil, wrong
 	}
-	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", digits-len(part)), 10, 64)
+	n, err := strconv.ParseInt(integer+part+strings.Repeat("0", digits-len(part)), 10, 64)
 	if err != nil {
 		return nil, wrong
 	}

@@ -80,11 +80,11 @@ func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *log
 	if named == "" {
 		named = in.Workspace
 	}
-	whole, err := administers(ctx, c)
+	isAdmin, err := administers(ctx, c)
 	if err != nil {
 		return err
 	}
-	if whole {
+	if isAdmin {
 		if named == "" {
 			return nil
 		}

@@ -138,8 +138,8 @@ func drawSteps(tell func(n int64, weighted float64) figures) func([]logstore.Fee
 			s := byStep[at.UnixMilli()]
 			points = append(points, stamped(at, tell(s.n, s.weighted)))
 		}
-		whole := all(sums)
-		return draw(tell(whole.n, whole.weighted), points)
+		total := all(sums)
+		return draw(tell(total.n, total.weighted), points)
 	}
 }
 
@@ -164,6 +164,6 @@ func drawModels(sums []logstore.FeedbackGroup, _ *Filters, _ time.Duration) *gra
 		points = append(points, figures{"ai_model": nullIfZero(int64(len(name)), name), "total": m.n,
 			"avg_weighted_feedback": m.weighted / float64(m.n)})
 	}
-	whole := all(sums)
-	return draw(figures{"total": whole.n, "avg_weighted_feedback": nullIfZero(whole.n, whole.weighted/float64(max(whole.n, 1)))}, points)
+	total := all(sums)
+	return draw(figures{"total": total.n, "avg_weighted_feedback": nullIfZero(total.n, total.weighted/float64(max(total.n, 1)))}, points)
 }

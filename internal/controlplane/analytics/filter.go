@@ -158,9 +158,9 @@ const centDecimals = 7
 // units of the last digit.
 func decimal(text string, decimals int) (n int64, ok bool) {
 	const most = 17 // digits, so that nothing overflows
-	whole, part, dotted := strings.Cut(text, ".")
-	digits := whole + part + strings.Repeat("0", max(decimals-len(part), 0))
-	if whole == "" || dotted != (part != "") || len(part) > decimals || len(digits) > most || strings.Trim(digits, "0123456789") != "" {
+	integer, part, dotted := strings.Cut(text, ".")
+	digits := integer + part + strings.Repeat("0", max(decimals-len(part), 0))
+	if integer == "" || dotted != (part != "") || len(part) > decimals || len(digits) > most || strings.Trim(digits, "0123456789") != "" {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)

@@ -145,11 +145,11 @@ func moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000
 // String returns the amount in cents, exact to the nano-dollar.
 func (c cents) String() string {
 	const cent = 10_000_000
-	whole := strconv.FormatInt(int64(c)/cent, 10)
+	integer := strconv.FormatInt(int64(c)/cent, 10)
 	rest := int64(c) % cent
 	if rest == 0 {
-		return whole
+		return integer
 	}
 	digits := strconv.FormatInt(cent+rest, 10)[1:]
-	return whole + "." + strings.TrimRight(digits, "0")
+	return integer + "." + strings.TrimRight(digits, "0")
 }

@@ -49,12 +49,12 @@ type listInput struct {
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
-	whole, err := administers(ctx, c)
+	isAdmin, err := administers(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	q := store.ExportQuery{Organisation: c.Organisation, Archived: whole}
-	if whole && in.Workspace != "" {
+	q := store.ExportQuery{Organisation: c.Organisation, Archived: isAdmin}
+	if isAdmin && in.Workspace != "" {
 		w, err := place(ctx, c, in.Workspace)
 		if err != nil {
 			return nil, err
@@ -106,7 +106,7 @@ func find(ctx context.Context, c *route.Caller, in Named) (row store.Export, w s
 // reaches reports whether the caller may use workspace w. Named is the workspace in the
 // request, empty for none.
 func reaches(ctx context.Context, c *route.Caller, w *store.Workspace, named string) (bool, error) {
-	whole, err := administers(ctx, c)
+	isAdmin, err := administers(ctx, c)
 	if err != nil {
 		return false, err
 	}
@@ -114,7 +114,7 @@ func reaches(ctx context.Context, c *route.Caller, w *store.Workspace, named str
 	switch {
 	case own && c.Workspace != w.ID,
 		named != "" && named != w.ID && named != w.Slug,
-		!whole && w.Status != store.Active:
+		!isAdmin && w.Status != store.Active:
 		return false, nil
 	case !c.IsPerson():
 		return true, nil
@@ -126,12 +126,12 @@ func reaches(ctx context.Context, c *route.Caller, w *store.Workspace, named str
 // place returns the workspace named in a request. Archived workspaces are visible only
 // to administrators of the organisation.
 func place(ctx context.Context, c *route.Caller, named string) (store.Workspace, error) {
-	whole, err := administers(ctx, c)
+	isAdmin, err := administers(ctx, c)
 	if err != nil {
 		return store.Workspace{}, err
 	}
 	ref := cmp.Or(named, c.Workspace)
-	if !whole || ref == "" {
+	if !isAdmin || ref == "" {
 		return c.InWorkspace(ctx, named)
 	}
 	w, err := c.DB().Workspace(ctx, c.Organisation, ref)

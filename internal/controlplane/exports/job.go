@@ -31,9 +31,9 @@ func (j *job) reportProgress(c *store.ExportLease) { c.Rows, c.Bytes = j.rows.Lo
 // Page sizes of entries without bodies, entries with bodies, and entries with bodies
 // that may be large.
 const (
-	pageOfEntries = 1000
-	pageOfWhole   = 200
-	bodiesAtOnce  = 8
+	pageOfEntries  = 1000
+	pageWithBodies = 200
+	bodiesAtOnce   = 8
 )
 
 // make writes the file. If it fails, no file is left.
@@ -91,9 +91,9 @@ func (j *job) write(ctx context.Context, w io.Writer) error {
 func (j *job) writePages(ctx context.Context, want *rowFilter, enc encoder) error {
 	q := want.query
 	q.Scope, q.Limit = want.scope(&j.claim.Export), pageOfEntries
-	whole := withBodies(j.names) && j.Bodies != nil
-	if whole {
-		q.Limit = pageOfWhole
+	hasBodies := withBodies(j.names) && j.Bodies != nil
+	if hasBodies {
+		q.Limit = pageWithBodies
 	}
 	skip, room := want.skip, want.size
 	for {
@@ -114,7 +114,7 @@ func (j *job) writePages(ctx context.Context, want *rowFilter, enc encoder) erro
 			found = append(found, e)
 		}
 		found = found[:min(len(found), room)]
-		if err := j.writePage(ctx, found, whole, enc); err != nil {
+		if err := j.writePage(ctx, found, hasBodies, enc); err != nil {
 			return err
 		}
 		if room -= len(found); room == 0 || page.Next == "" {
@@ -128,11 +128,11 @@ func (j *job) writePages(ctx context.Context, want *rowFilter, enc encoder) erro
 }
 
 // writePage writes entries and releases their bodies as they are written.
-func (j *job) writePage(ctx context.Context, entries []*reqlog.Entry, whole bool, enc encoder) error {
+func (j *job) writePage(ctx context.Context, entries []*reqlog.Entry, hasBodies bool, enc encoder) error {
 	for len(entries) > 0 {
 		some := entries[:min(len(entries), bodiesAtOnce)]
 		entries = entries[len(some):]
-		if whole {
+		if hasBodies {
 			if err := j.Bodies(ctx, some); err != nil {
 				return err
 			}

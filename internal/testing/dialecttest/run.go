@@ -80,11 +80,11 @@ func (s Suite) streams(t *testing.T) {
 		s.mustAssemble(t, want, stream)
 		s.mustAssemble(t, want, s.encode(Streamed(t, want)))
 
-		whole, err := s.Provider.DecodeResponse(s.Client.EncodeResponse(nil, want, s.ResponseTarget), s.ResponseTarget.Request, s.Target)
+		complete, err := s.Provider.DecodeResponse(s.Client.EncodeResponse(nil, want, s.ResponseTarget), s.ResponseTarget.Request, s.Target)
 		if err != nil {
 			t.Fatalf("DecodeResponse: %v", err)
 		}
-		s.mustAssemble(t, whole, stream)
+		s.mustAssemble(t, complete, stream)
 	})
 }
 
@@ -110,9 +110,9 @@ func (s Suite) mustAssemble(t *rapid.T, want *llm.Response, stream []byte) {
 	for i := range events {
 		a.Add(&events[i])
 	}
-	got, fault, whole := a.Response()
-	if fault != nil || !whole {
-		t.Fatalf("the stream has fault %v and complete %t, want nil and true\nstream: %s", fault, whole, stream)
+	got, fault, complete := a.Response()
+	if fault != nil || !complete {
+		t.Fatalf("the stream has fault %v and complete %t, want nil and true\nstream: %s", fault, complete, stream)
 	}
 	if diff := s.diff(want, got); diff != "" {
 		t.Fatalf("the stream holds another response (-want +got):\n%s\nstream: %s", diff, stream)
