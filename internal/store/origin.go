@@ -49,10 +49,6 @@ func (q Queries) lineages(ctx context.Context, spent map[reqlog.SpendOwner]*reql
 	}
 	out := make(map[string][]string)
 	for part := range slices.Chunk(slices.Collect(maps.Keys(ids)), spentAtOnce) {
-		args := make([]any, len(part))
-		for i, id := range part {
-			args[i] = id
-		}
 		_, err := sqlrow.List(ctx, q.Reader, "origins of API keys", text+placeholders(0, len(part)),
 			func(r sqlrow.Scanner) (none struct{}, err error) {
 				var id string
@@ -60,7 +56,7 @@ func (q Queries) lineages(ctx context.Context, spent map[reqlog.SpendOwner]*reql
 				err = r.Scan(&id, sqlrow.JSON(&o))
 				out[id] = o.Lineage
 				return none, err
-			}, args...)
+			}, toArgs(part)...)
 		if err != nil {
 			return nil, err
 		}

@@ -118,12 +118,8 @@ func (q Queries) PoliciesOfCounters(ctx context.Context, counters []string) (lis
 		ids[id] = true
 	}
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(ids)), spentAtOnce) {
-		args := make([]any, len(part))
-		for i, id := range part {
-			args[i] = id
-		}
 		found, err := policyTable.list(ctx, q.Reader, `
-		WHERE status = 'active' AND id IN `+placeholders(0, len(part)), args...)
+		WHERE status = 'active' AND id IN `+placeholders(0, len(part)), toArgs(part)...)
 		if err != nil {
 			return nil, err
 		}

@@ -265,6 +265,15 @@ func placeholders(before, n int) string {
 	return "(" + strings.Join(list, ", ") + ")"
 }
 
+// toArgs returns ids as arguments of a statement.
+func toArgs(ids []string) []any {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	return args
+}
+
 // SpendingAfter returns the total spend of at most most objects of a kind with ids
 // after after, sorted by id.
 func (q Queries) SpendingAfter(ctx context.Context, kind, after string, most int) ([]Spender, error) {
@@ -294,10 +303,6 @@ func (q Queries) Spending(ctx context.Context, kind string, ids ...string) (map[
 		WHERE kind = $1 AND id IN `
 	out := make(map[string]reqlog.Spend, len(ids))
 	for part := range slices.Chunk(ids, spentAtOnce) {
-		args := []any{kind}
-		for _, id := range part {
-			args = append(args, id)
-		}
 		_, err := sqlrow.List(ctx, q.Reader, "what was spent", text+placeholders(1, len(part)),
 			func(r sqlrow.Scanner) (none struct{}, err error) {
 				var id string
@@ -305,7 +310,7 @@ func (q Queries) Spending(ctx context.Context, kind string, ids ...string) (map[
 				err = r.Scan(&id, &s.Attempts, &s.Cost, &s.Tokens, &s.Unknown, &s.Unpriced)
 				out[id] = s
 				return none, err
-			}, args...)
+			}, append([]any{kind}, toArgs(part)...)...)
 		if err != nil {
 			return nil, err
 		}

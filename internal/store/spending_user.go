@@ -59,17 +59,13 @@ func (q Queries) ownersOfKeys(ctx context.Context, spent map[reqlog.SpendOwner]*
 	}
 	owners := make(map[string]string)
 	for part := range slices.Chunk(slices.Collect(maps.Keys(ids)), spentAtOnce) {
-		args := make([]any, len(part))
-		for i, id := range part {
-			args[i] = id
-		}
 		_, err := sqlrow.List(ctx, q.Reader, "users of API keys", text+placeholders(0, len(part)),
 			func(r sqlrow.Scanner) (none struct{}, err error) {
 				var id, user string
 				err = r.Scan(&id, &user)
 				owners[id] = user
 				return none, err
-			}, args...)
+			}, toArgs(part)...)
 		if err != nil {
 			return nil, err
 		}

@@ -134,11 +134,7 @@ func (t *table[T]) list(ctx context.Context, q sqlrow.Reader, end string, args .
 // byID reads the rows with these ids, in no order.
 func (t *table[T]) byID(ctx context.Context, q sqlrow.Reader, ids []string) (all []T, err error) {
 	for part := range slices.Chunk(ids, spentAtOnce) {
-		args := make([]any, len(part))
-		for i, id := range part {
-			args[i] = id
-		}
-		list, err := t.list(ctx, q, ` WHERE id IN `+placeholders(0, len(part)), args...)
+		list, err := t.list(ctx, q, ` WHERE id IN `+placeholders(0, len(part)), toArgs(part)...)
 		if err != nil {
 			return nil, err
 		}
