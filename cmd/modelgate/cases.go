@@ -133,8 +133,9 @@ func offline(c *config.Config) (*dataplane.Plane, *access.Identity, error) {
 	holder.Publish(snap)
 	plane := dataplane.New(dataplane.Options{
 		Snapshot: holder,
-		Engine:   &attempt.Engine{Client: upstream.New(upstream.Options{}), Bounds: pipeline.Bounds{Pool: bytepool.New(0)}, UserAgent: "modelgate/" + version},
-		Logger:   slog.New(slog.DiscardHandler),
+		Engine: &attempt.Engine{Client: upstream.New(upstream.Options{}), Bounds: pipeline.Bounds{Pool: bytepool.New(0)},
+			UserAgent: "modelgate/" + version},
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	return plane, &access.Identity{Name: "check", Scopes: []access.Scope{access.ScopeAll}}, nil
 }

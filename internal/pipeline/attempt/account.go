@@ -42,21 +42,21 @@ type attemptAccount struct {
 // openAccount reserves what an attempt that is about to be sent may use, and writes its
 // intent.
 func (a *attempt) openAccount() error {
-	bill := a.trail.Bill()
+	bill := a.plan.trail.Bill()
 	n := bill.Attempts.Add(1)
 	used := &bill.Used
-	if a.request.Attempts != nil {
-		used = a.request.Attempts
+	if a.plan.request.Attempts != nil {
+		used = a.plan.request.Attempts
 	}
-	if err := exchange.CountAttempt(used, a.handler.Engine.Bounds.AttemptLimit()); err != nil {
+	if err := exchange.CountAttempt(used, a.plan.handler.Engine.Bounds.AttemptLimit()); err != nil {
 		return err
 	}
 	acc := &a.account
-	*acc = attemptAccount{ledger: a.handler.Engine.Ledger, bill: bill, number: uint16(n),
-		began: time.Now(), attempt: a, sent: sentBy(a.request), survivesClient: a.survivesClient()}
-	acc.limits = metering.Reservation{Store: a.handler.Engine.Quota, Request: a.request, Record: &a.record, Also: a.also,
+	*acc = attemptAccount{ledger: a.plan.handler.Engine.Ledger, bill: bill, number: uint16(n),
+		began: time.Now(), attempt: a, sent: sentBy(a.plan.request), survivesClient: a.plan.survivesClient()}
+	acc.limits = metering.Reservation{Store: a.plan.handler.Engine.Quota, Request: a.plan.request, Record: &a.plan.record, Also: a.plan.also,
 		Quota: &bill.Quota, Number: acc.number, By: acc}
-	if err := acc.limits.Reserve(a.timers.context()); err != nil {
+	if err := acc.limits.Reserve(a.plan.timers.context()); err != nil {
 		acc.sent.release()
 		return err
 	}
@@ -73,10 +73,11 @@ func (a *attemptAccount) recordIntent() error {
 	if a.ledger == nil {
 		return nil
 	}
-	of, owner := a.attempt, a.attempt.request.Owner()
-	return a.ledger.RecordIntent(of.timers.context(), reqlog.Intent{
-		ID: of.request.ID, Attempt: a.number, Time: a.began, Organisation: owner.Organisation, Workspace: owner.Workspace, KeyID: owner.KeyID,
-		Provider: of.record.Target.ID, Slug: of.record.Target.Slug, Model: of.record.Model, RequestBytes: a.sent.size,
+	of, owner := a.attempt, a.attempt.plan.request.Owner()
+	return a.ledger.RecordIntent(of.plan.timers.context(), reqlog.Intent{
+		ID: of.plan.request.ID, Attempt: a.number, Time: a.began, Organisation: owner.Organisation,
+		Workspace: owner.Workspace, KeyID: owner.KeyID,
+		Provider: of.plan.record.Target.ID, Slug: of.plan.record.Target.Slug, Model: of.plan.record.Model, RequestBytes: a.sent.size,
 		Counters: a.limits.PolicyCounters(),
 	})
 }
@@ -143,20 +144,20 @@ func (a *attemptAccount) end(r *exchange.Response) {
 	case !seen.Finished && !seen.Terminated && r.Bytes == nil && r.Raw.Request.Context().Err() != nil:
 		s.Outcome = reqlog.Abandoned
 	}
-	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.attempt.record.Target.Tiers, a.tier(r)))
+	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.attempt.plan.record.Target.Tiers, a.tier(r)))
 	if (!s.Priced || s.Usage.Estimated) && s.Outcome != reqlog.Refused {
 		if cost, row, known := a.unitCost(r); known {
 			s.Cost, s.Price, s.Priced = cost, row, true
 		}
 	}
-	a.countCached(s.Usage, seen.Model, catalog.TierOf(a.attempt.record.Target.Tiers, a.tier(r)))
+	a.countCached(s.Usage, seen.Model, catalog.TierOf(a.attempt.plan.record.Target.Tiers, a.tier(r)))
 	a.settle(s)
 }
 
 // tier returns the provider's name of the tier that served r, from the body or
 // otherwise from a header.
 func (a *attemptAccount) tier(r *exchange.Response) string {
-	return cmp.Or(r.Tap.Info().Tier, r.Raw.Header.Get(a.attempt.record.Target.TierHeader))
+	return cmp.Or(r.Tap.Info().Tier, r.Raw.Header.Get(a.attempt.plan.record.Target.TierHeader))
 }
 
 // cost returns the cost of u and the name of its price. The cost is unknown if
@@ -185,15 +186,15 @@ func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost 
 func (a *attemptAccount) price(served string, costOf func(*catalog.Price) (catalog.NanoDollars, bool)) (price *catalog.Price,
 	cost catalog.NanoDollars, known bool) {
 	of := a.attempt
-	if len(of.also) > 0 && served != "" {
-		if p, ok := of.record.Target.Price(of.request.Limiting.Prices, served, "", a.began); ok {
+	if len(of.plan.also) > 0 && served != "" {
+		if p, ok := of.plan.record.Target.Price(of.plan.request.Limiting.Prices, served, "", a.began); ok {
 			cost, known = costOf(p)
 			return p, cost, known
 		}
 		served = ""
 	}
-	for _, model := range append([]string{of.pricedModel()}, of.also...) {
-		p, ok := of.record.Target.Price(of.request.Limiting.Prices, model, served, a.began)
+	for _, model := range append([]string{of.plan.pricedModel()}, of.plan.also...) {
+		p, ok := of.plan.record.Target.Price(of.plan.request.Limiting.Prices, model, served, a.began)
 		if !ok {
 			continue
 		}
@@ -209,13 +210,13 @@ func (a *attemptAccount) price(served string, costOf func(*catalog.Price) (catal
 func (a *attemptAccount) namesUnpriced(served string) bool {
 	of := a.attempt
 	has := func(model string) bool {
-		_, ok := of.record.Target.Price(of.request.Limiting.Prices, model, "", a.began)
+		_, ok := of.plan.record.Target.Price(of.plan.request.Limiting.Prices, model, "", a.began)
 		return ok
 	}
-	if len(of.also) == 0 || served != "" && has(served) {
+	if len(of.plan.also) == 0 || served != "" && has(served) {
 		return false
 	}
-	return !has(of.pricedModel()) || slices.ContainsFunc(of.also, func(m string) bool { return !has(m) })
+	return !has(of.plan.pricedModel()) || slices.ContainsFunc(of.plan.also, func(m string) bool { return !has(m) })
 }
 
 // assumedCost returns the cost of u by a model without a price.
@@ -230,8 +231,8 @@ func (a *attemptAccount) settle(s reqlog.Settlement) {
 	}
 	a.open = false
 	a.sent.release()
-	s.ID, s.Attempt, s.Time = a.attempt.request.ID, a.number, time.Now()
-	a.attempt.record.Paid = exchange.SettledCost{Cost: s.Cost, Known: s.Priced}
+	s.ID, s.Attempt, s.Time = a.attempt.plan.request.ID, a.number, time.Now()
+	a.attempt.plan.record.Paid = exchange.SettledCost{Cost: s.Cost, Known: s.Priced}
 	a.bill.Add(&s)
 	use := metering.UseOf(&s)
 	if a.unsent {

@@ -47,7 +47,7 @@ func TestACostIsKnownOnlyWhereUsageAndPriceAre(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			target := &provider.Target{Spec: &provider.Spec{ID: "openai"}, Pricing: &catalog.NegotiatedPricing{Reserved: tt.reserved}}
-			a := attemptAccount{attempt: &attempt{record: exchange.Attempt{Target: target, Model: tt.model}, request: &exchange.Request{Limiting: exchange.Limiting{Prices: book}}}, began: time.Unix(1000, 0)}
+			a := attemptAccount{attempt: &attempt{plan: plan{record: exchange.Attempt{Target: target, Model: tt.model}, request: &exchange.Request{Limiting: exchange.Limiting{Prices: book}}}}, began: time.Unix(1000, 0)}
 			if cost, row, known := a.cost(tt.usage, tt.served, tt.tier); cost != tt.cost || row != tt.row || known != tt.known {
 				t.Errorf("cost = %d, %q, %t; want %d, %q, %t", cost, row, known, tt.cost, tt.row, tt.known)
 			}
@@ -63,7 +63,7 @@ func TestTheHeaderTellsTheTierWhereTheBodyDoesNot(t *testing.T) {
 		{"a provider without a header", "", `{}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := attemptAccount{attempt: &attempt{record: exchange.Attempt{Target: &provider.Target{Spec: &provider.Spec{TierHeader: tt.header}}}}}
+			a := attemptAccount{attempt: &attempt{plan: plan{record: exchange.Attempt{Target: &provider.Target{Spec: &provider.Spec{TierHeader: tt.header}}}}}}
 			r := &exchange.Response{Raw: &http.Response{Header: http.Header{"X-Tier": {"flex"}}}, Tap: chat.Dialect{}.NewTap(api.Chat)}
 			r.Tap.Body([]byte(tt.body))
 			if got := a.tier(r); got != tt.want {

@@ -8,8 +8,6 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/dialect"
-	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
@@ -20,20 +18,8 @@ import (
 // attempt is one try at one target. One goroutine fills it in until there is a
 // response or an error; afterwards it is only read.
 type attempt struct {
-	record exchange.Attempt // of the trail
-
-	handler        *TargetHandler
-	request        *exchange.Request
-	trail          *exchange.Trail
-	also           []string        // further models that the sent request names
-	prompted       []jsonedit.Edit // of the saved prompt
-	refusedDialect api.Dialect     // in which the target refused the request; empty if in none
-	without        []string        // paths of the optional parameters that the target refused
-	wire           wirePlan
-	timers         attemptTimers
-	parent         string // the traceparent sent to the provider; empty if none
-	call           provider.Call
-	account        attemptAccount
+	plan    plan
+	account attemptAccount
 
 	response    exchange.Response // of the target; empty until its headers have arrived
 	arriving    upstreamBody      // its source
@@ -57,77 +43,57 @@ func (h *TargetHandler) newAttempt(r *exchange.Request, t *exchange.Trail) (*att
 	for _, n := range leaf.Notes {
 		t.Note(n)
 	}
-	a.handler, a.request, a.trail = h, r, t
-	a.record = exchange.Attempt{Target: leaf.Target, Model: leaf.Model, Prompt: r.Prompt, Lenient: h.Lenient,
+	a.plan.handler, a.plan.request, a.plan.trail = h, r, t
+	a.plan.record = exchange.Attempt{Target: leaf.Target, Model: leaf.Model, Prompt: r.Prompt, Lenient: h.Lenient,
 		NamesRequestedModel: r.NamesRequestedModel(h.ResponseModel)}
 	if leaf.Prompt != nil {
-		if err := a.applyPrompt(leaf.Prompt); err != nil {
+		if err := a.plan.applyPrompt(leaf.Prompt); err != nil {
 			return nil, err
 		}
 	}
 	if r.Received.Upload != nil && r.Received.Upload.Watch != nil {
 		r.Received.Upload.Watch(leaf.AllowModel)
 	}
-	a.record.Record = reqlog.Attempt{Target: h.Path, Provider: a.record.Target.ID, Slug: a.record.Target.Slug}
-	if a.record.Target.Base != nil {
-		a.record.Record.Host = a.record.Target.Base.Host
+	a.plan.record.Record = reqlog.Attempt{Target: h.Path, Provider: a.plan.record.Target.ID, Slug: a.plan.record.Target.Slug}
+	if a.plan.record.Target.Base != nil {
+		a.plan.record.Record.Host = a.plan.record.Target.Base.Host
 	}
 	return a, nil
 }
 
-// applyPrompt applies the target's saved prompt to the request, before the parameters of
-// the config.
-func (a *attempt) applyPrompt(p *exchange.PromptEdits) error {
-	if p.Err != nil {
-		return p.Err
-	}
-	if p.Edits == nil {
-		a.trail.Note(dialect.ParamChange{Name: "prompt_id", Outcome: dialect.Ignored})
-		return nil
-	}
-	before := a.request.Prompt
-	if last := a.trail.Outcome; last != nil {
-		before = last.Prompt
-	}
-	if a.record.Prompt = p.Prompt; p.Prompt != before { // otherwise it is another attempt
-		a.trail.Decide(a.handler.Path, "the saved prompt %s makes the request, in its version %d", p.Prompt.Slug, p.Prompt.Version)
-	}
-	a.prompted = p.Edits
-	return nil
-}
-
 // run makes the attempt and adds it to the trail.
 func (a *attempt) run(ctx context.Context) (*exchange.Response, error) {
-	if a.handler.Engine.Trace != nil {
-		a.record.Record.SpanID, a.parent = a.handler.Engine.Trace(a.request.ID, a.request.TraceID, a.request.TraceFlags)
+	if a.plan.handler.Engine.Trace != nil {
+		a.plan.record.Record.SpanID, a.plan.parent = a.plan.handler.Engine.Trace(a.plan.request.ID,
+			a.plan.request.TraceID, a.plan.request.TraceFlags)
 	}
 	began := time.Now()
 	res, err := a.send(ctx)
-	a.record.Record.Start, a.record.Record.Took = began.Sub(a.request.Time), time.Since(began)
+	a.plan.record.Record.Start, a.plan.record.Record.Took = began.Sub(a.plan.request.Time), time.Since(began)
 	if res != nil {
-		a.record.Record.Status = res.Status
+		a.plan.record.Record.Status = res.Status
 	}
 	if err != nil {
-		a.record.Record.Error = apierr.From(err).Message
+		a.plan.record.Record.Error = apierr.From(err).Message
 	}
-	a.trail.UpstreamTime += a.record.Record.Took
-	a.trail.Add(&a.record)
+	a.plan.trail.UpstreamTime += a.plan.record.Record.Took
+	a.plan.trail.Add(&a.plan.record)
 	return res, err
 }
 
 // send plans the wire format and sends the request, or its pieces. The memory
 // of a translation is reserved until the response is closed.
 func (a *attempt) send(ctx context.Context) (*exchange.Response, error) {
-	if err := a.planWire(); err != nil {
+	if err := a.plan.planWire(); err != nil {
 		return nil, err
 	}
-	if a.wire.estimates != nil {
+	if a.plan.wire.estimates != nil {
 		if err := a.reserveEstimate(ctx); err != nil {
 			return nil, err
 		}
 		return a.estimateCount()
 	}
-	counted, err := a.reserveTranslation()
+	counted, err := a.plan.reserveTranslation()
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +122,8 @@ func (a *attempt) sendAll(ctx context.Context) (*exchange.Response, error) {
 
 // sendOne sends one HTTP request to the provider.
 func (a *attempt) sendOne(ctx context.Context) (*exchange.Response, error) {
-	a.startTimers(ctx)
-	req, body, err := a.build()
+	a.plan.startTimers(ctx)
+	req, body, err := a.plan.build()
 	if body != nil {
 		defer body.Release() // the transport retains it while it reads
 	}
@@ -169,11 +135,11 @@ func (a *attempt) sendOne(ctx context.Context) (*exchange.Response, error) {
 		if req != nil && req.Body != nil {
 			req.Body.Close() // of a request that was not sent, it still holds the buffer
 		}
-		a.timers.stop()
+		a.plan.timers.stop()
 		return nil, err
 	}
 	if res.HasEvent() {
-		a.timers.stopRequestTimeout()
+		a.plan.timers.stopRequestTimeout()
 	}
 	return res, nil
 }
@@ -184,7 +150,7 @@ func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 	switch err := a.openAccount(); {
 	case err != nil && refusedHere(err):
 		return nil, err
-	case err != nil && a.timers.context().Err() != nil:
+	case err != nil && a.plan.timers.context().Err() != nil:
 		return nil, a.failure(req, err)
 	case err != nil:
 		return nil, intentError(err)
@@ -194,10 +160,10 @@ func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 			a.account.fail(err)
 		}
 	}()
-	a.request.Ticket.Sent()
-	sent := &a.trail.Bill().Quota.Sent
+	a.plan.request.Ticket.Sent()
+	sent := &a.plan.trail.Bill().Quota.Sent
 	sent.Add(1)
-	res, err := a.handler.Engine.Client.Do(req, a.record.Target.Guarded)
+	res, err := a.plan.handler.Engine.Client.Do(req, a.plan.record.Target.Guarded)
 	if f, ok := errors.AsType[*upstream.Failure](err); ok && f.Unsent {
 		a.account.unsent = true
 		sent.Add(-1)
@@ -205,7 +171,7 @@ func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 	if err != nil {
 		return nil, a.failure(req, err)
 	}
-	if a.request.Operation == api.Proxy {
+	if a.plan.request.Operation == api.Proxy {
 		if res, err = a.followRedirects(req, res); err != nil {
 			return nil, err
 		}
@@ -225,14 +191,14 @@ func (a *attempt) Release() {
 	}
 	a.account.end(&a.response)
 	a.response.Raw.Body.Close()
-	a.timers.stop()
+	a.plan.timers.stop()
 }
 
 // Pause implements [exchange.source].
-func (a *attempt) Pause() { a.timers.dog.Pause() }
+func (a *attempt) Pause() { a.plan.timers.dog.Pause() }
 
 // Resume implements [exchange.source].
-func (a *attempt) Resume() { a.timers.dog.Resume() }
+func (a *attempt) Resume() { a.plan.timers.dog.Resume() }
 
 // Cut implements [exchange.source].
 func (a *attempt) Cut() bool { return a.cut != nil }

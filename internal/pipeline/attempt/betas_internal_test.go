@@ -32,9 +32,9 @@ func TestAnyNumberOfBetaFlagsTakesLittleTime(t *testing.T) {
 		BodyRules: map[api.Operation]provider.BodyRule{api.Messages: {Betas: betaField}},
 		Betas:     provider.Betas{Allow: []string{"sent"}},
 	}
-	a := &attempt{record: exchange.Attempt{Target: &provider.Target{Spec: spec}}, trail: new(exchange.Trail), request: new(exchange.Request), handler: new(TargetHandler), wire: wirePlan{op: api.Messages}}
+	a := &attempt{plan: plan{record: exchange.Attempt{Target: &provider.Target{Spec: spec}}, trail: new(exchange.Trail), request: new(exchange.Request), handler: new(TargetHandler), wire: wirePlan{op: api.Messages}}}
 	ended := make(chan []jsonedit.Edit, 1)
-	go func() { ended <- a.mergeBetaFlags(&doc, http.Header{exchange.BetaHeader: {"sent"}}) }()
+	go func() { ended <- a.plan.mergeBetaFlags(&doc, http.Header{exchange.BetaHeader: {"sent"}}) }()
 	select {
 	case edits := <-ended:
 		if last := edits[len(edits)-1]; string(last.Value) != `["sent"]` {
@@ -43,11 +43,11 @@ func TestAnyNumberOfBetaFlagsTakesLittleTime(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("merging the flags takes more than a minute")
 	}
-	if n := len(a.trail.Notes); n != flags/2 {
+	if n := len(a.plan.trail.Notes); n != flags/2 {
 		t.Errorf("%d flags are noted as dropped, want each of %d once", n, flags/2)
 	}
 	dropped := dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: "f7"}
-	if a.trail.Note(dropped); len(a.trail.Notes) != flags/2 {
+	if a.plan.trail.Note(dropped); len(a.plan.trail.Notes) != flags/2 {
 		t.Error("a flag that was noted is noted again")
 	}
 }

@@ -14,63 +14,63 @@ import (
 
 // build returns the attempt's HTTP request. body is its body, retained once for
 // the caller; nil if there is none or if it streams through.
-func (a *attempt) build() (req *http.Request, body *bytepool.Buffer, err error) {
-	if err = a.prepareCall(); err != nil {
+func (p *plan) build() (req *http.Request, body *bytepool.Buffer, err error) {
+	if err = p.prepareCall(); err != nil {
 		return nil, nil, err
 	}
-	call := &a.call
-	a.also = nil
-	if body, err = a.body(); err == nil {
-		err = a.findModelsOutsideBody()
+	call := &p.call
+	p.also = nil
+	if body, err = p.body(); err == nil {
+		err = p.findModelsOutsideBody()
 	}
 	if err != nil {
 		return nil, body, err
 	}
-	req, err = provider.NewRequest(a.timers.context(), a.record.Target, call)
+	req, err = provider.NewRequest(p.timers.context(), p.record.Target, call)
 	for _, flag := range call.DroppedBetas {
-		a.trail.Note(dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: flag})
+		p.trail.Note(dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: flag})
 	}
 	for _, replaced := range call.Replaced {
-		a.trail.Note(dialect.ParamChange{Name: strings.ToLower(replaced.Name), Outcome: dialect.Ignored,
+		p.trail.Note(dialect.ParamChange{Name: strings.ToLower(replaced.Name), Outcome: dialect.Ignored,
 			Note: dialect.NoteOption(replaced.Option)})
 	}
-	if err == nil && a.record.Target.Auth.Method != "" && a.handler.Engine.Signer != nil {
-		err = a.sign(req, body)
+	if err == nil && p.record.Target.Auth.Method != "" && p.handler.Engine.Signer != nil {
+		err = p.sign(req, body)
 	}
 	return req, body, err
 }
 
-func (a *attempt) sign(req *http.Request, body *bytepool.Buffer) error {
+func (p *plan) sign(req *http.Request, body *bytepool.Buffer) error {
 	if body == nil {
-		return a.handler.Engine.Signer.Sign(a.timers.context(), a.record.Target, req, nil)
+		return p.handler.Engine.Signer.Sign(p.timers.context(), p.record.Target, req, nil)
 	}
-	return a.handler.Engine.Signer.Sign(a.timers.context(), a.record.Target, req, body.Bytes())
+	return p.handler.Engine.Signer.Sign(p.timers.context(), p.record.Target, req, body.Bytes())
 }
 
 // prepareCall sets the attempt's call, without its body.
-func (a *attempt) prepareCall() (err error) {
-	r, call := a.request, &a.call
+func (p *plan) prepareCall() (err error) {
+	r, call := p.request, &p.call
 	if err := r.CheckPath(); err != nil {
 		return err
 	}
 	*call = provider.Call{
-		Operation:  a.wire.op,
+		Operation:  p.wire.op,
 		Method:     r.Received.Method,
 		Path:       r.Received.Path,
 		Query:      r.StripGatewayKey(r.Received.Query),
 		EmptyQuery: r.Received.EmptyQuery,
-		Model:      a.record.Model,
+		Model:      p.record.Model,
 	}
-	if _, elsewhere := a.record.Target.BodyRules[a.wire.op]; a.wire.translates() || elsewhere {
+	if _, elsewhere := p.record.Target.BodyRules[p.wire.op]; p.wire.translates() || elsewhere {
 		call.Query = "" // it belongs to the client's protocol, at that protocol's vendor
 	}
-	if call.Header, err = a.header(); err != nil {
+	if call.Header, err = p.header(); err != nil {
 		return err
 	}
-	if a.parent != "" {
-		upstream.Replace(call.Header, "Traceparent", []string{a.parent})
+	if p.parent != "" {
+		upstream.Replace(call.Header, "Traceparent", []string{p.parent})
 	}
-	if !r.Stream && a.jobber() != nil {
+	if !r.Stream && p.jobber() != nil {
 		call.Header["Prefer"] = preferWait
 	}
 	return nil
@@ -79,57 +79,57 @@ func (a *attempt) prepareCall() (err error) {
 // header returns the headers for the provider that come from the client: all of
 // them on pass-through; on unified routes the content type, those of a protocol
 // that both sides use, and the named ones.
-func (a *attempt) header() (http.Header, error) {
+func (p *plan) header() (http.Header, error) {
 	h := make(http.Header, 8) // headers of a unified route
-	if a.request.Operation == api.Proxy {
-		upstream.CopyRequestHeader(h, a.request.Received.Header)
-		upstream.DropFamilies(h, a.request.Received.HeaderPrefixes)
-		a.record.Target.DropOtherVendorHeaders(h)
+	if p.request.Operation == api.Proxy {
+		upstream.CopyRequestHeader(h, p.request.Received.Header)
+		upstream.DropFamilies(h, p.request.Received.HeaderPrefixes)
+		p.record.Target.DropOtherVendorHeaders(h)
 	} else {
-		values := [...]string{a.handler.Engine.UserAgent, "application/json", "identity"}
-		if a.request.Stream {
+		values := [...]string{p.handler.Engine.UserAgent, "application/json", "identity"}
+		if p.request.Stream {
 			values[1] = "text/event-stream"
 		}
 		h["User-Agent"], h["Accept"], h["Accept-Encoding"] = values[0:1:1], values[1:2:2], values[2:3:3]
-		if ct, ok := a.request.Received.Header["Content-Type"]; ok {
+		if ct, ok := p.request.Received.Header["Content-Type"]; ok {
 			h["Content-Type"] = ct
 		}
-		if a.request.Operation == api.AudioSpeech {
+		if p.request.Operation == api.AudioSpeech {
 			delete(h, "Accept")
 		}
-		for _, name := range a.request.Client.Headers() {
-			if v, ok := a.request.Received.Header[name]; ok && !a.wire.translates() {
+		for _, name := range p.request.Client.Headers() {
+			if v, ok := p.request.Received.Header[name]; ok && !p.wire.translates() {
 				h[name] = v
 			}
 		}
-		if v, ok := a.request.Received.Header[exchange.BetaHeader]; ok && a.wire.dialect == api.DialectMessages {
+		if v, ok := p.request.Received.Header[exchange.BetaHeader]; ok && p.wire.dialect == api.DialectMessages {
 			h[exchange.BetaHeader] = v // whatever the client's dialect, the flags are about the target's
 		}
-		if a.request.Operation == api.Models { // any provider may be asked
-			a.record.Target.DropOtherVendorHeaders(h)
+		if p.request.Operation == api.Models { // any provider may be asked
+			p.record.Target.DropOtherVendorHeaders(h)
 		}
 	}
-	a.dropKeys(h)
-	if len(a.handler.Forward) > 0 {
-		if err := upstream.Forward(h, a.request.Received.Header, a.handler.Forward); err != nil {
+	p.dropKeys(h)
+	if len(p.handler.Forward) > 0 {
+		if err := upstream.Forward(h, p.request.Received.Header, p.handler.Forward); err != nil {
 			return nil, err
 		}
-		if err := a.request.CheckForwardedHeaders(h, a.handler.Forward); err != nil {
+		if err := p.request.CheckForwardedHeaders(h, p.handler.Forward); err != nil {
 			return nil, err
 		}
 	}
-	for name, values := range a.request.Checking.Claims {
+	for name, values := range p.request.Checking.Claims {
 		upstream.Replace(h, name, values)
 	}
-	a.noteLostBetas(h)
+	p.noteLostBetas(h)
 	return h, nil
 }
 
 // noteLostBetas announces the client's beta flags whose header is not sent to the
 // provider.
-func (a *attempt) noteLostBetas(h http.Header) {
+func (p *plan) noteLostBetas(h http.Header) {
 	for _, name := range [...]string{exchange.BetaHeader, "Openai-Beta"} {
-		sent, ok := a.request.Received.Header[name]
+		sent, ok := p.request.Received.Header[name]
 		if !ok {
 			continue
 		}
@@ -138,7 +138,7 @@ func (a *attempt) noteLostBetas(h http.Header) {
 		}
 		for flag := range strings.SplitSeq(strings.Join(sent, ","), ",") {
 			if flag = strings.TrimSpace(flag); flag != "" {
-				a.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Dropped, Note: flag})
+				p.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Dropped, Note: flag})
 			}
 		}
 	}
@@ -146,17 +146,17 @@ func (a *attempt) noteLostBetas(h http.Header) {
 
 // body sets the request's body in the call, with the target's edits if it is
 // JSON.
-func (a *attempt) body() (*bytepool.Buffer, error) {
-	call := &a.call
-	if up := a.request.Received.Upload; up != nil {
-		call.Body, call.Trailer = provider.Body{Source: uploads{up, a.request.Checking.Rows, a.timers.dog},
-			Length: a.request.Received.Length}, up.Trailer
+func (p *plan) body() (*bytepool.Buffer, error) {
+	call := &p.call
+	if up := p.request.Received.Upload; up != nil {
+		call.Body, call.Trailer = provider.Body{Source: uploads{up, p.request.Checking.Rows, p.timers.dog},
+			Length: p.request.Received.Length}, up.Trailer
 		return nil, nil
 	}
-	if a.request.Received.Body == nil {
+	if p.request.Received.Body == nil {
 		return nil, nil
 	}
-	buf, err := a.prepareBody(call.Header)
+	buf, err := p.prepareBody(call.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -166,11 +166,11 @@ func (a *attempt) body() (*bytepool.Buffer, error) {
 
 // dropKeys deletes headers that contain a credential of the gateway, which a
 // client put into a header of its own choice, and announces them.
-func (a *attempt) dropKeys(h http.Header) {
+func (p *plan) dropKeys(h http.Header) {
 	for name, values := range h {
-		if a.request.Received.HoldsKey(values) {
+		if p.request.Received.HoldsKey(values) {
 			delete(h, name)
-			a.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Dropped})
+			p.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Dropped})
 		}
 	}
 }

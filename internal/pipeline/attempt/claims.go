@@ -21,7 +21,7 @@ const unknownOutput = 4096
 func (acc *attemptAccount) UsesTokens() bool { return acc.sent.uses() }
 
 // EndsEarly implements [metering.Attempt].
-func (acc *attemptAccount) EndsEarly() bool { return acc.attempt.endsEarly() }
+func (acc *attemptAccount) EndsEarly() bool { return acc.attempt.plan.endsEarly() }
 
 // Extension implements [metering.Attempt].
 func (acc *attemptAccount) Extension() quota.Use {
@@ -30,17 +30,17 @@ func (acc *attemptAccount) Extension() quota.Use {
 
 // Estimate implements [metering.Attempt].
 func (acc *attemptAccount) Estimate() (e metering.Estimate) {
-	doc, sent := acc.attempt.bodies()
+	doc, sent := acc.attempt.plan.bodies()
 	u := llm.Usage{Known: true, Input: acc.sent.largestInput(acc.attempt)}
 	for _, d := range [...]*jsonedit.Doc{doc, sent} {
-		if d != nil && d != acc.attempt.request.Received.Doc {
-			u.Input = max(u.Input, acc.attempt.inputSize(d.Bytes()))
+		if d != nil && d != acc.attempt.plan.request.Received.Doc {
+			u.Input = max(u.Input, acc.attempt.plan.inputSize(d.Bytes()))
 		}
 	}
-	if doc != nil && takesTokens(acc.attempt.request.Operation) {
+	if doc != nil && takesTokens(acc.attempt.plan.request.Operation) {
 		u.Input = max(u.Input, 1+int64(bytes.Count(doc.Bytes(), []byte{','}))) // an array of one-digit tokens has two bytes for each
 	}
-	largest, known := acc.attempt.largestOutput(acc.attempt.sentFields(), sent)
+	largest, known := acc.attempt.plan.largestOutput(acc.attempt.plan.sentFields(), sent)
 	u.Output = min(largest, 1)
 	e.Guessed, e.Least = !known, acc.use(u)
 	u.Output = largest
@@ -76,52 +76,52 @@ func (s *sentRequest) largestInput(a *attempt) int64 {
 
 // bodies returns the body in the client's dialect, with the edits of the saved prompt and
 // the config, and the body that is sent. They are nil if they are not JSON objects.
-func (a *attempt) bodies() (doc, sent *jsonedit.Doc) {
-	buf, ok := a.call.Body.Source.(*bytepool.Buffer)
-	if !ok || a.request.Received.Doc == nil {
-		doc = a.sentDoc()
+func (p *plan) bodies() (doc, sent *jsonedit.Doc) {
+	buf, ok := p.call.Body.Source.(*bytepool.Buffer)
+	if !ok || p.request.Received.Doc == nil {
+		doc = p.sentDoc()
 		return doc, doc
 	}
-	if buf == a.request.Received.Body {
-		return a.request.Received.Doc, a.request.Received.Doc
+	if buf == p.request.Received.Body {
+		return p.request.Received.Doc, p.request.Received.Doc
 	}
 	sent = new(jsonedit.Doc)
 	if sent.Scan(buf.Bytes()) != nil {
-		return a.sentDoc(), nil
+		return p.sentDoc(), nil
 	}
 	switch {
-	case a.hasOwnFormat():
-		doc = a.sentDoc()
+	case p.hasOwnFormat():
+		doc = p.sentDoc()
 		return doc, doc
-	case a.wire.translates():
-		return a.sentDoc(), sent
+	case p.wire.translates():
+		return p.sentDoc(), sent
 	}
 	return sent, sent
 }
 
 // sentDoc returns the body with the edits of the saved prompt and the config, before
 // it is translated. Nil is a body that is not JSON.
-func (a *attempt) sentDoc() *jsonedit.Doc {
-	if a.request.Received.Doc == nil || !a.editsBody() && len(a.request.Edits) == 0 {
-		return a.request.Received.Doc
+func (p *plan) sentDoc() *jsonedit.Doc {
+	if p.request.Received.Doc == nil || !p.editsBody() && len(p.request.Edits) == 0 {
+		return p.request.Received.Doc
 	}
-	doc, err := a.applyConfigParams()
+	doc, err := p.applyConfigParams()
 	if err != nil {
-		return a.request.Received.Doc // building the request returns the error
+		return p.request.Received.Doc // building the request returns the error
 	}
 	return doc
 }
 
 // largestOutput returns the largest output of the attempt in tokens: what the body with
 // these fields allows, or else the model. It returns false if neither is known.
-func (a *attempt) largestOutput(f outputFields, doc *jsonedit.Doc) (n int64, known bool) {
-	switch op := a.request.Operation; {
+func (p *plan) largestOutput(f outputFields, doc *jsonedit.Doc) (n int64, known bool) {
+	switch op := p.request.Operation; {
 	case writesNothing(op), op == api.Files, op == api.Batches, op == api.FineTuning:
 		return 0, true
 	}
 	if n, known = f.limit(doc); !known {
 		most := int64(0)
-		if rule := a.record.Target.Rule(a.record.Model); rule != nil {
+		if rule := p.record.Target.Rule(p.record.Model); rule != nil {
 			most = rule.MaxOutput
 		}
 		if known = most > 0 && len(f.limits) > 0; !known {

@@ -33,7 +33,7 @@ func (a *attempt) collect(out *exchange.Response, src *streamMemory, dec dialect
 		} else if events = events[:0]; e.Data != nil {
 			events = dec.Decode(events, e)
 		}
-		a.timers.eventReceived()
+		a.plan.timers.eventReceived()
 		for i := range events {
 			tap.event(&events[i])
 			all.Add(&events[i])

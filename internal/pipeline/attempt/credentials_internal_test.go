@@ -14,8 +14,8 @@ import (
 
 func TestCredentialsOfAnAttemptAreThoseItSends(t *testing.T) {
 	sent := func(key, authorization string) *attempt {
-		a := &attempt{record: exchange.Attempt{Target: &provider.Target{}}, request: new(exchange.Request)}
-		a.record.Target.Key = secret.New(key)
+		a := &attempt{plan: plan{record: exchange.Attempt{Target: &provider.Target{}}, request: new(exchange.Request)}}
+		a.plan.record.Target.Key = secret.New(key)
 		if authorization != "" {
 			a.response.Raw = &http.Response{Request: &http.Request{Header: http.Header{"Authorization": {authorization}}}}
 		}
@@ -42,7 +42,7 @@ func TestCredentialsOfAnAttemptAreThoseItSends(t *testing.T) {
 	if got := a.credentials(); !slices.Contains(got, "a-stored-key") {
 		t.Errorf("without a request of the response the credentials are %q", got)
 	}
-	a.request.Received.Header = http.Header{"Authorization": {"Bearer a-stored-key"}}
+	a.plan.request.Received.Header = http.Header{"Authorization": {"Bearer a-stored-key"}}
 	if got := a.credentials(); len(got) > 0 {
 		t.Errorf("what the client sent itself is hidden: %q", got)
 	}

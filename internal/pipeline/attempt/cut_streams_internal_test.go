@@ -185,7 +185,7 @@ func forwardCut(d *cutDialect, client dialect.ClientDialect, body []byte, end er
 	defer dog.Stop()
 	m := &streamMemory{Reader: cutFrames(d.media, cutReader(body, end)), pool: bytepool.New(0)}
 	defer m.release()
-	s := &targetStream{attempt: &attempt{record: exchange.Attempt{Target: &provider.Target{Spec: new(provider.Spec)}}, timers: attemptTimers{dog: dog}}, res: &exchange.Response{Raw: &http.Response{Request: new(http.Request).WithContext(context.Background())}}, reader: m, tap: tap}
+	s := &targetStream{attempt: &attempt{plan: plan{record: exchange.Attempt{Target: &provider.Target{Spec: new(provider.Spec)}}, timers: attemptTimers{dog: dog}}}, res: &exchange.Response{Raw: &http.Response{Request: new(http.Request).WithContext(context.Background())}}, reader: m, tap: tap}
 	return readToEnd(s, tap, client)
 }
 

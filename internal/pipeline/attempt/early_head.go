@@ -94,8 +94,8 @@ func (s *targetStream) firstFrame(h *headTimer) (read, bool) {
 // headMayBeEarly reports whether the client may get the head of a stream before its
 // first event. It may not if a hook can deny the stream, which then has the status of
 // a denial, or is a completion that says so.
-func (a *attempt) headMayBeEarly() bool {
-	g := a.request.GuardsOf(a.handler.Leaf)
+func (h *TargetHandler) headMayBeEarly(r *exchange.Request) bool {
+	g := r.GuardsOf(h.Leaf)
 	if g == nil || len(g.After) == 0 {
 		return true
 	}
@@ -104,8 +104,8 @@ func (a *attempt) headMayBeEarly() bool {
 
 // mayBeSilent reports whether the client may get the head of a stream that is
 // silent. It may not if a timeout of the request gives such a stream its own status.
-func (a *attempt) mayBeSilent() bool {
-	return a.handler.Engine.HeadDelay > 0 && a.handler.Timeout <= 0 && a.request.Deadline.IsZero()
+func (h *TargetHandler) mayBeSilent(r *exchange.Request) bool {
+	return h.Engine.HeadDelay > 0 && h.Timeout <= 0 && r.Deadline.IsZero()
 }
 
 // nextFrame returns the next frame, which may be pending.

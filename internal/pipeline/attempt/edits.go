@@ -25,97 +25,97 @@ import (
 // definition. Changes are recorded in a.Params. If nothing changes, it returns
 // the request's own body, retained again. Headers that the target needs are
 // added to h.
-func (a *attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
-	a.record.Params = a.record.Params[:0]
-	if a.request.Received.Doc == nil {
-		a.request.Received.Body.Retain()
-		return a.request.Received.Body, nil
+func (p *plan) prepareBody(h http.Header) (*bytepool.Buffer, error) {
+	p.record.Params = p.record.Params[:0]
+	if p.request.Received.Doc == nil {
+		p.request.Received.Body.Retain()
+		return p.request.Received.Body, nil
 	}
-	doc, list := a.request.Received.Doc, a.request.Edits
-	if a.editsBody() {
-		configured, err := a.applyConfigParams()
+	doc, list := p.request.Received.Doc, p.request.Edits
+	if p.editsBody() {
+		configured, err := p.applyConfigParams()
 		if err != nil {
 			return nil, err
 		}
 		doc, list = configured, nil
 	}
-	if err := a.checkModels(doc, list); err != nil {
+	if err := p.checkModels(doc, list); err != nil {
 		return nil, err
 	}
-	if err := a.findModels(doc); err != nil {
+	if err := p.findModels(doc); err != nil {
 		return nil, err
 	}
-	if a.wire.translates() {
+	if p.wire.translates() {
 		var err error
-		if doc, err = a.translateBody(doc, list); err != nil {
+		if doc, err = p.translateBody(doc, list); err != nil {
 			return nil, err
 		}
 		list = nil
 	}
-	if a.request.Operation != api.Proxy {
-		if err := a.checkRefusedFields(doc); err != nil {
+	if p.request.Operation != api.Proxy {
+		if err := p.checkRefusedFields(doc); err != nil {
 			return nil, err
 		}
-		list = append(slices.Clip(list), a.hostEdits(doc, h)...)
-		list = a.providerEdits(doc, list)
-		if err := a.applyOnUnsupported(); err != nil {
+		list = append(slices.Clip(list), p.hostEdits(doc, h)...)
+		list = p.providerEdits(doc, list)
+		if err := p.applyOnUnsupported(); err != nil {
 			return nil, err
 		}
-		list = a.markPrefix(doc, list)
-		if edit, ask := a.usageRequest(doc, list); ask {
-			list, a.wire.usageAsked = append(list, edit), true
+		list = p.markPrefix(doc, list)
+		if edit, ask := p.usageRequest(doc, list); ask {
+			list, p.wire.usageAsked = append(list, edit), true
 		}
 	}
-	if doc == a.request.Received.Doc && len(list) == 0 {
-		a.request.Received.Body.Retain()
-		return a.request.Received.Body, nil
+	if doc == p.request.Received.Doc && len(list) == 0 {
+		p.request.Received.Body.Retain()
+		return p.request.Received.Body, nil
 	}
-	return a.splice(doc, list)
+	return p.splice(doc, list)
 }
 
 // editsBody reports whether the config changes the body, and has not done so yet.
-func (a *attempt) editsBody() bool {
-	return !a.request.Checking.Configured && (len(a.prompted) > 0 || !a.handler.Params.IsEmpty())
+func (p *plan) editsBody() bool {
+	return !p.request.Checking.Configured && (len(p.prompted) > 0 || !p.handler.Params.IsEmpty())
 }
 
 // applyConfigParams returns the body after the parameters of the config and of the saved
 // prompt.
-func (a *attempt) applyConfigParams() (*jsonedit.Doc, error) {
-	return a.handler.Params.Apply(a.request, a.prompted)
+func (p *plan) applyConfigParams() (*jsonedit.Doc, error) {
+	return p.handler.Params.Apply(p.request, p.prompted)
 }
 
 // translateBody returns the body in the target's dialect. It is scanned, so
 // that quirks see the body that is sent.
-func (a *attempt) translateBody(doc *jsonedit.Doc, list []jsonedit.Edit) (*jsonedit.Doc, error) {
+func (p *plan) translateBody(doc *jsonedit.Doc, list []jsonedit.Edit) (*jsonedit.Doc, error) {
 	body := doc.Bytes()
-	if a.request.Dialect.ModelInPath() {
+	if p.request.Dialect.ModelInPath() {
 		list = append(slices.Clip(list), jsonedit.Edit{Name: "model"})
 	}
 	if len(list) > 0 {
 		body = doc.Apply(nil, list...)
 	}
-	encoded, err := a.encode(body)
+	encoded, err := p.encode(body)
 	if err != nil {
 		return nil, err
 	}
 	out := new(jsonedit.Doc)
 	if err := out.Scan(encoded); err != nil {
-		return nil, fmt.Errorf("scanning a body for %s: %w", a.record.Target.ID, err)
+		return nil, fmt.Errorf("scanning a body for %s: %w", p.record.Target.ID, err)
 	}
 	return out, nil
 }
 
 // checkRefusedFields returns an error for a body with a field that the host
 // does not accept.
-func (a *attempt) checkRefusedFields(doc *jsonedit.Doc) error {
-	for name, code := range a.record.Target.BodyRules[a.wire.op].Refuse {
+func (p *plan) checkRefusedFields(doc *jsonedit.Doc) error {
+	for name, code := range p.record.Target.BodyRules[p.wire.op].Refuse {
 		if v, ok := doc.Find(name); ok && !v.IsNull() {
-			return dialect.Unsupported(name, a.wire.target, "the host does not support this field").WithCode(code)
+			return dialect.Unsupported(name, p.wire.target, "the host does not support this field").WithCode(code)
 		}
 	}
-	if limit, ok := a.record.Target.Limits[choices]; ok && limit.Max == 1 {
+	if limit, ok := p.record.Target.Limits[choices]; ok && limit.Max == 1 {
 		if v, _ := doc.Find(choices); moreThanOne(v) {
-			return dialect.Unsupported(choices, a.wire.target, "it gives one response to a request")
+			return dialect.Unsupported(choices, p.wire.target, "it gives one response to a request")
 		}
 	}
 	return nil
@@ -134,9 +134,9 @@ func moreThanOne(v jsonedit.Value) bool {
 // fields that are in the address are removed, fields that the host requires are
 // added, and beta flags are moved to where it reads them. h is the attempt's
 // header.
-func (a *attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
+func (p *plan) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
-	shape := a.record.Target.BodyRules[a.wire.op]
+	shape := p.record.Target.BodyRules[p.wire.op]
 	for _, name := range shape.Drop {
 		if _, ok := doc.Find(name); ok {
 			list = append(list, jsonedit.Edit{Name: name})
@@ -145,30 +145,30 @@ func (a *attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	if len(shape.Set) > 0 { // sorting no keys allocates too, and most providers have none
 		list = append(list, missing(doc, shape.Set)...)
 	}
-	if cleaner, ok := a.handler.Engine.Codecs[a.wire.dialect].(dialect.ForeignContentCleaner); ok && !a.wire.translates() {
-		edits, changes := cleaner.Clean(doc, a.wire.target)
-		list, a.record.Params = append(list, edits...), append(a.record.Params, changes...)
+	if cleaner, ok := p.handler.Engine.Codecs[p.wire.dialect].(dialect.ForeignContentCleaner); ok && !p.wire.translates() {
+		edits, changes := cleaner.Clean(doc, p.wire.target)
+		list, p.record.Params = append(list, edits...), append(p.record.Params, changes...)
 	}
-	list = append(list, a.turnEdits(doc, list)...)
-	if a.wire.dialect == api.DialectMessages {
-		list = append(list, a.mergeBetaFlags(doc, h)...)
+	list = append(list, p.turnEdits(doc, list)...)
+	if p.wire.dialect == api.DialectMessages {
+		list = append(list, p.mergeBetaFlags(doc, h)...)
 	}
-	return append(list, a.modelEdit(doc, slices.Contains(shape.Drop, "model"))...)
+	return append(list, p.modelEdit(doc, slices.Contains(shape.Drop, "model"))...)
 }
 
 // turnEdits returns the edits that give the messages the roles and the order that the
 // target demands.
-func (a *attempt) turnEdits(doc *jsonedit.Doc, earlier []jsonedit.Edit) []jsonedit.Edit {
-	arranger, ok := a.handler.Engine.Codecs[a.wire.dialect].(dialect.TurnArranger)
+func (p *plan) turnEdits(doc *jsonedit.Doc, earlier []jsonedit.Edit) []jsonedit.Edit {
+	arranger, ok := p.handler.Engine.Codecs[p.wire.dialect].(dialect.TurnArranger)
 	if !ok {
 		return nil
 	}
-	edits, changes := arranger.ArrangeTurns(doc, earlier, a.wire.target)
+	edits, changes := arranger.ArrangeTurns(doc, earlier, p.wire.target)
 	for _, c := range changes {
-		if conversation, ok := a.wire.translator.(*conversation); ok {
+		if conversation, ok := p.wire.translator.(*conversation); ok {
 			c.Name = conversation.decoded.NameOf(llm.FieldParts)
 		}
-		a.record.Params = append(a.record.Params, c)
+		p.record.Params = append(p.record.Params, c)
 	}
 	return edits
 }
@@ -187,12 +187,12 @@ func missing(doc *jsonedit.Doc, set map[string]string) []jsonedit.Edit {
 // modelEdit returns the edit that removes the model from a body if it is in the
 // address (an earlier edit may have added it), or changes it to the upstream
 // model.
-func (a *attempt) modelEdit(doc *jsonedit.Doc, dropped bool) []jsonedit.Edit {
-	if dropped || a.wire.dialect.ModelInPath() {
+func (p *plan) modelEdit(doc *jsonedit.Doc, dropped bool) []jsonedit.Edit {
+	if dropped || p.wire.dialect.ModelInPath() {
 		return []jsonedit.Edit{{Name: "model"}}
 	}
-	named := a.record.Target.UpstreamModelName(a.record.Model)
-	if _, ok := doc.Find("model"); !ok || named == a.record.Model {
+	named := p.record.Target.UpstreamModelName(p.record.Model)
+	if _, ok := doc.Find("model"); !ok || named == p.record.Model {
 		return nil
 	}
 	return []jsonedit.Edit{{Name: "model", Value: jsonedit.AppendString(nil, named)}}
@@ -203,15 +203,15 @@ const betaField = "anthropic_beta"
 
 // mergeBetaFlags merges the beta flags of header and body in the place where
 // the host reads them.
-func (a *attempt) mergeBetaFlags(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
+func (p *plan) mergeBetaFlags(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
 	if v, ok := doc.Find(betaField); ok {
 		addFlags(h, v)
 		list = append(list, jsonedit.Edit{Name: betaField})
 	}
-	field, taken, dropped := a.record.Target.BodyBetas(a.wire.op, h)
+	field, taken, dropped := p.record.Target.BodyBetas(p.wire.op, h)
 	for _, flag := range dropped {
-		a.trail.Note(dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: flag})
+		p.trail.Note(dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: flag})
 	}
 	if field == "" || len(taken) == 0 {
 		return list
@@ -264,41 +264,41 @@ func addFlags(h http.Header, field jsonedit.Value) {
 
 // applyOnUnsupported enforces on_unsupported for dropped parameters. With
 // refuse it returns an error, with drop it removes their announcements.
-func (a *attempt) applyOnUnsupported() error {
-	switch a.handler.OnUnsupported {
+func (p *plan) applyOnUnsupported() error {
+	switch p.handler.OnUnsupported {
 	case config.Refuse:
 		var names []string
-		for i := range a.record.Params {
-			if c := &a.record.Params[i]; c.Outcome == dialect.Dropped {
+		for i := range p.record.Params {
+			if c := &p.record.Params[i]; c.Outcome == dialect.Dropped {
 				names, c.Outcome = append(names, c.Name), dialect.Refused
 			}
 		}
 		if len(names) > 0 {
-			return a.errUnsupported(names)
+			return p.errUnsupported(names)
 		}
 	case config.Drop:
-		a.record.Params = slices.DeleteFunc(a.record.Params, func(c dialect.ParamChange) bool { return c.Outcome == dialect.Dropped })
+		p.record.Params = slices.DeleteFunc(p.record.Params, func(c dialect.ParamChange) bool { return c.Outcome == dialect.Dropped })
 	}
 	return nil
 }
 
 // providerEdits appends the edits of the provider definition to list.
-func (a *attempt) providerEdits(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
+func (p *plan) providerEdits(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
 	q := quirks{doc: doc, list: slices.Clip(list)}
-	rule := a.record.Target.Rule(a.record.Model)
-	q.drop(a.record.Target.Drop)
+	rule := p.record.Target.Rule(p.record.Model)
+	q.drop(p.record.Target.Drop)
 	q.drop(rule.Drop)
-	q.rename(a.record.Target.Rename)
+	q.rename(p.record.Target.Rename)
 	q.rename(rule.Rename)
-	q.clamp(a.record.Target.Limits)
+	q.clamp(p.record.Target.Limits)
 	slices.SortFunc(q.changes, func(b, c dialect.ParamChange) int {
 		return cmp.Or(cmp.Compare(b.Name, c.Name), cmp.Compare(b.Outcome, c.Outcome))
 	}) // quirks are in maps
 	for i := range q.changes {
-		q.changes[i].Name = a.wire.clientName(q.changes[i].Name)
+		q.changes[i].Name = p.wire.clientName(q.changes[i].Name)
 	}
-	a.record.Params = append(a.record.Params, q.changes...)
-	return a.withoutRefused(doc, a.clampOutput(doc, q.list, rule), rule)
+	p.record.Params = append(p.record.Params, q.changes...)
+	return p.withoutRefused(doc, p.clampOutput(doc, q.list, rule), rule)
 }
 
 // quirks collects edits and the parameter changes that they cause.
@@ -350,12 +350,12 @@ func (q *quirks) clamp(limits map[string]provider.Range) {
 }
 
 // splice returns a buffer with the body of doc after edits, retained once.
-func (a *attempt) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffer, error) {
+func (p *plan) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffer, error) {
 	size := len(doc.Bytes())
 	for _, e := range edits {
 		size += len(e.Name) + len(e.Value) + len(e.Rename) + len(`,"":`)
 	}
-	buf, err := a.handler.Engine.Bounds.Pool.GetShare(size, a.request.Memory)
+	buf, err := p.handler.Engine.Bounds.Pool.GetShare(size, p.request.Memory)
 	if err != nil {
 		return nil, apierr.BodyMemoryFull(err)
 	}

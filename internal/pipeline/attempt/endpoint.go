@@ -53,11 +53,11 @@ func (s *refusedEndpoints) learn(e endpoint, served api.Dialect) {
 }
 
 // endpoint returns the endpoint that serves dialect d of the attempt's target.
-func (a *attempt) endpoint(d api.Dialect) endpoint {
-	e := endpoint{provider: a.record.Target.ID, credential: maphash.String(credentials, a.record.Target.Key.Reveal()),
-		model: a.record.Model, dialect: d}
-	if a.record.Target.Base != nil {
-		e.host, e.path = a.record.Target.Base.Host, a.record.Target.Base.Path
+func (p *plan) endpoint(d api.Dialect) endpoint {
+	e := endpoint{provider: p.record.Target.ID, credential: maphash.String(credentials, p.record.Target.Key.Reveal()),
+		model: p.record.Model, dialect: d}
+	if p.record.Target.Base != nil {
+		e.host, e.path = p.record.Target.Base.Host, p.record.Target.Base.Path
 	}
 	return e
 }
@@ -65,16 +65,16 @@ func (a *attempt) endpoint(d api.Dialect) endpoint {
 // conversationDialect returns the dialect of the conversation with the target:
 // the one that the provider table prefers, unless its endpoint refused the
 // model before. It is empty if there is none.
-func (a *attempt) conversationDialect() api.Dialect {
-	d := a.record.Target.DialectFor(a.request.Dialect, a.record.Model)
-	if a.refusedDialect == "" && a.handler.Engine.refused.isEmpty() {
+func (p *plan) conversationDialect() api.Dialect {
+	d := p.record.Target.DialectFor(p.request.Dialect, p.record.Model)
+	if p.refusedDialect == "" && p.handler.Engine.refused.isEmpty() {
 		return d
 	}
-	other := a.record.Target.OtherDialect(d)
+	other := p.record.Target.OtherDialect(d)
 	switch {
-	case other == "", a.refusedDialect != "" && a.refusedDialect != d:
+	case other == "", p.refusedDialect != "" && p.refusedDialect != d:
 		return d
-	case a.refusedDialect == d, a.handler.Engine.refused.refuses(a.endpoint(d), a.request.HasTools):
+	case p.refusedDialect == d, p.handler.Engine.refused.refuses(p.endpoint(d), p.request.HasTools):
 		return other
 	}
 	return d
@@ -86,7 +86,7 @@ func (a *attempt) conversationDialect() api.Dialect {
 // whose error is about the request as the client sent it.
 func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, first *attempt, res *exchange.Response) (*attempt,
 	*exchange.Response, error) {
-	r, t := first.request, first.trail
+	r, t := first.plan.request, first.plan.trail
 	if r.PastDeadline(0) {
 		return first, res, nil
 	}
@@ -94,26 +94,26 @@ func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, first *attempt, re
 	if err != nil {
 		return first, res, nil
 	}
-	second.refusedDialect, t.Outcome = first.wire.dialect, &second.record
-	t.Decide(h.Path, "%s does not serve this request in %s, trying %s", first.record.Target.Label(),
-		first.wire.dialect, first.record.Target.OtherDialect(first.wire.dialect))
+	second.plan.refusedDialect, t.Outcome = first.plan.wire.dialect, &second.plan.record
+	t.Decide(h.Path, "%s does not serve this request in %s, trying %s", first.plan.record.Target.Label(),
+		first.plan.wire.dialect, first.plan.record.Target.OtherDialect(first.plan.wire.dialect))
 	next, err := second.run(ctx)
 	switch {
 	case err != nil && apierr.From(err).Status() >= 500, err != nil && ctx.Err() != nil:
 		res.Close()
 		return nil, nil, err
 	case err != nil:
-		t.Outcome = &first.record
+		t.Outcome = &first.plan.record
 		return first, res, nil
 	case second.wrongEndpoint != provider.NotWrongEndpoint:
 		next.Close()
-		t.Outcome = &first.record
+		t.Outcome = &first.plan.record
 		return first, res, nil
 	}
 	if next.Status < 300 {
-		refused := first.endpoint(first.wire.dialect)
+		refused := first.plan.endpoint(first.plan.wire.dialect)
 		refused.tools = first.wrongEndpoint == provider.WrongEndpointForTools
-		h.Engine.refused.learn(refused, second.wire.dialect)
+		h.Engine.refused.learn(refused, second.plan.wire.dialect)
 	}
 	res.Close()
 	return second, next, nil

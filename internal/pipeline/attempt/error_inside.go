@@ -40,7 +40,7 @@ func (a *attempt) setError(out *exchange.Response, name string, body []byte) {
 	body = a.hideCredentials(body)
 	out.Status = dialect.ErrorStatus(name, body)
 	out.Raw.StatusCode = out.Status // for the ledger
-	a.record.Record.Error = dialect.FailureMessage(a.record.Target.Label(), out.Status, body)
+	a.plan.record.Record.Error = dialect.FailureMessage(a.plan.record.Target.Label(), out.Status, body)
 	out.Events, out.Body = nil, nil
 	a.writeError(out, body)
 }

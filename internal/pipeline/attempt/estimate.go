@@ -74,7 +74,7 @@ func (s *sentRequest) tokens(a *attempt) int64 {
 	case s.body == nil:
 		s.input = tokens.SizeText(max(s.size, 0))
 	default:
-		s.input = a.inputSize(s.body.Bytes())
+		s.input = a.plan.inputSize(s.body.Bytes())
 	}
 	return s.input
 }
@@ -85,8 +85,8 @@ func (s *sentRequest) uploadTokens(n int64) int64 {
 }
 
 // inputSize returns an estimate of the tokens of a JSON body by its bytes.
-func (a *attempt) inputSize(body []byte) int64 {
-	return tokens.SizeRequest(a.record.Target.ID, a.record.Target.BaseModelOf(a.record.Model), body)
+func (p *plan) inputSize(body []byte) int64 {
+	return tokens.SizeRequest(p.record.Target.ID, p.record.Target.BaseModelOf(p.record.Model), body)
 }
 
 // count estimates the input of the attempt by the tokenizer of its model, which can take
@@ -96,13 +96,13 @@ func (s *sentRequest) count(a *attempt) {
 	if s.counted || !s.json || s.body == nil || s.op == api.Proxy {
 		return
 	}
-	s.input, s.counted = a.countTokens(a.sentDoc().Bytes()), true
+	s.input, s.counted = a.plan.countTokens(a.plan.sentDoc().Bytes()), true
 }
 
 // countTokens estimates the tokens of a JSON body by the tokenizer of the model. It takes
 // more time than inputSize.
-func (a *attempt) countTokens(body []byte) int64 {
-	return tokens.EstimateRequest(a.record.Target.ID, a.record.Target.BaseModelOf(a.record.Model), body)
+func (p *plan) countTokens(body []byte) int64 {
+	return tokens.EstimateRequest(p.record.Target.ID, p.record.Target.BaseModelOf(p.record.Model), body)
 }
 
 // perUnit returns n divided by unit, rounded up.
@@ -136,7 +136,7 @@ func (a *attempt) usageSoFar() llm.Usage {
 	}
 	output := a.written()
 	if acc.survivesClient && !seen.Finished {
-		largest, _ := a.largestOutput(a.sentFields(), a.sentDoc())
+		largest, _ := a.plan.largestOutput(a.plan.sentFields(), a.plan.sentDoc())
 		output = max(output, largest)
 	}
 	if !u.Known {
@@ -151,11 +151,11 @@ func (a *attempt) usageSoFar() llm.Usage {
 // survivesClient reports whether the provider goes on with its response when the request has ended:
 // the client reads it later.
 // https://platform.openai.com/docs/guides/background
-func (a *attempt) survivesClient() bool {
-	if a.request.Operation != api.Responses || a.wire.translates() {
+func (p *plan) survivesClient() bool {
+	if p.request.Operation != api.Responses || p.wire.translates() {
 		return false
 	}
-	doc := a.sentDoc()
+	doc := p.sentDoc()
 	if doc == nil {
 		return false
 	}
@@ -167,8 +167,9 @@ func (a *attempt) survivesClient() bool {
 // reserveEstimate counts a token count that the gateway answers itself for the limits of
 // requests of its client. The provider receives none.
 func (a *attempt) reserveEstimate(ctx context.Context) error {
-	bill := a.trail.Bill()
-	limits := metering.Reservation{Store: a.handler.Engine.Quota, Request: a.request, Record: &a.record, Also: a.also, Quota: &bill.Quota, Local: true,
+	bill := a.plan.trail.Bill()
+	limits := metering.Reservation{Store: a.plan.handler.Engine.Quota, Request: a.plan.request,
+		Record: &a.plan.record, Also: a.plan.also, Quota: &bill.Quota, Local: true,
 		By: &attemptAccount{attempt: a}}
 	if err := limits.Reserve(ctx); err != nil {
 		return err
@@ -181,21 +182,22 @@ func (a *attempt) reserveEstimate(ctx context.Context) error {
 // offer, and announces that it is an estimate. A body that no target could read
 // is an error all the same.
 func (a *attempt) estimateCount() (*exchange.Response, error) {
-	r := a.request
-	if _, err := a.wire.estimates.DecodeCountRequest(r.Received.Doc.Bytes()); err != nil {
+	r := a.plan.request
+	if _, err := a.plan.wire.estimates.DecodeCountRequest(r.Received.Doc.Bytes()); err != nil {
 		return nil, err
 	}
-	body := a.wire.estimates.EncodeCountResponse(nil, a.countTokens(r.Received.Doc.Bytes()))
+	body := a.plan.wire.estimates.EncodeCountResponse(nil, a.plan.countTokens(r.Received.Doc.Bytes()))
 	var doc jsonedit.Doc
 	if err := doc.Scan(body); err != nil {
 		return nil, err
 	}
 	for field := range doc.Members() {
-		a.record.Params = append(a.record.Params, dialect.ParamChange{Name: field.String(), Outcome: dialect.Adapted,
+		a.plan.record.Params = append(a.plan.record.Params, dialect.ParamChange{Name: field.String(), Outcome: dialect.Adapted,
 			Note: dialect.TokensEstimated})
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	return &exchange.Response{Status: http.StatusOK, Header: header, Attempt: &a.record, Tap: r.Client.NewTap(r.Operation), Bytes: body}, nil
+	return &exchange.Response{Status: http.StatusOK, Header: header, Attempt: &a.plan.record,
+		Tap: r.Client.NewTap(r.Operation), Bytes: body}, nil
 }
 
 // complete reports whether a response that is not a stream has arrived
@@ -209,7 +211,7 @@ func (a *attempt) complete() bool {
 func (a *attempt) written() int64 {
 	r := &a.response
 	if n := r.Tap.Info().Written; n > 0 {
-		return tokens.Approximate(a.record.Target.ID, a.record.Target.BaseModelOf(a.record.Model), n)
+		return tokens.Approximate(a.plan.record.Target.ID, a.plan.record.Target.BaseModelOf(a.plan.record.Model), n)
 	}
 	switch op := a.account.sent.op; {
 	case writesNothing(op):
@@ -219,7 +221,7 @@ func (a *attempt) written() int64 {
 		if r.Bytes != nil {
 			n = llm.TextSize(r.Bytes)
 		}
-		return tokens.Approximate(a.record.Target.ID, a.record.Target.BaseModelOf(a.record.Model), n)
+		return tokens.Approximate(a.plan.record.Target.ID, a.plan.record.Target.BaseModelOf(a.plan.record.Model), n)
 	}
 	if r.Events != nil {
 		return 0 // nothing of the response has arrived

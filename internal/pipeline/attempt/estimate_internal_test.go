@@ -18,7 +18,7 @@ func TestAnEstimateHoldsAfterTheBodyIsReleased(t *testing.T) {
 	}
 	body.Fill(func(b []byte) []byte { return append(b, strings.Repeat("a ", 200)...) })
 	s := sentRequest{op: api.Chat, body: body, size: 400, json: true}
-	a := &attempt{record: exchange.Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}}
+	a := &attempt{plan: plan{record: exchange.Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}}}
 	if n := s.tokens(a); n != 80 {
 		t.Errorf("tokens = %d, want 80: a token for three letters and for sixteen spaces", n)
 	}

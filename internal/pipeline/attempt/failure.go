@@ -16,19 +16,20 @@ func (a *attempt) failure(req *http.Request, err error) error {
 		return e
 	}
 	if framing.Unreadable(err) {
-		return apierr.New(apierr.UpstreamFailed, "%s: %v", a.record.Target.Label(), err).WithCode("upstream_unreadable")
+		return apierr.New(apierr.UpstreamFailed, "%s: %v", a.plan.record.Target.Label(), err).WithCode("upstream_unreadable")
 	}
 	f := upstream.Classify(req, err)
 	switch {
-	case f.Kind == upstream.TotalTimeout && a.timers.isRequestTimeout(f):
+	case f.Kind == upstream.TotalTimeout && a.plan.timers.isRequestTimeout(f):
 		return apierr.New(apierr.Timeout, "%s did not respond within the request timeout of %d ms",
-			a.record.Target.Label(), a.timers.limit.Milliseconds()).WithCause(f)
+			a.plan.record.Target.Label(), a.plan.timers.limit.Milliseconds()).WithCause(f)
 	case f.Timeout():
-		return apierr.New(apierr.UpstreamTimeout, "%s: %s", a.record.Target.Label(), f.Reason()).WithCode(f.Kind.String()).WithCause(f)
+		return apierr.New(apierr.UpstreamTimeout, "%s: %s", a.plan.record.Target.Label(), f.Reason()).WithCode(f.Kind.String()).WithCause(f)
 	}
 	switch f.Kind {
 	case upstream.Refused:
-		return apierr.New(apierr.Invalid, "%s: %s", a.record.Target.Label(), f.Reason()).WithParam("custom_host").WithCode("custom_host_refused")
+		return apierr.New(apierr.Invalid, "%s: %s", a.plan.record.Target.Label(),
+			f.Reason()).WithParam("custom_host").WithCode("custom_host_refused")
 	case upstream.Canceled:
 		return apierr.New(apierr.ClientGone, "the client closed the request").WithCause(f)
 	case upstream.Upload:
@@ -36,7 +37,7 @@ func (a *attempt) failure(req *http.Request, err error) error {
 	case upstream.BadRequest:
 		return apierr.New(apierr.Invalid, "%s", f.Reason())
 	}
-	return apierr.New(apierr.UpstreamFailed, "%s: %s%s", a.record.Target.Label(), f.Reason(),
+	return apierr.New(apierr.UpstreamFailed, "%s: %s%s", a.plan.record.Target.Label(), f.Reason(),
 		advice(f.Kind)).WithCode("upstream_" + f.Kind.String()).WithCause(f)
 }
 
@@ -54,9 +55,9 @@ func advice(k upstream.FailureKind) string {
 // next to its kind.
 func (a *attempt) withSlug(body []byte) []byte {
 	var d jsonedit.Doc
-	if a.record.Target.Slug == "" || d.Scan(body) != nil {
+	if a.plan.record.Target.Slug == "" || d.Scan(body) != nil {
 		return body
 	}
 	return d.Apply(make([]byte, 0, len(body)+64),
-		jsonedit.Edit{Name: "provider_slug", Value: jsonedit.AppendString(nil, a.record.Target.Slug)})
+		jsonedit.Edit{Name: "provider_slug", Value: jsonedit.AppendString(nil, a.plan.record.Target.Slug)})
 }

@@ -19,8 +19,8 @@ const hiddenCredential = "***"
 
 // credentials returns the credentials that the attempt sends and the client did not.
 func (a *attempt) credentials() (own []string) {
-	texts := []string{a.record.Target.Key.Reveal()}
-	for _, value := range a.record.Target.Headers {
+	texts := []string{a.plan.record.Target.Key.Reveal()}
+	for _, value := range a.plan.record.Target.Headers {
 		texts = append(texts, value.Reveal())
 	}
 	if raw := a.response.Raw; raw != nil && raw.Request != nil { // a token that was fetched
@@ -28,7 +28,7 @@ func (a *attempt) credentials() (own []string) {
 		texts = append(texts, token)
 	}
 	for _, text := range texts {
-		if len(text) >= minSecret && !slices.Contains(own, text) && !sends(a.request, text) {
+		if len(text) >= minSecret && !slices.Contains(own, text) && !sends(a.plan.request, text) {
 			own = append(own, text)
 		}
 	}
@@ -91,12 +91,12 @@ func (a *attempt) hideKeyInHeaders(out *exchange.Response) {
 // client did not.
 func (a *attempt) repeatsKey(text string) bool {
 	repeats := func(key string) bool {
-		return len(key) >= minSecret && strings.Contains(text, key) && !sends(a.request, key)
+		return len(key) >= minSecret && strings.Contains(text, key) && !sends(a.plan.request, key)
 	}
-	if repeats(a.record.Target.Key.Reveal()) {
+	if repeats(a.plan.record.Target.Key.Reveal()) {
 		return true
 	}
-	for _, value := range a.record.Target.Headers {
+	for _, value := range a.plan.record.Target.Headers {
 		if repeats(value.Reveal()) {
 			return true
 		}

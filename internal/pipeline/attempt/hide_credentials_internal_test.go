@@ -52,8 +52,8 @@ func TestEveryCredentialOfAnAttemptIsHidden(t *testing.T) {
 	sent := httptest.NewRequest("POST", "/", nil)
 	sent.Header.Set("Authorization", "Bearer fetched-token-1")
 	a := &attempt{
-		record:   exchange.Attempt{Target: &provider.Target{Key: secret.New("stored-key-1"), Headers: map[string]secret.String{"X-Own": secret.New("header-value-1")}}},
-		request:  &exchange.Request{Received: exchange.Received{Header: http.Header{"X-Client": {"known-to-client-1"}}}},
+		plan: plan{record: exchange.Attempt{Target: &provider.Target{Key: secret.New("stored-key-1"), Headers: map[string]secret.String{"X-Own": secret.New("header-value-1")}}},
+			request: &exchange.Request{Received: exchange.Received{Header: http.Header{"X-Client": {"known-to-client-1"}}}}},
 		response: exchange.Response{Raw: &http.Response{Request: sent}},
 	}
 	for _, key := range []string{"stored-key-1", "header-value-1", "fetched-token-1"} {

@@ -9,9 +9,9 @@ import (
 
 func TestImagesCountAsTokensOfARequest(t *testing.T) {
 	const mediaTokens = 1000
-	a := &attempt{record: exchange.Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}}
+	a := &attempt{plan: plan{record: exchange.Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}}}
 	count := func(content string) int64 {
-		return a.countTokens([]byte(`{"model":"gpt-4o","messages":[{"role":"user","content":[` + content + `]}]}`))
+		return a.plan.countTokens([]byte(`{"model":"gpt-4o","messages":[{"role":"user","content":[` + content + `]}]}`))
 	}
 	const image = `{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`
 	text, one, two := count(`{"type":"text","text":"hello"}`), count(`{"type":"text","text":"hello"},`+image), count(image+`,{"type":"text","text":"hello"},`+image)

@@ -32,20 +32,20 @@ const cancelTime = 5 * time.Second
 var preferWait = []string{"wait=30"}
 
 // jobber returns the reader of jobs, nil if the target responds directly.
-func (a *attempt) jobber() dialect.JobReader {
-	if !a.wire.translates() {
+func (p *plan) jobber() dialect.JobReader {
+	if !p.wire.translates() {
 		return nil
 	}
-	j, _ := a.handler.Engine.Codecs[a.record.Target.Dialect].(dialect.JobReader)
+	j, _ := p.handler.Engine.Codecs[p.record.Target.Dialect].(dialect.JobReader)
 	return j
 }
 
 // job is a job that is being polled.
 type job struct {
-	*attempt
-	read dialect.JobReader
-	out  *exchange.Response // the latest response about the job
-	now  dialect.Job
+	attempt *attempt
+	read    dialect.JobReader
+	out     *exchange.Response // the latest response about the job
+	now     dialect.Job
 
 	wantsStream bool // the client wants a stream
 }
@@ -54,7 +54,7 @@ type job struct {
 // wants a stream, otherwise the result after polling. A job that no client
 // waits for any more is cancelled.
 func (a *attempt) followJob(out *exchange.Response, read dialect.JobReader, body io.Reader) (_ *exchange.Response, err error) {
-	j := &job{attempt: a, read: read, out: out, wantsStream: a.request.Stream}
+	j := &job{attempt: a, read: read, out: out, wantsStream: a.plan.request.Stream}
 	defer func() {
 		if err != nil {
 			out.Hold(nil)
@@ -73,10 +73,10 @@ func (a *attempt) followJob(out *exchange.Response, read dialect.JobReader, body
 		}
 	}
 	if j.now.Failed != "" {
-		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", a.record.Target.Label(),
+		return nil, apierr.New(apierr.UpstreamFailed, "%s: the prediction %s", a.plan.record.Target.Label(),
 			j.now.Failed).WithCode("prediction_failed")
 	}
-	if err := a.wire.translator.response(a, out, out.Held.Bytes()); err != nil {
+	if err := a.plan.wire.translator.response(a, out, out.Held.Bytes()); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -84,14 +84,14 @@ func (a *attempt) followJob(out *exchange.Response, read dialect.JobReader, body
 
 // take reads a description of the job, within the limit of body memory.
 func (j *job) take(body io.Reader) error {
-	buf, err := j.readTranslated(body, -1, j.wantsStream)
+	buf, err := j.attempt.readTranslated(body, -1, j.wantsStream)
 	if err != nil {
 		return err
 	}
 	j.out.Hold(buf)
 	now, err := j.read.ReadJob(buf.Bytes())
 	if err != nil { // keeps the previous state, so that the job can be cancelled
-		return j.unreadable("a body that is not a job").WithCause(err)
+		return j.attempt.unreadable("a body that is not a job").WithCause(err)
 	}
 	j.now = now
 	return nil
@@ -101,7 +101,7 @@ func (j *job) take(body io.Reader) error {
 func (j *job) poll(wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	ctx := j.timers.context()
+	ctx := j.attempt.plan.timers.context()
 	req, err := j.request(ctx, http.MethodGet, j.now.Path)
 	if err != nil {
 		return err
@@ -109,28 +109,28 @@ func (j *job) poll(wait time.Duration) error {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return j.failure(req, context.Cause(ctx))
+		return j.attempt.failure(req, context.Cause(ctx))
 	}
-	res, err := j.handler.Engine.Client.Do(req, j.record.Target.Guarded)
+	res, err := j.attempt.plan.handler.Engine.Client.Do(req, j.attempt.plan.record.Target.Guarded)
 	if err != nil {
-		return j.failure(req, err)
+		return j.attempt.failure(req, err)
 	}
 	defer res.Body.Close()
-	j.timers.eventReceived() // it is in progress
+	j.attempt.plan.timers.eventReceived() // it is in progress
 	switch {
 	case res.StatusCode == http.StatusTooManyRequests, res.StatusCode >= 500:
 		return nil // a later poll may succeed
 	case res.StatusCode != http.StatusOK:
-		return j.unreadable("status " + res.Status + " when asked for the prediction")
+		return j.attempt.unreadable("status " + res.Status + " when asked for the prediction")
 	}
 	return j.take(&upstreamBody{attempt: j.attempt, res: res, src: res.Body})
 }
 
 // request returns a request below the target's address, with its credential.
 func (j *job) request(ctx context.Context, method, path string) (*http.Request, error) {
-	return provider.NewRequest(ctx, j.record.Target, &provider.Call{
+	return provider.NewRequest(ctx, j.attempt.plan.record.Target, &provider.Call{
 		Operation: api.Proxy, Method: method, Path: path,
-		Header: http.Header{"User-Agent": {j.handler.Engine.UserAgent}, "Accept": {"application/json"}},
+		Header: http.Header{"User-Agent": {j.attempt.plan.handler.Engine.UserAgent}, "Accept": {"application/json"}},
 	})
 }
 
@@ -140,13 +140,13 @@ func (j *job) cancel() {
 	if j.now.Done {
 		return
 	}
-	ctx, done := context.WithTimeout(context.WithoutCancel(j.timers.context()), cancelTime)
+	ctx, done := context.WithTimeout(context.WithoutCancel(j.attempt.plan.timers.context()), cancelTime)
 	defer done()
 	req, err := j.request(ctx, http.MethodPost, j.now.Cancel)
 	if err != nil {
 		return
 	}
-	if res, err := j.handler.Engine.Client.Do(req, j.record.Target.Guarded); err == nil {
+	if res, err := j.attempt.plan.handler.Engine.Client.Do(req, j.attempt.plan.record.Target.Guarded); err == nil {
 		res.Body.Close()
 	}
 }
@@ -155,15 +155,15 @@ func (j *job) cancel() {
 // want a stream or the address is not on the provider's host.
 func (j *job) events() *url.URL {
 	u, err := url.Parse(j.now.Stream)
-	if err != nil || !j.attempt.request.Stream || !j.wire.translatesConversation() || u.Host == "" {
+	if err != nil || !j.attempt.plan.request.Stream || !j.attempt.plan.wire.translatesConversation() || u.Host == "" {
 		return nil
 	}
-	base := j.record.Target.Base
+	base := j.attempt.plan.record.Target.Base
 	if u.Scheme == base.Scheme && u.Host == base.Host {
 		return u
 	}
 	_, domain, _ := strings.Cut(base.Host, ".")
-	if j.record.Target.Guarded || u.Scheme != "https" || u.User != nil || !strings.HasSuffix(u.Host, "."+domain) {
+	if j.attempt.plan.record.Target.Guarded || u.Scheme != "https" || u.User != nil || !strings.HasSuffix(u.Host, "."+domain) {
 		return nil
 	}
 	return u
@@ -173,23 +173,24 @@ func (j *job) events() *url.URL {
 // the address itself is secret.
 func (j *job) streamed(out *exchange.Response, address *url.URL) (*exchange.Response, error) {
 	req := (&http.Request{Method: http.MethodGet, URL: address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{"User-Agent": {j.handler.Engine.UserAgent}, "Accept": {framing.MediaEvents}, "Cache-Control": {"no-store"},
+		Header: http.Header{"User-Agent": {j.attempt.plan.handler.Engine.UserAgent}, "Accept": {framing.MediaEvents},
+			"Cache-Control":   {"no-store"},
 			"Accept-Encoding": {"identity"}},
-	}).WithContext(j.timers.context())
-	res, err := j.handler.Engine.Client.Do(req, j.record.Target.Guarded)
+	}).WithContext(j.attempt.plan.timers.context())
+	res, err := j.attempt.plan.handler.Engine.Client.Do(req, j.attempt.plan.record.Target.Guarded)
 	if err == nil && (res.StatusCode != http.StatusOK || framing.MediaType(res.Header.Get("Content-Type")) != framing.MediaEvents) {
 		res.Body.Close()
-		err = j.unreadable("status " + res.Status + " when asked for the events of the prediction")
+		err = j.attempt.unreadable("status " + res.Status + " when asked for the events of the prediction")
 	}
 	if err != nil {
 		j.cancel()
-		return nil, j.failure(req, err)
+		return nil, j.attempt.failure(req, err)
 	}
 	out.Raw.Body.Close()
 	out.Raw, out.Header = res, res.Header
-	m := j.streamMemory(res.Body)
-	m.Reader = &jobEvents{Reader: sse.NewReader(m, j.handler.Engine.Bounds.MaxEvent), job: j}
-	streamed, err := j.stream(out, m)
+	m := j.attempt.streamMemory(res.Body)
+	m.Reader = &jobEvents{Reader: sse.NewReader(m, j.attempt.plan.handler.Engine.Bounds.MaxEvent), job: j}
+	streamed, err := j.attempt.stream(out, m)
 	if err != nil {
 		res.Body.Close()
 		j.cancel()

@@ -41,8 +41,8 @@ func TestDryRunTellsWhetherALimitHasRoom(t *testing.T) {
 	for max, want := range map[int64]bool{0: false, 1: true, 2: true} {
 		l := &quota.Limit{Counter: "key/requests", Max: max, Window: time.Minute}
 		a := &attempt{
-			record: exchange.Attempt{Target: new(provider.Target)}, handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}},
-			request: &exchange.Request{Operation: api.Chat, Limiting: exchange.Limiting{Limits: []*quota.Limit{l}}},
+			plan: plan{record: exchange.Attempt{Target: new(provider.Target)}, handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}},
+				request: &exchange.Request{Operation: api.Chat, Limiting: exchange.Limiting{Limits: []*quota.Limit{l}}}},
 		}
 		states, err := a.limitStates(t.Context())
 		if err != nil || len(states) != 1 || states[0].Fits != want || states[0].Claimed != 1 {

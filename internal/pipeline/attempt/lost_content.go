@@ -19,7 +19,7 @@ type lostContent struct {
 
 // lostFor returns an empty collection for the client of a conversation.
 func (c *conversation) lostFor(a *attempt) lostContent {
-	if c.decoded.Dialect == string(api.DialectChat) && a.handler.Lenient {
+	if c.decoded.Dialect == string(api.DialectChat) && a.plan.handler.Lenient {
 		return lostContent{} // has content_blocks
 	}
 	to := c.responseTarget(a)

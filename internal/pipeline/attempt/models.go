@@ -7,14 +7,15 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/model/modelnames"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
 // checkModels compares every model in the body with the target's allow-list.
 // doc is the client's body after the config and list holds pending edits, so
 // that the models actually sent are checked.
-func (a *attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
-	if a.record.Target.Models == nil {
+func (p *plan) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
+	if p.record.Target.Models == nil {
 		return nil
 	}
 	body := doc.Bytes()
@@ -23,15 +24,15 @@ func (a *attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 	}
 	models, err := modelnames.JSON(body)
 	if err != nil {
-		return provider.ModelRefused("the provider @%s has a list of models, and those of this request cannot be known: %v", a.record.Target.Slug, err)
+		return provider.ModelRefused("the provider @%s has a list of models, and those of this request cannot be known: %v", p.record.Target.Slug, err)
 	}
 	for _, model := range models {
-		if err := a.record.Target.CheckModel(model); err != nil {
+		if err := p.record.Target.CheckModel(model); err != nil {
 			return err
 		}
 	}
-	if _, sent := a.request.Received.Doc.Find("model"); sent && len(models) == 0 && len(a.handler.Params.Drop) > 0 {
-		return provider.ModelRefused("the provider @%s has a list of models, and drop_params of the config removes the model from the request", a.record.Target.Slug)
+	if _, sent := p.request.Received.Doc.Find("model"); sent && len(models) == 0 && len(p.handler.Params.Drop) > 0 {
+		return provider.ModelRefused("the provider @%s has a list of models, and drop_params of the config removes the model from the request", p.record.Target.Slug)
 	}
 	return nil
 }
@@ -41,56 +42,56 @@ const MaxNamedModels = 64
 
 // findModels finds the models that a body names in addition to the attempt's own: a
 // provider may choose among them.
-func (a *attempt) findModels(doc *jsonedit.Doc) error {
-	if a.wire.translates() { // translated requests name one
+func (p *plan) findModels(doc *jsonedit.Doc) error {
+	if p.wire.translates() { // translated requests name one
 		return nil
 	}
-	models, err := modelnames.Document(doc, a.record.Model, a.request.Model)
-	if err != nil && a.dependsOnModels() {
+	models, err := modelnames.Document(doc, p.record.Model, p.request.Model)
+	if err != nil && dependsOnModels(p.request) {
 		return unknownToPolicies(err)
 	}
-	return a.addModels(models)
+	return p.addModels(models)
 }
 
 // findModelsOutsideBody does the same for the query, the path and the headers that the
 // provider gets.
-func (a *attempt) findModelsOutsideBody() error {
+func (p *plan) findModelsOutsideBody() error {
 	var models []string
-	if a.call.Query != "" {
-		named, err := modelnames.Query(a.call.Query)
-		if err != nil && a.dependsOnModels() {
+	if p.call.Query != "" {
+		named, err := modelnames.Query(p.call.Query)
+		if err != nil && dependsOnModels(p.request) {
 			return unknownToPolicies(err)
 		}
 		models = named
 	}
-	if a.request.Operation == api.Proxy || len(a.handler.Forward) > 0 {
-		models = append(models, modelnames.Header(a.call.Header)...)
+	if p.request.Operation == api.Proxy || len(p.handler.Forward) > 0 {
+		models = append(models, modelnames.Header(p.call.Header)...)
 	}
-	if err := a.addModels(models); err != nil || a.request.Operation != api.Proxy {
+	if err := p.addModels(models); err != nil || p.request.Operation != api.Proxy {
 		return err
 	}
-	if model := a.request.ModelInPath(a.record.Target); model != "" {
-		return a.addModels([]string{model})
+	if model := p.request.ModelInPath(p.record.Target); model != "" {
+		return p.addModels([]string{model})
 	}
 	return nil
 }
 
-func (a *attempt) addModels(models []string) error {
+func (p *plan) addModels(models []string) error {
 	for _, m := range models {
 		switch {
-		case m == a.record.Model, m == a.request.Model, m == a.request.Received.RequestedModel, slices.Contains(a.also, m):
-		case len(a.also) == MaxNamedModels:
+		case m == p.record.Model, m == p.request.Model, m == p.request.Received.RequestedModel, slices.Contains(p.also, m):
+		case len(p.also) == MaxNamedModels:
 			return apierr.New(apierr.Invalid, "the request names more than %d models; send several requests", MaxNamedModels).WithParam("models")
 		default:
-			a.also = append(a.also, m)
+			p.also = append(p.also, m)
 		}
 	}
 	return nil
 }
 
 // dependsOnModels reports whether a policy depends on the models of the request.
-func (a *attempt) dependsOnModels() bool {
-	return a.request.Limiting.Policies.ReadsModels(a.request.Limiting.Facts)
+func dependsOnModels(r *exchange.Request) bool {
+	return r.Limiting.Policies.ReadsModels(r.Limiting.Facts)
 }
 
 func unknownToPolicies(err error) error {

@@ -35,10 +35,10 @@ func TestModelsAreCheckedAsTheyAreSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := &attempt{
-			record:  exchange.Attempt{Target: &provider.Target{Slug: "p", Models: provider.NewModelList(false, []string{"known"}, nil)}},
-			handler: &TargetHandler{Params: exchange.ConfigParams{Drop: tt.drop}}, request: &exchange.Request{Received: exchange.Received{Doc: doc}},
+			plan: plan{record: exchange.Attempt{Target: &provider.Target{Slug: "p", Models: provider.NewModelList(false, []string{"known"}, nil)}},
+				handler: &TargetHandler{Params: exchange.ConfigParams{Drop: tt.drop}}, request: &exchange.Request{Received: exchange.Received{Doc: doc}}},
 		}
-		if err := a.checkModels(doc, tt.edits); (err != nil) != tt.refused {
+		if err := a.plan.checkModels(doc, tt.edits); (err != nil) != tt.refused {
 			t.Errorf("%s: %v, want a refusal: %t", tt.name, err, tt.refused)
 		}
 	}

@@ -82,22 +82,22 @@ func outputFieldsOf(r *exchange.Request, op api.Operation) outputFields {
 }
 
 // sentFields returns the fields that the API of the target reads in the body that is sent.
-func (a *attempt) sentFields() outputFields {
-	if a.hasOwnFormat() { // whose fields are unknown, but not how often it is asked
-		f := fieldsOf[a.request.Operation]
+func (p *plan) sentFields() outputFields {
+	if p.hasOwnFormat() { // whose fields are unknown, but not how often it is asked
+		f := fieldsOf[p.request.Operation]
 		return outputFields{raises: append(f.limits[:len(f.limits):len(f.limits)], f.raises...), counts: f.counts, prompts: f.prompts}
 	}
-	op := api.Operation(strings.TrimSuffix(string(a.wire.op), string(api.Operation("").Streamed())))
+	op := api.Operation(strings.TrimSuffix(string(p.wire.op), string(api.Operation("").Streamed())))
 	if op == "" { // the gateway responds itself
-		op = a.request.Operation
+		op = p.request.Operation
 	}
-	return outputFieldsOf(a.request, op)
+	return outputFieldsOf(p.request, op)
 }
 
 // hasOwnFormat reports whether the body of an operation other than a conversation is sent
 // in a format of the provider's own.
-func (a *attempt) hasOwnFormat() bool {
-	o, ok := a.wire.translator.(*operation)
+func (p *plan) hasOwnFormat() bool {
+	o, ok := p.wire.translator.(*operation)
 	return ok && o.provider != nil
 }
 

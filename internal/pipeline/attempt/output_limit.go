@@ -31,21 +31,21 @@ const longOutput = "output-"
 // that the model has, in a body that is forwarded: providers refuse more, and
 // clients ask models that they do not know for as much as others have. Translated
 // requests are clamped before; see [conversation].
-func (a *attempt) clampOutput(doc *jsonedit.Doc, list []jsonedit.Edit, rule *modeldata.Model) []jsonedit.Edit {
-	if rule.MaxOutput == 0 || a.wire.translates() {
+func (p *plan) clampOutput(doc *jsonedit.Doc, list []jsonedit.Edit, rule *modeldata.Model) []jsonedit.Edit {
+	if rule.MaxOutput == 0 || p.wire.translates() {
 		return list
 	}
-	d := a.wire.dialect
-	if a.wire.op == api.Completions {
+	d := p.wire.dialect
+	if p.wire.op == api.Completions {
 		d = api.DialectChat
 	}
 	for _, path := range outputLimits[d] {
 		edit, ok := clampedMember(doc, list, path, rule.MaxOutput)
-		if !ok || d == api.DialectMessages && a.hasLongOutput(list) {
+		if !ok || d == api.DialectMessages && p.hasLongOutput(list) {
 			continue
 		}
 		list = append(slices.Clip(list), edit)
-		a.record.Params = append(a.record.Params, clamped(path, rule.MaxOutput))
+		p.record.Params = append(p.record.Params, clamped(path, rule.MaxOutput))
 	}
 	return list
 }
@@ -67,8 +67,8 @@ func clampMaxTokens(r *llm.Request, limit int64) []dialect.ParamChange {
 
 // hasLongOutput reports whether the request has a beta flag that raises the limit
 // of output tokens, in its header or among the edits of the body.
-func (a *attempt) hasLongOutput(list []jsonedit.Edit) bool {
-	for name, values := range a.call.Header {
+func (p *plan) hasLongOutput(list []jsonedit.Edit) bool {
+	for name, values := range p.call.Header {
 		if strings.EqualFold(name, exchange.BetaHeader) && strings.Contains(strings.Join(values, ","), longOutput) {
 			return true
 		}

@@ -23,8 +23,8 @@ const breakpoint = `"cache_control":{"type":"ephemeral"}`
 //
 // The system prompt with the tools is marked, and the last turn of a
 // conversation that has earlier turns: it is likely to go on.
-func (a *attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
-	if !a.handler.PromptCache || a.wire.dialect != api.DialectMessages || a.wire.op == api.CountTokens || !a.cachingPays() {
+func (p *plan) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
+	if !p.handler.PromptCache || p.wire.dialect != api.DialectMessages || p.wire.op == api.CountTokens || !p.cachingPays() {
 		return list
 	}
 	if bytes.Contains(doc.Bytes(), []byte(`cache_control`)) {
@@ -57,20 +57,20 @@ func (a *attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 	if len(marked) == 0 {
 		prefix = 0
 	}
-	a.trail.Bill().PromptCache.Expect(a.handler.Path, llm.RoughTokens(prefix))
+	p.trail.Bill().PromptCache.Expect(p.handler.Path, llm.RoughTokens(prefix))
 	if len(marked) > 0 {
-		a.record.Params = append(a.record.Params, dialect.ParamChange{Name: "cache_control",
+		p.record.Params = append(p.record.Params, dialect.ParamChange{Name: "cache_control",
 			Outcome: dialect.Adapted, Note: dialect.NoteMarks(marked)})
-		a.trail.Decide(a.handler.Path, "the provider's prompt cache is used: cache_control is set on %s", strings.Join(marked, " and "))
+		p.trail.Decide(p.handler.Path, "the provider's prompt cache is used: cache_control is set on %s", strings.Join(marked, " and "))
 	}
 	return out
 }
 
 // cachingPays reports whether the provider sells tokens read from its cache for
 // less than others. Models without a prompt cache have no such price.
-func (a *attempt) cachingPays() bool {
-	p, ok := a.record.Target.Price(a.request.Limiting.Prices, a.record.Model, "", a.request.Time)
-	return ok && p.Rates[catalog.CachedInput] < p.Rates[catalog.Input]
+func (p *plan) cachingPays() bool {
+	price, ok := p.record.Target.Price(p.request.Limiting.Prices, p.record.Model, "", p.request.Time)
+	return ok && price.Rates[catalog.CachedInput] < price.Rates[catalog.Input]
 }
 
 // edited returns the value of a member after the edits in list. The zero value
@@ -171,7 +171,7 @@ func (a *attemptAccount) countCached(usage llm.Usage, served string, t catalog.T
 	}
 	u.Reads += usage.CachedInput
 	u.Writes += written
-	p, ok := a.attempt.record.Target.Price(a.attempt.request.Limiting.Prices, a.attempt.record.Model, served, a.began)
+	p, ok := a.attempt.plan.record.Target.Price(a.attempt.plan.request.Limiting.Prices, a.attempt.plan.record.Model, served, a.began)
 	if !ok || !p.Has(t) || !p.Covers(usage) {
 		u.Unpriced = true
 		return

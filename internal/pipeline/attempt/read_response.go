@@ -37,11 +37,11 @@ func (a *attempt) handleResponse(res *http.Response) (*exchange.Response, error)
 	*out = exchange.Response{
 		Status:     res.StatusCode,
 		Header:     res.Header,
-		Attempt:    &a.record,
-		Tap:        a.request.Client.NewTap(a.request.Operation),
+		Attempt:    &a.plan.record,
+		Tap:        a.plan.request.Client.NewTap(a.plan.request.Operation),
 		Length:     res.ContentLength,
 		Raw:        res,
-		MaxDecoded: a.handler.Engine.Bounds.MaxDecoded,
+		MaxDecoded: a.plan.handler.Engine.Bounds.MaxDecoded,
 		Source:     a,
 	}
 	if out.Status < 200 { // 101 would give the client the bare connection
@@ -50,7 +50,7 @@ func (a *attempt) handleResponse(res *http.Response) (*exchange.Response, error)
 	if out.Status < 400 {
 		a.hideKeyInHeaders(out)
 	}
-	if a.request.Operation == api.Proxy {
+	if a.plan.request.Operation == api.Proxy {
 		return a.passThrough(out)
 	}
 	return a.unified(out)
@@ -59,7 +59,7 @@ func (a *attempt) handleResponse(res *http.Response) (*exchange.Response, error)
 // passThrough forwards the body as it arrives; the idle timeout applies between
 // reads.
 func (a *attempt) passThrough(out *exchange.Response) (*exchange.Response, error) {
-	a.timers.eventReceived()
+	a.plan.timers.eventReceived()
 	a.arriving = upstreamBody{attempt: a, res: out.Raw, src: out.Raw.Body}
 	if out.Status >= 400 && len(a.credentials()) > 0 {
 		a.hideInError(out)
@@ -83,20 +83,20 @@ func (a *attempt) unified(out *exchange.Response) (*exchange.Response, error) {
 	case out.Status > 299:
 		return a.providerError(out, body)
 	}
-	if read := a.jobber(); read != nil {
+	if read := a.plan.jobber(); read != nil {
 		return a.followJob(out, read, body)
 	}
 	switch {
-	case kind == framing.MediaEvents, kind == framing.MediaBinary, kind == framing.MediaLines && a.wire.translatesConversation():
+	case kind == framing.MediaEvents, kind == framing.MediaBinary, kind == framing.MediaLines && a.plan.wire.translatesConversation():
 		m := a.streamMemory(src)
-		m.Reader = framing.New(kind, a.wire.dialect, m, a.handler.Engine.Bounds.MaxEvent)
+		m.Reader = framing.New(kind, a.plan.wire.dialect, m, a.plan.handler.Engine.Bounds.MaxEvent)
 		return a.stream(out, m)
 	case kind == "text/html":
 		return nil, a.unreadable("an HTML page")
-	case framing.IsJSON(kind), a.wire.translates(), a.wire.dialect != "": // a conversation is JSON, whatever its content type
+	case framing.IsJSON(kind), a.plan.wire.translates(), a.plan.wire.dialect != "": // a conversation is JSON, whatever its content type
 		return a.readJSON(out, body)
 	}
-	a.timers.eventReceived()
+	a.plan.timers.eventReceived()
 	out.Body = body
 	return out, nil
 }
@@ -108,7 +108,7 @@ func (a *attempt) gunzip(out *exchange.Response) (io.Reader, error) {
 	if contentcoding.IsIdentity(coding) {
 		return out.Raw.Body, nil
 	}
-	plain, err := contentcoding.NewReader(coding, out.Raw.Body, a.handler.Engine.Bounds.MaxDecoded)
+	plain, err := contentcoding.NewReader(coding, out.Raw.Body, a.plan.handler.Engine.Bounds.MaxDecoded)
 	switch {
 	case errors.Is(err, contentcoding.ErrUnknown):
 		return out.Raw.Body, nil
@@ -128,8 +128,8 @@ func (a *attempt) gunzip(out *exchange.Response) (io.Reader, error) {
 // readJSON reads a JSON response to its end, so that a broken one becomes a
 // clean error. One longer than spill streams through.
 func (a *attempt) readJSON(out *exchange.Response, body *upstreamBody) (*exchange.Response, error) {
-	rename := a.renamer(out.Tap)
-	if out.Length > maxBufferedJSON && !a.wire.translates() {
+	rename := a.plan.handler.renamer(a.plan.request, out.Tap)
+	if out.Length > maxBufferedJSON && !a.plan.wire.translates() {
 		a.passLong(out, rename, body)
 		return out, nil
 	}
@@ -138,8 +138,8 @@ func (a *attempt) readJSON(out *exchange.Response, body *upstreamBody) (*exchang
 		return nil, err
 	}
 	out.Held = buf
-	if a.wire.translates() {
-		if err := a.wire.translator.response(a, out, buf.Bytes()); err != nil {
+	if a.plan.wire.translates() {
+		if err := a.plan.wire.translator.response(a, out, buf.Bytes()); err != nil {
 			buf.Release()
 			return nil, err
 		}
@@ -178,13 +178,13 @@ func (a *attempt) passLong(out *exchange.Response, rename *modelRenamer, body io
 
 // read reads a JSON response, or the first spill bytes of a longer one.
 func (a *attempt) read(out *exchange.Response, body io.Reader) (*bytepool.Buffer, error) {
-	if a.wire.translates() {
-		return a.readTranslated(body, out.Length, a.request.Stream)
+	if a.plan.wire.translates() {
+		return a.readTranslated(body, out.Length, a.plan.request.Stream)
 	}
 	if out.Length < 0 {
 		body = io.LimitReader(body, maxBufferedJSON+1)
 	}
-	buf, err := a.handler.Engine.Bounds.Pool.ReadShare(body, out.Length, maxBufferedJSON+1, a.request.Memory)
+	buf, err := a.plan.handler.Engine.Bounds.Pool.ReadShare(body, out.Length, maxBufferedJSON+1, a.plan.request.Memory)
 	if bytepool.IsFull(err) {
 		err = apierr.BodyMemoryFull(err)
 	}
@@ -195,7 +195,7 @@ func (a *attempt) read(out *exchange.Response, body io.Reader) (*bytepool.Buffer
 // that. length is the Content-Length, or negative; streamed is true if the
 // client gets a stream.
 func (a *attempt) readTranslated(body io.Reader, length int64, streamed bool) (*bytepool.Buffer, error) {
-	buf, err := a.handler.Engine.Bounds.Pool.ReadShare(body, length, exchange.MaxTranslated, a.request.Memory)
+	buf, err := a.plan.handler.Engine.Bounds.Pool.ReadShare(body, length, exchange.MaxTranslated, a.plan.request.Memory)
 	if err == nil && !framing.IsCompleteJSON(buf.Bytes()) {
 		buf.Release()
 		return nil, a.incomplete()
@@ -235,19 +235,19 @@ func (a *attempt) stream(out *exchange.Response, src *streamMemory) (_ *exchange
 		kind = framing.MediaEvents
 		out.AsStream(framing.MediaEvents)
 	}
-	if a.wire.translates() {
-		return out, a.wire.translator.stream(a, out, src)
+	if a.plan.wire.translates() {
+		return out, a.plan.wire.translator.stream(a, out, src)
 	}
-	if kind != a.request.Client.ContentType() {
+	if kind != a.plan.request.Client.ContentType() {
 		return nil, a.wrongStream()
 	}
 	s := &a.events
 	*s = targetStream{attempt: a, res: out, reader: src, tap: out.Tap}
 	var events exchange.Stream = s
-	if a.wire.usageAsked {
+	if a.plan.wire.usageAsked {
 		events = &usageHider{Stream: events}
 	}
-	if m := a.renamer(out.Tap); m != nil {
+	if m := a.plan.handler.renamer(a.plan.request, out.Tap); m != nil {
 		m.Stream = events
 		events = m
 	}
@@ -263,10 +263,10 @@ func (a *attempt) providerError(out *exchange.Response, body *upstreamBody) (*ex
 	raw = a.hideCredentials(raw)
 	a.hideInHeaders(out)
 	out.Tap.Body(raw)
-	if a.record.Target.ErrorStatus != nil {
-		out.Status = a.record.Target.ErrorStatus(out.Status, raw)
+	if a.plan.record.Target.ErrorStatus != nil {
+		out.Status = a.plan.record.Target.ErrorStatus(out.Status, raw)
 	}
-	if a.wire.dialect != "" && a.record.Target.OtherDialect(a.wire.dialect) != "" {
+	if a.plan.wire.dialect != "" && a.plan.record.Target.OtherDialect(a.plan.wire.dialect) != "" {
 		a.wrongEndpoint = provider.ReadWrongEndpoint(out.Status, raw)
 	}
 	a.writeError(out, raw)
@@ -275,12 +275,12 @@ func (a *attempt) providerError(out *exchange.Response, body *upstreamBody) (*ex
 
 // writeError sets the client's form of a provider's error in out, which has its status.
 func (a *attempt) writeError(out *exchange.Response, raw []byte) {
-	a.refusedParams = a.readRefused(out.Status, raw)
+	a.refusedParams = a.plan.readRefused(out.Status, raw)
 	out.Head("application/json")
 	if wait, ok := dialect.RetryDelay(raw); ok && out.Header.Get("Retry-After") == "" {
 		out.Header.Set("Retry-After", strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64))
 	}
-	out.Bytes = a.withSlug(a.request.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, a.record.Target.ID, out.Status))
+	out.Bytes = a.withSlug(a.plan.request.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, a.plan.record.Target.ID, out.Status))
 }
 
 func (a *attempt) incomplete() *apierr.Error {
@@ -288,5 +288,5 @@ func (a *attempt) incomplete() *apierr.Error {
 }
 
 func (a *attempt) unreadable(what string) *apierr.Error {
-	return apierr.New(apierr.UpstreamFailed, "%s responded with %s", a.record.Target.Label(), what).WithCode("upstream_unreadable")
+	return apierr.New(apierr.UpstreamFailed, "%s responded with %s", a.plan.record.Target.Label(), what).WithCode("upstream_unreadable")
 }

@@ -30,7 +30,7 @@ var redirectHeaders = [...]string{
 func (a *attempt) followRedirects(req *http.Request, res *http.Response) (*http.Response, error) {
 	for hops := 0; IsRedirect(res); hops++ {
 		to, err := ResolveAddress(res, res.Header.Get("Location"))
-		if _, below := a.record.Target.PathBelow(to); hops == 0 && below {
+		if _, below := a.plan.record.Target.PathBelow(to); hops == 0 && below {
 			return res, nil
 		}
 		res.Body.Close()
@@ -38,10 +38,10 @@ func (a *attempt) followRedirects(req *http.Request, res *http.Response) (*http.
 		case err != nil || to.Host == "":
 			return nil, a.unreadable("a redirect to an address that is not valid, which is not followed").WithCode(codeRedirect)
 		case req.Method != http.MethodGet:
-			return nil, RefuseRedirect(a.record.Target, to,
+			return nil, RefuseRedirect(a.plan.record.Target, to,
 				"only redirects of GET requests are followed, and this is a "+req.Method+"; if the provider has moved, change its address")
 		case hops == maxRedirects:
-			return nil, RefuseRedirect(a.record.Target, to, "it is one of more than 5 redirects in a row")
+			return nil, RefuseRedirect(a.plan.record.Target, to, "it is one of more than 5 redirects in a row")
 		}
 		if res, err = a.followRedirect(req, res.Request.URL, to); err != nil {
 			return nil, err
@@ -54,27 +54,27 @@ func (a *attempt) followRedirects(req *http.Request, res *http.Response) (*http.
 // redirects.
 func (a *attempt) followRedirect(req *http.Request, from, to *url.URL) (*http.Response, error) {
 	if from.Scheme == "https" && to.Scheme != "https" {
-		return nil, RefuseRedirect(a.record.Target, to, "it leads from https to "+to.Scheme)
+		return nil, RefuseRedirect(a.plan.record.Target, to, "it leads from https to "+to.Scheme)
 	}
 	if a.repeatsKey(to.String()) {
-		return nil, RefuseRedirect(a.record.Target, to, "the address repeats the provider's credential")
+		return nil, RefuseRedirect(a.plan.record.Target, to, "the address repeats the provider's credential")
 	}
-	own := strings.EqualFold(to.Host, a.record.Target.Base.Host) && to.Scheme == a.record.Target.Base.Scheme
+	own := strings.EqualFold(to.Host, a.plan.record.Target.Base.Host) && to.Scheme == a.plan.record.Target.Base.Scheme
 	if !own {
-		if err := a.request.Checking.Egress.Check(egress.Request{Managed: a.record.Target.Slug != "", Host: to}); err != nil {
-			return nil, RefuseRedirect(a.record.Target, to, apierr.From(err).Message)
+		if err := a.plan.request.Checking.Egress.Check(egress.Request{Managed: a.plan.record.Target.Slug != "", Host: to}); err != nil {
+			return nil, RefuseRedirect(a.plan.record.Target, to, apierr.From(err).Message)
 		}
 	}
-	a.trail.Decide(a.handler.Path, "the provider redirects to %s, where the gateway follows without credentials", originOf(to))
+	a.plan.trail.Decide(a.plan.handler.Path, "the provider redirects to %s, where the gateway follows without credentials", originOf(to))
 	next := (&http.Request{Method: req.Method, URL: to, Host: to.Host, Proto: "HTTP/1.1", ProtoMajor: 1,
 		ProtoMinor: 1, Header: make(http.Header)}).WithContext(req.Context())
 	for _, name := range redirectHeaders {
-		if v, ok := a.request.Received.Header[name]; ok {
+		if v, ok := a.plan.request.Received.Header[name]; ok {
 			next.Header[name] = v
 		}
 	}
-	a.timers.dog.Restart()
-	res, err := a.handler.Engine.Client.Do(next, a.record.Target.Guarded || !own)
+	a.plan.timers.dog.Restart()
+	res, err := a.plan.handler.Engine.Client.Do(next, a.plan.record.Target.Guarded || !own)
 	if err != nil {
 		return nil, a.redirectFailure(next, err)
 	}
@@ -89,9 +89,9 @@ func (a *attempt) redirectFailure(next *http.Request, err error) error {
 		return a.failure(next, err)
 	}
 	if refused, ok := errors.AsType[*upstream.RefusedError](f); ok {
-		return RefuseRedirect(a.record.Target, next.URL, refused.Reason())
+		return RefuseRedirect(a.plan.record.Target, next.URL, refused.Reason())
 	}
-	return RefuseRedirect(a.record.Target, next.URL, f.Reason()).WithCause(f)
+	return RefuseRedirect(a.plan.record.Target, next.URL, f.Reason()).WithCause(f)
 }
 
 // codeRedirect is the code of the error for a redirect that is not followed.

@@ -28,9 +28,9 @@ type refusedParam struct {
 
 // readRefused returns the paths of the optional parameters in the sent body that
 // an error refuses.
-func (a *attempt) readRefused(status int, raw []byte) (paths []string) {
-	refused := provider.ReadRefused(a.wire.dialect, status, raw)
-	sent, ok := a.call.Body.Source.(*bytepool.Buffer)
+func (p *plan) readRefused(status int, raw []byte) (paths []string) {
+	refused := provider.ReadRefused(p.wire.dialect, status, raw)
+	sent, ok := p.call.Body.Source.(*bytepool.Buffer)
 	if len(refused) == 0 || !ok {
 		return nil
 	}
@@ -38,9 +38,9 @@ func (a *attempt) readRefused(status int, raw []byte) (paths []string) {
 	if doc.Scan(sent.Bytes()) != nil {
 		return nil
 	}
-	for _, p := range refused {
-		if _, ok := withoutMember(&doc, nil, p.Path); ok {
-			paths = append(paths, p.Path)
+	for _, param := range refused {
+		if _, ok := withoutMember(&doc, nil, param.Path); ok {
+			paths = append(paths, param.Path)
 		}
 	}
 	return paths
@@ -50,7 +50,7 @@ func (a *attempt) readRefused(status int, raw []byte) (paths []string) {
 // refused, and remembers them if that succeeds: later requests for the model do
 // not send them. With on_unsupported refuse the result is the first attempt.
 func (h *TargetHandler) repeatRequest(ctx context.Context, a *attempt, res *exchange.Response) (*exchange.Response, error) {
-	r, t := a.request, a.trail
+	r, t := a.plan.request, a.plan.trail
 	for range maxRepetitions {
 		if len(a.refusedParams) == 0 || h.OnUnsupported == config.Refuse || r.PastDeadline(0) {
 			break
@@ -59,16 +59,16 @@ func (h *TargetHandler) repeatRequest(ctx context.Context, a *attempt, res *exch
 		if err != nil {
 			break
 		}
-		b.refusedDialect, b.without, t.Outcome = a.refusedDialect, slices.Concat(a.without, a.refusedParams), &b.record
-		t.Decide(h.Path, "%s refused %s for the model %s, repeating the request without", a.record.Target.Label(),
-			strings.Join(a.refusedParams, " and "), a.record.Model)
+		b.plan.refusedDialect, b.plan.without, t.Outcome = a.plan.refusedDialect, slices.Concat(a.plan.without, a.refusedParams), &b.plan.record
+		t.Decide(h.Path, "%s refused %s for the model %s, repeating the request without", a.plan.record.Target.Label(),
+			strings.Join(a.refusedParams, " and "), a.plan.record.Model)
 		next, err := b.run(ctx)
 		switch {
 		case err != nil && (apierr.From(err).Status() >= 500 || ctx.Err() != nil):
 			res.Close()
 			return nil, err
 		case err != nil:
-			t.Outcome = &a.record
+			t.Outcome = &a.plan.record
 			return res, nil
 		case next.Status < 300:
 			h.rememberRefused(b)
@@ -82,47 +82,47 @@ func (h *TargetHandler) repeatRequest(ctx context.Context, a *attempt, res *exch
 // rememberRefused remembers the parameters without which an attempt succeeded,
 // unless the name of the model is long: clients choose it.
 func (h *TargetHandler) rememberRefused(a *attempt) {
-	e := a.endpoint(a.wire.dialect)
+	e := a.plan.endpoint(a.plan.wire.dialect)
 	if len(e.model) > exchange.MaxModelName {
 		return
 	}
 	e.model = strings.Clone(e.model) // which may be part of a body
-	for _, path := range a.without {
+	for _, path := range a.plan.without {
 		h.Engine.refusedParams.add(refusedParam{e, path}, memoryTime)
 	}
 }
 
 // withoutRefused appends the edits that remove the optional parameters which the
 // model is known to refuse, or has refused.
-func (a *attempt) withoutRefused(doc *jsonedit.Doc, list []jsonedit.Edit, rule *modeldata.Model) []jsonedit.Edit {
-	if !rule.NoEffort && len(a.without) == 0 && a.handler.Engine.refusedParams.isEmpty() {
+func (p *plan) withoutRefused(doc *jsonedit.Doc, list []jsonedit.Edit, rule *modeldata.Model) []jsonedit.Edit {
+	if !rule.NoEffort && len(p.without) == 0 && p.handler.Engine.refusedParams.isEmpty() {
 		return list
 	}
-	for _, p := range provider.OptionalParameters(a.wire.dialect) {
-		edit, ok := withoutMember(doc, list, p.Path)
-		if !ok || !(rule.NoEffort && p.Effort || slices.Contains(a.without, p.Path) ||
-			a.handler.Engine.refusedParams.has(refusedParam{a.endpoint(a.wire.dialect), p.Path})) {
+	for _, param := range provider.OptionalParameters(p.wire.dialect) {
+		edit, ok := withoutMember(doc, list, param.Path)
+		if !ok || !(rule.NoEffort && param.Effort || slices.Contains(p.without, param.Path) ||
+			p.handler.Engine.refusedParams.has(refusedParam{p.endpoint(p.wire.dialect), param.Path})) {
 			continue
 		}
 		list = append(slices.Clip(list), edit)
-		a.noteRefused(p.Path)
+		p.noteRefused(param.Path)
 	}
 	return list
 }
 
 // noteRefused announces that the parameter at a path of the sent body is left out,
 // by the client's name.
-func (a *attempt) noteRefused(path string) {
+func (p *plan) noteRefused(path string) {
 	name := path
-	if c, ok := a.wire.translator.(*conversation); ok {
+	if c, ok := p.wire.translator.(*conversation); ok {
 		field := llm.FieldEffort
 		if r := &c.decoded.Reasoning; r.Effort == "" && (r.Mode != "" || r.Budget != nil) {
 			field = llm.FieldThinking
 		}
 		name = c.decoded.NameOf(field)
 	}
-	a.record.Params = slices.DeleteFunc(a.record.Params, func(c dialect.ParamChange) bool { return c.Name == name })
-	a.record.Params = append(a.record.Params, dialect.ParamChange{Name: name, Outcome: dialect.Dropped})
+	p.record.Params = slices.DeleteFunc(p.record.Params, func(c dialect.ParamChange) bool { return c.Name == name })
+	p.record.Params = append(p.record.Params, dialect.ParamChange{Name: name, Outcome: dialect.Dropped})
 }
 
 // withoutMember returns the edit that removes the member at path, which is in the

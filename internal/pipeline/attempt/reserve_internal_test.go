@@ -37,13 +37,13 @@ func BenchmarkReserve(b *testing.B) {
 	b.SetBytes(int64(body.Len()))
 	b.ReportAllocs()
 	for b.Loop() {
-		a := &attempt{record: exchange.Attempt{Target: target, Model: "gpt-4o"}, request: r, trail: new(exchange.Trail), handler: engine}
-		a.startTimers(context.Background())
+		a := &attempt{plan: plan{record: exchange.Attempt{Target: target, Model: "gpt-4o"}, request: r, trail: new(exchange.Trail), handler: engine}}
+		a.plan.startTimers(context.Background())
 		if err := a.openAccount(); err != nil {
 			b.Fatal(err)
 		}
 		a.account.limits.Settle(quota.Use{})
 		a.account.sent.release()
-		a.timers.stop()
+		a.plan.timers.stop()
 	}
 }

@@ -21,16 +21,18 @@ const modelPrefix = 64 << 10
 
 // responseModel returns the requested name if the response must give it to its
 // model, and an empty string for the provider's own.
-func (a *attempt) responseModel() string { return a.request.ResponseModel(a.handler.ResponseModel) }
+func (h *TargetHandler) responseModel(r *exchange.Request) string {
+	return r.ResponseModel(h.ResponseModel)
+}
 
 // renamer returns what replaces the model's name in a response that passes, or
 // nil if the name stays.
-func (a *attempt) renamer(tap dialect.Tap) *modelRenamer {
-	name, field := a.responseModel(), a.request.Client.ModelField()
+func (h *TargetHandler) renamer(r *exchange.Request, tap dialect.Tap) *modelRenamer {
+	name, field := h.responseModel(r), r.Client.ModelField()
 	if name == "" || field.Body == nil {
 		return nil
 	}
-	return &modelRenamer{field: field, name: name, tap: tap, binary: a.request.Client.ContentType() == framing.MediaBinary}
+	return &modelRenamer{field: field, name: name, tap: tap, binary: r.Client.ContentType() == framing.MediaBinary}
 }
 
 // modelRenamer replaces the model's name in a response of the client's own
@@ -57,7 +59,7 @@ func (m *modelRenamer) response(a *attempt, out *exchange.Response) error {
 		return nil
 	}
 	name := jsonedit.AppendString(nil, m.name)
-	buf, err := a.handler.Engine.Bounds.Pool.GetShare(len(out.Bytes)+len(name), a.request.Memory)
+	buf, err := a.plan.handler.Engine.Bounds.Pool.GetShare(len(out.Bytes)+len(name), a.plan.request.Memory)
 	if err != nil {
 		return apierr.BodyMemoryFull(err)
 	}

@@ -26,23 +26,23 @@ var thinkingMembers = [...]string{"reasoning_content", "reasoning"}
 
 // learnsThinking reports whether the thinking of earlier turns is sent to the target
 // in the way in which it sends its own.
-func (a *attempt) learnsThinking() bool {
-	p := a.record.Target.Profile.Chat
-	return a.wire.dialect == api.DialectChat && p != nil && p.History == dialect.ThinkingAsSeen
+func (p *plan) learnsThinking() bool {
+	chat := p.record.Target.Profile.Chat
+	return p.wire.dialect == api.DialectChat && chat != nil && chat.History == dialect.ThinkingAsSeen
 }
 
 // memberForThinking returns the member for the thinking of earlier turns, and
 // whether every turn has it: by the option reasoning of the target, otherwise the
 // one in which the model was seen to send its own, empty if in none.
-func (a *attempt) memberForThinking() (name string, all bool) {
-	option := a.record.Target.Option("reasoning")
+func (p *plan) memberForThinking() (name string, all bool) {
+	option := p.record.Target.Option("reasoning")
 	if option == "drop" {
 		return "", false
 	}
-	if !a.handler.Engine.seenThinking.isEmpty() {
-		e := a.endpoint(api.DialectChat)
+	if !p.handler.Engine.seenThinking.isEmpty() {
+		e := p.endpoint(api.DialectChat)
 		for _, name := range thinkingMembers {
-			if a.handler.Engine.seenThinking.has(thinkingMember{e, name}) {
+			if p.handler.Engine.seenThinking.has(thinkingMember{e, name}) {
 				return name, option == "keep"
 			}
 		}
@@ -55,8 +55,8 @@ func (a *attempt) memberForThinking() (name string, all bool) {
 
 // learnThinking remembers the member in which a response, or a frame of one, has
 // thinking, unless the name of the model is long: clients choose it.
-func (a *attempt) learnThinking(body []byte) {
-	if len(a.record.Model) > exchange.MaxModelName {
+func (p *plan) learnThinking(body []byte) {
+	if len(p.record.Model) > exchange.MaxModelName {
 		return
 	}
 	v, err := jsonedit.ParseValue(body)
@@ -72,9 +72,9 @@ func (a *attempt) learnThinking(body []byte) {
 		for _, name := range thinkingMembers {
 			member, _ := message.Get(name)
 			if text, _ := member.Text(); text != "" {
-				e := a.endpoint(api.DialectChat)
+				e := p.endpoint(api.DialectChat)
 				e.model = strings.Clone(e.model) // which may be part of a body
-				a.handler.Engine.seenThinking.renew(thinkingMember{e, name}, thinkingMemory)
+				p.handler.Engine.seenThinking.renew(thinkingMember{e, name}, thinkingMemory)
 				return
 			}
 		}

@@ -22,13 +22,13 @@ const maxParallel = 8
 // split, and nil if one request is enough. The config has been applied to
 // pieces, which are in the chat dialect.
 func (a *attempt) split() ([]*attempt, error) {
-	o, ok := a.wire.translator.(*operation)
+	o, ok := a.plan.wire.translator.(*operation)
 	if !ok || o.provider == nil || o.provider.Split == nil {
 		return nil, nil
 	}
-	doc, list := a.request.Received.Doc, a.request.Edits
-	if a.editsBody() {
-		configured, err := a.applyConfigParams()
+	doc, list := a.plan.request.Received.Doc, a.plan.request.Edits
+	if a.plan.editsBody() {
+		configured, err := a.plan.applyConfigParams()
 		if err != nil {
 			return nil, err
 		}
@@ -45,17 +45,17 @@ func (a *attempt) split() ([]*attempt, error) {
 	if err != nil || len(bodies) == 0 {
 		return nil, err
 	}
-	bare := *a.handler
+	bare := *a.plan.handler
 	bare.Params = exchange.ConfigParams{}
 	pieces := make([]*attempt, len(bodies))
 	for i, body := range bodies {
-		r := *a.request
+		r := *a.plan.request
 		if r.Received.Doc, r.Edits = new(jsonedit.Doc), nil; r.Received.Doc.Scan(body) != nil {
-			return nil, fmt.Errorf("a piece of a request for %s is not a JSON object", a.record.Target.Label())
+			return nil, fmt.Errorf("a piece of a request for %s is not a JSON object", a.plan.record.Target.Label())
 		}
-		piece := &attempt{record: exchange.Attempt{Target: a.record.Target, Model: a.record.Model},
-			handler: &bare, request: &r, trail: a.trail.Child(), wire: a.wire, parent: a.parent}
-		piece.wire.translator = &operation{provider: o.provider, target: o.target}
+		piece := &attempt{plan: plan{record: exchange.Attempt{Target: a.plan.record.Target, Model: a.plan.record.Model},
+			handler: &bare, request: &r, trail: a.plan.trail.Child(), wire: a.plan.wire, parent: a.plan.parent}}
+		piece.plan.wire.translator = &operation{provider: o.provider, target: o.target}
 		pieces[i] = piece
 	}
 	return pieces, nil
@@ -69,15 +69,15 @@ const maxPieces = 64 << 20
 // attempts left, or if its pieces are too large.
 func (a *attempt) checkPieces(body []byte) error {
 	n, size := dialect.CountInputs(body)
-	limit := a.handler.Engine.Bounds.AttemptLimit()
-	if left := limit - int(a.trail.Bill().Used.Load()); n > left {
+	limit := a.plan.handler.Engine.Bounds.AttemptLimit()
+	if left := limit - int(a.plan.trail.Bill().Used.Load()); n > left {
 		return apierr.New(apierr.Invalid,
-			"%s accepts one input per request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.record.Target.Label(), n, limit, max(left, 0)).
+			"%s accepts one input per request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.plan.record.Target.Label(), n, limit, max(left, 0)).
 			WithParam("input").WithCode(exchange.CodeAttempts)
 	}
 	if total := len(body) + (n-1)*(len(body)-size); total > maxPieces {
 		return apierr.New(apierr.TooLarge,
-			"%s accepts one input per request; %d requests with the other parameters take %d bytes, and at most %d are allowed: send fewer inputs or shorter parameters", a.record.Target.Label(), n, total, maxPieces).
+			"%s accepts one input per request; %d requests with the other parameters take %d bytes, and at most %d are allowed: send fewer inputs or shorter parameters", a.plan.record.Target.Label(), n, total, maxPieces).
 			WithParam("input")
 	}
 	return nil
@@ -89,9 +89,9 @@ func (a *attempt) sendSplit(ctx context.Context, pieces []*attempt) (*exchange.R
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b := &splitRun{pieces: pieces, responses: make([]*exchange.Response, len(pieces)), cancel: cancel}
-	if limit := a.responseTimeout(); limit > 0 { // of all pieces together
+	if limit := a.plan.handler.responseTimeout(a.plan.request); limit > 0 { // of all pieces together
 		for _, piece := range pieces {
-			piece.request.AttemptDeadline = time.Now().Add(limit)
+			piece.plan.request.AttemptDeadline = time.Now().Add(limit)
 		}
 	}
 	var wg sync.WaitGroup
@@ -109,9 +109,9 @@ func (a *attempt) sendSplit(ctx context.Context, pieces []*attempt) (*exchange.R
 
 // adopt copies the parameter changes of a piece, which are the same for all.
 func (a *attempt) adopt(piece *attempt) {
-	a.record.Params = piece.record.Params
-	for _, n := range piece.trail.Notes {
-		a.trail.Note(n)
+	a.plan.record.Params = piece.plan.record.Params
+	for _, n := range piece.plan.trail.Notes {
+		a.plan.trail.Note(n)
 	}
 }
 
@@ -176,7 +176,7 @@ func (a *attempt) merge(responses []*exchange.Response) (*exchange.Response, err
 	for i, res := range responses {
 		bodies[i] = res.Bytes
 	}
-	o := a.wire.translator.(*operation)
+	o := a.plan.wire.translator.(*operation)
 	encoded, err := o.provider.Join(nil, bodies)
 	if err == nil {
 		encoded, err = o.clientBody(encoded)
@@ -185,8 +185,8 @@ func (a *attempt) merge(responses []*exchange.Response) (*exchange.Response, err
 		return nil, err
 	}
 	first := responses[0]
-	out := &exchange.Response{Status: first.Status, Header: first.Header, Attempt: &a.record,
-		Tap: a.request.Client.NewTap(a.request.Operation)}
+	out := &exchange.Response{Status: first.Status, Header: first.Header, Attempt: &a.plan.record,
+		Tap: a.plan.request.Client.NewTap(a.plan.request.Operation)}
 	out.SetTapped(encoded)
 	return out, nil
 }

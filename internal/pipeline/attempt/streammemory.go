@@ -32,7 +32,8 @@ type streamMemory struct {
 
 // streamMemory returns the memory of the stream src, without its frames.
 func (a *attempt) streamMemory(src io.Reader) *streamMemory {
-	return &streamMemory{src: src, pool: a.handler.Engine.Bounds.Pool, share: a.request.Memory, translated: a.wire.translatesConversation()}
+	return &streamMemory{src: src, pool: a.plan.handler.Engine.Bounds.Pool, share: a.plan.request.Memory,
+		translated: a.plan.wire.translatesConversation()}
 }
 
 // Read implements io.Reader for the frames.

@@ -25,9 +25,9 @@ type streamMeter struct {
 
 // endsEarly reports whether the gateway can end the response to the attempt before
 // the provider does: streams of conversations that do not run on without their client.
-func (a *attempt) endsEarly() bool {
-	r := a.request
-	return r.Stream && r.Operation == r.Dialect.ConversationOperation() && a.jobber() == nil && !a.survivesClient()
+func (p *plan) endsEarly() bool {
+	r := p.request
+	return r.Stream && r.Operation == r.Dialect.ConversationOperation() && p.jobber() == nil && !p.survivesClient()
 }
 
 // newMeter returns a meter for the stream, nil if no limit may have to end it.
@@ -40,7 +40,7 @@ func (a *attempt) newMeter(memory *streamMemory) *streamMeter {
 		a.translation.metered = true
 		return m
 	}
-	m.cutter = a.request.Client.NewCutter(a.request.Received.Doc)
+	m.cutter = a.plan.request.Client.NewCutter(a.plan.request.Received.Doc)
 	return m
 }
 
@@ -100,7 +100,7 @@ func (m *streamMeter) count(e sse.Event) error {
 		return nil
 	}
 	u := m.attempt.usageSoFar()
-	if acc := &m.attempt.account; !acc.open || acc.limits.Extend(m.attempt.timers.context(), acc.use(u)) {
+	if acc := &m.attempt.account; !acc.open || acc.limits.Extend(m.attempt.plan.timers.context(), acc.use(u)) {
 		return nil
 	}
 	m.attempt.cut = &u

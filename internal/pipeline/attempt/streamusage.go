@@ -21,9 +21,9 @@ var includeUsage, _ = jsonedit.ParsePath("include_usage")
 // body after all edits except list. It returns false if the request has it, if
 // the provider reports usage unasked, or if the provider or the config drops
 // the field.
-func (a *attempt) usageRequest(doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedit.Edit, bool) {
-	chat := a.wire.op == api.Chat || a.wire.op == api.Chat.Streamed() || a.wire.op == api.Completions
-	if !chat || !a.request.Stream || a.wire.translates() || a.record.Target.UsageUnasked || a.dropsOptions(list) {
+func (p *plan) usageRequest(doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedit.Edit, bool) {
+	chat := p.wire.op == api.Chat || p.wire.op == api.Chat.Streamed() || p.wire.op == api.Completions
+	if !chat || !p.request.Stream || p.wire.translates() || p.record.Target.UsageUnasked || p.dropsOptions(list) {
 		return jsonedit.Edit{}, false
 	}
 	edit := jsonedit.Edit{Name: optionsField, Value: []byte(`{"include_usage":true}`)}
@@ -45,19 +45,19 @@ func (a *attempt) usageRequest(doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedi
 }
 
 // dropsOptions reports whether stream_options must not be sent to the provider.
-func (a *attempt) dropsOptions(list []jsonedit.Edit) bool {
+func (p *plan) dropsOptions(list []jsonedit.Edit) bool {
 	for _, e := range list {
 		if e.Name == optionsField {
 			return true
 		}
 	}
-	for _, p := range a.handler.Params.Drop {
-		if p.String() == optionsField {
+	for _, path := range p.handler.Params.Drop {
+		if path.String() == optionsField {
 			return true
 		}
 	}
-	return slices.Contains(a.record.Target.Drop, optionsField) || slices.Contains(a.record.Target.Rule(a.record.Model).Drop, optionsField) ||
-		slices.Contains(a.record.Target.BodyRules[a.wire.op].Drop, optionsField)
+	return slices.Contains(p.record.Target.Drop, optionsField) || slices.Contains(p.record.Target.Rule(p.record.Model).Drop, optionsField) ||
+		slices.Contains(p.record.Target.BodyRules[p.wire.op].Drop, optionsField)
 }
 
 // usageHider removes from a stream what is in it only because the gateway

@@ -88,11 +88,11 @@ func TestUsageIsRequestedOnlyWhereTheClientDidNotAndTheProviderKnowsHow(t *testi
 				p, _ := jsonedit.ParsePath(tt.drop)
 				l.Params.Drop = append(l.Params.Drop, p)
 			}
-			edit, asked := (&attempt{record: exchange.Attempt{Target: tt.target}, handler: l, request: &exchange.Request{Stream: true}, wire: wirePlan{op: tt.op}}).usageRequest(&doc, nil)
+			edit, asked := (&attempt{plan: plan{record: exchange.Attempt{Target: tt.target}, handler: l, request: &exchange.Request{Stream: true}, wire: wirePlan{op: tt.op}}}).plan.usageRequest(&doc, nil)
 			if string(edit.Value) != tt.want || asked != (tt.want != "") {
 				t.Errorf("usageRequest(%s) = %s, %t; want %q", tt.body, edit.Value, asked, tt.want)
 			}
-			if _, asked := (&attempt{record: exchange.Attempt{Target: tt.target}, handler: l, request: &exchange.Request{}, wire: wirePlan{op: tt.op}}).usageRequest(&doc, nil); asked {
+			if _, asked := (&attempt{plan: plan{record: exchange.Attempt{Target: tt.target}, handler: l, request: &exchange.Request{}, wire: wirePlan{op: tt.op}}}).plan.usageRequest(&doc, nil); asked {
 				t.Error("usage was requested for a response that is not a stream")
 			}
 		})

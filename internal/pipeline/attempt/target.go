@@ -96,7 +96,7 @@ func (h *TargetHandler) Handle(ctx context.Context, r *exchange.Request, t *exch
 	if err != nil {
 		return nil, err
 	}
-	t.Outcome = &a.record
+	t.Outcome = &a.plan.record
 	if r.DryRun {
 		return a.dryRun(ctx)
 	}

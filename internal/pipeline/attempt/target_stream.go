@@ -49,10 +49,10 @@ func (s *targetStream) Next() (sse.Event, error) {
 	}
 	if s.early && e.Data != nil {
 		s.early = false
-		s.attempt.timers.stopRequestTimeout()
+		s.attempt.plan.timers.stopRequestTimeout()
 	}
 	if !s.early { // the limit of the first event holds until then
-		s.attempt.timers.eventReceived()
+		s.attempt.plan.timers.eventReceived()
 	}
 	s.tap.Event(e)
 	return e, nil
@@ -72,10 +72,10 @@ func (s *targetStream) Begun() bool { return s.pending == nil }
 func (s *targetStream) Comments() []byte { return s.comments }
 
 // Pause implements [exchange.Stream].
-func (s *targetStream) Pause() { s.attempt.timers.dog.Pause() }
+func (s *targetStream) Pause() { s.attempt.plan.timers.dog.Pause() }
 
 // Resume implements [exchange.Stream].
-func (s *targetStream) Resume() { s.attempt.timers.dog.Resume() }
+func (s *targetStream) Resume() { s.attempt.plan.timers.dog.Resume() }
 
 // failer writes the error that ends a stream: the encoder of a translated stream
 // knows what has been sent.
@@ -113,12 +113,12 @@ func (s *targetStream) open(layers exchange.Stream, memory *streamMemory) error 
 // send: it is an error, which is in the response or returned.
 func (s *targetStream) begin(m *streamMeter) (bool, error) {
 	a := s.attempt
-	a.timers.dog.Phase(upstream.FirstEvent)
+	a.plan.timers.dog.Phase(upstream.FirstEvent)
 	var head headTimer
 	defer head.stop()
-	early, size := a.headMayBeEarly(), 0 // size of s.ahead
-	if early && a.mayBeSilent() {
-		head.start(a.trail, max(a.handler.Engine.HeadDelay, commentDelay))
+	early, size := a.plan.handler.headMayBeEarly(a.plan.request), 0 // size of s.ahead
+	if early && a.plan.handler.mayBeSilent(a.plan.request) {
+		head.start(a.plan.trail, max(a.plan.handler.Engine.HeadDelay, commentDelay))
 	}
 	for {
 		next, ok := s.firstFrame(&head)
@@ -145,14 +145,14 @@ func (s *targetStream) begin(m *streamMeter) (bool, error) {
 				s.comments = append(s.comments, e.Raw...)
 			}
 			if early {
-				head.start(a.trail, commentDelay)
+				head.start(a.plan.trail, commentDelay)
 			}
 			continue
 		}
 		if seen := s.tap.Info(); seen.Blank && seen.Failed == "" && size+len(e.Raw) <= maxHeld {
 			s.ahead, size = append(s.ahead, e.Clone()), size+len(e.Raw)
 			if early {
-				head.start(a.trail, commentDelay)
+				head.start(a.plan.trail, commentDelay)
 			}
 			continue
 		}
@@ -172,6 +172,6 @@ func (s *targetStream) checkFirst() (bool, error) {
 		}
 		return false, nil
 	}
-	a.timers.eventReceived()
+	a.plan.timers.eventReceived()
 	return true, nil
 }

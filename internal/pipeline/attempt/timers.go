@@ -20,9 +20,9 @@ type attemptTimers struct {
 }
 
 // startTimers starts the timers of the attempt, which ends with ctx.
-func (a *attempt) startTimers(ctx context.Context) {
-	w := &a.timers
-	if limit := a.responseTimeout(); limit > 0 {
+func (p *plan) startTimers(ctx context.Context) {
+	w := &p.timers
+	if limit := p.handler.responseTimeout(p.request); limit > 0 {
 		w.limit = limit
 		ctx, w.cancel = context.WithCancelCause(ctx)
 		end := w.cancel
@@ -30,18 +30,18 @@ func (a *attempt) startTimers(ctx context.Context) {
 			end(&upstream.TimeoutError{Phase: upstream.Total, Limit: limit})
 		})
 	}
-	w.dog = upstream.NewWatchdog(ctx, a.handler.Engine.Limits)
+	w.dog = upstream.NewWatchdog(ctx, p.handler.Engine.Limits)
 }
 
 // responseTimeout returns how long to wait for a usable response: the target's
 // timeout or the time to AttemptDeadline, whichever is shorter. Zero means no limit.
-func (a *attempt) responseTimeout() time.Duration {
-	if a.request.AttemptDeadline.IsZero() {
-		return a.handler.Timeout
+func (h *TargetHandler) responseTimeout(r *exchange.Request) time.Duration {
+	if r.AttemptDeadline.IsZero() {
+		return h.Timeout
 	}
-	left := max(time.Until(a.request.AttemptDeadline), time.Millisecond)
-	if a.handler.Timeout > 0 {
-		return min(a.handler.Timeout, left)
+	left := max(time.Until(r.AttemptDeadline), time.Millisecond)
+	if h.Timeout > 0 {
+		return min(h.Timeout, left)
 	}
 	return left
 }

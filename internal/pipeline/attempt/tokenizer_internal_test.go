@@ -43,10 +43,10 @@ func TestNoTokenIsCountedWithoutALimitOfTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := &exchange.Request{Operation: api.Chat, Received: exchange.Received{Method: "POST", Body: body, Doc: doc}, Limiting: exchange.Limiting{Limits: tt.limits}}
-			a := &attempt{record: exchange.Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}, request: r, trail: new(exchange.Trail),
-				handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}}}
-			a.startTimers(context.Background())
-			defer a.timers.stop()
+			a := &attempt{plan: plan{record: exchange.Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}, request: r, trail: new(exchange.Trail),
+				handler: &TargetHandler{Engine: &Engine{Quota: new(quota.Memory)}}}}
+			a.plan.startTimers(context.Background())
+			defer a.plan.timers.stop()
 			err = a.openAccount()
 			acc := &a.account
 			if err != nil || acc.sent.counted || acc.sent.input > 0 != tt.want {

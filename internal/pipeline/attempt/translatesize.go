@@ -37,15 +37,15 @@ const smallTranslation = 1 << 20
 
 // reserveTranslation reserves body memory for the translation of the request.
 // The caller releases the buffer. It is nil if nothing is translated.
-func (a *attempt) reserveTranslation() (*bytepool.Buffer, error) {
-	if a.request.Received.Doc == nil || !a.wire.translates() {
+func (p *plan) reserveTranslation() (*bytepool.Buffer, error) {
+	if p.request.Received.Doc == nil || !p.wire.translates() {
 		return nil, nil
 	}
-	counted, err := a.handler.Engine.Bounds.Pool.GetShare(0, a.request.Memory)
+	counted, err := p.handler.Engine.Bounds.Pool.GetShare(0, p.request.Memory)
 	if err != nil {
 		return nil, apierr.BodyMemoryFull(err)
 	}
-	if err := counted.Reserve(translationSize(a.request.Received.Doc.Bytes())); err != nil {
+	if err := counted.Reserve(translationSize(p.request.Received.Doc.Bytes())); err != nil {
 		counted.Release()
 		return nil, apierr.BodyMemoryFull(err)
 	}

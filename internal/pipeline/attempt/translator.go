@@ -87,7 +87,7 @@ func (c *conversation) response(a *attempt, out *exchange.Response, body []byte)
 		return a.unreadable("a body that is not a response of its protocol").WithCause(err)
 	}
 	if c.learns {
-		a.learnThinking(body)
+		a.plan.learnThinking(body)
 	}
 	return c.complete(a, out, r)
 }
@@ -119,8 +119,8 @@ func (c *conversation) complete(a *attempt, out *exchange.Response, r *llm.Respo
 			r.Choices[i].Parts[j] = lost.carry(original(c.names, p))
 		}
 	}
-	a.record.Params = append(a.record.Params, lost.changes()...)
-	r.Model = cmp.Or(a.responseModel(), r.Model)
+	a.plan.record.Params = append(a.plan.record.Params, lost.changes()...)
+	r.Model = cmp.Or(a.plan.handler.responseModel(a.plan.request), r.Model)
 	markBrokenCalls(r)
 	distinctCalls(r, c.decoded)
 	for i := range r.Choices {
@@ -155,12 +155,12 @@ func (c *conversation) stream(a *attempt, out *exchange.Response, src *streamMem
 	}
 	t := &translation{
 		src: src, dec: decoder, enc: c.client.NewEncoder(c.responseTarget(a)),
-		model: a.responseModel(), ids: responseCalls{asked: c.decoded},
+		model: a.plan.handler.responseModel(a.plan.request), ids: responseCalls{asked: c.decoded},
 		forwards: c.client.ContentType() == framing.MediaEvents,
 	}
 	t.lost, t.names = c.lostFor(a), c.names
 	if c.learns {
-		t.learn = a.learnThinking
+		t.learn = a.plan.learnThinking
 	}
 	out.Tap, a.translation, out.Joined = t, t, true
 	out.AsStream(c.client.ContentType())
@@ -173,10 +173,10 @@ func (c *conversation) stream(a *attempt, out *exchange.Response, src *streamMem
 func (c *conversation) responseTarget(a *attempt) dialect.ResponseTarget {
 	return dialect.ResponseTarget{
 		Request:  c.decoded,
-		Strict:   !a.handler.Lenient,
-		Provider: a.record.Target.ID,
-		ID:       hex.EncodeToString(a.request.ID[:]),
-		Created:  a.request.Time.Unix(),
+		Strict:   !a.plan.handler.Lenient,
+		Provider: a.plan.record.Target.ID,
+		ID:       hex.EncodeToString(a.plan.request.ID[:]),
+		Created:  a.plan.request.Time.Unix(),
 	}
 }
 
@@ -272,12 +272,12 @@ func (o *operation) response(a *attempt, out *exchange.Response, body []byte) (e
 	}
 	if err == nil {
 		out.SetTapped(body)
-		return a.renamer(out.Tap).response(a, out)
+		return a.plan.handler.renamer(a.plan.request, out.Tap).response(a, out)
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok { // the provider reported an error with a success status
 		return e
 	}
-	return a.unreadable("a body that is not its " + string(a.request.Operation) + " answer").WithCause(err)
+	return a.unreadable("a body that is not its " + string(a.plan.request.Operation) + " answer").WithCause(err)
 }
 
 // clientBody converts a body of the chat dialect to the client's dialect.

@@ -12,11 +12,11 @@ import (
 // units returns what the attempt used that is not sold by tokens: images,
 // recorded audio, and text to speak.
 func (a *attempt) units() (u catalog.Units) {
-	seen, doc := a.response.Tap.Info(), a.sentDoc()
-	switch a.request.Operation {
+	seen, doc := a.response.Tap.Info(), a.plan.sentDoc()
+	switch a.plan.request.Operation {
 	case api.Images, api.ImageEdits, api.ImageVariations:
 		u.Images, u.Quality, u.Size = seen.Images, textOf(doc, "quality"), textOf(doc, "size")
-		if f, ok := a.formFields(); ok {
+		if f, ok := formFields(a.plan.request); ok {
 			u.Quality, u.Size = f.Quality, f.Size
 		}
 	case api.AudioTranscriptions, api.AudioTranslations:
@@ -29,17 +29,17 @@ func (a *attempt) units() (u catalog.Units) {
 
 // hasUncertainImages reports whether the quality and the size of the images that a form
 // asks for are unknown.
-func (a *attempt) hasUncertainImages() bool {
-	if a.request.Received.Doc != nil || a.request.Operation == api.Images {
+func hasUncertainImages(r *exchange.Request) bool {
+	if r.Received.Doc != nil || r.Operation == api.Images {
 		return false
 	}
-	f, _ := a.formFields()
+	f, _ := formFields(r)
 	return !f.Certain
 }
 
 // formFields returns the fields of the request's form, and false if it has none.
-func (a *attempt) formFields() (exchange.FormFields, bool) {
-	up := a.request.Received.Upload
+func formFields(r *exchange.Request) (exchange.FormFields, bool) {
+	up := r.Received.Upload
 	if up == nil || up.Fields == nil {
 		return exchange.FormFields{}, false
 	}
@@ -47,11 +47,11 @@ func (a *attempt) formFields() (exchange.FormFields, bool) {
 }
 
 // pricedModel returns the model whose price counts. A form may name it after its file.
-func (a *attempt) pricedModel() string {
-	if a.record.Model != "" {
-		return a.record.Model
+func (p *plan) pricedModel() string {
+	if p.record.Model != "" {
+		return p.record.Model
 	}
-	f, _ := a.formFields()
+	f, _ := formFields(p.request)
 	return f.Model
 }
 
@@ -66,7 +66,7 @@ const (
 func (a *attemptAccount) largestUnitCost(doc *jsonedit.Doc) (catalog.NanoDollars, bool) {
 	var u catalog.Units
 	edits := false
-	switch a.attempt.request.Operation {
+	switch a.attempt.plan.request.Operation {
 	case api.Images:
 		u.Images, u.Quality, u.Size = fieldsOf[api.Images].responses(doc), textOf(doc, "quality"), textOf(doc, "size")
 	case api.ImageEdits, api.ImageVariations:
@@ -107,7 +107,7 @@ func (a *attemptAccount) unitCost(r *exchange.Response) (cost catalog.NanoDollar
 		switch {
 		case p.Units == nil:
 			return 0, false
-		case u.Images > 0 && a.attempt.hasUncertainImages():
+		case u.Images > 0 && hasUncertainImages(a.attempt.plan.request):
 			return p.Units.Dearest()*catalog.NanoDollars(min(u.Images, 1<<10)) + p.Request, true
 		}
 		cost, ok := p.UnitCost(u)

@@ -20,7 +20,7 @@ func (b *upstreamBody) Read(p []byte) (int, error) {
 	b.read += int64(n)
 	b.ended = b.ended || err == io.EOF
 	if n > 0 {
-		b.attempt.timers.eventReceived()
+		b.attempt.plan.timers.eventReceived()
 	}
 	if err != nil && err != io.EOF {
 		err = b.attempt.failure(b.res.Request, err)

@@ -48,39 +48,39 @@ func (w *wirePlan) clientName(name string) string {
 }
 
 // planWire chooses the encoding for the target.
-func (a *attempt) planWire() error {
-	r, w := a.request, &a.wire
-	w.op, w.target = r.Operation, a.record.Target.RequestTarget(a.record.Model)
+func (p *plan) planWire() error {
+	r, w := p.request, &p.wire
+	w.op, w.target = r.Operation, p.record.Target.RequestTarget(p.record.Model)
 	switch {
 	case r.Operation == api.Proxy:
 		return nil
 	case r.Operation == r.Dialect.CountOperation():
-		return a.planTokenCount()
+		return p.planTokenCount()
 	case r.Operation != r.Dialect.ConversationOperation():
-		a.planOperation()
+		p.planOperation()
 		return nil
 	}
-	w.dialect = a.conversationDialect()
+	w.dialect = p.conversationDialect()
 	if w.dialect == "" {
-		return provider.OperationNotSupported(a.record.Target, r.Operation)
+		return provider.OperationNotSupported(p.record.Target, r.Operation)
 	}
 	if w.dialect != r.Dialect {
-		codec := a.handler.Engine.Codecs[w.dialect]
+		codec := p.handler.Engine.Codecs[w.dialect]
 		if codec == nil {
-			return provider.OperationNotSupported(a.record.Target, r.Operation)
+			return provider.OperationNotSupported(p.record.Target, r.Operation)
 		}
 		c := &conversation{client: r.Client, provider: codec, target: w.target, dialect: w.dialect, streamed: r.Stream}
 		if w.dialect != api.DialectMessages {
-			c.limit = a.record.Target.Rule(a.record.Model).MaxOutput
+			c.limit = p.record.Target.Rule(p.record.Model).MaxOutput
 		}
-		if c.learns = a.learnsThinking(); c.learns {
-			c.target.ThinkingMember, c.target.AllThinking = a.memberForThinking()
+		if c.learns = p.learnsThinking(); c.learns {
+			c.target.ThinkingMember, c.target.AllThinking = p.memberForThinking()
 		}
 		w.translator = c
 	}
 	w.op = w.dialect.ConversationOperation()
 	if r.Stream {
-		if _, ok := a.record.Target.Path(w.op.Streamed()); ok {
+		if _, ok := p.record.Target.Path(w.op.Streamed()); ok {
 			w.op = w.op.Streamed()
 		}
 	}
@@ -90,19 +90,19 @@ func (a *attempt) planWire() error {
 // planTokenCount chooses how the tokens of a request are counted: bytes are
 // forwarded if the target counts in the client's dialect, and the gateway
 // estimates otherwise.
-func (a *attempt) planTokenCount() error {
-	r, w := a.request, &a.wire
-	w.dialect = a.record.Target.DialectFor(r.Dialect, a.record.Model)
+func (p *plan) planTokenCount() error {
+	r, w := p.request, &p.wire
+	w.dialect = p.record.Target.DialectFor(r.Dialect, p.record.Model)
 	w.op = w.dialect.CountOperation()
-	_, offered := a.record.Target.Path(w.op)
-	if offered && w.dialect == r.Dialect && !a.record.Target.BodyRules[w.op].Translate {
+	_, offered := p.record.Target.Path(w.op)
+	if offered && w.dialect == r.Dialect && !p.record.Target.BodyRules[w.op].Translate {
 		return nil
 	}
 	client, ok := r.Client.(dialect.ClientCounter)
 	if !ok {
-		return provider.OperationNotSupported(a.record.Target, r.Operation)
+		return provider.OperationNotSupported(p.record.Target, r.Operation)
 	}
-	counts, ok := a.handler.Engine.Codecs[w.dialect].(dialect.ProviderCounter)
+	counts, ok := p.handler.Engine.Codecs[w.dialect].(dialect.ProviderCounter)
 	if !ok || !offered {
 		w.estimates = client
 		return nil
@@ -114,22 +114,22 @@ func (a *attempt) planTokenCount() error {
 // planOperation chooses the encoding of an operation other than a conversation:
 // bytes are forwarded unless the client's dialect or the provider has a format
 // of its own.
-func (a *attempt) planOperation() {
-	r, w := a.request, &a.wire
+func (p *plan) planOperation() {
+	r, w := p.request, &p.wire
 	if r.Received.Doc == nil {
 		return
 	}
 	out := operation{target: w.target}
 	out.target.Created = r.Time.Unix()
 	if r.Dialect != api.DialectChat {
-		if out.client = a.clientTranslator(); out.client == nil {
+		if out.client = p.clientTranslator(); out.client == nil {
 			return
 		}
 		w.op = out.client.Operation
 	}
-	codec := a.handler.Engine.Codecs[a.record.Target.DialectFor(api.DialectChat, a.record.Model)]
+	codec := p.handler.Engine.Codecs[p.record.Target.DialectFor(api.DialectChat, p.record.Model)]
 	if codec == nil {
-		codec = a.handler.Engine.Codecs[a.record.Target.Dialect]
+		codec = p.handler.Engine.Codecs[p.record.Target.Dialect]
 	}
 	if o, ok := codec.(dialect.OperationTranslator); ok {
 		if form, ok := o.Translator(w.op, w.target); ok {
@@ -144,9 +144,9 @@ func (a *attempt) planOperation() {
 // clientTranslator returns the translation from the client's dialect to the
 // chat dialect, or nil if there is none or none is needed: bytes are forwarded
 // if the target has the operation and the model is the one in them.
-func (a *attempt) clientTranslator() *dialect.ClientTranslator {
-	r, w := a.request, &a.wire
-	if _, ok := a.record.Target.Path(w.op); ok && a.record.Model == r.Model && len(r.Edits) == 0 {
+func (p *plan) clientTranslator() *dialect.ClientTranslator {
+	r, w := p.request, &p.wire
+	if _, ok := p.record.Target.Path(w.op); ok && p.record.Model == r.Model && len(r.Edits) == 0 {
 		w.dialect = r.Dialect
 		return nil
 	}
@@ -163,20 +163,20 @@ func (a *attempt) clientTranslator() *dialect.ClientTranslator {
 
 // encode returns the body for the target and records the parameter changes.
 // body is the client's, after the config's edits.
-func (a *attempt) encode(body []byte) ([]byte, error) {
+func (p *plan) encode(body []byte) ([]byte, error) {
 	// About as long as the client's body, so that it need not grow.
 	out := make([]byte, 0, len(body)+len(body)/4+512)
-	out, changes, err := a.wire.translator.request(out, body)
+	out, changes, err := p.wire.translator.request(out, body)
 	if err != nil {
 		return nil, err
 	}
-	a.record.Params = append(a.record.Params, changes...)
+	p.record.Params = append(p.record.Params, changes...)
 	return out, nil
 }
 
 // errUnsupported returns the error for parameters that would be dropped
 // although on_unsupported is refuse.
-func (a *attempt) errUnsupported(names []string) error {
+func (p *plan) errUnsupported(names []string) error {
 	return apierr.New(apierr.Invalid, "%s does not support %s and on_unsupported is refuse; remove the parameter or choose another target",
-		a.record.Target.Label(), strings.Join(names, ", ")).WithParam(names[0]).WithCode(dialect.CodeUnsupported)
+		p.record.Target.Label(), strings.Join(names, ", ")).WithParam(names[0]).WithCode(dialect.CodeUnsupported)
 }

@@ -94,7 +94,8 @@ func holderParam(l *quota.Limit) string {
 }
 
 func limitsUnavailable(err error) *apierr.Error {
-	e := apierr.New(apierr.Unavailable, "the limits of this request cannot be checked; try again shortly").WithCode(exchange.CodeLimits).WithCause(err)
+	e := apierr.New(apierr.Unavailable,
+		"the limits of this request cannot be checked; try again shortly").WithCode(exchange.CodeLimits).WithCause(err)
 	e.RetryAfter = time.Second
 	return e
 }
