@@ -11,11 +11,11 @@ func (a *admission) checkBudget() error {
 	_, userExhausted := a.snap.UserLimits(a.request.Identity)
 	switch {
 	case a.request.Identity.Exhausted:
-		return metering.Exhausted(a.request.Limiting.Limits, "key")
+		return metering.BudgetError(a.request.Limiting.Limits, "key")
 	case userExhausted:
-		return metering.Exhausted(a.request.Limiting.Limits, "user")
+		return metering.BudgetError(a.request.Limiting.Limits, "user")
 	case a.snap.Exhausted(a.request.Identity.Workspace):
-		return metering.Exhausted(a.request.Limiting.Limits, "workspace")
+		return metering.BudgetError(a.request.Limiting.Limits, "workspace")
 	}
 	return nil
 }

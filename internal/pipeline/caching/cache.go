@@ -71,7 +71,7 @@ type cacheHandler struct {
 	next      exchange.Handler
 }
 
-// Place is where a leaf stands in its config.
+// Place identifies a leaf in its config, and what it has from there.
 type Place struct {
 	Bounds *exchange.Bounds
 	Leaf   int // index in Request.Leaves

@@ -145,7 +145,7 @@ func (*sharedReader) Begun() bool { return true }
 // Comments implements [exchange.Stream].
 func (r *sharedReader) Comments() []byte { return r.s.held }
 
-// Pause implements [exchange.Stream] and [exchange.source]. A slow client holds up others; see [sharedResponse].
+// Pause implements [exchange.Stream]. A slow client holds up others; see [sharedResponse].
 func (*sharedReader) Pause() {}
 
 // Resume implements [exchange.Stream] and [exchange.source].

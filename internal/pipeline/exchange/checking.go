@@ -21,18 +21,18 @@ type Checking struct {
 	// admitted with it. It does not change. Nil if no hook asks a model.
 	CheckCalls map[*guardrail.Model]*CheckCall
 
-	// passed are the results of the hooks that the request passed, and checked
+	// Passed are the results of the hooks that the request passed, and Checked
 	// the body that they read.
 	Passed  []guardrail.HookResult
 	Checked guardrail.Document
 
-	// continued is the stream that the request continues; nil for others.
+	// Continued is the stream that the request continues; nil for others.
 	Continued *Continuation
-	// rows checks the files of an upload; nil sends them as they are.
+	// Rows checks the files of an upload; nil sends them as they are.
 	Rows func(io.Reader) io.Reader
-	// configured is true if Body has the parameters that the leaf's config sets.
+	// Configured is true if Body has the parameters that the leaf's config sets.
 	Configured bool
-	// claims are headers for the provider that hooks set, on unified routes too.
+	// Claims are headers for the provider that hooks set, on unified routes too.
 	Claims http.Header
 }
 

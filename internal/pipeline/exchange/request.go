@@ -61,16 +61,16 @@ type Request struct {
 	Metadata  map[string]string
 	Cache     CacheOptions
 
-	// Routing is what [Engine.Serve] passes the request to: the tree of the request's
+	// Routing is what package pipeline passes the request to: the tree of the request's
 	// config, or one target. It may be nil if a handler is called directly.
 	Routing Handler
 
 	// Leaves are the leaves of the request's config with the settings of this
-	// request, in the order of [Tree.Leaves]. It may be nil for handlers that
+	// request, in the order of the compiled config. It may be nil for handlers that
 	// were not compiled.
 	Leaves []Leaf
 	// Embedders are the targets that embed turns for the caches of leaves, in the
-	// order of [Tree.Embedders].
+	// order of the compiled config.
 	Embedders []Leaf
 
 	Limiting Limiting
@@ -84,7 +84,7 @@ type Request struct {
 	// longer. Zero means never.
 	Deadline time.Time
 
-	// attempts counts the attempts of a check that is not the config's, which those of the
+	// Attempts counts the attempts of a check that is not the config's, which those of the
 	// request must not use up. Nil for other requests.
 	Attempts *atomic.Uint32
 
@@ -140,7 +140,7 @@ type Leaf struct {
 	// Model is what attempts ask for; empty if nothing names a model.
 	Model string
 	// Err is why the leaf cannot serve the request. Handling it returns the
-	// error. Strategies skip a leaf whose Err has [CodeModelRefused].
+	// error. Strategies skip a leaf whose Err has [provider.CodeModelRefused].
 	Err error
 	// Notes are announced if the leaf is used.
 	Notes []dialect.ParamChange
@@ -221,7 +221,7 @@ func (u *Upload) PassParts() {
 // Derive returns a request in the chat dialect that the gateway sends itself while it
 // serves r, such as that of a check or an embedder. It has the tenant, the trace and
 // the limits of r, and neither its headers nor its hooks nor its routing. Its body is
-// set by [Received.setBody].
+// set by [Received.SetBody].
 func (r *Request) Derive(client dialect.ClientDialect, op api.Operation, path, model string) Request {
 	own := Request{
 		ID: r.ID, Time: r.Time, TraceID: r.TraceID, TraceFlags: r.TraceFlags, Identity: r.Identity, Memory: r.Memory,

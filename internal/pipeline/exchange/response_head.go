@@ -21,6 +21,7 @@ func (r *Response) JsonHead() { r.Head("application/json") }
 // AsStream sets the headers of a stream.
 func (r *Response) AsStream(contentType string) { r.Head(contentType) }
 
+// Head sets the headers of a body that the gateway makes in place of the provider's.
 func (r *Response) Head(contentType string) {
 	r.Edited()
 	r.Header["Content-Type"] = []string{contentType}

@@ -100,6 +100,11 @@ func (*Replay) Fail(dst []byte, client dialect.ClientDialect, e *apierr.Error) [
 // StoredTap is the tap of a response that was read before it was stored.
 type StoredTap struct{ Read *dialect.ResponseInfo }
 
-func (StoredTap) Body([]byte)                   {}
-func (StoredTap) Event(sse.Event)               {}
+// Body implements [dialect.Tap].
+func (StoredTap) Body([]byte) {}
+
+// Event implements [dialect.Tap].
+func (StoredTap) Event(sse.Event) {}
+
+// Info implements [dialect.Tap].
 func (t StoredTap) Info() *dialect.ResponseInfo { return t.Read }

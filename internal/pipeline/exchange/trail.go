@@ -14,7 +14,7 @@ import (
 
 // Trail is what happened to a request: decisions, parameter changes, and its
 // attempts in order. It only grows. Parallel work has its own trail, which
-// [Trail.join] merges. A trail is not safe for concurrent use; the zero value
+// [Trail.Join] merges. A trail is not safe for concurrent use; the zero value
 // is empty.
 type Trail struct {
 	// Decisions are the reasons for choices, recorded only if Explain is true.
@@ -51,15 +51,15 @@ type Trail struct {
 
 	HasFallback bool // a fallback has more targets
 	MoreFollows bool // a failed attempt may be followed by another
-	// continuer continues broken streams; nil if nobody may.
+	// Continuer continues broken streams; nil if nobody may.
 	Continuer Continuer
-	// onlyBranch is closed when no other branch of the races around this work is
+	// OnlyBranch is closed when no other branch of the races around this work is
 	// in progress or may start. Nil outside of races.
 	OnlyBranch <-chan struct{}
 	Lookups    Lookups
 
 	own    Bill
-	Shared *Bill // its own, or that of the parent; see bill
+	Shared *Bill // its own, or that of the parent; see [Trail.Bill]
 
 	joined struct{ attempts, decisions int } // already merged into the parent
 }
@@ -215,7 +215,7 @@ func HeaderText(s string) string {
 // is safe for concurrent use.
 type Bill struct {
 	Attempts atomic.Uint32 // number of attempts begun, which numbers them
-	// used counts, against the limit of attempts, those begun for the request itself and
+	// Used counts, against the limit of attempts, those begun for the request itself and
 	// the requests of hooks of its config.
 	Used atomic.Uint32
 
@@ -229,6 +229,7 @@ type Bill struct {
 	PromptCache promptCacheUse
 }
 
+// Add adds the cost of an attempt that was settled.
 func (b *Bill) Add(s *reqlog.Settlement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -297,7 +298,7 @@ func (t *Trail) RecordCost(e *reqlog.Entry) {
 	b.paid.Fill(e)
 }
 
-// CheckRecord is what the hooks of a request did; see [CheckLog].
+// CheckRecord is what the hooks of a request did, which package guarding knows.
 type CheckRecord interface {
 	// Release releases what hooks changed.
 	Release()

@@ -1,5 +1,9 @@
 // Package framing divides the streams of providers into events: server-sent events, lines
 // of JSON, and the binary messages of AWS.
+//
+// It promises that the bytes of an event are those that were sent, that an event which the
+// end of the stream cuts is never returned as a whole one, and that no frame is larger than
+// its limit. Reading what is in an event is the job of the dialects.
 package framing
 
 import (
@@ -240,11 +244,14 @@ func (l *lines) line() error {
 	}
 }
 
+// MediaType returns the media type of a Content-Type in small letters, without its
+// parameters.
 func MediaType(contentType string) string {
 	t, _, _ := strings.Cut(contentType, ";")
 	return strings.ToLower(strings.TrimSpace(t))
 }
 
+// IsJSON reports whether a media type is JSON. None counts as JSON.
 func IsJSON(media string) bool {
 	return media == "application/json" || media == "" || strings.HasSuffix(media, "+json")
 }
@@ -260,6 +267,7 @@ func Unreadable(err error) bool {
 	return false
 }
 
+// IsEvents reports whether a body of this type is a stream of server-sent events.
 func IsEvents(contentType string) bool { return MediaType(contentType) == MediaEvents }
 
 // MayHoldText reports whether a body of this type is JSON or events, which can

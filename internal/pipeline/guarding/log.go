@@ -38,7 +38,7 @@ type CheckLog struct {
 	background bool           // there were such checks; guarded by mu
 }
 
-// checkLog returns the log of the request's hooks, for an engine.
+// checkLog returns the log of the request's hooks, and makes it if there is none.
 func checkLog(t *exchange.Trail, b *exchange.Bounds) *CheckLog {
 	l, _ := t.ChecksOf(func() exchange.CheckRecord { return &CheckLog{bill: t.Bill(), limit: b.AttemptLimit()} }).(*CheckLog)
 	return l

@@ -94,8 +94,8 @@ func holderParam(l *quota.Limit) string {
 }
 
 func limitsUnavailable(err error) *apierr.Error {
-	e := apierr.New(apierr.Unavailable,
-		"the limits of this request cannot be checked; try again shortly").WithCode(exchange.CodeLimits).WithCause(err)
+	e := apierr.New(apierr.Unavailable, "the limits of this request cannot be checked; try again shortly").
+		WithCode(exchange.CodeLimits).WithCause(err)
 	e.RetryAfter = time.Second
 	return e
 }
@@ -108,10 +108,10 @@ func roundWait(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// Exhausted returns the error of a request whose key, user or workspace is marked as
+// BudgetError returns the error of a request whose key, user or workspace is marked as
 // having used up its budget. limits are those of the request, and kind is the kind of the
 // holder.
-func Exhausted(limits []*quota.Limit, kind string) error {
+func BudgetError(limits []*quota.Limit, kind string) error {
 	terms := ""
 	if l := quota.FindBudget(limits, kind); l != nil {
 		terms = ": " + l.Terms()

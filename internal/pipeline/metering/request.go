@@ -1,6 +1,10 @@
 // Package metering enforces limits on a request: admission checks those that need no
 // call, each attempt reserves what it may use and settles what it used, a stream reserves
 // more or is ended, and the end of the request settles what counts it once.
+//
+// It promises that what was reserved is settled once, whatever became of the attempt, and
+// that an error names the limit that refuses. Counting is the job of package quota. What an
+// attempt may use is known to the [Attempt] alone.
 package metering
 
 import (
@@ -12,7 +16,7 @@ import (
 	"modelgate/internal/pipeline/exchange"
 )
 
-// CheckRates returns an error if the first limit in r.Limits that refuses the request is
+// CheckRates returns an error if the first limit of the request that refuses the request is
 // one of requests in a window, and counters know that without a call. It reserves
 // nothing; attempts check the rest.
 func CheckRates(r *exchange.Request, counters quota.Store, t *exchange.Trail) error {

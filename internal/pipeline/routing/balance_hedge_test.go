@@ -33,7 +33,7 @@ func TestHedgedBalanceStartsAnotherTargetWhereTheDrawnOneIsSlow(t *testing.T) {
 				if got.Status != 200 || got.Path != string(tt.want[4]) || started.String() != " "+tt.want || got.Took != 210*time.Millisecond {
 					t.Errorf("status %d by %s after starting%s in %v; want 200 by the last of %s in 210ms", got.Status, got.Path, started.String(), got.Took, tt.want)
 				}
-				r.ClosedOnce()
+				r.CheckClosed()
 			})
 		})
 	}

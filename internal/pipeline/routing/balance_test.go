@@ -102,7 +102,7 @@ func TestABalanceDoesNotFailOver(t *testing.T) {
 		if got := r.Send(); got.Status != 500 || len(got.Targets) != 1 {
 			t.Errorf("%q: status %d after %q, want the 500 of the one that was drawn", more, got.Status, got.TargetList())
 		}
-		r.ClosedOnce()
+		r.CheckClosed()
 	}
 }
 

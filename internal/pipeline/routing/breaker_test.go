@@ -51,7 +51,7 @@ func TestAnOpenCircuitIsSkippedUntilItHasCooledDown(t *testing.T) {
 				t.Errorf("exchange %d tried %q with decisions %v, want 0, a probe only at first", i, got.TargetList(), got.X.Trail.Decisions)
 			}
 		}
-		r.ClosedOnce()
+		r.CheckClosed()
 	})
 }
 

@@ -67,7 +67,7 @@ func TestAFallbackLeavesATargetOnItsTriggers(t *testing.T) {
 			if left := got.Path == "1"; left != tt.leaves {
 				t.Errorf("answered by %q with %d, left the first: %t, want %t", got.Path, got.Status, left, tt.leaves)
 			}
-			r.ClosedOnce()
+			r.CheckClosed()
 		})
 	}
 }
@@ -79,12 +79,12 @@ func TestWhenAllTargetsFailTheLastResponseIsReturned(t *testing.T) {
 	if got.Status != 418 || got.TargetList() != "0 1 2" || got.Path != "2" {
 		t.Errorf("status %d by %q after %q, want 418 by 2 after 0 1 2", got.Status, got.Path, got.TargetList())
 	}
-	r.ClosedOnce()
+	r.CheckClosed()
 	r = pipelinetest.New(t, pipelinetest.Tree("fallback", 2, "")).On("0", pipelinetest.Status(500)).On("1", pipelinetest.Refusal())
 	if got := r.Send(); got.Err == nil || got.Err.Code != "upstream_refused" {
 		t.Errorf("error %v, want the last target's", got.Err)
 	}
-	r.ClosedOnce()
+	r.CheckClosed()
 }
 
 // S-024
@@ -107,7 +107,7 @@ func TestStrategiesNest(t *testing.T) {
 	if got := r.Send(); got.TargetList() != "0.0.0" {
 		t.Errorf("tried %q, want the default 0.0.0", got.TargetList())
 	}
-	r.ClosedOnce()
+	r.CheckClosed()
 }
 
 func TestAFallbackStopsWhenTheBudgetIsOver(t *testing.T) {
@@ -120,7 +120,7 @@ func TestAFallbackStopsWhenTheBudgetIsOver(t *testing.T) {
 		if got.Status != 500 || got.TargetList() != "0 1" {
 			t.Errorf("status %d after %q, want 500 after two targets of six seconds in a budget of ten", got.Status, got.TargetList())
 		}
-		r.ClosedOnce()
+		r.CheckClosed()
 	})
 }
 
@@ -199,7 +199,7 @@ func TestAHedgeStartsAsManyAsItMay(t *testing.T) {
 				if got := strings.Join(called, " "); got != tt.want {
 					t.Errorf("started %q, want %q", got, tt.want)
 				}
-				r.ClosedOnce()
+				r.CheckClosed()
 			})
 		})
 	}
@@ -217,7 +217,7 @@ func TestAPanicOfAHedgedBranchIsAnErrorOfIt(t *testing.T) {
 		if got := r.Send(); got.Err == nil || got.Err.Kind != apierr.Internal || strings.Contains(got.Err.Message, "panic") {
 			t.Errorf("error %v, want an internal one that tells nothing", got.Err)
 		}
-		r.ClosedOnce()
+		r.CheckClosed()
 	})
 }
 
@@ -238,7 +238,7 @@ func TestALoserOfAHedgeIsTheLastAttemptAlone(t *testing.T) {
 		if !strings.Contains(last.Error, "another target responded first") {
 			t.Errorf("the last attempt is recorded as %+v, want a cancelled one", last)
 		}
-		r.ClosedOnce()
+		r.CheckClosed()
 	})
 }
 
@@ -289,7 +289,7 @@ func TestLosersOfARaceWithinARaceAreRecorded(t *testing.T) {
 		if got := r.Send(); got.Path != "0.1" || got.TargetList() != "0.1 0.0 1" || got.Took != 60*time.Millisecond {
 			t.Errorf("answered by %s after %q in %v, want 0.1, then its losers 0.0 and 1, in 60ms", got.Path, got.TargetList(), got.Took)
 		}
-		r.ClosedOnce()
+		r.CheckClosed()
 	})
 }
 

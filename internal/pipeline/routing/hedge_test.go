@@ -40,7 +40,7 @@ func TestAHedgeWithoutAnAttemptLeftWaitsForThoseUnderWay(t *testing.T) {
 				if got.Status != tt.status || code != tt.code || got.Took != tt.took {
 					t.Errorf("status %d, code %q in %v after %q; want %d, %q in %v", got.Status, code, got.Took, got.TargetList(), tt.status, tt.code, tt.took)
 				}
-				r.ClosedOnce()
+				r.CheckClosed()
 			})
 		})
 	}
@@ -67,7 +67,7 @@ func TestAFailedTargetOfAHedgeIsFollowedAtOnce(t *testing.T) {
 		if want := "0s 70ms 170ms"; strings.Join(at, " ") != want || got.Path != "1" || got.Took != 1070*time.Millisecond {
 			t.Errorf("targets were called after %v and %q answered in %v; want %s, 1, 1.07s", at, got.Path, got.Took, want)
 		}
-		r.ClosedOnce()
+		r.CheckClosed()
 	})
 }
 
@@ -80,7 +80,7 @@ func TestAHedgeStartsNobodyForAFailureWhileAnotherIsUnderWay(t *testing.T) {
 		if got := r.Send(); got.Path != "1" || len(r.Calls) != 2 || got.Took != 1100*time.Millisecond {
 			t.Errorf("%q answered in %v after %d calls, want 1 in 1.1s after two", got.Path, got.Took, len(r.Calls))
 		}
-		r.ClosedOnce()
+		r.CheckClosed()
 	})
 }
 

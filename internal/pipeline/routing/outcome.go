@@ -18,7 +18,7 @@ type outcome struct {
 	kind            apierr.Kind // of an error of the gateway
 	failed          bool        // the gateway returned an error
 	breakerRejected bool        // a breaker rejected the attempt
-	spent           bool        // no attempt is left; see Engine.MaxAttempts
+	spent           bool        // no attempt is left; see [exchange.Bounds]
 	limited         bool        // a limit of the gateway refused the attempt
 	retryAfter      time.Duration
 	hasRetryAfter   bool          // the provider sent Retry-After

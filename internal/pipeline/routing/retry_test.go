@@ -52,7 +52,7 @@ func TestAttemptsCountRepetitions(t *testing.T) {
 					t.Errorf("%d calls, status %d, count %d, params %q; want %d, %d, %d, %q",
 						len(r.Calls), got.Status, got.X.Trail.Retries, got.X.Params(), tt.calls, tt.status, tt.count, tt.params)
 				}
-				r.ClosedOnce()
+				r.CheckClosed()
 			})
 		})
 	}
@@ -101,7 +101,7 @@ func TestOnlySomeOutcomesAreRetried(t *testing.T) {
 				if again := len(r.Calls) == 2; again != tt.again || again && got.Status != 200 {
 					t.Errorf("%d calls, status %d; want it tried again: %t", len(r.Calls), got.Status, tt.again)
 				}
-				r.ClosedOnce()
+				r.CheckClosed()
 			})
 		})
 	}
@@ -202,7 +202,7 @@ func TestAWaitThatIsTooLongEndsRetrying(t *testing.T) {
 				if got.Status != 429 || got.X.Trail.Retries != -1 || len(r.Calls) != tt.calls || got.Took != tt.took {
 					t.Errorf("status %d, count %d, %d calls in %v; want 429, -1, %d in %v", got.Status, got.X.Trail.Retries, len(r.Calls), got.Took, tt.calls, tt.took)
 				}
-				r.ClosedOnce()
+				r.CheckClosed()
 			})
 		})
 	}
@@ -227,7 +227,7 @@ func TestAClientThatLeavesWhileWaitingEndsIt(t *testing.T) {
 		if got.Err == nil || got.Err.Kind != apierr.ClientGone || got.Took != time.Second || len(r.Calls) != 1 {
 			t.Errorf("error %v after %d calls in %v, want the client's leaving after a second", got.Err, len(r.Calls), got.Took)
 		}
-		r.ClosedOnce()
+		r.CheckClosed()
 	})
 }
 
@@ -261,7 +261,7 @@ func TestARateLimitIsNotWaitedForWhenAnotherTargetCanServe(t *testing.T) {
 				if got.TargetList() != tt.want || got.Took != tt.took || got.Status != 200 {
 					t.Errorf("status %d after %q in %v, want 200 after %q in %v", got.Status, got.TargetList(), got.Took, tt.want, tt.took)
 				}
-				r.ClosedOnce()
+				r.CheckClosed()
 			})
 		})
 	}
