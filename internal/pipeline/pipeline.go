@@ -1,18 +1,21 @@
-// Package pipeline sends an admitted request to providers.
+// Package pipeline sends an admitted request to providers ([Serve]), through the tree of
+// targets that its config compiles to ([Compiler], [Tree]) or through its only target
+// ([OneLeaf]).
 //
-// A [Handler] returns the response to a [Request]; a [attempt.TargetHandler] calls one
-// target. It guarantees that a response is returned only when it is usable: a
-// JSON body is complete, a stream has its first event. Until then retry and
-// fallback still work. It does not read client requests or write responses (see
-// dataplane) or manage connections (see upstream).
+// Its parts are packages that do not know one another: routing chooses targets, guarding
+// runs hooks, caching shares responses, attempt calls a target and metering enforces
+// limits. This package puts them together: compile.go has their order around a call, and
+// serve.go their order around a request. It guarantees that a response is returned only
+// when it is usable, so that retry and fallback work until then; see
+// [attempt.TargetHandler]. It does not read requests of clients or write responses, which
+// is the job of dataplane.
 //
-// Package exchange has what is passed on between its parts. This package repeats
-// those of its names that callers need.
+// Package exchange has what is passed on between the parts: a [Handler] returns the
+// [Response] to a [Request] and records in a [Trail] what it did. This package repeats the
+// names that callers need.
 package pipeline
 
-import (
-	"modelgate/internal/pipeline/exchange"
-)
+import "modelgate/internal/pipeline/exchange"
 
 // The request.
 type (

@@ -73,11 +73,6 @@ var barriers = []struct {
 		why:   "protocols and providers are described without knowing how a request is routed",
 	},
 	{
-		from:  []string{"internal/pipeline/exchange"},
-		never: []string{"internal/pipeline"},
-		why:   "what is passed on between the parts of the pipeline knows none of them",
-	},
-	{
 		from:  []string{"api"},
 		never: []string{"net/http"},
 		why:   "words of the wire have no behaviour",

@@ -1,7 +1,7 @@
 // Package framing divides the streams of providers into events: server-sent events, lines
 // of JSON, and the binary messages of AWS.
 //
-// It promises that the bytes of an event are those that were sent, that an event which the
+// It guarantees that the bytes of an event are those that were sent, that an event which the
 // end of the stream cuts is never returned as a whole one, and that no frame is larger than
 // its limit. Reading what is in an event is the job of the dialects.
 package framing

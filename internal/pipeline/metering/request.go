@@ -2,7 +2,7 @@
 // call, each attempt reserves what it may use and settles what it used, a stream reserves
 // more or is ended, and the end of the request settles what counts it once.
 //
-// It promises that what was reserved is settled once, whatever became of the attempt, and
+// It guarantees that what was reserved is settled once, whatever happens to the attempt, and
 // that an error names the limit that refuses. Counting is the job of package quota. What an
 // attempt may use is known to the [Attempt] alone.
 package metering

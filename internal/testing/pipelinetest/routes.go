@@ -2,7 +2,7 @@
 // scripted ([Routes]), requests under test ([Request]) and plans of what would be sent
 // ([Plan]).
 //
-// It promises that nothing leaves the process, and that draws are the same in every run
+// It guarantees that nothing leaves the process, and that draws are the same in every run
 // once they have a seed. Providers that are called over HTTP are the job of package
 // simulator.
 package pipelinetest
