@@ -25,7 +25,7 @@ import (
 )
 
 const usage = `Usage: make mutants ARGS="-package internal/format/sse"
-       make mutants ARGS="-package internal/pipeline -tests internal/dataplane -per-file 4"
+       make mutants ARGS="-package internal/pipeline/routing -tests internal/dataplane -per-file 4"
 
 Changes one operator of a package at a time and reports the changes that its
 tests did not notice.
