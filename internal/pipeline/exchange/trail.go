@@ -111,7 +111,7 @@ func (t *Trail) Decide(path, format string, args ...any) {
 
 // Note adds a change unless it is there.
 func (t *Trail) Note(n dialect.ParamChange) {
-	if t.noted == nil && len(t.Notes) > FewNotes {
+	if t.noted == nil && len(t.Notes) > fewNotes {
 		t.noted = make(map[dialect.ParamChange]bool)
 		for _, known := range t.Notes {
 			t.noted[known] = true
@@ -126,9 +126,9 @@ func (t *Trail) Note(n dialect.ParamChange) {
 	}
 }
 
-// FewNotes is the number of notes up to which they are searched linearly. A
+// fewNotes is the number of notes up to which they are searched linearly. A
 // body can cause any number of them.
-const FewNotes = 32
+const fewNotes = 32
 
 // Params returns the items of x-gateway-params: what happened to settings and
 // parameters. Items beyond maxParams bytes are summed up in a final item.
@@ -165,7 +165,7 @@ func boundedItems(changes []dialect.ParamChange) []string {
 	size := 0
 	for i, c := range changes {
 		text := paramItem(c)
-		if size += len(text); size > MaxParams {
+		if size += len(text); size > maxParams {
 			return append(items, "more;count="+strconv.Itoa(len(changes)-i))
 		}
 		items = append(items, text)
@@ -173,9 +173,9 @@ func boundedItems(changes []dialect.ParamChange) []string {
 	return items
 }
 
-// MaxParams is the limit in bytes of all items of x-gateway-params: clients and
+// maxParams is the limit in bytes of all items of x-gateway-params: clients and
 // proxies reject long headers, and a request may have any number of parameters.
-const MaxParams = 4 << 10
+const maxParams = 4 << 10
 
 // paramItem returns c as an item of a structured header field (RFC 9651).
 func paramItem(c dialect.ParamChange) string {

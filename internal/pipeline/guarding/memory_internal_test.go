@@ -8,7 +8,6 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/pipeline/exchange"
 )
 
 // Hooks of the background reserve their memory before they start, and return it when they
@@ -37,18 +36,5 @@ func TestBackgroundHooksAreBoundedByTheShareOfTheirKey(t *testing.T) {
 	l.Await()
 	if used := pool.Used(); used != 0 || started.Load() != 13 {
 		t.Errorf("%d bytes are in use after %d checks, want none after 13", used, started.Load())
-	}
-}
-
-// Attempts and requests of hooks share one limit.
-func TestAttemptsAreCountedUpToTheirLimit(t *testing.T) {
-	var used atomic.Uint32
-	for range 3 {
-		if err := exchange.CountAttempt(&used, 3); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if e := apierr.From(exchange.CountAttempt(&used, 3)); e == nil || e.Code != exchange.CodeAttempts {
-		t.Errorf("a fourth of three attempts: %v, want %s", e, exchange.CodeAttempts)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/dialect"
 	"modelgate/internal/format/bodytext"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/pipeline/exchange"
@@ -63,30 +62,5 @@ func TestDenialsAreDistinguishedFromFailures(t *testing.T) {
 	}
 	if isDenial(apierr.New(apierr.Unavailable, "no"), &e) || isDenial(http.ErrAbortHandler, &e) {
 		t.Error("a failure is taken for a denial")
-	}
-}
-
-func TestNotesAreKeptOnce(t *testing.T) {
-	var trail exchange.Trail
-	for range 2 {
-		for i := range 3 * exchange.FewNotes {
-			trail.Note(dialect.ParamChange{Name: strings.Repeat("n", i+1), Outcome: dialect.Dropped})
-			trail.Note(dialect.ParamChange{Name: "n", Outcome: dialect.Dropped})
-			if n := len(trail.Notes); n != i+1 && n != 3*exchange.FewNotes {
-				t.Fatalf("%d notes after %d different ones", n, i+1)
-			}
-		}
-	}
-	if n := len(trail.Notes); n != 3*exchange.FewNotes {
-		t.Errorf("%d notes, want each of %d once", n, 3*exchange.FewNotes)
-	}
-}
-
-func TestHeadersOfTheGatewayAreNotForwarded(t *testing.T) {
-	r := &exchange.Request{Received: exchange.Received{HeaderPrefixes: []string{"x-own-"}}}
-	for name, refused := range map[string]bool{"X-Own-": true, "x-own-trace": true, " X-OWN-A ": true, "x-own": false, "x-owner": false, "y-own-": false} {
-		if err := r.CheckForwardedHeaders(http.Header{}, []string{name}); (err != nil) != refused {
-			t.Errorf("%q: error %v, refused: %t", name, err, refused)
-		}
 	}
 }

@@ -305,3 +305,12 @@ func TestAHedgeStartsNobodyWhenTheBudgetIsOver(t *testing.T) {
 		}
 	})
 }
+
+func TestAStatusOutsideOfTheTwoHundredsIsAFailure(t *testing.T) {
+	for status, want := range map[int]string{199: "0 1", 200: "0", 299: "0", 300: "0 1"} {
+		r := pipelinetest.New(t, pipelinetest.Tree("fallback", 2, "")).On("0", pipelinetest.Status(status))
+		if got := r.Send(); got.TargetList() != want {
+			t.Errorf("after status %d of the first target: tried %q, want %q", status, got.TargetList(), want)
+		}
+	}
+}

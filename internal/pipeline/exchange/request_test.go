@@ -1,4 +1,4 @@
-package attempt
+package exchange_test
 
 import (
 	"net/http"
@@ -33,5 +33,14 @@ func TestOwnRequestsHaveLimitsAndNoHeaders(t *testing.T) {
 	}
 	if own.Received.Header.Get("Authorization") != "" || own.Received.Query != "" || own.Leaves != nil {
 		t.Errorf("header %v, query %q, leaves %v: want nothing of the request", own.Received.Header, own.Received.Query, own.Leaves)
+	}
+}
+
+func TestHeadersOfTheGatewayAreNotForwarded(t *testing.T) {
+	r := &exchange.Request{Received: exchange.Received{HeaderPrefixes: []string{"x-own-"}}}
+	for name, refused := range map[string]bool{"X-Own-": true, "x-own-trace": true, " X-OWN-A ": true, "x-own": false, "x-owner": false, "y-own-": false} {
+		if err := r.CheckForwardedHeaders(http.Header{}, []string{name}); (err != nil) != refused {
+			t.Errorf("%q: error %v, refused: %t", name, err, refused)
+		}
 	}
 }
