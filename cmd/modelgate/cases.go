@@ -19,8 +19,8 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/snapshot"
@@ -133,7 +133,7 @@ func offline(c *config.Config) (*dataplane.Plane, *access.Identity, error) {
 	holder.Publish(snap)
 	plane := dataplane.New(dataplane.Options{
 		Snapshot: holder,
-		Engine: &attempt.Engine{Client: upstream.New(upstream.Options{}), Bounds: pipeline.Bounds{Pool: bytepool.New(0)},
+		Engine: &attempt.Engine{Client: upstream.New(upstream.Options{}), Bounds: exchange.Bounds{Pool: bytepool.New(0)},
 			UserAgent: "modelgate/" + version},
 		Logger: slog.New(slog.DiscardHandler),
 	})

@@ -17,8 +17,8 @@ import (
 	"modelgate/internal/limits/policy"
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/model/modelnames"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/pipeline/metering"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
@@ -32,9 +32,9 @@ type admission struct {
 	snap  *snapshot.Snapshot
 	id    string // the request id as text
 	entry *reqlog.Entry
-	trail *pipeline.Trail
+	trail *exchange.Trail
 
-	request pipeline.Request
+	request exchange.Request
 	route   route
 	noRoute error  // why there is no route
 	remote  string // host:port of the client
@@ -63,7 +63,7 @@ type admission struct {
 // in the order in which clients get their errors. Afterwards the request does not
 // change. Its Routing is nil if the gateway answers by itself. Dry runs use it
 // too.
-func (p *Plane) prepare(r *http.Request, x *exchange) error {
+func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 	if err := x.admission.authenticate(); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/format/contentcoding"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/limits/inbound"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/upstream"
 )
 
@@ -234,9 +234,9 @@ func (p *Plane) stream(r *http.Request, a *admission) error {
 	if a.bodies != nil {
 		a.upload.kept = &a.bodies.request
 	}
-	sent := pipeline.Received{Key: a.request.Received.Key} // a copy: the transport may still read after x has been recorded
+	sent := exchange.Received{Key: a.request.Received.Key} // a copy: the transport may still read after x has been recorded
 	a.upload.drops = sent.HoldsKey
-	a.request.Received.Upload = &pipeline.Upload{Body: a.upload, Trailer: a.upload.trailer,
+	a.request.Received.Upload = &exchange.Upload{Body: a.upload, Trailer: a.upload.trailer,
 		Watch: a.upload.watch, Limit: p.MaxUpload, TokenBytes: a.tokenBytes(r), Time: a.upload.body}
 	if a.route.body == bodyForm {
 		a.upload.fields = newFormFields(a.upload.contentType)

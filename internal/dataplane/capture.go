@@ -149,7 +149,7 @@ func (a *admission) responseCapture() *capture {
 
 // finishCapture moves the captured bodies into the log entry, or strips the
 // entry to its logging level. The response has been sent by then.
-func (p *Plane) finishCapture(w http.ResponseWriter, x *exchange) {
+func (p *Plane) finishCapture(w http.ResponseWriter, x *roundTrip) {
 	e, rules := &x.entry, x.admission.snap.Logs.Redact
 	if x.admission.bodies != nil && x.complete {
 		http.NewResponseController(w).Flush() // the rest takes time
@@ -174,7 +174,7 @@ func (p *Plane) finishCapture(w http.ResponseWriter, x *exchange) {
 }
 
 // plainPath returns the path without segments that a client may have chosen.
-func (x *exchange) plainPath() string {
+func (x *roundTrip) plainPath() string {
 	path := x.entry.Path
 	if _, ok := unifiedRoutes[x.entry.Method+" "+path]; ok {
 		return path

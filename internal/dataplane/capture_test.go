@@ -17,8 +17,8 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/records/redact"
@@ -56,7 +56,7 @@ func newRecordingGateway(t *testing.T, logs snapshot.LogPolicy, own access.Loggi
 	k := &recordingGateway{t: t, entries: make(chan *reqlog.Entry, 8)}
 	srv := httptest.NewServer(dataplane.New(dataplane.Options{
 		Snapshot: holder,
-		Engine:   &attempt.Engine{Client: reach.New(reach.Options{TrustLoopback: true}), Bounds: pipeline.Bounds{Pool: newPool(), MaxEvent: 1 << 20, MaxDecoded: 1 << 20}},
+		Engine:   &attempt.Engine{Client: reach.New(reach.Options{TrustLoopback: true}), Bounds: exchange.Bounds{Pool: newPool(), MaxEvent: 1 << 20, MaxDecoded: 1 << 20}},
 		Recorder: recorderFunc(func(e *reqlog.Entry) { k.entries <- e }),
 		Logger:   slog.New(slog.DiscardHandler),
 	}))

@@ -8,8 +8,8 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/pipeline/guarding"
 	"modelgate/internal/pipeline/metering"
 	"modelgate/internal/records/reqlog"
@@ -39,7 +39,7 @@ func (rs *resolver) admitChecks(lists ...[]*guardrail.Hook) {
 			for _, c := range h.Checks {
 				if m := c.Model(); m != nil && !c.Disabled && rs.admission.request.Checking.CheckCalls[m] == nil {
 					if rs.admission.request.Checking.CheckCalls == nil {
-						rs.admission.request.Checking.CheckCalls = make(map[*guardrail.Model]*pipeline.CheckCall)
+						rs.admission.request.Checking.CheckCalls = make(map[*guardrail.Model]*exchange.CheckCall)
 					}
 					rs.admission.request.Checking.CheckCalls[m] = rs.admitCheckCall(m)
 				}
@@ -55,7 +55,7 @@ func (rs *resolver) admitChecks(lists ...[]*guardrail.Hook) {
 // guardrails choose them, and a limited key must not escape a check. Any other check
 // may do no more than its request, so its text passes the guardrails that bind every
 // request, which ends the recursion: theirs are saved.
-func (rs *resolver) admitCheckCall(m *guardrail.Model) *pipeline.CheckCall {
+func (rs *resolver) admitCheckCall(m *guardrail.Model) *exchange.CheckCall {
 	path := "/chat/completions"
 	if m.Moderation {
 		path = "/moderations"
@@ -66,12 +66,12 @@ func (rs *resolver) admitCheckCall(m *guardrail.Model) *pipeline.CheckCall {
 		own := *id
 		own.Providers, id, guards = nil, &own, noGuards
 	} else if !id.Allows(r.scope) {
-		return &pipeline.CheckCall{Err: apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", r.scope)}
+		return &exchange.CheckCall{Err: apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", r.scope)}
 	}
 	a := rs.admission
 	of := &admission{
 		plane: a.plane, snap: a.snap, id: a.id, remote: a.remote, route: r,
-		entry: &reqlog.Entry{ID: a.entry.ID, Time: a.entry.Time}, trail: new(pipeline.Trail),
+		entry: &reqlog.Entry{ID: a.entry.ID, Time: a.entry.Time}, trail: new(exchange.Trail),
 		request: a.request.Derive(a.plane.Clients[api.DialectChat], r.op, path, m.Name),
 	}
 	of.request.Identity = id
@@ -79,9 +79,9 @@ func (rs *resolver) admitCheckCall(m *guardrail.Model) *pipeline.CheckCall {
 	err := targets.routeCheckCall(m)
 	rs.trees = append(rs.trees, targets.trees...)
 	if err != nil {
-		return &pipeline.CheckCall{Err: err}
+		return &exchange.CheckCall{Err: err}
 	}
-	call := &pipeline.CheckCall{Request: of.request, Pool: a.plane.Engine.Bounds.Pool}
+	call := &exchange.CheckCall{Request: of.request, Pool: a.plane.Engine.Bounds.Pool}
 	call.Request.Received.Doc = nil
 	if deadline := of.request.AttemptDeadline; !deadline.IsZero() {
 		call.Timeout = deadline.Sub(of.entry.Time)
@@ -110,7 +110,7 @@ func (rs *resolver) routeCheckCall(m *guardrail.Model) error {
 	if err != nil {
 		return err
 	}
-	a.request.Routing, err = rs.callOnly(pipeline.Leaf{Target: t, Model: m.Name}, attempt.TargetHandler{})
+	a.request.Routing, err = rs.callOnly(exchange.Leaf{Target: t, Model: m.Name}, attempt.TargetHandler{})
 	return err
 }
 
@@ -118,19 +118,19 @@ func (rs *resolver) routeCheckCall(m *guardrail.Model) error {
 // recorded and paid as a request of the identity of t.
 func (p *Plane) TestGuardrail(ctx context.Context, t *guarding.Trial) (*guarding.TrialResult, error) {
 	now := time.Now()
-	x := p.newExchange(reqlog.Entry{
+	x := p.newRoundTrip(reqlog.Entry{
 		ID: reqlog.NewID(now), Time: now, Input: reqlog.Input{Method: http.MethodPost, Path: api.BasePath + "/guardrails/test"},
 		Origin: reqlog.Origin{CacheStatus: "DISABLED"},
 	})
 	a := &x.admission
 	x.entry.TraceID = a.id
 	a.setIdentity(t.Identity)
-	a.request = pipeline.Request{
+	a.request = exchange.Request{
 		ID: x.entry.ID, Time: now, TraceID: a.id, Identity: t.Identity, Metadata: t.Metadata,
 		Memory:   p.Engine.Bounds.Pool.Organisation(t.Identity.Organisation),
-		Received: pipeline.Received{HeaderPrefixes: a.snap.HeaderPrefixes, RequestedModel: t.Model},
+		Received: exchange.Received{HeaderPrefixes: a.snap.HeaderPrefixes, RequestedModel: t.Model},
 	}
-	a.request.Limiting = pipeline.Limiting{Limits: a.limits(), Policies: a.snap.Policies, Facts: a.facts(), Prices: a.snap.Prices}
+	a.request.Limiting = exchange.Limiting{Limits: a.limits(), Policies: a.snap.Policies, Facts: a.facts(), Prices: a.snap.Prices}
 	x.targets.admitChecks(t.Hooks)
 	defer x.targets.releaseTrees()
 	t.Egress, t.CheckCalls = a.request.Checking.Egress, a.request.Checking.CheckCalls
@@ -155,7 +155,7 @@ func (p *Plane) TestGuardrail(ctx context.Context, t *guarding.Trial) (*guarding
 
 // endChecks records what the checks of an exchange did, after all of them have ended,
 // and settles what their calls have reserved of limits.
-func (p *Plane) endChecks(x *exchange) {
+func (p *Plane) endChecks(x *roundTrip) {
 	if store := p.Engine.Quota; store != nil {
 		metering.CountRequest(&x.trail, store, nil, nil)
 		metering.EndRequest(&x.trail, store)

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/format/jsonedit"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -37,7 +37,7 @@ func (a *admission) checkBodyWithoutModel() *apierr.Error {
 }
 
 // checkLeaf validates what depends on the target and the model of a leaf.
-func (rs *resolver) checkLeaf(leaf *pipeline.Leaf, strict bool) error {
+func (rs *resolver) checkLeaf(leaf *exchange.Leaf, strict bool) error {
 	t := leaf.Target
 	if rs.admission.noModel != nil && leaf.Model == "" && t.Option("deployment_id") == "" && !rs.modelIsOptional(t) {
 		return rs.admission.noModel
@@ -60,7 +60,7 @@ func (rs *resolver) modelIsOptional(t *provider.Target) bool {
 }
 
 // completeLeaf completes a leaf with a target and a model for the request.
-func (rs *resolver) completeLeaf(out *pipeline.Leaf, leaf *config.Config) {
+func (rs *resolver) completeLeaf(out *exchange.Leaf, leaf *config.Config) {
 	rs.placeLeaf(out)
 	if out.Err = rs.checkLeaf(out, leaf.Strict != nil && *leaf.Strict); out.Err == nil {
 		out.Notes, out.Err = rs.checkParams(leaf)

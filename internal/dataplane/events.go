@@ -10,12 +10,12 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/sse"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // writeEvents sends a stream event by event, each as it arrived. A stream that
 // broke ends with an error in the client's dialect and never with a terminator.
-func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) {
+func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *roundTrip, res *exchange.Response) {
 	h := w.Header()
 	h["Cache-Control"], h[api.HeaderAccelBuffers] = noCache, noBuffering
 	delete(h, "Content-Length")
@@ -48,7 +48,7 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 // firstComments returns the comments that follow the response headers: those of the
 // provider, or one of the gateway if the stream is silent so far. silence is that of
 // the event writer.
-func (x *exchange) firstComments(res *pipeline.Response, silence time.Duration) []byte {
+func (x *roundTrip) firstComments(res *exchange.Response, silence time.Duration) []byte {
 	switch comments := res.Events.Comments(); {
 	case x.array != nil:
 		return nil
@@ -61,7 +61,7 @@ func (x *exchange) firstComments(res *pipeline.Response, silence time.Duration) 
 
 // end returns what the client gets after the last event. err is the result of
 // relay. After the terminator nothing is added: the response is complete.
-func (x *exchange) end(r *http.Request, res *pipeline.Response, err error) []byte {
+func (x *roundTrip) end(r *http.Request, res *exchange.Response, err error) []byte {
 	if err == nil || res.Tap.Info().Terminated && !isDenied(err) {
 		return x.ending(res)
 	}
@@ -86,7 +86,7 @@ var (
 
 // relay copies events until the stream ends or breaks, or the client
 // disconnects.
-func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
+func (x *roundTrip) relay(out *eventWriter, res *exchange.Response) error {
 	s := res.Events
 	for {
 		e, err := s.Next()
@@ -118,7 +118,7 @@ func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
 // ending returns the end of a stream whose bytes ended cleanly: nothing if it
 // is complete, the terminator if only that is missing, otherwise an error,
 // since a response without a finish reason is incomplete.
-func (x *exchange) ending(res *pipeline.Response) []byte {
+func (x *roundTrip) ending(res *exchange.Response) []byte {
 	seen := res.Tap.Info()
 	complete := res.Cut() || seen.Terminated || seen.Failed != "" || !endsByReason(x)
 	switch {
@@ -135,7 +135,7 @@ func (x *exchange) ending(res *pipeline.Response) []byte {
 
 // endsByReason reports whether a complete stream of the exchange's operation
 // has a finish reason.
-func endsByReason(x *exchange) bool {
+func endsByReason(x *roundTrip) bool {
 	return x.admission.request.Operation == api.Completions ||
 		x.admission.request.Operation == x.admission.request.Dialect.ConversationOperation()
 }

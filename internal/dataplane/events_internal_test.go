@@ -9,20 +9,20 @@ import (
 	"time"
 
 	"modelgate/internal/dialect/chat"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 )
 
 func TestNoCommentComesAfterAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
-		x := &exchange{admission: admission{request: pipeline.Request{Client: chat.Dialect{}}}}
+		x := &roundTrip{admission: admission{request: exchange.Request{Client: chat.Dialect{}}}}
 		func() {
 			defer func() {
 				if recover() == nil {
 					t.Error("a stream of no events did not panic")
 				}
 			}()
-			(&Plane{Options: Options{KeepAlive: time.Second}}).writeEvents(w, nil, x, &pipeline.Response{Status: 200})
+			(&Plane{Options: Options{KeepAlive: time.Second}}).writeEvents(w, nil, x, &exchange.Response{Status: 200})
 		}()
 		time.Sleep(time.Minute)
 		synctest.Wait()

@@ -22,6 +22,7 @@ import (
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
 )
@@ -119,7 +120,7 @@ type PromptCache struct {
 }
 
 // promptCacheOf returns what the config does for the prompt cache of an attempt.
-func (x *exchange) promptCacheOf(ctx context.Context, plan *pipeline.PromptCachePlan) *PromptCache {
+func (x *roundTrip) promptCacheOf(ctx context.Context, plan *exchange.PromptCachePlan) *PromptCache {
 	if plan == nil {
 		return nil
 	}
@@ -144,7 +145,7 @@ func dollars(n *catalog.NanoDollars) *float64 {
 }
 
 // limitsOf returns limits for a response.
-func limitsOf(list []pipeline.LimitState) []Limit {
+func limitsOf(list []exchange.LimitState) []Limit {
 	out := make([]Limit, len(list))
 	for i, s := range list {
 		l := s.Limit
@@ -170,7 +171,7 @@ type Estimate struct {
 
 // explain writes what would happen to a request from the caller's address, with
 // the caller's key unless its headers have one.
-func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) error {
+func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	if err := p.bufferBody(r, &x.admission, p.MaxJSON); err != nil {
 		return err
 	}
@@ -271,7 +272,7 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 	}
 	err := p.prepare(r, x)
 	if err == nil && a.request.Routing != nil {
-		var res *pipeline.Response
+		var res *exchange.Response
 		if res, err = pipeline.Serve(r.Context(), p.Engine.Quota, &a.request, &x.trail); res != nil {
 			res.Close()
 		}
@@ -282,7 +283,7 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 
 // explanation describes an exchange after its dry run. The tree is nil if the
 // request has no config or an invalid one.
-func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tree, err error) ExplainResponse {
+func (p *Plane) explanation(ctx context.Context, x *roundTrip, tree *pipeline.Tree, err error) ExplainResponse {
 	out := ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK,
 		Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.Bounds.AttemptLimit(), TimeoutMS: x.admission.opts.timeout.Milliseconds()}
 	if err != nil {
@@ -311,7 +312,7 @@ func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tre
 }
 
 // price returns the estimated price of an attempt in dollars, nil if unknown.
-func (x *exchange) price(a pipeline.DryRunRequest) *float64 {
+func (x *roundTrip) price(a exchange.DryRunRequest) *float64 {
 	if a.Price == nil || !a.Price.Covers(attempt.EstimateTokens(&x.admission.request)) {
 		return nil
 	}
@@ -358,14 +359,14 @@ func configText(raw json.RawMessage) string {
 }
 
 // savedConfig returns the saved config of the request.
-func (x *exchange) savedConfig() (*snapshot.Config, bool) {
+func (x *roundTrip) savedConfig() (*snapshot.Config, bool) {
 	if x.entry.Config == "" || x.admission.request.Identity == nil {
 		return nil, false
 	}
 	return x.admission.snap.Config(x.admission.request.Identity.Workspace, x.entry.Config)
 }
 
-func planned(a pipeline.DryRunRequest) *Attempt {
+func planned(a exchange.DryRunRequest) *Attempt {
 	out := &Attempt{
 		Target: a.Path, Provider: a.Provider, Slug: a.Slug, Model: a.Model,
 		Method: a.Method, URL: a.URL, Headers: a.Header, Params: a.Params, TimeoutMS: a.Timeout, Limits: limitsOf(a.Limits),
@@ -391,9 +392,9 @@ func withoutCredentials(body []byte) json.RawMessage {
 }
 
 // schema writes the JSON Schema of the config object.
-func (p *Plane) schema(w http.ResponseWriter, r *http.Request, x *exchange) error {
+func (p *Plane) schema(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	w.Header()["Content-Type"] = jsonType
 	x.setGatewayHeaders(w.Header())
-	x.writeBytes(w, r, &pipeline.Response{Status: http.StatusOK, Bytes: config.Schema()})
+	x.writeBytes(w, r, &exchange.Response{Status: http.StatusOK, Bytes: config.Schema()})
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 
 	"modelgate/internal/model/modelnames"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // formFields finds the fields of a form that decide its price while the form passes. It
@@ -56,12 +56,12 @@ func (f *formFields) write(p []byte) {
 }
 
 // get returns what has been found, nothing for nil.
-func (f *formFields) get() pipeline.FormFields {
+func (f *formFields) get() exchange.FormFields {
 	if f == nil {
-		return pipeline.FormFields{}
+		return exchange.FormFields{}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	certain := f.form != nil && !f.unclear && f.form.Complete()
-	return pipeline.FormFields{Model: f.found["model"], Quality: f.found["quality"], Size: f.found["size"], Certain: certain}
+	return exchange.FormFields{Model: f.found["model"], Quality: f.found["quality"], Size: f.found["size"], Certain: certain}
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // What a form asks for is certain once its last boundary has passed: a provider may respond
@@ -22,7 +22,7 @@ func TestTheFieldsOfAFormAreCertainAtItsEnd(t *testing.T) {
 		}
 	}
 	f.write([]byte(form[end:]))
-	if got, want := f.get(), (pipeline.FormFields{Model: "painter", Quality: "hd", Certain: true}); got != want {
+	if got, want := f.get(), (exchange.FormFields{Model: "painter", Quality: "hd", Certain: true}); got != want {
 		t.Errorf("the fields of the complete form are %+v, want %+v", got, want)
 	}
 }

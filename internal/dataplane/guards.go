@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/pipeline/guarding"
 )
 
@@ -23,8 +23,8 @@ func (rs *resolver) resolveGuards(lists []*guarding.List) error {
 	if err != nil {
 		return err
 	}
-	var known map[*guarding.List]*pipeline.Guards
-	var admitted *pipeline.Guards // the last whose checks are admitted
+	var known map[*guarding.List]*exchange.Guards
+	var admitted *exchange.Guards // the last whose checks are admitted
 	for i, list := range lists {
 		g, ok := known[list]
 		switch {
@@ -38,7 +38,7 @@ func (rs *resolver) resolveGuards(lists []*guarding.List) error {
 				return err
 			}
 			if known == nil {
-				known = make(map[*guarding.List]*pipeline.Guards)
+				known = make(map[*guarding.List]*exchange.Guards)
 			}
 			known[list] = g
 		}
@@ -56,7 +56,7 @@ func (rs *resolver) resolveGuards(lists []*guarding.List) error {
 // versions identifies the saved guardrails in g, and whether errors of their checks are
 // failures: a response that passed because of an error must not be served from the cache
 // after that has changed.
-func versions(g *pipeline.Guards) string {
+func versions(g *exchange.Guards) string {
 	var b strings.Builder
 	for _, list := range [...][]*guardrail.Hook{g.Before, g.After} {
 		for _, h := range list {
@@ -72,16 +72,16 @@ func versions(g *pipeline.Guards) string {
 }
 
 // resolveGuardList returns the hooks in defaults and list.
-func (rs *resolver) resolveGuardList(defaults *pipeline.Guards, list *guarding.List) (*pipeline.Guards, error) {
+func (rs *resolver) resolveGuardList(defaults *exchange.Guards, list *guarding.List) (*exchange.Guards, error) {
 	if defaults == nil {
-		defaults = new(pipeline.Guards)
+		defaults = new(exchange.Guards)
 	}
 	before, err := rs.resolveRefs(slices.Clip(defaults.Before), list.Before, guardrail.Before)
 	if err != nil {
 		return nil, err
 	}
 	after, err := rs.resolveRefs(slices.Clip(defaults.After), list.After, guardrail.After)
-	return &pipeline.Guards{Before: before, After: after}, err
+	return &exchange.Guards{Before: before, After: after}, err
 }
 
 // resolveRefs appends hooks. A saved guardrail that is in the list is not
@@ -109,7 +109,7 @@ const statusHookFailed = 246
 
 // addHookResults adds the results of hooks to a response that is not passed
 // through.
-func (x *exchange) addHookResults(res *pipeline.Response) {
+func (x *roundTrip) addHookResults(res *exchange.Response) {
 	if res.Hooks.Empty() {
 		return
 	}
@@ -148,20 +148,20 @@ var streamEnds = map[api.Dialect][]byte{
 // hookEvents adds the results of hooks to a stream: those of the request before its
 // first event, those of the response before its last.
 type hookEvents struct {
-	pipeline.Stream
-	results *pipeline.HookResults
+	exchange.Stream
+	results *exchange.HookResults
 	dialect api.Dialect
 	end     []byte
 	begun   bool
 	held    *sse.Event // the last event
 }
 
-// Next implements [pipeline.Stream].
+// Next implements [exchange.Stream].
 func (s *hookEvents) Next() (sse.Event, error) {
 	if !s.begun {
 		s.begun = true
 		if len(s.results.Before) > 0 {
-			return s.event(&pipeline.HookResults{Before: s.results.Before}), nil
+			return s.event(&exchange.HookResults{Before: s.results.Before}), nil
 		}
 	}
 	if s.held != nil {
@@ -177,10 +177,10 @@ func (s *hookEvents) Next() (sse.Event, error) {
 	return e, err
 }
 
-// More implements [pipeline.Stream].
+// More implements [exchange.Stream].
 func (s *hookEvents) More() bool { return s.held != nil || s.Stream.More() }
 
-func (s *hookEvents) event(h *pipeline.HookResults) sse.Event {
+func (s *hookEvents) event(h *exchange.HookResults) sse.Event {
 	data := append(h.AppendJSON([]byte(`{"hook_results":`)), '}')
 	typ := ""
 	if s.dialect == api.DialectMessages {

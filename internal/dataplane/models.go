@@ -16,7 +16,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
@@ -82,7 +82,7 @@ type providerModel struct {
 // listModels responds with the models of every managed provider that the key
 // may use, in the format of the client's protocol: clients of the messages
 // dialect name its version in a header.
-func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) error {
+func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	list := p.gatherModels(r, &x.targets, x.targets.allowedSlugs())
 	var page any = list
 	var err error
@@ -100,7 +100,7 @@ func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) 
 
 // showModel responds with one model of a managed provider, named as
 // @slug/model, in the format of the client's protocol.
-func (p *Plane) showModel(w http.ResponseWriter, r *http.Request, x *exchange) error {
+func (p *Plane) showModel(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	id := x.admission.route.model
 	slug, name, named := strings.Cut(strings.TrimPrefix(id, "@"), "/")
 	if !strings.HasPrefix(id, "@") || !named || name == "" {
@@ -340,7 +340,7 @@ func (a *modelFetch) wait(ctx context.Context) ([]providerModel, error) {
 }
 
 // writeJSON writes a response made by the gateway.
-func (p *Plane) writeJSON(w http.ResponseWriter, r *http.Request, x *exchange, v any) error {
+func (p *Plane) writeJSON(w http.ResponseWriter, r *http.Request, x *roundTrip, v any) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false) // URLs and messages stay readable
@@ -351,6 +351,6 @@ func (p *Plane) writeJSON(w http.ResponseWriter, r *http.Request, x *exchange, v
 	w.Header()["Content-Type"] = jsonType
 	x.setGatewayHeaders(w.Header())
 	x.entry.Status = http.StatusOK
-	x.writeBytes(w, r, &pipeline.Response{Status: http.StatusOK, Bytes: body})
+	x.writeBytes(w, r, &exchange.Response{Status: http.StatusOK, Bytes: body})
 	return nil
 }

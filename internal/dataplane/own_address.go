@@ -8,8 +8,8 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/urlpath"
 	"modelgate/internal/dialect"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // addressHeaders are response headers with an address that client libraries ask next, with
@@ -24,7 +24,7 @@ var addressHeaders = [...]string{"Location", "Operation-Location", "Azure-Asynco
 // as addresses of the gateway, by header. Empty means that the client must not get the
 // address, since it is at another host or the gateway's administration. A redirect without
 // an address is an error.
-func (p *Plane) ownAddresses(r *http.Request, x *exchange, res *pipeline.Response) (map[string]string, error) {
+func (p *Plane) ownAddresses(r *http.Request, x *roundTrip, res *exchange.Response) (map[string]string, error) {
 	if x.admission.request.Operation != api.Proxy || res.Attempt == nil || res.Raw == nil {
 		return nil, nil
 	}
@@ -56,7 +56,7 @@ func (p *Plane) ownAddresses(r *http.Request, x *exchange, res *pipeline.Respons
 // ownLinks returns the value of a header Link without the links to other hosts. Those to
 // the provider are links to the gateway.
 // https://www.rfc-editor.org/rfc/rfc8288#section-3
-func (p *Plane) ownLinks(r *http.Request, x *exchange, res *pipeline.Response, text string) (links string, lost bool) {
+func (p *Plane) ownLinks(r *http.Request, x *roundTrip, res *exchange.Response, text string) (links string, lost bool) {
 	var kept []string
 	for text != "" {
 		_, rest, opens := strings.Cut(text, "<")
@@ -87,7 +87,7 @@ func (p *Plane) ownLinks(r *http.Request, x *exchange, res *pipeline.Response, t
 // ownAddressOf returns the address of the gateway at which a client gets what is at the
 // provider's address in text. An address that names no host and is not below the
 // provider's is returned as it is. One for which there is none is lost.
-func (p *Plane) ownAddressOf(r *http.Request, x *exchange, res *pipeline.Response, text string) (address string, lost bool) {
+func (p *Plane) ownAddressOf(r *http.Request, x *roundTrip, res *exchange.Response, text string) (address string, lost bool) {
 	to, err := attempt.ResolveAddress(res.Raw, text)
 	if err != nil {
 		return "", true

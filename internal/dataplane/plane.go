@@ -213,7 +213,7 @@ func (p *Plane) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // serve serves the exchange. An error means that nothing has been written.
-func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error {
+func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	defer x.admission.releaseBody()
 	defer x.trail.ReleaseChecks()
 	if err := p.prepare(r, x); err != nil {
@@ -237,7 +237,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 }
 
 // serveLocally serves the routes that need no provider.
-func (p *Plane) serveLocally(w http.ResponseWriter, r *http.Request, x *exchange) error {
+func (p *Plane) serveLocally(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	x.admission.reportIgnored()
 	switch {
 	case x.admission.route.op == api.Explain:
@@ -255,7 +255,7 @@ func (p *Plane) serveLocally(w http.ResponseWriter, r *http.Request, x *exchange
 
 // recoverPanic turns a panic into a 500 and a log line. A deliberate abort of
 // the connection is raised again.
-func (p *Plane) recoverPanic(w http.ResponseWriter, r *http.Request, x *exchange) {
+func (p *Plane) recoverPanic(w http.ResponseWriter, r *http.Request, x *roundTrip) {
 	v := recover()
 	if v == nil {
 		return

@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"modelgate/internal/format/jsonedit"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // showRendered writes the rendered prompt. It costs nothing.
-func (p *Plane) showRendered(w http.ResponseWriter, r *http.Request, x *exchange) error {
+func (p *Plane) showRendered(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	var b jsonedit.Builder
 	b.Open('{')
 	b.Name("success")
@@ -20,14 +20,14 @@ func (p *Plane) showRendered(w http.ResponseWriter, r *http.Request, x *exchange
 	b.Close('}')
 	w.Header()["Content-Type"] = jsonType
 	x.setGatewayHeaders(w.Header())
-	x.writeBytes(w, r, &pipeline.Response{Status: http.StatusOK, Bytes: b.Bytes()})
+	x.writeBytes(w, r, &exchange.Response{Status: http.StatusOK, Bytes: b.Bytes()})
 	return nil
 }
 
 // envelop wraps the response of a saved prompt in the format of its route:
 // status, headers and body, and the members of the body next to them, so that
 // clients of either format can read it.
-func (p *Plane) envelop(h http.Header, x *exchange, res *pipeline.Response) {
+func (p *Plane) envelop(h http.Header, x *roundTrip, res *exchange.Response) {
 	if x.admission.route.prompt == "" || x.admission.request.Stream || res.Bytes == nil || res.Status >= 300 {
 		return
 	}

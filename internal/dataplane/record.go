@@ -3,17 +3,17 @@ package dataplane
 import (
 	"cmp"
 	"context"
-	"modelgate/internal/pipeline/guarding"
-	"modelgate/internal/pipeline/metering"
 	"net/http"
 	"time"
 
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/guarding"
+	"modelgate/internal/pipeline/metering"
 	"modelgate/internal/records/reqlog"
 )
 
 // end records the exchange, after the last byte has been written.
-func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
+func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *roundTrip) {
 	ticket := x.admission.request.Ticket
 	defer func() { ticket.Leave() }() // unless checks go on
 	e := &x.entry
@@ -53,7 +53,7 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	}
 	x.targets.releaseTrees()
 	if !x.panicked { // the entry may stay in memory, and does not need these
-		x.admission.request, x.trail = pipeline.Request{}, pipeline.Trail{}
+		x.admission.request, x.trail = exchange.Request{}, exchange.Trail{}
 	}
 	p.Recorder.Record(context.Background(), e) // a client that disconnected is recorded too
 }
@@ -61,7 +61,7 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 // awaitChecks records an exchange once all of its checks have ended. The connection does
 // not wait for them, but the exchange counts as in progress until then, since they take
 // memory and connections as the request did.
-func (p *Plane) awaitChecks(x *exchange) {
+func (p *Plane) awaitChecks(x *roundTrip) {
 	ticket := x.admission.request.Ticket
 	ticket.Sent()
 	p.ending.Go(func() {
@@ -72,11 +72,11 @@ func (p *Plane) awaitChecks(x *exchange) {
 }
 
 // recordChecked records an exchange whose checks have ended, and stores their feedback.
-func (p *Plane) recordChecked(x *exchange) {
+func (p *Plane) recordChecked(x *roundTrip) {
 	e, checks := &x.entry, guarding.ChecksOf(&x.trail)
 	x.targets.releaseTrees()
 	p.endChecks(x)
-	x.admission.request, x.trail = pipeline.Request{}, pipeline.Trail{}
+	x.admission.request, x.trail = exchange.Request{}, exchange.Trail{}
 	feedback, shadow := checks.Feedback(), checks.Shadow()
 	p.Recorder.Record(context.Background(), e)
 	if len(feedback) > 0 && p.Feedback != nil {

@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/contentcoding"
 	"modelgate/internal/format/jsonedit"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // Client libraries of Anthropic get the results of a batch from the address in this field of
@@ -32,7 +32,7 @@ const maxBatches = 8 << 20
 
 // ownResultsURLs replaces the provider's addresses of results in batches of messages with
 // the gateway's. It reports whether the content of res has changed; it is then not encoded.
-func (p *Plane) ownResultsURLs(r *http.Request, x *exchange, res *pipeline.Response) (changed bool, err error) {
+func (p *Plane) ownResultsURLs(r *http.Request, x *roundTrip, res *exchange.Response) (changed bool, err error) {
 	base, rest, ok := strings.Cut(x.entry.Path, batchesPath)
 	if !ok || x.admission.request.Operation != api.Proxy || res.Status >= 300 || !batchPath.MatchString(rest) {
 		return false, nil
@@ -68,7 +68,7 @@ func refuseBatches(err error) error {
 }
 
 // decoded returns the content of a response without its encoding.
-func decoded(res *pipeline.Response) ([]byte, error) {
+func decoded(res *exchange.Response) ([]byte, error) {
 	coding := res.Header.Get("Content-Encoding")
 	if contentcoding.IsIdentity(coding) {
 		return res.Bytes, nil

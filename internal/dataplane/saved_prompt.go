@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/prompt"
 	"modelgate/internal/records/reqlog"
 )
@@ -150,7 +150,7 @@ func (a *admission) takeProvider() {
 // promptResult is a rendered saved prompt of a config for the exchange, or its
 // error.
 type promptResult struct {
-	pipeline.PromptEdits
+	exchange.PromptEdits
 	provider string
 }
 
@@ -179,7 +179,7 @@ func (rs *resolver) fillPrompt(ref string) (*promptResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &promptResult{PromptEdits: pipeline.PromptEdits{Prompt: named}}
+	f := &promptResult{PromptEdits: exchange.PromptEdits{Prompt: named}}
 	switch {
 	case rs.admission.request.Received.Doc != nil && (rs.admission.request.Operation == api.Chat ||
 		rs.admission.request.Operation == api.Completions):

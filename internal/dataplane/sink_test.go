@@ -18,8 +18,8 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
@@ -154,7 +154,7 @@ func handlerOnly(t *testing.T, spec *provider.Spec, log io.Writer, entries chan<
 	holder.Publish(snap)
 	return dataplane.New(dataplane.Options{
 		Snapshot: holder,
-		Engine:   &attempt.Engine{Client: reach.New(reach.Options{}), Bounds: pipeline.Bounds{Pool: newPool(), MaxEvent: 1 << 20, MaxDecoded: 1 << 20}},
+		Engine:   &attempt.Engine{Client: reach.New(reach.Options{}), Bounds: exchange.Bounds{Pool: newPool(), MaxEvent: 1 << 20, MaxDecoded: 1 << 20}},
 		Recorder: recorderFunc(func(e *reqlog.Entry) { entries <- e }),
 		Logger:   slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/contentcoding"
 	"modelgate/internal/format/sse"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // maxSniff is the limit of what is stored of a pass-through response to read
@@ -33,7 +33,7 @@ type sniffer struct {
 
 // newSniffer returns a sniffer for res. decoding is the number of responses
 // being decompressed.
-func newSniffer(res *pipeline.Response, decoding *atomic.Int32) *sniffer {
+func newSniffer(res *exchange.Response, decoding *atomic.Int32) *sniffer {
 	s := &sniffer{reader: lineReader{tap: res.Tap}}
 	switch media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";"); strings.ToLower(strings.TrimSpace(media)) {
 	case "text/event-stream":

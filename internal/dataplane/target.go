@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/pipeline/guarding"
 	"modelgate/internal/provider"
 	"modelgate/internal/snapshot"
@@ -25,7 +26,7 @@ type resolver struct {
 	guards    guardScope
 
 	oneLeaf pipeline.OneLeaf // Routing of a request without a config
-	leaf    [1]pipeline.Leaf // its Leaves
+	leaf    [1]exchange.Leaf // its Leaves
 
 	filled map[string]*promptResult // the prompts of the config, by their references
 	trees  []*cachedTree            // compiled configs in use
@@ -49,7 +50,7 @@ type providerChoice struct {
 }
 
 // handler returns the handler of the request.
-func (rs *resolver) handler() (pipeline.Handler, error) {
+func (rs *resolver) handler() (exchange.Handler, error) {
 	if rs.admission.opts.config != "" {
 		return rs.configHandler()
 	}
@@ -64,7 +65,7 @@ func (rs *resolver) handler() (pipeline.Handler, error) {
 		return nil, err
 	}
 	rs.admission.opts.markTaken(t)
-	leaf := pipeline.Leaf{Target: t, Model: rs.admission.request.Model}
+	leaf := exchange.Leaf{Target: t, Model: rs.admission.request.Model}
 	if err := rs.checkLeaf(&leaf, rs.admission.opts.strict != nil && *rs.admission.opts.strict); err != nil {
 		return nil, err
 	}
@@ -77,9 +78,9 @@ func (rs *resolver) handler() (pipeline.Handler, error) {
 
 // callOnly returns the handler of a request without a config, which calls its only leaf as
 // call says, with the hooks of its organisation and workspace.
-func (rs *resolver) callOnly(leaf pipeline.Leaf, call attempt.TargetHandler) (pipeline.Handler, error) {
+func (rs *resolver) callOnly(leaf exchange.Leaf, call attempt.TargetHandler) (exchange.Handler, error) {
 	rs.placeLeaf(&leaf)
-	rs.leaf = [1]pipeline.Leaf{leaf}
+	rs.leaf = [1]exchange.Leaf{leaf}
 	rs.admission.request.Leaves = rs.leaf[:]
 	if err := rs.resolveGuards([]*guarding.List{nil}); err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ func (rs *resolver) callOnly(leaf pipeline.Leaf, call attempt.TargetHandler) (pi
 
 // placeLeaf moves the target of a leaf into the region of its model, on pass-through of the
 // model in the path, and sets which models the target accepts in a form.
-func (rs *resolver) placeLeaf(leaf *pipeline.Leaf) {
+func (rs *resolver) placeLeaf(leaf *exchange.Leaf) {
 	model := leaf.Model
 	if rs.admission.request.Operation == api.Proxy && leaf.Target.RegionOf != nil {
 		model = cmp.Or(rs.admission.request.ModelInPath(leaf.Target), model)

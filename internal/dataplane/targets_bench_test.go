@@ -11,8 +11,8 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/prompt"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
@@ -40,7 +40,7 @@ func BenchmarkTargets(b *testing.B) {
 	plane := dataplane.New(dataplane.Options{
 		Snapshot: holder, Logger: slog.New(slog.DiscardHandler),
 		Engine: &attempt.Engine{Client: upstream.New(upstream.Options{}), Codecs: map[api.Dialect]dialect.ProviderCodec{},
-			Bounds: pipeline.Bounds{Pool: newPool(), MaxEvent: 1 << 20, MaxDecoded: 1 << 20}},
+			Bounds: exchange.Bounds{Pool: newPool(), MaxEvent: 1 << 20, MaxDecoded: 1 << 20}},
 		Clients: map[api.Dialect]dialect.ClientDialect{api.DialectChat: chat.Dialect{}},
 	})
 	const leaf = `{"provider":"@up","override_params":{"model":"gpt-4o","temperature":0.5}}`

@@ -11,7 +11,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/base/secret"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // uploadURL is the header with the address for the content of a file, to which
@@ -38,7 +38,7 @@ type uploadGrant struct {
 
 // ownUploadURL replaces the provider's address of an upload with the gateway's. An address
 // that the gateway cannot have is removed: the client would send its key to it.
-func (p *Plane) ownUploadURL(r *http.Request, x *exchange, h http.Header, res *pipeline.Response) {
+func (p *Plane) ownUploadURL(r *http.Request, x *roundTrip, h http.Header, res *exchange.Response) {
 	address := h.Get(uploadURL)
 	if address == "" || x.admission.route.api != geminiFiles || res.Attempt == nil {
 		return

@@ -19,13 +19,13 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/limits/inbound"
 	"modelgate/internal/model/llm"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/upstream"
 )
 
 // write sends the provider's response to the client. An error means that
 // nothing has been written.
-func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) error {
+func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *roundTrip, res *exchange.Response) error {
 	if x.admission.request.Operation != api.Proxy && res.Status < 300 {
 		res.Status = http.StatusOK // the specification's only success status
 	}
@@ -68,7 +68,7 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 
 // recordStatus copies the status of the response into the log entry, and its
 // model if that is known before the response ends.
-func (x *exchange) recordStatus(res *pipeline.Response) {
+func (x *roundTrip) recordStatus(res *exchange.Response) {
 	e := &x.entry
 	if e.Status = res.Status; res.HasEvent() {
 		e.ResponseModel = truncate(res.Tap.Info().Model)
@@ -80,7 +80,7 @@ func (x *exchange) recordStatus(res *pipeline.Response) {
 }
 
 // recordUsage copies what the tap has read into the log entry.
-func (x *exchange) recordUsage(res *pipeline.Response) {
+func (x *roundTrip) recordUsage(res *exchange.Response) {
 	s, e := res.Tap.Info(), &x.entry
 	e.ResponseModel, e.Usage, e.Finish = truncate(s.Model), res.Usage(), truncate(s.Finish)
 	if res.Cut() {
@@ -104,7 +104,7 @@ func truncate(s string) string {
 }
 
 // setGatewayHeaders sets the gateway's own headers.
-func (x *exchange) setGatewayHeaders(h http.Header) {
+func (x *roundTrip) setGatewayHeaders(h http.Header) {
 	e := &x.entry
 	e.Overhead = time.Since(e.Time) - x.trail.UpstreamTime
 	if x.trail.Cache != "" {
@@ -136,7 +136,7 @@ func (x *exchange) setGatewayHeaders(h http.Header) {
 }
 
 // mirror repeats the gateway's headers with the prefix that the request used.
-func (x *exchange) mirror(h http.Header) {
+func (x *roundTrip) mirror(h http.Header) {
 	if x.admission.opts.prefix == "" {
 		return
 	}
@@ -148,7 +148,7 @@ func (x *exchange) mirror(h http.Header) {
 }
 
 // writeBytes sends a complete response.
-func (x *exchange) writeBytes(w http.ResponseWriter, r *http.Request, res *pipeline.Response) {
+func (x *roundTrip) writeBytes(w http.ResponseWriter, r *http.Request, res *exchange.Response) {
 	h := w.Header()
 	if h["Content-Length"] == nil || res.Length != int64(len(res.Bytes)) { // otherwise the provider's own is right
 		h["Content-Length"] = []string{strconv.Itoa(len(res.Bytes))}
@@ -166,7 +166,7 @@ func (x *exchange) writeBytes(w http.ResponseWriter, r *http.Request, res *pipel
 
 var jsonType = []string{"application/json"}
 
-func (x *exchange) begin(w http.ResponseWriter, status int) {
+func (x *roundTrip) begin(w http.ResponseWriter, status int) {
 	x.headWritten = true
 	x.entry.Status = status
 	x.admission.responseCapture().setMediaType(w.Header())
@@ -174,7 +174,7 @@ func (x *exchange) begin(w http.ResponseWriter, status int) {
 }
 
 // finish ends the response. err is the error of the client's connection.
-func (x *exchange) finish(err error) {
+func (x *roundTrip) finish(err error) {
 	if err != nil {
 		x.clientLeft()
 		return
@@ -184,7 +184,7 @@ func (x *exchange) finish(err error) {
 
 // clientLeft records that the client did not wait for its complete response. An
 // earlier error stays the reason.
-func (x *exchange) clientLeft() {
+func (x *roundTrip) clientLeft() {
 	e := &x.entry
 	if e.ErrorCode == "" {
 		e.Status, e.ErrorSource, e.ErrorCode = 499, "client", "client_closed_request"
@@ -198,7 +198,7 @@ type copyBuffer [16 << 10]byte
 
 // writeBody sends a body as it arrives, byte for byte. If the provider breaks
 // off, so does the gateway: no clean end may hide a missing part.
-func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) {
+func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *roundTrip, res *exchange.Response) {
 	if res.Length >= 0 {
 		w.Header()["Content-Length"] = []string{strconv.FormatInt(res.Length, 10)}
 	} else {
@@ -229,7 +229,7 @@ func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, r
 // may take long. A short body of known length usually arrives with its headers:
 // both are sent together. While the client still sends its own body, the headers
 // wait too, because net/http would read the rest of that body first.
-func (x *exchange) sendHead(res *pipeline.Response, patient *stallTimer) {
+func (x *roundTrip) sendHead(res *exchange.Response, patient *stallTimer) {
 	if res.Length >= 0 && res.Length <= int64(len(copyBuffer{})) || !x.admission.upload.complete() {
 		return
 	}
@@ -245,7 +245,7 @@ var errClient = errors.New("the client does not read the response")
 
 // copy sends the body after each read, so that nothing is delayed. What completes
 // a body of known length is sent when the exchange ends.
-func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, patient stallTimer, decoding *atomic.Int32) error {
+func (x *roundTrip) copy(w http.ResponseWriter, res *exchange.Response, patient stallTimer, decoding *atomic.Int32) error {
 	buf := copyBuffers.Get().(*copyBuffer)
 	defer copyBuffers.Put(buf)
 	rc := patient.rc
@@ -288,7 +288,7 @@ func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, patient s
 // announceTrailer announces the fields that the provider announced as trailer.
 // A field that is in the headers too would be sent twice, so it is not
 // announced.
-func announceTrailer(h http.Header, res *pipeline.Response) {
+func announceTrailer(h http.Header, res *exchange.Response) {
 	if res.Raw == nil {
 		return
 	}
@@ -300,7 +300,7 @@ func announceTrailer(h http.Header, res *pipeline.Response) {
 }
 
 // trailer sends the provider's trailer.
-func (x *exchange) trailer(h http.Header, res *pipeline.Response) {
+func (x *roundTrip) trailer(h http.Header, res *exchange.Response) {
 	if res.Raw == nil || len(res.Raw.Trailer) == 0 {
 		return
 	}
@@ -313,7 +313,7 @@ func (x *exchange) trailer(h http.Header, res *pipeline.Response) {
 
 // writeError writes an error of the gateway as the response. Nothing has been
 // written before.
-func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *exchange, err error) {
+func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *roundTrip, err error) {
 	e := reason(r, err)
 	if late := x.admission.upload.timeoutError(); late != nil {
 		e = late
@@ -378,7 +378,7 @@ func shutdownError() *apierr.Error {
 }
 
 // fail records an error of the gateway.
-func (x *exchange) fail(e *apierr.Error) {
+func (x *roundTrip) fail(e *apierr.Error) {
 	if e.Kind == apierr.ClientGone {
 		x.clientLeft()
 		return

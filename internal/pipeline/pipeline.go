@@ -10,36 +10,6 @@
 // [attempt.TargetHandler]. It does not read requests of clients or write responses, which
 // is the job of dataplane.
 //
-// Package exchange has what is passed on between the parts: a [Handler] returns the
-// [Response] to a [Request] and records in a [Trail] what it did. This package repeats the
-// names that callers need.
+// Package exchange has what is passed on between the parts: a [exchange.Handler] returns the
+// [exchange.Response] to a [exchange.Request] and records in a [exchange.Trail] what it did.
 package pipeline
-
-import "modelgate/internal/pipeline/exchange"
-
-// The request.
-type (
-	Request     = exchange.Request
-	Received    = exchange.Received
-	Upload      = exchange.Upload
-	FormFields  = exchange.FormFields
-	Limiting    = exchange.Limiting
-	Leaf        = exchange.Leaf
-	PromptEdits = exchange.PromptEdits
-	Guards      = exchange.Guards
-	CheckCall   = exchange.CheckCall
-)
-
-// What handles a request, and what it returns and records.
-type (
-	Bounds          = exchange.Bounds
-	Handler         = exchange.Handler
-	Response        = exchange.Response
-	Stream          = exchange.Stream
-	HookResults     = exchange.HookResults
-	Trail           = exchange.Trail
-	Attempt         = exchange.Attempt
-	DryRunRequest   = exchange.DryRunRequest
-	LimitState      = exchange.LimitState
-	PromptCachePlan = exchange.PromptCachePlan
-)

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"modelgate/internal/base/bytepool"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider/auth"
 	"modelgate/internal/settings"
 	"modelgate/internal/upstream"
@@ -19,7 +19,7 @@ func (s *Server) newEngine(set *settings.Settings) *attempt.Engine {
 		Client: client,
 		Codecs: codecs(),
 		Signer: auth.New(auth.Options{Client: client, ReadListed: func(name string) ([]byte, error) { return s.references.ReadListed(name) }}),
-		Bounds: pipeline.Bounds{
+		Bounds: exchange.Bounds{
 			Pool:        bytepool.New(set.Limits.BodyMemory.Or(1 << 30)),
 			MaxAttempts: set.Limits.Attempts,
 			MaxEvent:    int(set.Limits.Event.Or(16 << 20)),

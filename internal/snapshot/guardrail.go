@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 )
 
 // Guardrail is a saved guardrail, compiled for requests and for responses.
@@ -45,7 +45,7 @@ type GuardDefaults struct {
 
 // defaultGuards are compiled GuardDefaults.
 type defaultGuards struct {
-	guards *pipeline.Guards
+	guards *exchange.Guards
 	err    error // why requests cannot be served
 }
 
@@ -64,7 +64,7 @@ func (s *Snapshot) addGuardrails(list []*Guardrail, defaults []GuardDefaults) {
 			continue
 		}
 		id := &access.Identity{Organisation: d.Organisation, Workspace: d.Workspace}
-		out := &defaultGuards{guards: new(pipeline.Guards)}
+		out := &defaultGuards{guards: new(exchange.Guards)}
 		for _, ref := range d.Input {
 			out.guards.Before = s.addDefault(out, out.guards.Before, id, ref, guardrail.Before)
 		}
@@ -160,7 +160,7 @@ func (s *Snapshot) Guardrail(id *access.Identity, ref string, on guardrail.Event
 
 // Guards returns the hooks of every request of an identity, from its organisation
 // and its workspace; nil for none.
-func (s *Snapshot) Guards(id *access.Identity) (*pipeline.Guards, error) {
+func (s *Snapshot) Guards(id *access.Identity) (*exchange.Guards, error) {
 	if len(s.guards) == 0 {
 		return nil, nil
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"modelgate/internal/pipeline/routing"
 	"net/http"
 	"slices"
 	"strconv"
@@ -21,6 +20,8 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/routing"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -118,10 +119,10 @@ var simulatedWays = []struct{ name, config string }{
 }
 
 // Handle answers as the script says.
-func (p at) Handle(ctx context.Context, _ *pipeline.Request, t *pipeline.Trail) (*pipeline.Response, error) {
+func (p at) Handle(ctx context.Context, _ *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	now := time.Now()
 	status := p.respond(ctx, now)
-	t.Outcome = &pipeline.Attempt{Record: reqlog.Attempt{Target: p.path, Status: status, Took: time.Since(now)}}
+	t.Outcome = &exchange.Attempt{Record: reqlog.Attempt{Target: p.path, Status: status, Took: time.Since(now)}}
 	t.Attempts = append(t.Attempts, t.Outcome)
 	switch status {
 	case 0:
@@ -129,9 +130,9 @@ func (p at) Handle(ctx context.Context, _ *pipeline.Request, t *pipeline.Trail) 
 	case left:
 		return nil, apierr.New(apierr.ClientGone, "left")
 	case http.StatusTooManyRequests:
-		return &pipeline.Response{Status: status, Header: http.Header{"Retry-After-Ms": {p.retryAfter(now)}}}, nil
+		return &exchange.Response{Status: status, Header: http.Header{"Retry-After-Ms": {p.retryAfter(now)}}}, nil
 	}
-	return &pipeline.Response{Status: status}, nil
+	return &exchange.Response{Status: status}, nil
 }
 
 const (
@@ -253,7 +254,7 @@ func (r *run) gap() time.Duration {
 }
 
 // target returns the provider that a leaf names: @a, @b or @c.
-func (r *run) target(leaf *config.Config) pipeline.Handler {
+func (r *run) target(leaf *config.Config) exchange.Handler {
 	p := r.targets[leaf.Provider[1]-'a']
 	return at{p, leaf.Path}
 }
@@ -266,13 +267,13 @@ type at struct {
 
 func (r *run) exchange(tree *pipeline.Tree, start time.Time) {
 	now := time.Now()
-	trail := new(pipeline.Trail)
-	x := &pipeline.Request{
+	trail := new(exchange.Trail)
+	x := &exchange.Request{
 		Time:            now,
 		Client:          chat.Dialect{},
 		Operation:       api.Chat,
 		AttemptDeadline: now.Add(time.Minute),
-		Received:        pipeline.Received{Header: http.Header{}},
+		Received:        exchange.Received{Header: http.Header{}},
 	}
 	res, err := tree.Handle(context.Background(), x, trail)
 	e := ended{at: now.Sub(start), took: time.Since(now)}

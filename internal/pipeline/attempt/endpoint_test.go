@@ -12,7 +12,7 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/responses"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 	"modelgate/internal/testing/pipelinetest"
 )
@@ -39,14 +39,14 @@ func TestTheOtherEndpointIsNotAskedAfterTheDeadline(t *testing.T) {
 				spec.BaseURL = "http://quirky.example.com/v1"
 				spec.Paths = map[api.Operation]string{api.Chat: "/chat/completions", api.Responses: "/responses"}
 				status := 0
-				x, err := p.send(t.Context(), `{"provider":"quirky","api_key":"k"}`, rtHello, func(res *pipeline.Response) error {
+				x, err := p.send(t.Context(), `{"provider":"quirky","api_key":"k"}`, rtHello, func(res *exchange.Response) error {
 					status = res.Status
 					_, err := io.Discard.Write(res.Bytes)
 					return err
 				}, func(x *pipelinetest.Request) {
 					x.AttemptDeadline = time.Now().Add(tt.left)
 					target, err := provider.NewTarget(&spec, provider.Settings{Key: secret.New("provider-key")})
-					x.Leaves = []pipeline.Leaf{{Target: target, Model: x.Model, Err: err}}
+					x.Leaves = []exchange.Leaf{{Target: target, Model: x.Model, Err: err}}
 					x.Resolve = nil
 				})
 				if err != nil || status != 404 || !slices.Equal(calls, tt.calls) || len(x.Trail.Attempts) != len(tt.calls) {

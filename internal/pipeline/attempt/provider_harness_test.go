@@ -19,6 +19,7 @@ import (
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/pipeline/routing"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
@@ -102,7 +103,7 @@ func rtServe(t *testing.T, h http.HandlerFunc) *rtProvider {
 		srv.Serve(p)
 	}()
 	out := &rtProvider{t: t}
-	out.engine = &attempt.Engine{Client: client, Bounds: pipeline.Bounds{Pool: bytepool.New(0), MaxEvent: 1 << 20, MaxDecoded: 1 << 26}, Ledger: &out.ledger}
+	out.engine = &attempt.Engine{Client: client, Bounds: exchange.Bounds{Pool: bytepool.New(0), MaxEvent: 1 << 20, MaxDecoded: 1 << 26}, Ledger: &out.ledger}
 	t.Cleanup(func() {
 		client.Close()
 		srv.Close()
@@ -116,7 +117,7 @@ func rtServe(t *testing.T, h http.HandlerFunc) *rtProvider {
 
 // send sends a chat request through a config of one target. What read does with
 // the response comes before it is closed; nil reads it to its end.
-func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pipeline.Response) error, change ...func(*pipelinetest.Request)) (x *pipelinetest.Request, err error) {
+func (p *rtProvider) send(ctx context.Context, text, body string, read func(*exchange.Response) error, change ...func(*pipelinetest.Request)) (x *pipelinetest.Request, err error) {
 	p.t.Helper()
 	root, err := config.Parse([]byte(text))
 	if err != nil {
@@ -160,7 +161,7 @@ func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pip
 func rtPassed(x *pipelinetest.Request) { x.Operation, x.Received.Path = api.Proxy, "/any/path" }
 
 // rtRead reads a response to its end.
-func rtRead(res *pipeline.Response) error {
+func rtRead(res *exchange.Response) error {
 	switch {
 	case res.Events != nil:
 		for {

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/testing/pipelinetest"
 )
 
@@ -23,7 +23,7 @@ func TestStatusDecidesWhetherAResponseIsReturned(t *testing.T) {
 		t.Run(strconv.Itoa(tt.status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := rtServe(t, rtRespond(tt.status, "application/json", rtResponseBody))
-				_, err := p.send(t.Context(), rtSingle, rtHello, func(res *pipeline.Response) error {
+				_, err := p.send(t.Context(), rtSingle, rtHello, func(res *exchange.Response) error {
 					if res.Status != tt.status {
 						t.Errorf("status %d, want %d", res.Status, tt.status)
 					}
@@ -67,7 +67,7 @@ func TestJSONResponseIsCheckedUpToItsLimit(t *testing.T) {
 						http.NewResponseController(w).Flush()
 						io.WriteString(w, tt.body)
 					})
-					_, err := p.send(t.Context(), rtSingle, rtHello, func(res *pipeline.Response) error {
+					_, err := p.send(t.Context(), rtSingle, rtHello, func(res *exchange.Response) error {
 						if (res.Bytes != nil) != tt.held {
 							t.Errorf("the response is held: %t, want %t", res.Bytes != nil, tt.held)
 						}
@@ -104,7 +104,7 @@ func TestErrorOfTheProviderNeedsABody(t *testing.T) {
 					panic(http.ErrAbortHandler)
 				})
 				status := 0
-				_, err := p.send(t.Context(), rtSingle, rtHello, func(res *pipeline.Response) error { status = res.Status; return nil })
+				_, err := p.send(t.Context(), rtSingle, rtHello, func(res *exchange.Response) error { status = res.Status; return nil })
 				if rtCode(err) != tt.code || (status == 429) != (tt.code == "") {
 					t.Errorf("status %d, error %v; want 429 or the code %q", status, err, tt.code)
 				}
@@ -124,7 +124,7 @@ func TestCommentsBeforeTheFirstEventAreHeldUpToALimit(t *testing.T) {
 			comments := []string{":" + strings.Repeat("c", half-3) + "\n\n", ":" + strings.Repeat("c", tt.size-half-3) + "\n\n"}
 			p := rtServe(t, rtRespond(200, "text/event-stream", comments[0], comments[1], failed))
 			status := 0
-			_, err := p.send(t.Context(), rtSingle, rtStream, func(res *pipeline.Response) error {
+			_, err := p.send(t.Context(), rtSingle, rtStream, func(res *exchange.Response) error {
 				status = res.Status
 				return nil
 			})

@@ -8,7 +8,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/testing/pipelinetest"
 )
 
@@ -73,7 +73,7 @@ func TestItemsThatDoNotFitTheHeaderAreCounted(t *testing.T) {
 		{items(2, 1024), append(items(1, 1024), items(1, 1025)...), 3, 1},
 		{nil, items(9, 1024), 4, 5},
 	} {
-		trail := pipeline.Trail{Notes: tt.notes, Outcome: &pipeline.Attempt{Params: tt.params}}
+		trail := exchange.Trail{Notes: tt.notes, Outcome: &exchange.Attempt{Params: tt.params}}
 		var want []string
 		for _, c := range slices.Concat(tt.notes, tt.params)[:tt.want] {
 			want = append(want, c.Name+kind)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/testing/pipelinetest"
 )
 
@@ -144,7 +144,7 @@ func TestTheFirstConditionThatHoldsDecides(t *testing.T) {
 
 func TestABodyThatStreamsThroughHasNoParams(t *testing.T) {
 	r := pipelinetest.New(t, rtCondition(`{"params.model":{"$exists":true}}`))
-	if got := r.Send(func(x *pipelinetest.Request) { x.Received.Upload = &pipeline.Upload{Body: strings.NewReader("form")} }); got.Path != "0" {
+	if got := r.Send(func(x *pipelinetest.Request) { x.Received.Upload = &exchange.Upload{Body: strings.NewReader("form")} }); got.Path != "0" {
 		t.Errorf("went to %s, want the default", got.Path)
 	}
 }

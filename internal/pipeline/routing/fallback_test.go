@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/testing/pipelinetest"
 )
 
@@ -133,7 +133,7 @@ func TestABodyThatWasReadIsNotSentElsewhere(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := pipelinetest.New(t, pipelinetest.Tree("fallback", 2, "")).On("0", pipelinetest.Status(500))
 			got := r.Send(func(x *pipelinetest.Request) {
-				x.Received.Upload = &pipeline.Upload{Body: strings.NewReader("form")}
+				x.Received.Upload = &exchange.Upload{Body: strings.NewReader("form")}
 				if tt.read {
 					x.Received.Upload.Started.Store(true)
 				}

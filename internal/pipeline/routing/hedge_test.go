@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/testing/pipelinetest"
 )
 
@@ -118,7 +118,7 @@ func TestTheDelayOfAHedgeIsNotOverhead(t *testing.T) {
 // An upload and a dry run are one request each.
 func TestBodiesThatCanBeSentOnceAreNotHedged(t *testing.T) {
 	for name, change := range map[string]func(*pipelinetest.Request){
-		"an upload": func(x *pipelinetest.Request) { x.Received.Upload = &pipeline.Upload{Body: strings.NewReader("form")} },
+		"an upload": func(x *pipelinetest.Request) { x.Received.Upload = &exchange.Upload{Body: strings.NewReader("form")} },
 		"a dry run": func(x *pipelinetest.Request) { x.DryRun = true },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/testing/pipelinetest"
 )
 
@@ -270,7 +270,7 @@ func TestARateLimitIsNotWaitedForWhenAnotherTargetCanServe(t *testing.T) {
 func TestABodyThatWasReadIsNotRetried(t *testing.T) {
 	r := pipelinetest.New(t, rtRetry(`{"attempts":3}`)).On("", pipelinetest.Status(503))
 	got := r.Send(func(x *pipelinetest.Request) {
-		x.Received.Upload = &pipeline.Upload{Body: strings.NewReader("form")}
+		x.Received.Upload = &exchange.Upload{Body: strings.NewReader("form")}
 		x.Received.Upload.Started.Store(true)
 	})
 	if len(r.Calls) != 1 || got.X.Trail.Retries != -1 || got.Status != 503 {

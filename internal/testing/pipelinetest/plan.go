@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/model/modeldata"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/pipeline/routing"
 	"modelgate/internal/provider"
 )
@@ -29,14 +30,14 @@ var Spec = &provider.Spec{
 }
 
 // Plan sends nothing: it returns what would be sent first, and the request.
-func Plan(t *testing.T, text, body string, edits ...func(*Request)) (pipeline.DryRunRequest, *Request, error) {
+func Plan(t *testing.T, text, body string, edits ...func(*Request)) (exchange.DryRunRequest, *Request, error) {
 	t.Helper()
 	root, err := config.Parse([]byte(text))
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 	pool := bytepool.New(0)
-	c := pipeline.Compiler{Engine: &attempt.Engine{Bounds: pipeline.Bounds{Pool: pool}}, State: new(routing.State)}
+	c := pipeline.Compiler{Engine: &attempt.Engine{Bounds: exchange.Bounds{Pool: pool}}, State: new(routing.State)}
 	x := NewRequest()
 	x.DryRun = true
 	x.Resolve = func(*config.Config) (*provider.Target, error) {
@@ -62,7 +63,7 @@ func Plan(t *testing.T, text, body string, edits ...func(*Request)) (pipeline.Dr
 	}
 	res, err := x.Handle(t.Context(), c.Compile(root, routing.Key(root)))
 	if err != nil {
-		return pipeline.DryRunRequest{}, x, err
+		return exchange.DryRunRequest{}, x, err
 	}
 	res.Close()
 	return x.Trail.Planned[0], x, nil

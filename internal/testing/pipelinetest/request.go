@@ -15,24 +15,25 @@ import (
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 )
 
 // Request is a request under test, and what happened to it.
 type Request struct {
-	pipeline.Request
-	admitted pipeline.Request // as it was when handling began
-	Trail    pipeline.Trail
+	exchange.Request
+	admitted exchange.Request // as it was when handling began
+	Trail    exchange.Trail
 	Resolve  func(leaf *config.Config) (*provider.Target, error) // finds targets; nil where they are scripted
 }
 
 // NewRequest returns a chat request.
 func NewRequest() *Request {
-	return &Request{Trail: pipeline.Trail{Explain: true}, Request: pipeline.Request{
+	return &Request{Trail: exchange.Trail{Explain: true}, Request: exchange.Request{
 		Time:      time.Now(),
 		Client:    chat.Dialect{},
 		Operation: api.Chat,
-		Received:  pipeline.Received{Method: http.MethodPost, Path: "/chat/completions", Header: http.Header{}},
+		Received:  exchange.Received{Method: http.MethodPost, Path: "/chat/completions", Header: http.Header{}},
 	}}
 }
 
@@ -56,9 +57,9 @@ func Meta(pairs ...string) func(*Request) {
 }
 
 // Handle passes the request to h, with its leaves if h is compiled.
-func (x *Request) Handle(ctx context.Context, h pipeline.Handler) (*pipeline.Response, error) {
+func (x *Request) Handle(ctx context.Context, h exchange.Handler) (*exchange.Response, error) {
 	if tree, ok := h.(*pipeline.Tree); ok && x.Resolve != nil {
-		x.Leaves = make([]pipeline.Leaf, len(tree.Leaves))
+		x.Leaves = make([]exchange.Leaf, len(tree.Leaves))
 		for i, leaf := range tree.Leaves {
 			x.Leaves[i].Target, x.Leaves[i].Err = x.Resolve(leaf)
 			override, _ := leaf.OverrideParams.Text("model")
@@ -100,7 +101,7 @@ type Result struct {
 }
 
 // Send passes a request to h, which change may change before, and closes the response.
-func Send(ctx context.Context, h pipeline.Handler, change ...func(*Request)) Result {
+func Send(ctx context.Context, h exchange.Handler, change ...func(*Request)) Result {
 	x := NewRequest()
 	for _, f := range change {
 		f(x)

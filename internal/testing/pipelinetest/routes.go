@@ -19,6 +19,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/pipeline/attempt"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/pipeline/routing"
 	"modelgate/internal/records/reqlog"
 )
@@ -66,7 +67,7 @@ func (r *Routes) Compile(text string) *pipeline.Tree {
 	if err != nil {
 		r.TB.Fatalf("%s: %v", text, err)
 	}
-	c := pipeline.Compiler{Engine: r.engine, State: r.State, Random: r.draw, Call: func(leaf *config.Config) pipeline.Handler {
+	c := pipeline.Compiler{Engine: r.engine, State: r.State, Random: r.draw, Call: func(leaf *config.Config) exchange.Handler {
 		return target{r, leaf.Path}
 	}}
 	return c.Compile(root, routing.Key(root))
@@ -114,8 +115,8 @@ type target struct {
 	path string
 }
 
-// Handle implements [pipeline.Handler].
-func (h target) Handle(ctx context.Context, _ *pipeline.Request, t *pipeline.Trail) (*pipeline.Response, error) {
+// Handle implements [exchange.Handler].
+func (h target) Handle(ctx context.Context, _ *exchange.Request, t *exchange.Trail) (*exchange.Response, error) {
 	r := h.r
 	r.mu.Lock()
 	n := r.Counts[h.path]
@@ -145,7 +146,7 @@ func (h target) Handle(ctx context.Context, _ *pipeline.Request, t *pipeline.Tra
 	if a.Err != nil {
 		attempt.Status, attempt.Error = 0, a.Err.Error()
 	}
-	t.Outcome = &pipeline.Attempt{Record: attempt}
+	t.Outcome = &exchange.Attempt{Record: attempt}
 	t.Attempts = append(t.Attempts, t.Outcome)
 	if a.Err != nil {
 		return nil, a.Err
@@ -153,12 +154,12 @@ func (h target) Handle(ctx context.Context, _ *pipeline.Request, t *pipeline.Tra
 	return r.response(a), nil
 }
 
-func (r *Routes) response(a Response) *pipeline.Response {
+func (r *Routes) response(a Response) *exchange.Response {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.Open)
 	r.Open[n] = 0
-	res := &pipeline.Response{Status: a.Status, Header: a.header, Bytes: []byte("{}")}
+	res := &exchange.Response{Status: a.Status, Header: a.header, Bytes: []byte("{}")}
 	res.After = append(res.After, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"modelgate/api"
-	"modelgate/internal/pipeline"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/records/reqlog"
 )
 
-// exchange is one request being served, from its first byte to its record. It
+// roundTrip is one request being served, from its first byte to its record. It
 // holds what happens to the request; what the request is, is in its admission.
-type exchange struct {
+type roundTrip struct {
 	admission admission
 	targets   resolver
 
-	trail    pipeline.Trail
+	trail    exchange.Trail
 	entry    reqlog.Entry
 	panicked bool
 
@@ -26,9 +26,9 @@ type exchange struct {
 	array        *jsonArrayWriter // converts a stream to a JSON array; nil for events
 }
 
-// newExchange returns an exchange whose entry is e. The caller sets the request.
-func (p *Plane) newExchange(e reqlog.Entry) *exchange {
-	x := &exchange{entry: e}
+// newRoundTrip returns a round trip whose entry is e. The caller sets the request.
+func (p *Plane) newRoundTrip(e reqlog.Entry) *roundTrip {
+	x := &roundTrip{entry: e}
 	x.admission = admission{plane: p, snap: p.Snapshot.Load(), id: e.ID.String(), entry: &x.entry, trail: &x.trail}
 	x.targets = resolver{admission: &x.admission, reach: p.Engine.Client}
 	return x
@@ -36,10 +36,10 @@ func (p *Plane) newExchange(e reqlog.Entry) *exchange {
 
 // open begins an exchange. Its path is the path of the request line in
 // canonical form.
-func (p *Plane) open(r *http.Request) *exchange {
+func (p *Plane) open(r *http.Request) *roundTrip {
 	now := time.Now()
 	path, query, marked := requestPath(r)
-	x := p.newExchange(reqlog.Entry{
+	x := p.newRoundTrip(reqlog.Entry{
 		ID:     reqlog.NewID(now),
 		Time:   now,
 		Input:  reqlog.Input{Method: r.Method, Path: path, RequestBytes: max(r.ContentLength, 0)},
@@ -52,12 +52,12 @@ func (p *Plane) open(r *http.Request) *exchange {
 	if p.Clients[a.route.clientDialect()] == nil {
 		a.route = passThrough
 	}
-	a.request = pipeline.Request{
+	a.request = exchange.Request{
 		ID:      x.entry.ID,
 		Time:    now,
 		Client:  p.Clients[a.route.clientDialect()],
 		Dialect: a.route.clientDialect(),
-		Received: pipeline.Received{
+		Received: exchange.Received{
 			Method:         r.Method,
 			Path:           path,
 			Query:          query,
@@ -66,7 +66,7 @@ func (p *Plane) open(r *http.Request) *exchange {
 			HeaderPrefixes: a.snap.HeaderPrefixes,
 			Length:         r.ContentLength,
 		},
-		Limiting: pipeline.Limiting{Prices: a.snap.Prices},
+		Limiting: exchange.Limiting{Prices: a.snap.Prices},
 	}
 	if a.route.api == (vendorAPI{}) {
 		a.request.Received.Path = strings.TrimPrefix(path, api.BasePath)
