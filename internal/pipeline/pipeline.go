@@ -10,6 +10,7 @@
 // [attempt.TargetHandler]. It does not read requests of clients or write responses, which
 // is the job of dataplane.
 //
-// Package exchange has what is passed on between the parts: a [exchange.Handler] returns the
-// [exchange.Response] to a [exchange.Request] and records in a [exchange.Trail] what it did.
+// Package exchange has what is passed on between the parts: an [exchange.Handler] returns
+// the [exchange.Response] to an [exchange.Request] and records in an [exchange.Trail] what
+// it did.
 package pipeline
