@@ -30,7 +30,7 @@ func (h hedge) usable(r *exchange.Request) bool {
 type runner struct {
 	b      *Branch
 	trail  *exchange.Trail // its own; joined with the request's when it has ended
-	only   chan struct{}   // its trail's onlyBranch; nil once it is closed
+	only   chan struct{}   // its trail's OnlyBranch; nil once it is closed
 	cancel context.CancelFunc
 	res    *exchange.Response
 	err    error
