@@ -233,7 +233,7 @@ func (a *attempt) stream(out *exchange.Response, src *streamMemory) (_ *exchange
 	kind := framing.MediaType(out.Header.Get("Content-Type"))
 	if framing.IsUnwrapped(src.Reader) {
 		kind = framing.MediaEvents
-		out.AsStream(framing.MediaEvents)
+		out.SetHead(framing.MediaEvents)
 	}
 	if a.plan.wire.translates() {
 		return out, a.plan.wire.translator.stream(a, out, src)
@@ -276,7 +276,7 @@ func (a *attempt) providerError(out *exchange.Response, body *upstreamBody) (*ex
 // writeError sets the client's form of a provider's error in out, which has its status.
 func (a *attempt) writeError(out *exchange.Response, raw []byte) {
 	a.refusedParams = a.plan.readRefused(out.Status, raw)
-	out.Head("application/json")
+	out.SetHead("application/json")
 	if wait, ok := dialect.RetryDelay(raw); ok && out.Header.Get("Retry-After") == "" {
 		out.Header.Set("Retry-After", strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64))
 	}

@@ -138,7 +138,7 @@ func (c *conversation) complete(a *attempt, out *exchange.Response, r *llm.Respo
 	for e = range dialect.Replay(r) {
 		stream = enc.Encode(stream, &e)
 	}
-	out.AsStream(c.client.ContentType())
+	out.SetHead(c.client.ContentType())
 	out.Events, out.Joined = exchange.ReplayBytes(stream), true
 	return nil
 }
@@ -150,7 +150,7 @@ func (c *conversation) stream(a *attempt, out *exchange.Response, src *streamMem
 		if r == nil {
 			return err
 		}
-		out.JsonHead()
+		out.SetHead("application/json")
 		return c.complete(a, out, r)
 	}
 	t := &translation{
@@ -163,7 +163,7 @@ func (c *conversation) stream(a *attempt, out *exchange.Response, src *streamMem
 		t.learn = a.plan.learnThinking
 	}
 	out.Tap, a.translation, out.Joined = t, t, true
-	out.AsStream(c.client.ContentType())
+	out.SetHead(c.client.ContentType())
 	s := &a.events
 	*s = targetStream{attempt: a, res: out, reader: t, tap: t}
 	return s.open(s, nil)

@@ -2,7 +2,7 @@ package exchange
 
 // SetBytes replaces the provider's body with b.
 func (r *Response) SetBytes(b []byte) {
-	r.JsonHead()
+	r.SetHead("application/json")
 	r.Bytes = b
 }
 
@@ -15,14 +15,8 @@ func (r *Response) Edited() {
 	r.Length = -1
 }
 
-// JsonHead sets the headers of a JSON response made by the gateway.
-func (r *Response) JsonHead() { r.Head("application/json") }
-
-// AsStream sets the headers of a stream.
-func (r *Response) AsStream(contentType string) { r.Head(contentType) }
-
-// Head sets the headers of a body that the gateway makes in place of the provider's.
-func (r *Response) Head(contentType string) {
+// SetHead sets the headers of a body that the gateway makes in place of the provider's.
+func (r *Response) SetHead(contentType string) {
 	r.Edited()
 	r.Header["Content-Type"] = []string{contentType}
 }

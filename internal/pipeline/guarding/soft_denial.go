@@ -49,7 +49,7 @@ func SoftDenial(r *exchange.Request, err error) *exchange.Response {
 	for e := range dialect.Replay(&completion) {
 		stream = enc.Encode(stream, &e)
 	}
-	out.AsStream(r.Client.ContentType())
+	out.SetHead(r.Client.ContentType())
 	out.Events = exchange.ReplayBytes(stream)
 	return out
 }
