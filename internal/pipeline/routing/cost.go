@@ -1,7 +1,6 @@
 package routing
 
 import (
-	"cmp"
 	"context"
 	"math"
 
@@ -50,12 +49,12 @@ func (c *costStrategy) Handle(ctx context.Context, r *exchange.Request, t *excha
 // cost is the largest amount.
 func (b *Branch) estimate(r *exchange.Request, tokens func(*exchange.Request) llm.Usage) (lowest catalog.NanoDollars, known, capable bool) {
 	lowest = math.MaxInt64
-	for _, l := range b.leaves {
-		t := r.Leaves[l.index].Target
-		if r.Leaves[l.index].Err != nil {
+	for _, i := range b.leaves {
+		t := r.Leaves[i].Target
+		if r.Leaves[i].Err != nil {
 			continue
 		}
-		model := cmp.Or(l.model, r.Model)
+		model := r.Leaves[i].Model
 		if !offersOperation(t, r, model) {
 			continue
 		}

@@ -99,3 +99,23 @@ func TestCostSkipsTargetsThatDoNotServe(t *testing.T) {
 		})
 	}
 }
+
+// The model of a target is the one that is sent to it, which the request may not name.
+func TestCostIsThatOfTheModelThatIsSent(t *testing.T) {
+	price := func(model string, each catalog.Rate) catalog.Price {
+		p := rtPrice("quirky", each, each)
+		p.Model = model
+		return p
+	}
+	book := catalog.NewBook([]catalog.Price{price("dear", 10), price("cheap", 1)}, nil)
+	pool := bytepool.New(0)
+	r := pipelinetest.New(t, `{"strategy":{"mode":"cost"},"targets":[
+		{"provider":"@a","default_params":{"model":"dear"}},{"provider":"@a","default_params":{"model":"cheap"}}]}`)
+	got := r.Send(rtProviders(t, pool, `{"max_tokens":10}`, book, "quirky", "quirky"), func(x *pipelinetest.Request) {
+		x.Model = ""
+		defer x.Received.Body.Release()
+	})
+	if got.Path != "1" {
+		t.Errorf("sent to target %q, want the one whose default model is cheap", got.Path)
+	}
+}

@@ -33,13 +33,7 @@ type Branch struct {
 	weight   float64
 	codes    []int      // statuses on which a fallback leaves this branch; nil means the parent's
 	breakers []*breaker // of the leaves below
-	leaves   []leaf     // below it
-}
-
-// leaf is a leaf as the strategies above it see it.
-type leaf struct {
-	index int    // in Request.Leaves
-	model string // overridden by its config; empty means the request's
+	leaves   []int      // below it, as indexes in Request.Leaves
 }
 
 func newBranch(own *config.Config) Branch {
@@ -55,8 +49,7 @@ func newBranch(own *config.Config) Branch {
 // place in Request.Leaves.
 func (n *Nodes) Leaf(own, effective *config.Config, index int, next exchange.Handler) Branch {
 	out := newBranch(own)
-	model, _ := effective.OverrideParams.Text("model")
-	out.leaves = []leaf{{index, model}}
+	out.leaves = []int{index}
 	g := n.State.breaker(n.Key, own.Path, effective.Breaker)
 	out.breakers = []*breaker{g}
 	out.Handler = &breakerHandler{breaker: g, path: own.Path, next: newRetry(effective, n.random(), g, next)}

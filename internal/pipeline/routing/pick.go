@@ -25,8 +25,8 @@ func (b *Branch) ready(now time.Time) bool {
 
 // canServe reports whether any leaf of the branch can serve the request.
 func (b *Branch) canServe(r *exchange.Request) bool {
-	return len(r.Leaves) == 0 || slices.ContainsFunc(b.leaves, func(l leaf) bool {
-		err := r.Leaves[l.index].Err
+	return len(r.Leaves) == 0 || slices.ContainsFunc(b.leaves, func(i int) bool {
+		err := r.Leaves[i].Err
 		return err == nil || apierr.From(err).Code != provider.CodeModelRefused
 	})
 }
