@@ -183,7 +183,7 @@ func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 	return out, nil
 }
 
-// Release implements [exchange.source].
+// Release implements [exchange.Source].
 func (a *attempt) Release() {
 	if a.events.pending != nil {
 		a.response.Raw.Body.Close() // ends the read, which uses the tap
@@ -194,11 +194,11 @@ func (a *attempt) Release() {
 	a.plan.timers.stop()
 }
 
-// Pause implements [exchange.source].
+// Pause implements [exchange.Source].
 func (a *attempt) Pause() { a.plan.timers.dog.Pause() }
 
-// Resume implements [exchange.source].
+// Resume implements [exchange.Source].
 func (a *attempt) Resume() { a.plan.timers.dog.Resume() }
 
-// Cut implements [exchange.source].
+// Cut implements [exchange.Source].
 func (a *attempt) Cut() bool { return a.cut != nil }

@@ -108,7 +108,7 @@ func (p *plan) countTokens(body []byte) int64 {
 // perUnit returns n divided by unit, rounded up.
 func perUnit(n, unit int64) int64 { return (n + unit - 1) / unit }
 
-// Usage implements [exchange.source].
+// Usage implements [exchange.Source].
 func (a *attempt) Usage() llm.Usage {
 	r, acc := &a.response, &a.account
 	if acc.open && a.cut == nil && !r.Tap.Info().Usage.Known && acc.sent.uses() && r.Raw.StatusCode <= 299 {

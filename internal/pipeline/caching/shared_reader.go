@@ -58,10 +58,10 @@ func (r *sharedReader) close() {
 	r.s.wake()
 }
 
-// Release implements [exchange.source].
+// Release implements [exchange.Source].
 func (*sharedReader) Release() {}
 
-// Usage implements [exchange.source]: it returns the usage of the call, once it has ended.
+// Usage implements [exchange.Source]: it returns the usage of the call, once it has ended.
 func (r *sharedReader) Usage() llm.Usage {
 	if r.free {
 		return llm.Usage{Known: true}
@@ -75,7 +75,7 @@ func (r *sharedReader) Usage() llm.Usage {
 	return r.s.info.Usage
 }
 
-// Cut implements [exchange.source]: it reports whether a limit of the request that made the
+// Cut implements [exchange.Source]: it reports whether a limit of the request that made the
 // call ended the response.
 func (r *sharedReader) Cut() bool {
 	r.s.mu.Lock()
@@ -148,7 +148,7 @@ func (r *sharedReader) Comments() []byte { return r.s.held }
 // Pause implements [exchange.Stream]. A slow client holds up others; see [sharedResponse].
 func (*sharedReader) Pause() {}
 
-// Resume implements [exchange.Stream] and [exchange.source].
+// Resume implements [exchange.Stream] and [exchange.Source].
 func (*sharedReader) Resume() {}
 
 // Fail implements [exchange.Stream].

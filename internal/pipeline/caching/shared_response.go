@@ -351,17 +351,17 @@ func headerOf(contentType, encoding string) http.Header {
 // storedResponse is the source of a response that another request paid for.
 type storedResponse struct{}
 
-// Release implements [exchange.source].
+// Release implements [exchange.Source].
 func (storedResponse) Release() {}
 
-// Pause implements [exchange.source].
+// Pause implements [exchange.Source].
 func (storedResponse) Pause() {}
 
-// Resume implements [exchange.source].
+// Resume implements [exchange.Source].
 func (storedResponse) Resume() {}
 
-// Cut implements [exchange.source].
+// Cut implements [exchange.Source].
 func (storedResponse) Cut() bool { return false }
 
-// Usage implements [exchange.source].
+// Usage implements [exchange.Source].
 func (storedResponse) Usage() llm.Usage { return llm.Usage{Known: true} }

@@ -12,12 +12,12 @@ import (
 // once, however many attempts it makes. It is safe for concurrent use.
 type RequestQuota struct {
 	Mu        sync.Mutex
-	Counted   []string          // counters that have the request; guarded by mu
-	Grants    []quota.Grant     // guarded by mu
-	Places    []quota.Grant     // in limits of requests in progress; guarded by mu
-	By        uint16            // number of the last attempt that added to grants or places; guarded by mu
-	Abandoned bool              // by the client, when a provider had an attempt; guarded by mu
-	Log       []reqlog.LimitUse // guarded by mu
+	Counted   []string          // counters that have the request; guarded by Mu
+	Grants    []quota.Grant     // guarded by Mu
+	Places    []quota.Grant     // in limits of requests in progress; guarded by Mu
+	By        uint16            // number of the last attempt that added to grants or places; guarded by Mu
+	Abandoned bool              // by the client, when a provider had an attempt; guarded by Mu
+	Log       []reqlog.LimitUse // guarded by Mu
 	Sent      atomic.Int32      // attempts that a provider may have received, or the gateway answers
 }
 
