@@ -23,6 +23,7 @@ const copyName = "state.sealed"
 // stateCopy is the content of the file.
 type stateCopy struct {
 	Database string // name of the database
+	Shape    string // of the state as its writer knows it; see shapeOf
 	State    publication.State
 }
 
@@ -70,7 +71,7 @@ func (s *Server) writeStateCopies(ctx context.Context) {
 }
 
 func (s *Server) writeCopy(p *publication.State) {
-	if err := writeCopy(filepath.Join(s.Data, copyName), s.box, stateCopy{s.store.Name(), *p}); err != nil {
+	if err := writeCopy(filepath.Join(s.Data, copyName), s.box, stateCopy{s.store.Name(), stateShape, *p}); err != nil {
 		s.Logger.Error("state copy not written; the next start needs the database", "err", err.Error())
 	}
 }
@@ -115,6 +116,9 @@ func readCopy(path string, box *secret.Box, database string) (*publication.State
 	var k stateCopy
 	if err := gob.NewDecoder(packed).Decode(&k); err != nil {
 		return nil, fmt.Errorf("the copy of its state in %s is damaged: %w", path, err)
+	}
+	if k.Shape != stateShape {
+		return nil, fmt.Errorf("the copy of its state in %s is from another version of modelgate", path)
 	}
 	if k.Database != database {
 		return nil, fmt.Errorf("the copy in %s is of another database", path)
