@@ -33,7 +33,7 @@ import (
 )
 
 const (
-	recordings = "../../../shared/recordings"
+	recordings = "../../../../shared/recordings"
 	// maxCutStreams is the number of streams of each dialect that are cut.
 	maxCutStreams = 10
 )
