@@ -8,13 +8,14 @@ import (
 
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/jobs"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
 	"modelgate/internal/storage/blob"
 )
 
-// openExports creates the runner of log exports, which starts with Run.
-func (s *Server) openExports(set *settings.Settings) error {
+// openExports creates the exports of the log, whose jobs start with Run.
+func (s *Server) openExports(set *settings.Settings, node string) error {
 	if s.Off[route.DataExports] {
 		return nil
 	}
@@ -23,19 +24,33 @@ func (s *Server) openExports(set *settings.Settings) error {
 		return err
 	}
 	s.exports = exports.New(exports.Options{
-		DB: s.store, Files: files, Node: reqlog.NewID(time.Now()).String(),
+		DB: s.store, Files: files, Node: node,
 		List: s.logs.List, Bodies: s.logs.ReadBodies, Flush: s.flushLog, Logger: s.Logger,
 		Keep: time.Duration(set.Exports.KeepDays) * 24 * time.Hour, MaxSize: set.Exports.MaxSize.Or(0),
 	})
 	return nil
 }
 
-// maker returns the runner of exports, nil for none.
-func (s *Server) maker() exports.Writer {
+// exportFiles returns the files of exports, nil for none.
+func (s *Server) exportFiles() exports.Files {
 	if s.exports == nil {
 		return nil
 	}
 	return s.exports
+}
+
+// openJobs creates the runner of jobs, which starts with Run.
+func (s *Server) openJobs(set *settings.Settings) error {
+	node := reqlog.NewID(time.Now()).String()
+	if err := s.openExports(set, node); err != nil {
+		return err
+	}
+	var kinds []jobs.Kind
+	if s.exports != nil {
+		kinds = append(kinds, s.exports.Kind())
+	}
+	s.jobs = jobs.New(jobs.Options{DB: s.store, Node: node, Kinds: kinds, Logger: s.Logger})
+	return nil
 }
 
 // openFiles returns the file store for one kind of file.

@@ -65,7 +65,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Policies:      policies.Routes{Policies: s.currentPolicies, Counters: s.engine.Quota},
 		Secrets:       secrets.Routes{References: s.references},
 		Analytics:     analytics.Routes{Log: s.logs, GroupEntries: s.sum},
-		Exports:       exports.Routes{Writer: s.maker(), GroupEntries: s.sum},
+		Exports:       exports.Routes{Files: s.exportFiles(), Started: s.jobs.Notify, GroupEntries: s.sum},
 		Logs:          controlplane.Logs{Log: s.logs, Flush: s.flushLog, Recorder: importRecorder{s.ledger, s.tail}, Policy: s.logPolicy},
 		Cache:         s.cacheInvalidations(),
 	})

@@ -42,10 +42,11 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	for _, task := range s.tasks() {
 		watched.Go(func() { task(watching) })
 	}
-	exporting, stopExporting := context.WithCancel(watching)
-	defer stopExporting()
+	working, stopJobs := context.WithCancel(watching)
+	defer stopJobs()
+	watched.Go(func() { s.jobs.Run(working) })
 	if s.exports != nil {
-		watched.Go(func() { s.exports.Run(exporting) })
+		watched.Go(func() { s.exports.Run(working) })
 	}
 	s.ready.Store(true)
 
@@ -56,7 +57,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	case err = <-failed:
 		err = fmt.Errorf("serving: %w", err)
 	}
-	stopExporting() // other nodes, or the next start, continue them
+	stopJobs() // other nodes, or the next start, run them again
 	s.shutDown(now)
 	stopWatching()
 	watched.Wait()

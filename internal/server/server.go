@@ -32,6 +32,7 @@ import (
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/identity/jwt"
+	"modelgate/internal/jobs"
 	"modelgate/internal/limits/inflight"
 	"modelgate/internal/limits/policy"
 	"modelgate/internal/model/pricing"
@@ -135,9 +136,10 @@ type Server struct {
 	counters     *limitCounters
 	telemetry    *telemetry.Exporter // nil if nothing is sent
 	exports      *exports.Runner     // nil if disabled
-	cache        *caching.Cache      // nil if responses are not cached
-	sharedCache  *respcache.Shared   // nil for the store memory
-	cacheKeys    *cacheKeys          // nil as well then
+	jobs         *jobs.Runner
+	cache        *caching.Cache    // nil if responses are not cached
+	sharedCache  *respcache.Shared // nil for the store memory
+	cacheKeys    *cacheKeys        // nil as well then
 	prices       *pricing.Keeper
 	engine       *attempt.Engine
 	gate         *inflight.Gate
@@ -251,7 +253,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.openTelemetry(ctx, set); err != nil {
 		return err
 	}
-	if err := s.openExports(set); err != nil {
+	if err := s.openJobs(set); err != nil {
 		return err
 	}
 	if err := s.openPrices(set); err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"modelgate/internal/storage/journal"
-	"modelgate/internal/storage/sqlrow"
 )
 
 // States of an [Export]. Only a draft, an export that is not started, can be changed.
@@ -61,7 +60,7 @@ var exportTable = table[Export]{
 			{"status", &e.Status}, {"failure", &e.Failure}, {"expected", &e.Expected}, {"row_count", &e.Rows}, {"byte_count", &e.Bytes},
 			{"file", &e.File}, {"link_key", &e.LinkKey}, {"user_id", &e.UserID}, {"created_by", &e.CreatedBy}, {"created_at", &e.CreatedAt},
 			{"updated_at", &e.UpdatedAt}, {"started_at", &e.StartedAt}, {"ended_at", &e.EndedAt}, {"expires_at", &e.ExpiresAt},
-			{"claimed_by", new(string)}, {"tries", new(int64)}, // initially empty; changed by the nodes that write exports
+			{"claimed_by", new(string)}, {"tries", new(int64)}, // written for nodes of earlier versions, which have no jobs
 		}
 	},
 }
@@ -109,99 +108,40 @@ func (tx *Tx) UpdateExport(ctx context.Context, e Export, was string) error {
 // The following methods are called by the nodes that write exports. They make no
 // revision.
 
-// ExportLease is a node's hold on an export that it writes.
-type ExportLease struct {
-	Export
-	Node string
-}
-
-// ClaimExport leases a started export that no node holds to a node for the duration of
-// lease; ok is false if there is none. Everything that an earlier node wrote is void.
-func (db *DB) ClaimExport(ctx context.Context, node string, now time.Time, lease time.Duration) (c ExportLease, ok bool, err error) {
+// AdoptExports queues jobs for started exports that have none: a node of an earlier
+// version started them. They are due when its lease ends.
+func (db *DB) AdoptExports(ctx context.Context, now time.Time) error {
 	const text = `
-		UPDATE exports
-		SET claimed_by = $1, lease_until = $2, tries = tries + 1
-		WHERE status = 'in_progress' AND (lease_until IS NULL OR lease_until < $3)
-			AND id = (
-				SELECT id
-				FROM exports
-				WHERE status = 'in_progress' AND (lease_until IS NULL OR lease_until < $3)
-				ORDER BY started_at, id
-				LIMIT 1)
-		RETURNING `
-	if waiting, err := db.exportsWait(ctx, now); err != nil || !waiting {
-		return c, false, err
-	}
-	if err := db.failAbandonedExports(ctx, now); err != nil {
-		return c, false, err
-	}
-	list, err := sqlrow.List(ctx, db.write, "exports", text+exportTable.names(), exportTable.scanner(), node, millis(now.Add(lease)),
-		now.UnixMilli())
-	if err != nil || len(list) == 0 {
-		return c, false, db.ClientError(err)
-	}
-	return ExportLease{list[0], node}, true, nil
-}
-
-// exportsWait reports, without writing, whether there is an export to claim.
-func (db *DB) exportsWait(ctx context.Context, now time.Time) (bool, error) {
-	const text = `
-		SELECT COUNT(*)
+		INSERT INTO jobs (id, kind, subject_id, organisation_id, workspace_id, state, node, token, renewals, tries, failure, progress,
+			total, next_at, created_at)
+		SELECT id, 'export', id, organisation_id, workspace_id, 'queued', '', 0, 0, 0, '', 0, expected, COALESCE(lease_until, started_at), $1
 		FROM exports
-		WHERE status = 'in_progress' AND (lease_until IS NULL OR lease_until < $1)`
-	if !db.ready.Load() {
-		return false, nil
-	}
-	n, err := sqlrow.Count(ctx, db.read, text, now.UnixMilli())
-	return n > 0, db.ClientError(err)
-}
-
-const maxExportTries = 5 // of nodes that began an export and did not finish
-
-// failAbandonedExports marks exports as failed that several nodes began without
-// finishing.
-func (db *DB) failAbandonedExports(ctx context.Context, now time.Time) error {
-	const text = `
-		UPDATE exports
-		SET status = 'failed', failure = 'it was begun several times and the gateway ended each time', ended_at = $1, updated_at = $1
-		WHERE status = 'in_progress' AND lease_until < $1 AND tries >= $2`
-	if _, err := db.write.Exec(ctx, text, now.UnixMilli(), int64(maxExportTries)); err != nil {
-		return db.ClientError(fmt.Errorf("failing abandoned exports: %w", err))
-	}
-	return nil
-}
-
-// RenewExportLease extends a node's lease and stores the progress. It reports false if
-// the node has lost the lease because a user has stopped the export or another node has
-// claimed it.
-func (db *DB) RenewExportLease(ctx context.Context, c ExportLease, now time.Time, lease time.Duration) (held bool, err error) {
-	const text = `
-		UPDATE exports
-		SET lease_until = $3, row_count = $4, byte_count = $5, file = $6
-		WHERE id = $1 AND claimed_by = $2 AND status = 'in_progress'`
-	return db.touched(ctx, text, c.ID, c.Node, millis(now.Add(lease)), c.Rows, c.Bytes, c.File)
-}
-
-// ReleaseExport ends a node's lease, so that another node can begin the export again.
-func (db *DB) ReleaseExport(ctx context.Context, c ExportLease) error {
-	const text = `
-		UPDATE exports
-		SET claimed_by = '', lease_until = NULL, tries = tries - 1, row_count = 0, byte_count = 0
-		WHERE id = $1 AND claimed_by = $2 AND status = 'in_progress'`
-	_, err := db.touched(ctx, text, c.ID, c.Node)
+		WHERE status = 'in_progress'
+		ON CONFLICT DO NOTHING`
+	_, err := db.touched(ctx, text, now.UnixMilli())
 	return err
 }
 
-// FinishExport stores how an export ended. It reports false if the node had lost the
-// lease.
-func (db *DB) FinishExport(ctx context.Context, c ExportLease) (held bool, err error) {
+// ReportExport stores the progress of an export in progress, and keeps nodes of earlier
+// versions from claiming it until then. If it is no longer in progress, it is not found.
+func (tx *Tx) ReportExport(ctx context.Context, e Export, node string, until time.Time) error {
 	const stmt = `
 		UPDATE exports
-		SET status = $3, failure = $4, row_count = $5, byte_count = $6, fields = $7, file = $8, link_key = $9,
-			lease_until = NULL, ended_at = $10, updated_at = $10, expires_at = $11
-		WHERE id = $1 AND claimed_by = $2 AND status = 'in_progress'`
-	return db.touched(ctx, stmt, c.ID, c.Node, c.Status, c.Failure, c.Rows, c.Bytes, text(c.Fields), c.File, c.LinkKey,
-		millis(c.EndedAt), millis(c.ExpiresAt))
+		SET claimed_by = $2, lease_until = $3, row_count = $4, byte_count = $5, file = $6
+		WHERE id = $1 AND status = 'in_progress'`
+	return tx.write(ctx, journal.Unpublished, "export", stmt, e.ID, node, millis(until), e.Rows, e.Bytes, e.File)
+}
+
+// FinishExport stores that an export has its file. If it is no longer in progress, it is
+// not found.
+func (tx *Tx) FinishExport(ctx context.Context, e Export) error {
+	const stmt = `
+		UPDATE exports
+		SET status = 'success', failure = '', row_count = $2, byte_count = $3, fields = $4, file = $5, link_key = $6,
+			lease_until = NULL, ended_at = $7, updated_at = $7, expires_at = $8
+		WHERE id = $1 AND status = 'in_progress'`
+	return tx.write(ctx, journal.Unpublished, "export", stmt, e.ID, e.Rows, e.Bytes, text(e.Fields), e.File, e.LinkKey,
+		millis(e.EndedAt), millis(e.ExpiresAt))
 }
 
 // OldExports returns some exports whose file must be deleted.

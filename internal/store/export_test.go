@@ -1,8 +1,6 @@
 package store_test
 
 import (
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -80,92 +78,39 @@ func TestExportsAreStored(t *testing.T) {
 	})
 }
 
-func TestAnExportIsClaimedOnce(t *testing.T) {
-	const exports, workers = 100, 8
-	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
-		nodes := []*store.DB{open(), open(), open(), open()}
-		for i := range exports {
-			mustExport(t, nodes[0], running(fmt.Sprintf("e%02d", i)))
-		}
-		var mu sync.Mutex
-		claimed := make(map[string]int)
-		var work sync.WaitGroup
-		for i := range workers {
-			work.Go(func() {
-				for range exports { // one that is lost to another worker is tried for again
-					c, ok, err := nodes[i%len(nodes)].ClaimExport(t.Context(), fmt.Sprintf("node-%d", i), exportTime, time.Minute)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if ok {
-						mu.Lock()
-						claimed[c.ID]++
-						mu.Unlock()
-					}
-				}
-			})
-		}
-		work.Wait()
-		for id, n := range claimed {
-			if n != 1 {
-				t.Errorf("%s was claimed %d times", id, n)
-			}
-		}
-		if len(claimed) != exports {
-			t.Errorf("%d of %d were claimed", len(claimed), exports)
-		}
-	})
-}
-
-func TestALeaseThatEndsIsTakenOver(t *testing.T) {
+func TestAFinishedExportHasItsFileUntilItExpires(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db := open()
-		mustExport(t, db, running("e"))
-		claim := func(node string, now time.Time) (store.ExportLease, bool) {
-			t.Helper()
-			c, ok, err := db.ClaimExport(t.Context(), node, now, time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c, ok
+		e := running("e")
+		mustExport(t, db, e)
+		report := func(e store.Export, node string) error {
+			return db.Update(t.Context(), nil, func(tx *store.Tx) error {
+				return tx.ReportExport(t.Context(), e, node, exportTime.Add(time.Minute))
+			})
 		}
-		first, ok := claim("a", exportTime)
-		if !ok || first.ID != "e" || first.Node != "a" || len(first.Keys) != 1 {
-			t.Fatalf("ClaimExport = %+v, %t", first, ok)
-		}
-		first.Rows, first.Bytes, first.File = 3, 30, "f"
-		if held, err := db.RenewExportLease(t.Context(), first, exportTime.Add(50*time.Second), time.Minute); !held || err != nil {
-			t.Errorf("HoldExport = %t, %v", held, err)
-		}
-		if _, ok := claim("b", exportTime.Add(100*time.Second)); ok {
-			t.Error("a lease that was renewed was taken over")
-		}
-		second, ok := claim("b", exportTime.Add(111*time.Second))
-		if !ok || second.File != "f" || second.Rows != 3 {
-			t.Fatalf("after the lease: %+v, %t", second, ok)
-		}
-		if held, err := db.RenewExportLease(t.Context(), first, exportTime, time.Minute); held || err != nil {
-			t.Errorf("the first node holds it still: %t, %v", held, err)
-		}
-		first.Status, second.Status = store.ExportFailed, store.ExportDone
-		if held, err := db.FinishExport(t.Context(), first); held || err != nil {
-			t.Errorf("the first node ends it: %t, %v", held, err)
-		}
-		if err := db.ReleaseExport(t.Context(), second); err != nil {
+		e.Rows, e.Bytes, e.File = 3, 30, "f"
+		if err := report(e, "a"); err != nil {
 			t.Fatal(err)
 		}
-		third, ok := claim("c", exportTime.Add(112*time.Second))
-		if !ok || third.Rows != 0 {
-			t.Fatalf("what was left: %+v, %t", third, ok)
+		if got, err := db.Export(t.Context(), "e"); err != nil || got.Rows != 3 || got.File != "f" {
+			t.Fatalf("after a report: %+v, %v", got, err)
 		}
-		third.Status, third.Rows, third.Bytes, third.File, third.LinkKey, third.Fields = store.ExportDone, 9, 90, "g", "secret", []string{"id"}
-		third.EndedAt, third.UpdatedAt, third.ExpiresAt = exportTime.Add(time.Hour), exportTime.Add(time.Hour), exportTime.Add(2*time.Hour)
-		if held, err := db.FinishExport(t.Context(), third); !held || err != nil {
-			t.Fatalf("EndExport = %t, %v", held, err)
+		e.Status, e.Rows, e.Bytes, e.File, e.LinkKey, e.Fields = store.ExportDone, 9, 90, "g", "secret", []string{"id"}
+		e.EndedAt, e.UpdatedAt, e.ExpiresAt = exportTime.Add(time.Hour), exportTime.Add(time.Hour), exportTime.Add(2*time.Hour)
+		finish := func() error {
+			return db.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.FinishExport(t.Context(), e) })
+		}
+		if err := finish(); err != nil {
+			t.Fatal(err)
+		}
+		if err := finish(); !apierr.IsNotFound(err) {
+			t.Errorf("finished twice: %v", err)
+		}
+		if err := report(e, "b"); !apierr.IsNotFound(err) {
+			t.Errorf("a report after the end: %v", err)
 		}
 		got, err := db.Export(t.Context(), "e")
-		if diff := cmp.Diff(third.Export, got); diff != "" || err != nil {
+		if diff := cmp.Diff(e, got); diff != "" || err != nil {
 			t.Errorf("%v\n%s", err, diff)
 		}
 		if old, err := db.OldExports(t.Context(), exportTime.Add(2*time.Hour)); len(old) != 0 || err != nil {
@@ -184,24 +129,33 @@ func TestALeaseThatEndsIsTakenOver(t *testing.T) {
 	})
 }
 
-func TestAnExportThatNoNodeSurvivesFails(t *testing.T) {
+func TestExportsOfEarlierVersionsGetJobs(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db := open()
-		mustExport(t, db, running("e"))
-		now, claims := exportTime, 0
-		for range 10 {
-			_, ok, err := db.ClaimExport(t.Context(), "a", now, time.Minute)
-			if err != nil {
+		mustExport(t, db, running("started"))
+		mustExport(t, db, draft("draft"))
+		mustExport(t, db, running("leased"))
+		until := exportTime.Add(20 * time.Second)
+		if err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
+			return tx.ReportExport(t.Context(), running("leased"), "old node", until)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := db.AdoptExports(t.Context(), exportTime); err != nil {
 				t.Fatal(err)
 			}
-			if ok {
-				claims++
-			}
-			now = now.Add(time.Hour)
 		}
-		got, err := db.Export(t.Context(), "e")
-		if claims != 5 || err != nil || got.Status != store.ExportFailed || got.Failure == "" {
-			t.Errorf("%d claims, then %+v, %v", claims, got, err)
+		list, _, err := db.Jobs(t.Context(), store.JobQuery{Organisation: store.DefaultOrganisation}, store.Page{Size: 10})
+		due := map[string]time.Time{}
+		for _, j := range list {
+			due[j.Subject] = j.NextAt
+			if j.Kind != store.JobExport || j.State != store.JobQueued || j.Workspace != store.DefaultWorkspace {
+				t.Errorf("%+v", j)
+			}
+		}
+		if diff := cmp.Diff(map[string]time.Time{"started": exportTime, "leased": until}, due); diff != "" || err != nil {
+			t.Errorf("%v\n%s", err, diff)
 		}
 	})
 }

@@ -178,16 +178,34 @@ func (t *table[T]) insertion() string {
 // update updates the row with v's key, if it is live. If there is none, it returns an
 // *apierr.Error of kind NotFound.
 func (t *table[T]) update(ctx context.Context, tx *Tx, v T) error {
-	key, list := t.columns(&v)[0], t.changing(&v)
-	set := make([]string, len(list))
-	for i, c := range list {
-		set[i] = fmt.Sprintf(`%s = $%d`, c.name, i+2)
-	}
-	text := `UPDATE ` + t.name + ` SET ` + strings.Join(set, `, `) + ` WHERE ` + key.name + ` = $1`
+	text, args := t.updating(&v, 0)
 	if t.live != "" {
 		text += ` AND ` + t.live
 	}
-	return tx.write(ctx, t.rows(&v), t.row, text, append(values([]column{key}), values(list)...)...)
+	return tx.write(ctx, t.rows(&v), t.row, text, args...)
+}
+
+// updateIf updates the row with v's key if a condition holds, and reports whether it did.
+// The arguments of the condition begin with $2.
+func (t *table[T]) updateIf(ctx context.Context, tx *Tx, v T, condition string, args ...any) (updated bool, err error) {
+	text, fields := t.updating(&v, len(args))
+	n, err := tx.change.Exec(ctx, t.rows(&v), text+` AND `+condition, slices.Insert(fields, 1, args...)...)
+	if err != nil {
+		return false, fmt.Errorf("writing a %s: %w", t.row, err)
+	}
+	return n > 0, nil
+}
+
+// updating returns a statement that updates the row with v's key, and its arguments: the
+// key is $1, then skipped numbers are left for the caller.
+func (t *table[T]) updating(v *T, skipped int) (text string, args []any) {
+	key, list := t.columns(v)[:1], t.changing(v)
+	set := make([]string, len(list))
+	for i, c := range list {
+		set[i] = fmt.Sprintf(`%s = $%d`, c.name, i+2+skipped)
+	}
+	text = `UPDATE ` + t.name + ` SET ` + strings.Join(set, `, `) + ` WHERE ` + key[0].name + ` = $1`
+	return text, append(values(key), values(list)...)
 }
 
 // rows returns the rows recorded when v is written.

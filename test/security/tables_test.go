@@ -21,7 +21,7 @@ const byAdministration = "only the control plane adds rows"
 // boundedTables says why requests cannot fill a table. A new table needs its reason here.
 var boundedTables = map[string]string{
 	"api_keys": byAdministration, "claims": byAdministration, "config_versions": byAdministration, "configs": byAdministration,
-	"deployments": byAdministration, "exports": byAdministration, "gateway_keys": byAdministration, "guardrail_credentials": byAdministration,
+	"deployments": byAdministration, "exports": byAdministration, "gateway_keys": byAdministration, "guardrail_credentials": byAdministration, "jobs": byAdministration,
 	"guardrail_modules": byAdministration, "guardrail_versions": byAdministration, "idempotency_keys": byAdministration, "guardrails": byAdministration, "integration_models": byAdministration, "integration_workspaces": byAdministration,
 	"integrations": byAdministration, "invites": byAdministration, "limit_setters": byAdministration, "organisation_members": byAdministration,
 	"organisations": byAdministration, "password_links": byAdministration, "policies": byAdministration, "policy_resets": byAdministration,

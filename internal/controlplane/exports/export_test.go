@@ -14,9 +14,6 @@ func Fields() []string {
 	return names
 }
 
-// Next makes one export, and reports whether there was one.
-func (r *Runner) Next(ctx context.Context) bool { return r.next(ctx) }
-
 // SweepNow takes away what is old.
 func (r *Runner) SweepNow(ctx context.Context) { r.sweep(ctx) }
 

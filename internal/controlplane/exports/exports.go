@@ -4,8 +4,8 @@
 // It guarantees that an export contains only what its creator may see when it is
 // started, that it is written once however many nodes there are and whichever of them
 // fails, and that writing it uses bounded memory and leaves capacity for model
-// requests. It does not read the log (see logstore), keep files (see blob) or keep
-// states and leases (see store).
+// requests. It does not read the log (see logstore), keep files (see blob) or share
+// the work among nodes (see jobs).
 package exports
 
 import (
@@ -19,6 +19,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/jobs"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/store"
 )
@@ -27,17 +28,18 @@ const scope access.Scope = "logs.export"
 
 // Routes are the routes of exports.
 type Routes struct {
-	// Writer writes exports. If nil, other nodes write them.
-	Writer Writer
+	// Files links to the files of exports. If nil, other nodes write and serve them.
+	Files Files
+
+	// Started is called when an export was started. If nil, nodes find it by looking.
+	Started func()
 
 	// GroupEntries groups entries of the request log. If nil, drafts are not counted.
 	GroupEntries func(context.Context, logstore.GroupQuery) ([]logstore.Group, error)
 }
 
-// Writer writes log exports in the background.
-type Writer interface {
-	// Notify starts a search for started exports.
-	Notify()
+// Files has the files of exports.
+type Files interface {
 	// Link returns a temporary address of an export's file for anyone who has the link.
 	// An address that begins with a slash is a path of the gateway.
 	Link(ctx context.Context, e store.Export) (string, error)
@@ -215,12 +217,13 @@ func (f Routes) update(ctx context.Context, c *route.Caller, in *updateInput) (*
 	if err := f.ask(ctx, c, w, &row, &filters); err != nil {
 		return nil, err
 	}
-	return &created{row.ID, row.Expected, "export"}, change(ctx, c, row, store.ExportDraft)
+	return &created{row.ID, row.Expected, "export"}, change(ctx, c, row, store.ExportDraft, nil)
 }
 
-// change stores the changed export, or returns a conflict if its state was changed
-// after the request read it.
-func change(ctx context.Context, c *route.Caller, row store.Export, was string) error {
+// change stores the changed export and runs then, nil for nothing, in the same
+// transaction. It returns a conflict if the state of the export was changed after the
+// request read it.
+func change(ctx context.Context, c *route.Caller, row store.Export, was string, then func(*store.Tx) error) error {
 	read := row.UpdatedAt
 	row.UpdatedAt = c.NextUpdateTime(read)
 	return c.Change(ctx, func(tx *store.Tx) error {
@@ -231,7 +234,10 @@ func change(ctx context.Context, c *route.Caller, row store.Export, was string) 
 		if apierr.IsNotFound(err) {
 			return apierr.New(apierr.Conflict, "the state of the export has just changed; read it again")
 		}
-		return err
+		if err != nil || then == nil {
+			return err
+		}
+		return then(tx)
 	})
 }
 
@@ -252,11 +258,15 @@ func (f Routes) start(ctx context.Context, c *route.Caller, in *Named) (*message
 		return nil, err
 	}
 	row.Status, row.StartedAt = store.ExportRunning, c.Now
-	if err := change(ctx, c, row, store.ExportDraft); err != nil {
+	job := store.Job{
+		ID: c.NewID(), Kind: store.JobExport, Subject: row.ID, Organisation: row.Organisation, Workspace: row.Workspace,
+		Total: row.Expected, NextAt: c.Now, CreatedAt: c.Now,
+	}
+	if err := change(ctx, c, row, store.ExportDraft, func(tx *store.Tx) error { return tx.AddJob(ctx, job) }); err != nil {
 		return nil, err
 	}
-	if f.Writer != nil {
-		f.Writer.Notify()
+	if f.Started != nil {
+		f.Started()
 	}
 	return &messageResponse{"the export has started", "export"}, nil
 }
@@ -283,7 +293,19 @@ func cancel(ctx context.Context, c *route.Caller, in *Named) (*messageResponse, 
 		return nil, wrongState(&row, "only an export in progress can be stopped")
 	}
 	row.Status, row.EndedAt = store.ExportStopped, c.Now
-	return &messageResponse{"the export is stopped", "export"}, change(ctx, c, row, store.ExportRunning)
+	return &messageResponse{"the export is stopped", "export"},
+		change(ctx, c, row, store.ExportRunning, func(tx *store.Tx) error { return cancelJob(ctx, tx, &row) })
+}
+
+// cancelJob cancels the job that writes an export.
+func cancelJob(ctx context.Context, tx *store.Tx, row *store.Export) error {
+	err := jobs.Change(ctx, tx,
+		func() (store.Job, error) { return tx.JobOf(ctx, store.JobExport, row.ID) },
+		func(j store.Job) (store.Job, error) { return jobs.Cancel(j, row.EndedAt) })
+	if apierr.IsNotFound(err) { // a node of an earlier version has started it
+		return nil
+	}
+	return err
 }
 
 func wrongState(row *store.Export, rule string) error {
@@ -304,13 +326,13 @@ func (f Routes) download(ctx context.Context, c *route.Caller, in *Named) (*link
 		return nil, wrongState(&row, "its file has expired; create another export")
 	case row.Status != store.ExportDone:
 		return nil, wrongState(&row, "only a successful export has a file")
-	case f.Writer == nil:
+	case f.Files == nil:
 		return nil, apierr.New(apierr.Unavailable, "this gateway does not serve export files")
 	}
 	if err := checkFields(ctx, c.DB(), &row); err != nil {
 		return nil, err
 	}
-	address, err := f.Writer.Link(ctx, row)
+	address, err := f.Files.Link(ctx, row)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/jobs"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
@@ -28,15 +29,27 @@ type desk struct {
 	t      *testing.T
 	logs   *logstore.Store
 	files  blob.Folder
-	runner *exports.Runner
-	writer exports.Writer // of the routes
+	runner *node
+	writer *node // of the routes
 	root   *routetest.Caller
 }
 
-// Notify implements exports.Writer.
-func (d *desk) Notify() { d.writer.Notify() }
+// node makes exports and serves them.
+type node struct {
+	*exports.Runner
+	jobs *jobs.Runner
+}
 
-// Link implements exports.Writer.
+// Next makes one export, and reports whether there was one.
+func (n *node) Next(ctx context.Context) bool { return n.jobs.RunDue(ctx) > 0 }
+
+// options are those of a node.
+type options struct {
+	exports.Options
+	Hold, Poll time.Duration // between renewals of leases, and between looks for exports
+}
+
+// Link implements exports.Files.
 func (d *desk) Link(ctx context.Context, e store.Export) (string, error) {
 	return d.writer.Link(ctx, e)
 }
@@ -49,21 +62,26 @@ func newDesk(t *testing.T) *desk {
 	}
 	t.Cleanup(func() { logs.Close(context.Background()) })
 	d := &desk{t: t, logs: logs, files: blob.Folder(filepath.Join(t.TempDir(), "files"))}
-	d.Bench = routetest.New(t, func(a *route.API) { exports.Routes{Writer: d, GroupEntries: logs.Groups}.Add(a) })
-	d.runner = d.node(func(*exports.Options) {})
+	d.Bench = routetest.New(t, func(a *route.API) {
+		exports.Routes{Files: d, Started: func() { d.writer.jobs.Notify() }, GroupEntries: logs.Groups}.Add(a)
+	})
+	d.runner = d.node(func(*options) {})
 	d.writer = d.runner
 	d.root = d.Root()
 	return d
 }
 
-// node returns a runner as one of several would be, changed by f.
-func (d *desk) node(f func(*exports.Options)) *exports.Runner {
-	o := exports.Options{
+// node returns a node as one of several would be, changed by f.
+func (d *desk) node(f func(*options)) *node {
+	o := options{Hold: time.Millisecond, Options: exports.Options{
 		DB: d.DB, Files: d.files, Node: fmt.Sprintf("node-%p", &f), List: d.logs.List, Bodies: d.logs.ReadBodies, Flush: d.logs.Flush,
-		Hold: time.Millisecond, Now: func() time.Time { return d.Clock },
-	}
+		Now: func() time.Time { return d.Clock },
+	}}
 	f(&o)
-	return exports.New(o)
+	r := exports.New(o.Options)
+	k := r.Kind()
+	k.Renew = o.Hold
+	return &node{r, jobs.New(jobs.Options{DB: o.DB, Node: o.Node, Kinds: []jobs.Kind{k}, Poll: o.Poll, Now: o.Now})}
 }
 
 // record writes entries to the log, of the bench's own workspace and time unless
@@ -386,4 +404,4 @@ func TestEnumsOfTheRoutesAreTheFields(t *testing.T) {
 	}
 }
 
-var _ exports.Writer = (*exports.Runner)(nil)
+var _ exports.Files = (*exports.Runner)(nil)

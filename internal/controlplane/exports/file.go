@@ -21,9 +21,11 @@ import (
 	"modelgate/internal/store"
 )
 
-// Validity of links, and the time limit for downloading a file.
+// Validity of links, and the time limits for finding the export of a link and for
+// downloading its file.
 const (
 	linkLife = 15 * time.Minute
+	findTime = 5 * time.Second
 	readTime = time.Hour
 )
 
@@ -41,7 +43,7 @@ func IsFile(path string) bool {
 
 func newLinkKey() string { return rand.Text() }
 
-// Link implements [Writer]. It returns a presigned address of the bucket, or a
+// Link implements [Files]. It returns a presigned address of the bucket, or a
 // path of the gateway signed with a key of the export.
 func (r *Runner) Link(ctx context.Context, e store.Export) (string, error) {
 	address, err := r.Files.Link(ctx, e.File, saveAs(&e), linkLife)
@@ -96,7 +98,7 @@ func (r *Runner) linked(req *http.Request) (*store.Export, error) {
 	if err != nil || r.Now().Unix() >= until || len(q) != 2 || len(q["expires"]) != 1 || len(q["signature"]) != 1 {
 		return nil, wrong
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), ending)
+	ctx, cancel := context.WithTimeout(req.Context(), findTime)
 	defer cancel()
 	e, err := r.DB.Export(ctx, strings.TrimSuffix(strings.TrimPrefix(req.URL.Path, filesBefore), filesAfter))
 	switch {

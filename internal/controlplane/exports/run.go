@@ -2,12 +2,12 @@ package exports
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/jobs"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/storage/blob"
@@ -30,22 +30,16 @@ type Options struct {
 	MaxSize int64         // bytes of one file; 1 GB
 	Logger  *slog.Logger  // nil is silent
 
-	Lease time.Duration // how long an export is leased without renewal; 30 s
-	Hold  time.Duration // interval of lease renewals, which also notice a stop; 2 s
-	Poll  time.Duration // interval of looking for exports started at other nodes; 2 s
 	Sweep time.Duration // interval of deleting expired files; 10 min
 	Now   func() time.Time
 }
 
 func (o Options) withDefaults() Options {
-	for _, d := range []struct {
-		to  *time.Duration
-		def time.Duration
-	}{{&o.Keep, 7 * 24 * time.Hour}, {&o.Lease, 30 * time.Second}, {&o.Hold, 2 * time.Second},
-		{&o.Poll, 2 * time.Second}, {&o.Sweep, 10 * time.Minute}} {
-		if *d.to <= 0 {
-			*d.to = d.def
-		}
+	if o.Keep <= 0 {
+		o.Keep = 7 * 24 * time.Hour
+	}
+	if o.Sweep <= 0 {
+		o.Sweep = 10 * time.Minute
 	}
 	if o.MaxSize <= 0 {
 		o.MaxSize = 1 << 30
@@ -59,160 +53,96 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Runner writes started exports, one at a time, and is one of the nodes that do so. It
-// also serves the files of links that it has signed.
-type Runner struct {
-	Options
-	wake chan struct{} // holds one token
-}
+// Runner writes exports as jobs, deletes expired files, and serves the files of links
+// that it has signed.
+type Runner struct{ Options }
 
-// New returns a runner, which does nothing until [Runner.Run].
-func New(o Options) *Runner {
-	return &Runner{Options: o.withDefaults(), wake: make(chan struct{}, 1)}
-}
+// New returns a runner, whose jobs a [jobs.Runner] runs.
+func New(o Options) *Runner { return &Runner{o.withDefaults()} }
 
-// Notify implements Writer. It never blocks.
-func (r *Runner) Notify() {
-	select {
-	case r.wake <- struct{}{}:
-	default: // already notified
-	}
-}
+// Kind returns the kind of jobs that write exports, one at a time. An interrupted export
+// begins again.
+func (r *Runner) Kind() jobs.Kind { return jobs.Kind{Name: store.JobExport, Run: r.export} }
 
-// Run writes exports until ctx ends. Other nodes, or the next start, begin an
-// interrupted export again.
+// Run deletes expired files until ctx ends.
 func (r *Runner) Run(ctx context.Context) {
-	poll, sweep := time.NewTicker(r.Poll), time.NewTicker(r.Sweep)
-	defer poll.Stop()
+	sweep := time.NewTicker(r.Sweep)
 	defer sweep.Stop()
-	r.sweep(ctx)
 	for {
-		for r.next(ctx) {
-		}
+		r.sweep(ctx)
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.wake:
-		case <-poll.C:
 		case <-sweep.C:
-			r.sweep(ctx)
 		}
 	}
 }
 
-// next writes one export and reports whether there was one.
-func (r *Runner) next(ctx context.Context) bool {
-	if ctx.Err() != nil {
-		return false
-	}
-	c, ok, err := r.DB.ClaimExport(ctx, r.Node, r.Now(), r.Lease)
-	if err != nil && ctx.Err() == nil {
-		r.Logger.Debug("listing exports failed", "err", err.Error()) // the database is unavailable, which others report
-	}
-	if !ok {
-		return false
-	}
-	r.work(ctx, c)
-	return true
-}
-
-// errNotOurs is the cause of stopping work on an export that was stopped or taken over
-// by another node.
-var errNotOurs = errors.New("the lease of the export is lost")
-
-// work writes an export that this node has leased, and stores how it ended.
-func (r *Runner) work(ctx context.Context, c store.ExportLease) {
-	if c.File != "" { // of an earlier node that did not finish
-		r.Files.Delete(ctx, c.File)
-	}
-	c.File, c.Rows, c.Bytes = r.fileName(&c.Export), 0, 0
-	j := &job{Runner: r, claim: c}
-	working, stop := context.WithCancelCause(ctx)
-	var holding sync.WaitGroup
-	holding.Go(func() { r.renewLease(working, j, stop) })
-	began := r.Now()
-	err := j.make(working)
-	lost := errors.Is(context.Cause(working), errNotOurs)
-	stop(nil)
-	holding.Wait()
-	j.reportProgress(&c)
-	switch {
-	case err == nil:
-		r.succeed(ctx, c, j.names, began)
-	case lost:
-		r.Logger.Info("export stopped", "export", c.ID)
-	case ctx.Err() != nil:
-		r.leave(ctx, c)
-	default:
-		r.Logger.Warn("export failed", "export", c.ID, "err", err.Error())
-		c.Status, c.Failure, c.EndedAt = store.ExportFailed, reason(err), r.Now()
-		c.File = ""
-		r.end(ctx, c)
-	}
-}
-
-// renewLease renews the lease until ctx ends. It stops the work if the lease is lost or
-// may have expired.
-func (r *Runner) renewLease(ctx context.Context, j *job, stop context.CancelCauseFunc) {
-	until := r.Now().Add(r.Lease)
-	tick := time.NewTicker(r.Hold)
-	defer tick.Stop()
-	for {
-		c := j.claim
-		j.reportProgress(&c)
-		now := r.Now()
-		held, err := r.DB.RenewExportLease(ctx, c, now, r.Lease)
-		switch {
-		case err == nil && !held, err != nil && now.After(until):
-			stop(errNotOurs)
-			return
-		case err == nil:
-			until = now.Add(r.Lease)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func (r *Runner) succeed(ctx context.Context, c store.ExportLease, fields []string, began time.Time) {
-	now := r.Now()
-	c.Status, c.Fields, c.LinkKey = store.ExportDone, fields, newLinkKey()
-	c.EndedAt, c.ExpiresAt = now, now.Add(r.Keep)
-	if !r.end(ctx, c) { // stopped concurrently, or the database is unavailable and the export begins again
-		r.Files.Delete(context.WithoutCancel(ctx), c.File)
-		return
-	}
-	r.Logger.Info("export finished", "export", c.ID, "rows", c.Rows, "bytes", c.Bytes, "took", now.Sub(began).String())
-}
-
-// ending is the time limit for storing the end of an export.
-const ending = 5 * time.Second
-
-// end stores how an export ended and reports whether this node still held the lease.
-func (r *Runner) end(ctx context.Context, c store.ExportLease) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ending)
-	defer cancel()
-	held, err := r.DB.FinishExport(ctx, c)
+// export writes the export of a job. An error of writing it is final: its creator reads
+// the reason and drafts another one.
+func (r *Runner) export(ctx context.Context, lease *jobs.Job) error {
+	e, err := r.DB.Export(ctx, lease.Subject)
 	if err != nil {
-		r.Logger.Warn("storing the end of an export failed", "export", c.ID, "err", err.Error())
+		return r.DB.ClientError(err)
 	}
-	return held && err == nil
+	if e.Status != store.ExportRunning { // a node of an earlier version has stopped or finished it
+		return nil
+	}
+	if e.File != "" { // of an earlier node that did not finish
+		r.Files.Delete(ctx, e.File)
+	}
+	e.File = r.fileName(&e)
+	f := &file{Runner: r, export: e, lease: lease}
+	lease.OnRenewal(f.report)
+	if err := lease.Renew(ctx); err != nil {
+		return err
+	}
+	began := r.Now()
+	if err := f.make(ctx); err != nil {
+		return jobs.Fail(reason(err), err)
+	}
+	if err := r.finish(ctx, f); err != nil { // stopped concurrently, or the database is unavailable and the export begins again
+		r.Files.Delete(context.WithoutCancel(ctx), e.File)
+		return err
+	}
+	r.Logger.Info("export finished", "export", e.ID, "rows", f.rows.Load(), "bytes", f.bytes.Load(), "took", r.Now().Sub(began).String())
+	return nil
 }
 
-func (r *Runner) leave(ctx context.Context, c store.ExportLease) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ending)
-	defer cancel()
-	if err := r.DB.ReleaseExport(ctx, c); err != nil { // the lease expires by itself
-		r.Logger.Warn("releasing an export lease failed", "export", c.ID, "err", err.Error())
+// adoptionLease keeps nodes of earlier versions from claiming an export between two
+// reports.
+const adoptionLease = 30 * time.Second
+
+// report stores the progress.
+func (f *file) report(ctx context.Context, tx *store.Tx) error {
+	e := f.export
+	e.Rows, e.Bytes = f.rows.Load(), f.bytes.Load()
+	f.lease.ReportProgress(e.Rows, e.Expected)
+	err := tx.ReportExport(ctx, e, f.Node, f.Now().Add(adoptionLease))
+	if apierr.IsNotFound(err) {
+		return jobs.ErrLost
 	}
+	return err
 }
 
-// sweep deletes the files of expired exports.
+// finish stores the end of the export.
+func (r *Runner) finish(ctx context.Context, f *file) error {
+	e := f.export
+	now := r.Now()
+	e.Rows, e.Bytes, e.Fields, e.LinkKey = f.rows.Load(), f.bytes.Load(), f.names, newLinkKey()
+	e.EndedAt, e.ExpiresAt = now, now.Add(r.Keep)
+	f.lease.ReportProgress(e.Rows, e.Expected)
+	return f.lease.Finish(ctx, func(tx *store.Tx) error { return tx.FinishExport(ctx, e) })
+}
+
+// sweep deletes the files of expired exports, and queues exports that nodes of an earlier
+// version have started.
 func (r *Runner) sweep(ctx context.Context) {
 	now := r.Now()
+	err := r.DB.AdoptExports(ctx, now)
+	if err != nil && ctx.Err() == nil {
+		r.Logger.Warn("queueing exports of earlier versions failed", "err", err.Error())
+	}
 	old, err := r.DB.OldExports(ctx, now)
 	for i := range old {
 		if err == nil {

@@ -16,7 +16,6 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/secret"
-	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/storage/blob"
@@ -72,7 +71,7 @@ func TestAStopIsSeenInTheMiddle(t *testing.T) {
 	d := newDesk(t)
 	d.addEntries(3000)
 	id := d.start("jsonl")
-	stopped := d.node(func(o *exports.Options) {
+	stopped := d.node(func(o *options) {
 		o.List = atPage(o.List, 2, func(ctx context.Context) {
 			d.root.Must("POST", "/logs/exports/"+id+"/cancel", "", nil)
 			<-ctx.Done() // a look whether it was stopped
@@ -92,7 +91,7 @@ func TestAStopIsSeenInTheMiddle(t *testing.T) {
 func TestAStopAtTheLastMomentLeavesNoFile(t *testing.T) {
 	d := newDesk(t)
 	id := d.start("jsonl")
-	late := d.node(func(o *exports.Options) {
+	late := d.node(func(o *options) {
 		o.Hold = time.Hour
 		o.Files = afterPut{d.files, func() { d.root.Must("POST", "/logs/exports/"+id+"/cancel", "", nil) }}
 	})
@@ -120,7 +119,7 @@ func TestANodeThatStopsLeavesItsExportToOthers(t *testing.T) {
 	d.addEntries(3000)
 	id := d.start("csv")
 	ctx, stop := context.WithCancel(t.Context())
-	first := d.node(func(o *exports.Options) { o.List = atPage(o.List, 2, func(context.Context) { stop() }) })
+	first := d.node(func(o *options) { o.List = atPage(o.List, 2, func(context.Context) { stop() }) })
 	first.Next(ctx)
 	if got := d.item(id); got.Status != store.ExportRunning || got.Rows != 0 || len(d.left()) != 0 {
 		t.Errorf("after the stop: %+v, files %v", got, d.left())
@@ -139,7 +138,7 @@ func TestANodeThatIsKilledIsTakenOver(t *testing.T) {
 	id := d.start("csv")
 	alive, dead := make(chan struct{}), make(chan struct{})
 	clock := d.Clock
-	silent := d.node(func(o *exports.Options) {
+	silent := d.node(func(o *options) {
 		o.Now = func() time.Time { return clock }
 		o.Hold = time.Hour // it tells nobody that it lives
 		o.List = atPage(o.List, 2, func(context.Context) { close(alive); <-dead })
@@ -165,24 +164,24 @@ func TestANodeThatIsKilledIsTakenOver(t *testing.T) {
 func TestAnExportThatFailsSaysWhy(t *testing.T) {
 	canary := errors.New("canary: postgres://user:password@host")
 	for name, tt := range map[string]struct {
-		change func(d *desk, o *exports.Options)
+		change func(d *desk, o *options)
 		want   string
 	}{
-		"a full disk": {func(_ *desk, o *exports.Options) { o.Files = fullFolder{} }, "writing the file failed: no room is left on the disk"},
-		"a folder that can't be made": {func(d *desk, o *exports.Options) {
+		"a full disk": {func(_ *desk, o *options) { o.Files = fullFolder{} }, "writing the file failed: no room is left on the disk"},
+		"a folder that can't be made": {func(d *desk, o *options) {
 			if err := os.WriteFile(string(d.files), nil, 0o600); err != nil {
 				d.t.Fatal(err)
 			}
 		}, "writing the file failed: the disk can't be read or written"},
-		"a bucket that is away": {func(d *desk, o *exports.Options) { o.Files = bucket(d.t, "http://127.0.0.1:1") }, "writing the file failed: the bucket cannot be reached"},
-		"a file that is too large": {func(_ *desk, o *exports.Options) { o.MaxSize = 100_000 },
+		"a bucket that is away": {func(d *desk, o *options) { o.Files = bucket(d.t, "http://127.0.0.1:1") }, "writing the file failed: the bucket cannot be reached"},
+		"a file that is too large": {func(_ *desk, o *options) { o.MaxSize = 100_000 },
 			"the file exceeds exports.max_size (100000 bytes); narrow the time range, reduce the rows or drop the body fields"},
-		"a log that is away": {func(_ *desk, o *exports.Options) {
+		"a log that is away": {func(_ *desk, o *options) {
 			o.List = func(context.Context, logstore.Query) (logstore.Page, error) {
 				return logstore.Page{}, apierr.New(apierr.Unavailable, "the log database is unavailable").WithCause(canary)
 			}
 		}, "the log database is unavailable"},
-		"a log that fails in the middle": {func(_ *desk, o *exports.Options) {
+		"a log that fails in the middle": {func(_ *desk, o *options) {
 			list, n := o.List, 0
 			o.List = func(ctx context.Context, q logstore.Query) (logstore.Page, error) {
 				if n++; n == 3 {
@@ -191,7 +190,7 @@ func TestAnExportThatFailsSaysWhy(t *testing.T) {
 				return list(ctx, q)
 			}
 		}, "internal error; see the gateway's process log"},
-		"bodies that end early": {func(_ *desk, o *exports.Options) {
+		"bodies that end early": {func(_ *desk, o *options) {
 			o.Bodies = func(context.Context, []*reqlog.Entry) error { return io.ErrUnexpectedEOF }
 		}, "internal error; see the gateway's process log"},
 	} {
@@ -199,7 +198,7 @@ func TestAnExportThatFailsSaysWhy(t *testing.T) {
 			d := newDesk(t)
 			d.addEntries(3000)
 			id := d.start("jsonl")
-			if !d.node(func(o *exports.Options) { tt.change(d, o) }).Next(t.Context()) {
+			if !d.node(func(o *options) { tt.change(d, o) }).Next(t.Context()) {
 				t.Fatal("there was nothing to make")
 			}
 			got := d.item(id)
@@ -244,7 +243,7 @@ func TestFilesGoToABucketAndAreReadThere(t *testing.T) {
 	d := newDesk(t)
 	d.addEntries(10)
 	files := bucket(t, srv.URL)
-	runner := d.node(func(o *exports.Options) { o.Files = files })
+	runner := d.node(func(o *options) { o.Files = files })
 	d.writer = runner
 	id := d.start("csv")
 	runner.Next(t.Context())
@@ -294,7 +293,7 @@ func TestAFileOfAnotherNodeIsDistinguished(t *testing.T) {
 	d := newDesk(t)
 	id := createDraft(d.root, "csv", "")
 	d.download(d.root, id)
-	elsewhere := d.node(func(o *exports.Options) { o.Files = blob.Folder(t.TempDir()) })
+	elsewhere := d.node(func(o *options) { o.Files = blob.Folder(t.TempDir()) })
 	d.writer = elsewhere
 	var link struct {
 		URL string `json:"signed_url"`
@@ -312,12 +311,12 @@ func TestARunnerMakesWhatIsStartedUntilItEnds(t *testing.T) {
 	d.addEntries(5)
 	ctx, stop := context.WithCancel(t.Context())
 	made := make(chan struct{}, 2)
-	runner := d.node(func(o *exports.Options) {
+	runner := d.node(func(o *options) {
 		o.Poll, o.Files = time.Hour, afterPut{d.files, func() { made <- struct{}{} }}
 	})
 	d.writer = runner // starting one wakes it
 	ended := make(chan struct{})
-	go func() { runner.Run(ctx); close(ended) }()
+	go func() { runner.jobs.Run(ctx); close(ended) }()
 	for range 2 {
 		d.start("jsonl")
 		waittest.Receive(t, made, "the export")

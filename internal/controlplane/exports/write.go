@@ -11,22 +11,21 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/jobs"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/storage/blob"
 	"modelgate/internal/store"
 )
 
-// job is an export in progress.
-type job struct {
+// file is the file of an export in progress.
+type file struct {
 	*Runner
-	claim store.ExportLease
-	names []string // fields of the file
-	rows  atomic.Int64
-	bytes atomic.Int64
+	export store.Export
+	lease  *jobs.Job
+	names  []string // fields of the file
+	rows   atomic.Int64
+	bytes  atomic.Int64
 }
-
-// reportProgress stores the number of rows and bytes written in c.
-func (j *job) reportProgress(c *store.ExportLease) { c.Rows, c.Bytes = j.rows.Load(), j.bytes.Load() }
 
 // Page sizes of entries without bodies, entries with bodies, and entries with bodies
 // that may be large.
@@ -37,15 +36,15 @@ const (
 )
 
 // make writes the file. If it fails, no file is left.
-func (j *job) make(ctx context.Context) error {
+func (f *file) make(ctx context.Context) error {
 	r, w := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := j.write(ctx, w)
+		err := f.write(ctx, w)
 		w.CloseWithError(err) // nil is the end of the file
 		done <- err
 	}()
-	_, err := j.Files.Put(ctx, j.claim.File, r)
+	_, err := f.Files.Put(ctx, f.export.File, r)
 	r.CloseWithError(err) // unblocks the writer if the file cannot be written
 	if made := <-done; made != nil && err == nil {
 		err = made
@@ -54,31 +53,31 @@ func (j *job) make(ctx context.Context) error {
 }
 
 // write writes every row of the export to w.
-func (j *job) write(ctx context.Context, w io.Writer) error {
+func (f *file) write(ctx context.Context, w io.Writer) error {
 	var filters Filters
-	if err := json.Unmarshal(j.claim.Filters, &filters); err != nil {
+	if err := json.Unmarshal(f.export.Filters, &filters); err != nil {
 		return fmt.Errorf("reading filters: %w", err)
 	}
 	want, err := filters.compile()
 	if err != nil {
 		return err
 	}
-	denied, err := denied(ctx, j.DB.Queries, j.claim.Organisation)
+	denied, err := denied(ctx, f.DB.Queries, f.export.Organisation)
 	if err != nil {
 		return err
 	}
-	if j.names = allowedFields(j.claim.Requested, denied); len(j.names) == 0 {
+	if f.names = allowedFields(f.export.Requested, denied); len(f.names) == 0 {
 		return apierr.New(apierr.Forbidden, "every field that was requested is denied by the organisation")
 	}
-	if err := j.Flush(ctx); err != nil {
+	if err := f.Flush(ctx); err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(&limitedWriter{w, j}, 64<<10)
-	enc, err := newEncoder(j.claim.Format, out, columns(j.names))
+	out := bufio.NewWriterSize(&limitedWriter{w, f}, 64<<10)
+	enc, err := newEncoder(f.export.Format, out, columns(f.names))
 	if err != nil {
 		return err
 	}
-	if err := j.writePages(ctx, want, enc); err != nil {
+	if err := f.writePages(ctx, want, enc); err != nil {
 		return err
 	}
 	if err := enc.close(); err != nil {
@@ -88,17 +87,17 @@ func (j *job) write(ctx context.Context, w io.Writer) error {
 }
 
 // writePages writes the rows that match want, page by page.
-func (j *job) writePages(ctx context.Context, want *rowFilter, enc encoder) error {
+func (f *file) writePages(ctx context.Context, want *rowFilter, enc encoder) error {
 	q := want.query
-	q.Scope, q.Limit = want.scope(&j.claim.Export), pageOfEntries
-	hasBodies := withBodies(j.names) && j.Bodies != nil
+	q.Scope, q.Limit = want.scope(&f.export), pageOfEntries
+	hasBodies := withBodies(f.names) && f.Bodies != nil
 	if hasBodies {
 		q.Limit = pageWithBodies
 	}
 	skip, room := want.skip, want.size
 	for {
 		began := time.Now()
-		page, err := j.List(ctx, q)
+		page, err := f.List(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -114,7 +113,7 @@ func (j *job) writePages(ctx context.Context, want *rowFilter, enc encoder) erro
 			found = append(found, e)
 		}
 		found = found[:min(len(found), room)]
-		if err := j.writePage(ctx, found, hasBodies, enc); err != nil {
+		if err := f.writePage(ctx, found, hasBodies, enc); err != nil {
 			return err
 		}
 		if room -= len(found); room == 0 || page.Next == "" {
@@ -128,12 +127,12 @@ func (j *job) writePages(ctx context.Context, want *rowFilter, enc encoder) erro
 }
 
 // writePage writes entries and releases their bodies as they are written.
-func (j *job) writePage(ctx context.Context, entries []*reqlog.Entry, hasBodies bool, enc encoder) error {
+func (f *file) writePage(ctx context.Context, entries []*reqlog.Entry, hasBodies bool, enc encoder) error {
 	for len(entries) > 0 {
 		some := entries[:min(len(entries), bodiesAtOnce)]
 		entries = entries[len(some):]
 		if hasBodies {
-			if err := j.Bodies(ctx, some); err != nil {
+			if err := f.Bodies(ctx, some); err != nil {
 				return err
 			}
 		}
@@ -141,7 +140,7 @@ func (j *job) writePage(ctx context.Context, entries []*reqlog.Entry, hasBodies 
 			if err := enc.row(e); err != nil {
 				return err
 			}
-			j.rows.Add(1)
+			f.rows.Add(1)
 			some[i] = nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -166,16 +165,16 @@ func throttle(ctx context.Context, took time.Duration) error {
 // limitedWriter counts the bytes written and limits their number.
 type limitedWriter struct {
 	w io.Writer
-	j *job
+	f *file
 }
 
 // Write implements io.Writer.
 func (c *limitedWriter) Write(b []byte) (int, error) {
-	if n := c.j.bytes.Load() + int64(len(b)); n > c.j.MaxSize {
-		return 0, apierr.New(apierr.TooLarge, "the file exceeds exports.max_size (%d bytes); narrow the time range, reduce the rows or drop the body fields", c.j.MaxSize)
+	if n := c.f.bytes.Load() + int64(len(b)); n > c.f.MaxSize {
+		return 0, apierr.New(apierr.TooLarge, "the file exceeds exports.max_size (%d bytes); narrow the time range, reduce the rows or drop the body fields", c.f.MaxSize)
 	}
 	n, err := c.w.Write(b)
-	c.j.bytes.Add(int64(n))
+	c.f.bytes.Add(int64(n))
 	return n, err
 }
 
