@@ -44,6 +44,7 @@ var commands = []command{
 	{"schema", "print the JSON Schema of a settings file or of a config object", schema},
 	{"ledger", "verify the usage ledger or replay it into the log", runLedger},
 	{"logs", "prune the request log, or export a part of it", logs},
+	{"jobs", "list, show, cancel and retry background jobs", runJobs},
 	{"cache", "evaluate the semantic cache", runCache},
 	{"migrate", "apply pending database migrations", migrate},
 	{"seal", "seal a credential for modelgate.yaml with the master key", seal},

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
+	"modelgate/internal/controlplane/jobs"
 	"modelgate/internal/controlplane/keys"
 	"modelgate/internal/controlplane/members"
 	"modelgate/internal/controlplane/organisations"
@@ -36,6 +37,7 @@ type Families struct {
 	Secrets       secrets.Routes
 	Analytics     analytics.Routes
 	Exports       exports.Routes
+	Jobs          jobs.Routes
 	Logs          Logs
 	Cache         *respcache.Invalidations // nil if no responses are cached
 }
@@ -77,6 +79,7 @@ func (f Families) Add(a *route.API) {
 	audits.Add(a)
 	f.Analytics.Add(a)
 	f.Exports.Add(a)
+	f.Jobs.Add(a)
 	addInsert(a, f.Logs)
 	addTraces(a, f.Logs)
 	addFeedback(a, f.Logs)

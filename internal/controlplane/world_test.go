@@ -111,6 +111,8 @@ func newWorld(t testing.TB) *world {
 		ids = append(ids, m.word, id)
 	}
 	w.addLimits(t)
+	w.addJob()
+	ids = append(ids, "{job}", "the-job")
 	ids = append(ids, "{result}", w.addObserved(t, strings.NewReplacer(ids...).Replace("{guardrail}")))
 	ids = append(ids, "{entity}", policy.EntityID("api_key:a"))
 	w.ids, w.root, w.restore = strings.NewReplacer(ids...), root, w.Keep()
@@ -165,6 +167,12 @@ func (w *world) addLimits(t testing.TB) {
 	set := policy.Compile(list, nil)
 	set.Match(nil, &policy.Facts{Time: w.Clock, Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: "a"})
 	w.policies = set
+}
+
+// addJob adds a job that is dead.
+func (w *world) addJob() {
+	w.Exec(`INSERT INTO jobs (id, kind, subject_id, organisation_id, workspace_id, state, node, token, renewals, tries, failure, progress, created_at, ended_at)
+		VALUES ('the-job', 'other', 'none', $1, $2, 'dead', 'a', 5, 0, 5, 'it failed', 0, 0, 0)`, store.DefaultOrganisation, store.DefaultWorkspace)
 }
 
 // addObserved stores a result of a guardrail and returns its id.
@@ -320,6 +328,8 @@ var samples = map[string][2]string{
 	"create-export": {"", `{"workspace_id":"default","requested_data":["id","cost"],"format":"csv","filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
 	"list-exports":  {"?workspace_id=default", ""},
 	"update-export": {"", `{"format":"parquet"}`},
+
+	"list-jobs": {"?workspace_id=default", ""},
 
 	"list-audit-logs": {"?start_time=2026-05-01T00:00:00Z&end_time=2026-05-02T00:00:00Z", ""},
 }

@@ -129,6 +129,7 @@ func (m *metrics) registerSources(s *Server) {
 	m.registry.MustRegister(counterMetrics(s.counters)...)
 	m.registry.MustRegister(gateMetrics(s.gate)...)
 	m.registry.MustRegister(cacheMetrics(s.sharedCache)...)
+	m.registry.MustRegister(jobMetrics{s.store})
 	m.registry.MustRegister(
 		gaugeFunc("modelgate_body_memory_bytes", "Bytes in use by request and response body buffers.",
 			func() float64 { return float64(s.engine.Bounds.Pool.Used()) }),

@@ -7,6 +7,7 @@ import (
 	"modelgate/internal/controlplane/analytics"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/controlplane/jobs"
 	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/route"
@@ -65,6 +66,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Policies:      policies.Routes{Policies: s.currentPolicies, Counters: s.engine.Quota},
 		Secrets:       secrets.Routes{References: s.references},
 		Analytics:     analytics.Routes{Log: s.logs, GroupEntries: s.sum},
+		Jobs:          jobs.Routes{Queued: s.jobs.Notify},
 		Exports:       exports.Routes{Files: s.exportFiles(), Started: s.jobs.Notify, GroupEntries: s.sum},
 		Logs:          controlplane.Logs{Log: s.logs, Flush: s.flushLog, Recorder: importRecorder{s.ledger, s.tail}, Policy: s.logPolicy},
 		Cache:         s.cacheInvalidations(),
