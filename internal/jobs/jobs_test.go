@@ -234,7 +234,7 @@ func TestACancelledJobNoticesIt(t *testing.T) {
 }
 
 // TestClockJumpsNeitherEndNorDoubleWork runs a job while the wall clocks of the nodes are
-// set forward and back.
+// set forward and back, and differ by as much.
 func TestClockJumpsNeitherEndNorDoubleWork(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
 		b := newBench(t)
@@ -252,6 +252,7 @@ func TestClockJumpsNeitherEndNorDoubleWork(t *testing.T) {
 		}}
 		ended := make(chan struct{})
 		first, second := b.runner("a", kind), b.runner("b", kind)
+		second.Now = func() time.Time { return b.now().Add(jump) }
 		go func() { first.RunDue(t.Context()); close(ended) }()
 		waittest.Receive(t, started, "the job")
 		for range 3 {

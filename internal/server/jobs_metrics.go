@@ -15,8 +15,8 @@ type jobMetrics struct{ store *store.DB }
 
 var (
 	jobsByState = prometheus.NewDesc("modelgate_jobs", "Background jobs of all nodes by kind and state.", []string{"kind", "state"}, nil)
-	jobsDue     = prometheus.NewDesc("modelgate_jobs_oldest_due_seconds", "Time since the oldest queued job was due, in seconds; 0 if none is due.",
-		[]string{"kind"}, nil)
+	jobsDue     = prometheus.NewDesc("modelgate_jobs_oldest_due_seconds",
+		"Time since the oldest queued job was due, in seconds; 0 if none is due.", []string{"kind"}, nil)
 )
 
 // Describe implements [prometheus.Collector].

@@ -215,8 +215,10 @@ func TestALinkReadsAFileOfABucket(t *testing.T) {
 
 func TestABucketThatFailsIsReportedWithoutSecrets(t *testing.T) {
 	s, _ := server(t)
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	gone := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler) // closes the connection; a closed port may become another program's
+	}))
+	defer gone.Close()
 	denied := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		io.WriteString(w, `<Error><Code>AccessDenied</Code><Message>access canary-secret-key</Message></Error>`)
