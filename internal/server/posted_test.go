@@ -22,7 +22,7 @@ func TestPostedEntriesAreTailedAndKeptOutOfMetrics(t *testing.T) {
 	var before map[string]string
 	waittest.Until(t, "the request is counted", func() bool {
 		before = requestLabels(t, g)
-		return slices.ContainsFunc(slices.Collect(maps.Keys(before)), func(name string) bool { return strings.HasPrefix(name, "modelgate_requests_total{") })
+		return before["modelgate_requests_in_flight"] == "0" && slices.ContainsFunc(slices.Collect(maps.Keys(before)), func(name string) bool { return strings.HasPrefix(name, "modelgate_requests_total{") })
 	})
 	posted, _ := g.Post("/logs", `{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"gpt-4o"}},
 		"response":{"status":503,"body":{"usage":{"prompt_tokens":7,"completion_tokens":1000000}}},"metadata":{"trace_id":"t"}}`).JSON(t)["ids"].([]any)
