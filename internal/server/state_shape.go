@@ -31,8 +31,8 @@ func writeShape(h hash.Hash, t reflect.Type, seen map[reflect.Type]bool) {
 	seen[t] = true
 	switch t.Kind() {
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if f := t.Field(i); f.IsExported() {
+		for f := range t.Fields() {
+			if f.IsExported() {
 				fmt.Fprintf(h, "%s ", f.Name)
 				writeShape(h, f.Type, seen)
 			}

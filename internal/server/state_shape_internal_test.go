@@ -37,13 +37,13 @@ func TestShapesDifferByEveryField(t *testing.T) {
 	}
 	shapes := map[string]string{}
 	for name, of := range map[string]reflect.Type{
-		"one field":         reflect.TypeOf(struct{ A int }{}),
-		"another name":      reflect.TypeOf(struct{ B int }{}),
-		"another type":      reflect.TypeOf(struct{ A string }{}),
-		"a list":            reflect.TypeOf(struct{ A []inner }{}),
-		"a list of another": reflect.TypeOf(struct{ A []wider }{}),
-		"a map":             reflect.TypeOf(struct{ A map[string]inner }{}),
-		"a pointer":         reflect.TypeOf(struct{ A *inner }{}),
+		"one field":         reflect.TypeFor[struct{ A int }](),
+		"another name":      reflect.TypeFor[struct{ B int }](),
+		"another type":      reflect.TypeFor[struct{ A string }](),
+		"a list":            reflect.TypeFor[struct{ A []inner }](),
+		"a list of another": reflect.TypeFor[struct{ A []wider }](),
+		"a map":             reflect.TypeFor[struct{ A map[string]inner }](),
+		"a pointer":         reflect.TypeFor[struct{ A *inner }](),
 	} {
 		shape := shapeOf(of)
 		if other, ok := shapes[shape]; ok {
