@@ -36,6 +36,11 @@ type route struct {
 	// sent complete, to providers of that API only. The zero value means any.
 	api vendorAPI
 
+	// keeps is true if the path is that of an object that outlives a request, of the
+	// operation kept; see [Keeper].
+	keeps bool
+	kept  api.Operation
+
 	// prompt is the saved prompt in the path. renders is true if the prompt is
 	// only rendered.
 	prompt  string
@@ -131,6 +136,9 @@ func findRoute(method, path string) (route, error) {
 		}
 	}
 	if isPassThroughMethod(method) {
+		if out, ok := findKeptRoute(path); ok {
+			return out, nil
+		}
 		return passThrough, nil
 	}
 	return refused, apierr.New(apierr.MethodNotAllowed, "method %.20q is not allowed; use GET, POST, PUT or DELETE", method)
