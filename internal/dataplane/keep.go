@@ -194,12 +194,13 @@ func (p *Plane) serveKept(w http.ResponseWriter, r *http.Request, x *roundTrip) 
 	err := p.Keeper.Keep(kept, r, k)
 	kept.patient.end()
 	switch {
-	case x.relayed:
+	case err == nil && x.relayed:
 		return nil
 	case err == nil:
 		x.finish(nil)
 		return nil
 	case !x.headWritten:
+		x.relayed = false // what the call responded has not reached the client
 		return reason(r, err)
 	}
 	if r.Context().Err() != nil {

@@ -135,10 +135,10 @@ func findRoute(method, path string) (route, error) {
 				WithParam("path").WithCode(urlpath.Code)
 		}
 	}
+	if out, ok := findKeptRoute(path); ok && (isPassThroughMethod(method) || method == http.MethodHead && strings.HasSuffix(path, "/content")) {
+		return out, nil
+	}
 	if isPassThroughMethod(method) {
-		if out, ok := findKeptRoute(path); ok {
-			return out, nil
-		}
 		return passThrough, nil
 	}
 	return refused, apierr.New(apierr.MethodNotAllowed, "method %.20q is not allowed; use GET, POST, PUT or DELETE", method)
