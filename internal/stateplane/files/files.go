@@ -160,21 +160,9 @@ func list(q *kept.Request) error {
 	if err != nil {
 		return err
 	}
-	data := make([]json.RawMessage, 0, len(found))
-	for i := range found {
-		if found[i].State == kept.StateCreating {
-			continue
-		}
-		shown, err := shownFile(&found[i])
-		if err != nil {
-			return err
-		}
-		data = append(data, shown)
-	}
-	l := kept.NewList(data, nil, more)
-	if len(found) > 0 {
-		first, last := found[0].ShownID(), found[len(found)-1].ShownID()
-		l.FirstID, l.LastID = &first, &last
+	l, err := kept.NewList(found, more, shownFile)
+	if err != nil {
+		return err
 	}
 	return q.JSON(http.StatusOK, l)
 }

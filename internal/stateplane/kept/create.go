@@ -50,7 +50,7 @@ func mayHaveCreated(res *Capture, broken bool) bool {
 // settleCreated stores the record of an object that its provider has described.
 func (q *Request) settleCreated(o *store.Object) error {
 	err := q.Change(func(tx *store.Tx) error { return tx.UpdateObject(context.WithoutCancel(q.HTTP.Context()), o) })
-	if apierr.From(err).Kind == apierr.Conflict && err != nil { // the provider repeated an earlier response, whose record exists
+	if err != nil && apierr.From(err).Kind == apierr.Conflict { // the provider repeated an earlier response, whose record exists
 		return q.forget(o)
 	}
 	return err

@@ -24,17 +24,25 @@ type List[T any] struct {
 	HasMore bool    `json:"has_more"`
 }
 
-// NewList returns a page with the ids of its ends.
-func NewList[T any](data []T, id func(*T) string, more bool) List[T] {
-	l := List[T]{Object: "list", Data: data, HasMore: more}
-	if data == nil {
-		l.Data = []T{}
+// NewList returns a page of objects as show describes each. An object that a provider has
+// not described yet is left out.
+func NewList[T any](found []store.Object, more bool, show func(*store.Object) (T, error)) (l List[T], err error) {
+	l = List[T]{Object: "list", Data: make([]T, 0, len(found)), HasMore: more}
+	for i := range found {
+		if found[i].State == StateCreating || found[i].State == StateUnknown {
+			continue
+		}
+		shown, err := show(&found[i])
+		if err != nil {
+			return l, err
+		}
+		id := found[i].ShownID()
+		if l.FirstID == nil {
+			l.FirstID = &id
+		}
+		l.LastID, l.Data = &id, append(l.Data, shown)
 	}
-	if n := len(data); n > 0 {
-		first, last := id(&data[0]), id(&data[n-1])
-		l.FirstID, l.LastID = &first, &last
-	}
-	return l
+	return l, nil
 }
 
 // ParsePage reads after, limit and order of a query.
