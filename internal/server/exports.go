@@ -45,7 +45,7 @@ func (s *Server) openJobs(set *settings.Settings) error {
 	if err := s.openExports(set, node); err != nil {
 		return err
 	}
-	var kinds []jobs.Kind
+	kinds := s.kept.Kinds()
 	if s.exports != nil {
 		kinds = append(kinds, s.exports.Kind())
 	}

@@ -13,16 +13,28 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/jobs"
+	"modelgate/internal/stateplane/batches"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/store"
 )
 
 // Plane serves requests to objects that outlive them. It is safe for concurrent use.
-type Plane struct{ deps kept.Deps }
+type Plane struct {
+	deps    kept.Deps
+	batches *batches.Runner
+}
 
-// New returns a plane.
-func New(d kept.Deps) *Plane { return &Plane{d} }
+// New returns a plane. A node runs atOnce batches at a time.
+func New(d kept.Deps, atOnce int) *Plane {
+	p := &Plane{deps: d}
+	p.batches = batches.NewRunner(&p.deps, atOnce)
+	return p
+}
+
+// Kinds returns the kinds of jobs of the plane.
+func (p *Plane) Kinds() []jobs.Kind { return p.batches.Kinds() }
 
 // Keep implements [dataplane.Keeper].
 func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRequest) error {
@@ -31,6 +43,8 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 	switch family {
 	case "files":
 		return files.Serve(q)
+	case "batches":
+		return batches.Serve(q)
 	}
 	return q.Through()
 }
