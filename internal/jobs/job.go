@@ -30,16 +30,6 @@ func (f *failure) Unwrap() error { return f.cause }
 // must not contain secrets; the cause is only logged.
 func Fail(reason string, cause error) error { return &failure{reason, cause} }
 
-// again is the end of a try that has left something to do.
-type again struct{ after time.Duration }
-
-// Error implements error.
-func (again) Error() string { return "the job goes on later" }
-
-// Again returns what a job returns to be run again after a time, at most the longest delay
-// of its kind, without having failed.
-func Again(after time.Duration) error { return again{after} }
-
 // reason returns what is shown of the error of a job.
 func reason(err error) string {
 	if f, ok := errors.AsType[*failure](err); ok {

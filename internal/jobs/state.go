@@ -13,7 +13,7 @@ import (
 // The functions of this file are the transitions of a job:
 //
 //	queued ─claim→ running ─end→ done, failed, dead or cancelled
-//	       ←release, postpone, retry─        ─requeue→ queued
+//	       ←release, retry─        ─requeue→ queued
 //
 // Each returns the job after the transition. It is stored only if the job is still as it
 // was before.
@@ -44,12 +44,6 @@ func renew(j store.Job, now time.Time) store.Job {
 func release(j store.Job, now time.Time) store.Job {
 	j.State, j.NextAt, j.Progress = store.JobQueued, now, 0
 	j.Tries--
-	return j
-}
-
-// postpone returns a job that goes on later, with all its tries.
-func postpone(j store.Job, at time.Time) store.Job {
-	j.State, j.NextAt, j.Tries, j.Failure = store.JobQueued, at, 0, ""
 	return j
 }
 

@@ -104,7 +104,7 @@ func (r *Runner) poll(ctx context.Context, j *jobs.Job) error {
 	if err != nil && apierr.From(err).Kind != apierr.Conflict { // a request has just written the same
 		return err
 	}
-	return jobs.Again(f.wait())
+	return jobs.Later(f.wait())
 }
 
 // read asks the provider for the batch, or looks for one that was created without an
@@ -120,7 +120,7 @@ func (f *followed) read(ctx context.Context) (*vendorbatch.Batch, error) {
 	case err == nil:
 		return b, nil
 	case f.Now().Sub(f.object.CreatedAt) < findTime && !errors.Is(err, vendorbatch.ErrUnsupported):
-		return nil, jobs.Again(f.wait())
+		return nil, jobs.Later(f.wait())
 	}
 	f.Logger.Warn("a batch whose creation was not answered is not found at its provider", "batch", f.object.ID, "provider", f.object.Provider)
 	faults := &vendorbatch.Errors{Object: "list", Data: []vendorbatch.LineError{{Code: "unknown", Message: "the provider did not answer the creation of the batch, and does not list it"}}}
