@@ -1,0 +1,2 @@
+-- The number is given to the records of stored objects, which replace this file.
+SELECT 1;
