@@ -45,7 +45,8 @@ func (s *Server) openJobs(set *settings.Settings) error {
 	if err := s.openExports(set, node); err != nil {
 		return err
 	}
-	var kinds []jobs.Kind
+	s.openWebhooks()
+	kinds := []jobs.Kind{s.webhooks.Kind()}
 	if s.exports != nil {
 		kinds = append(kinds, s.exports.Kind())
 	}

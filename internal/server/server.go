@@ -28,6 +28,7 @@ import (
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
@@ -136,6 +137,7 @@ type Server struct {
 	counters     *limitCounters
 	telemetry    *telemetry.Exporter // nil if nothing is sent
 	exports      *exports.Runner     // nil if disabled
+	webhooks     *webhooks.Sender
 	jobs         *jobs.Runner
 	cache        *caching.Cache    // nil if responses are not cached
 	sharedCache  *respcache.Shared // nil for the store memory
