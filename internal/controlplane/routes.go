@@ -21,6 +21,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
@@ -38,6 +39,7 @@ type Families struct {
 	Analytics     analytics.Routes
 	Exports       exports.Routes
 	Jobs          jobs.Routes
+	Webhooks      webhooks.Routes
 	Logs          Logs
 	Cache         *respcache.Invalidations // nil if no responses are cached
 }
@@ -80,6 +82,7 @@ func (f Families) Add(a *route.API) {
 	f.Analytics.Add(a)
 	f.Exports.Add(a)
 	f.Jobs.Add(a)
+	f.Webhooks.Add(a)
 	addInsert(a, f.Logs)
 	addTraces(a, f.Logs)
 	addFeedback(a, f.Logs)

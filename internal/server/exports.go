@@ -45,7 +45,8 @@ func (s *Server) openJobs(set *settings.Settings) error {
 	if err := s.openExports(set, node); err != nil {
 		return err
 	}
-	kinds := s.kept.Kinds()
+	s.openWebhooks()
+	kinds := append(s.kept.Kinds(), s.webhooks.Kind())
 	if s.exports != nil {
 		kinds = append(kinds, s.exports.Kind())
 	}

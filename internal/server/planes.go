@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
@@ -68,6 +69,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Secrets:       secrets.Routes{References: s.references},
 		Analytics:     analytics.Routes{Log: s.logs, GroupEntries: s.sum},
 		Jobs:          jobs.Routes{Queued: s.jobs.Notify},
+		Webhooks:      webhooks.Routes{Sender: s.webhooks, Queued: s.jobs.Notify},
 		Exports:       exports.Routes{Files: s.exportFiles(), Started: s.jobs.Notify, GroupEntries: s.sum},
 		Logs:          controlplane.Logs{Log: s.logs, Flush: s.flushLog, Recorder: importRecorder{s.ledger, s.tail}, Policy: s.logPolicy},
 		Cache:         s.cacheInvalidations(),

@@ -28,6 +28,7 @@ import (
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
@@ -137,6 +138,7 @@ type Server struct {
 	counters     *limitCounters
 	telemetry    *telemetry.Exporter // nil if nothing is sent
 	exports      *exports.Runner     // nil if disabled
+	webhooks     *webhooks.Sender
 	jobs         *jobs.Runner
 	kept         *stateplane.Plane
 	cache        *caching.Cache    // nil if responses are not cached
