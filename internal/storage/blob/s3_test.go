@@ -115,17 +115,17 @@ func TestRequestsArriveAsTheyWereSigned(t *testing.T) {
 		}
 	}
 	mustRead(t, b, "o-1/x_y.jsonl")
-	if err := b.Delete(t.Context(), "o-1/x_y.jsonl"); err != nil || n != 9 {
-		t.Errorf("%v after %d requests, want 9", err, n)
+	if err := b.Delete(t.Context(), "o-1/x_y.jsonl"); err != nil || n != 10 {
+		t.Errorf("%v after %d requests, want 10", err, n)
 	}
 }
 
 func TestAnUploadWhoseEndFailsIsTakenBack(t *testing.T) {
 	// A success that turns into an error is one.
-	b, seen := scripted(t, map[int]http.HandlerFunc{4: respondWith(200, "<Error><Code>InternalError</Code></Error>")})
+	b, seen := scripted(t, map[int]http.HandlerFunc{5: respondWith(200, "<Error><Code>InternalError</Code></Error>")})
 	_, err := b.Put(t.Context(), "x", bytes.NewReader(make([]byte, 17<<20)))
 	f, ok := errors.AsType[*blob.Error](err)
-	if !ok || f.Reason != "the bucket rejected the request: InternalError" || len(*seen) != 5 || (*seen)[4].Method != "DELETE" {
+	if !ok || f.Reason != "the bucket rejected the request: InternalError" || len(*seen) != 6 || (*seen)[5].Method != "DELETE" {
 		t.Errorf("Put: %v after %d requests", err, len(*seen))
 	}
 	if _, err := b.Get(t.Context(), "x"); !errors.Is(err, fs.ErrNotExist) {
