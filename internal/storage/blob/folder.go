@@ -97,13 +97,13 @@ func fill(ctx context.Context, root *os.Root, name string, r io.Reader) (size in
 	return size, errors.Join(err, ctx.Err())
 }
 
-// Get implements [Store].
-func (f Folder) Get(ctx context.Context, name string) (io.ReadCloser, error) {
-	r, err := f.GetRange(ctx, name, 0, -1)
+// Get implements [Store]. The reader is an *os.File.
+func (f Folder) Get(_ context.Context, name string) (io.ReadCloser, error) {
+	file, _, err := f.open(name)
 	if err != nil {
 		return nil, err
 	}
-	return r, nil
+	return file, nil
 }
 
 // GetRange implements [Store].
@@ -111,27 +111,39 @@ func (f Folder) GetRange(_ context.Context, name string, offset, length int64) (
 	if err := checkRange(name, offset, length); err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(string(f))
+	file, size, err := f.open(name)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := file.Seek(min(offset, size), io.SeekStart); err != nil {
+		file.Close()
 		return nil, explain(err)
 	}
-	defer root.Close()
-	file, err := root.Open(name)
+	return &Reader{limit(file, clamp(size, offset, length)), size}, nil
+}
+
+// open opens a file and returns its size.
+func (f Folder) open(name string) (file *os.File, size int64, err error) {
+	if err := check(name); err != nil {
+		return nil, 0, err
+	}
+	root, err := os.OpenRoot(string(f))
 	if err != nil {
-		return nil, explain(err)
+		return nil, 0, explain(err)
+	}
+	defer root.Close()
+	if file, err = root.Open(name); err != nil {
+		return nil, 0, explain(err)
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = fs.ErrNotExist
 	}
-	if err == nil {
-		_, err = file.Seek(min(offset, info.Size()), io.SeekStart)
-	}
 	if err != nil {
 		file.Close()
-		return nil, explain(err)
+		return nil, 0, explain(err)
 	}
-	return &Reader{limit(file, clamp(info.Size(), offset, length)), info.Size()}, nil
+	return file, info.Size(), nil
 }
 
 // Size implements [Store].

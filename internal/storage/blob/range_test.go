@@ -9,6 +9,8 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -149,7 +151,8 @@ func TestJoinedFilesEqualTheirParts(t *testing.T) {
 			end, j.Parts = end+n, append(j.Parts, blob.Part{Name: name, Size: n})
 		}
 		offset, length := rapid.Int64Range(0, end+10).Draw(rt, "offset"), rapid.Int64Range(-1, end+10).Draw(rt, "length")
-		got, size, err := readRange(func(offset, length int64) (*blob.Reader, error) { return j.GetRange(t.Context(), offset, length) }, offset, length)
+		get := func(offset, length int64) (*blob.Reader, error) { return j.GetRange(t.Context(), offset, length) }
+		got, size, err := readRange(get, offset, length)
 		if want := slice(data[:end], offset, length); err != nil || size != end || !bytes.Equal(got, want) {
 			rt.Errorf("%d bytes of %d, %v; want %d of %d", len(got), size, err, len(want), end)
 		}
@@ -244,4 +247,49 @@ func TestIncompleteFilesOfAFolderAreNeitherListedNorKept(t *testing.T) {
 	if err != nil || len(left) != 2 || filepath.Base(left[0]) != "new.part-X" {
 		t.Errorf("left: %v, %v", left, err)
 	}
+}
+
+func TestFilesAreServedWithRanges(t *testing.T) {
+	onEach(t, func(t *testing.T, s blob.Store) {
+		data := pattern(200_000)
+		for i, name := range []string{"p/1", "p/2"} {
+			if _, err := s.Put(t.Context(), name, bytes.NewReader(data[i*100_000:][:100_000])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j := blob.Joined{Files: s, Parts: []blob.Part{{Name: "p/1", Size: 100_000}, {Name: "p/2", Size: 100_000}}}
+		opened := 0
+		serve := func(method, span string) *httptest.ResponseRecorder {
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, "/", nil)
+			w.Header().Set("Content-Type", "application/octet-stream")
+			r.Header.Set("Range", span)
+			file := blob.NewSeeker(j.Size(), func(offset, length int64) (*blob.Reader, error) {
+				opened++
+				return j.GetRange(t.Context(), offset, length)
+			})
+			http.ServeContent(w, r, "", time.Time{}, file)
+			if err := file.Close(); err != nil {
+				t.Error(err)
+			}
+			return w
+		}
+		for span, want := range map[string][]byte{
+			"": data, "bytes=0-9": data[:10], "bytes=99990-100009": data[99_990:100_010],
+			"bytes=-5": data[199_995:], "bytes=150000-": data[150_000:],
+		} {
+			if w := serve("GET", span); !bytes.Equal(w.Body.Bytes(), want) {
+				t.Errorf("%q: status %d, %d bytes, want %d", span, w.Code, w.Body.Len(), len(want))
+			}
+		}
+		opened = 0
+		if w := serve("HEAD", ""); w.Code != 200 || w.Header().Get("Content-Length") != "200000" || opened != 0 {
+			t.Errorf("HEAD: %d %v, opened %d times", w.Code, w.Header(), opened)
+		}
+		if w := serve("GET", "bytes=200000-"); w.Code != 416 || opened != 0 {
+			t.Errorf("a range after the end: %d, opened %d times", w.Code, opened)
+		}
+		if _, err := blob.NewSeeker(1, nil).Seek(-2, io.SeekEnd); err == nil {
+			t.Error("a position before the beginning was accepted")
+		}
+	})
 }

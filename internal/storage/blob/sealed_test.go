@@ -85,7 +85,8 @@ func TestASealedFileShowsNothing(t *testing.T) {
 		t.Errorf("%d bytes are stored, and can be read", len(first))
 	}
 	f.put(t, "x", f.plain)
-	if again := f.stored(t, "x"); bytes.Equal(first[headerBytes:], again[headerBytes:]) || bytes.Equal(first[:headerBytes], again[:headerBytes]) {
+	again := f.stored(t, "x")
+	if bytes.Equal(first[headerBytes:], again[headerBytes:]) || bytes.Equal(first[:headerBytes], again[:headerBytes]) {
 		t.Error("the same data is sealed alike twice, so equal files can be recognised")
 	}
 	if link, err := f.store.Link(t.Context(), "x", "x", 1); link != "" || err != nil {
@@ -110,8 +111,11 @@ func TestEveryCutOfASealedFileIsAnError(t *testing.T) {
 	for _, n := range []int{0, 10, 64 << 10, 64<<10 + 10, 3 * 64 << 10} {
 		f := newSealedFile(t, pattern(n))
 		stored := f.stored(t, "x")
-		for _, at := range []int{0, 1, 7, 8, headerBytes - 1, headerBytes, headerBytes + 1, headerBytes + 15, headerBytes + 16, headerBytes + 17,
-			headerBytes + chunkBytes - 1, headerBytes + chunkBytes, headerBytes + chunkBytes + 16, headerBytes + 2*chunkBytes, len(stored) - 16, len(stored) - 1} {
+		for _, at := range []int{
+			0, 1, 7, 8, headerBytes - 1, headerBytes, headerBytes + 1, headerBytes + 15, headerBytes + 16, headerBytes + 17,
+			headerBytes + chunkBytes - 1, headerBytes + chunkBytes, headerBytes + chunkBytes + 16, headerBytes + 2*chunkBytes,
+			len(stored) - 16, len(stored) - 1,
+		} {
 			if at < len(stored) {
 				f.mustFail(t, fmt.Sprintf("%d of %d bytes", at, len(stored)), stored[:at])
 			}
@@ -127,8 +131,8 @@ func TestChunksOfASealedFileHaveTheirPlace(t *testing.T) {
 	stored := f.stored(t, "x")
 	chunk := func(i int) []byte { return stored[headerBytes+i*chunkBytes : headerBytes+(i+1)*chunkBytes] }
 	for what, order := range map[string][]int{
-		"two are swapped": {1, 0, 2, 3}, "the last is first": {3, 0, 1, 2}, "one is missing": {0, 2, 3}, "one is there twice": {0, 1, 1, 2, 3},
-		"the last is twice": {0, 1, 2, 3, 3}, "only the last": {3}, "without the last": {0, 1, 2},
+		"two are swapped": {1, 0, 2, 3}, "the last is first": {3, 0, 1, 2},
+		"one is missing": {0, 2, 3}, "one is there twice": {0, 1, 1, 2, 3}, "the last is there twice": {0, 1, 2, 3, 3}, "only the last": {3}, "without the last": {0, 1, 2},
 	} {
 		altered := bytes.Clone(stored[:headerBytes])
 		for _, i := range order {
