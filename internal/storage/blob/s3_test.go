@@ -133,6 +133,49 @@ func TestAnUploadWhoseEndFailsIsTakenBack(t *testing.T) {
 	}
 }
 
+func TestAnUploadWhoseLastResponseIsLostIsComplete(t *testing.T) {
+	for name, tt := range map[string]struct {
+		last http.HandlerFunc // serves the request that completes the upload
+		ok   bool
+	}{
+		"stored":     {nil, true},
+		"not stored": {respondWith(404, "<Error><Code>NoSuchUpload</Code></Error>"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backend := s3mem.New()
+			if err := backend.CreateBucket("exports"); err != nil {
+				t.Fatal(err)
+			}
+			real, completions := gofakes3.New(backend).Server(), 0
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != "POST" || r.URL.Query().Get("uploadId") == "" {
+					real.ServeHTTP(w, r)
+					return
+				}
+				completions++
+				switch {
+				case tt.last != nil:
+					tt.last(w, r)
+				case completions == 1:
+					real.ServeHTTP(httptest.NewRecorder(), r)
+					panic(http.ErrAbortHandler) // closes the connection
+				default:
+					real.ServeHTTP(w, r)
+				}
+			}))
+			defer s.Close()
+			b, want := bucket(t, s.URL), pattern(17<<20)
+			n, err := b.Put(t.Context(), "x", bytes.NewReader(want))
+			if (err == nil) != tt.ok || tt.ok && (n != int64(len(want)) || completions < 2) {
+				t.Fatalf("Put = %d, %v after %d requests to complete", n, err, completions)
+			}
+			if _, err := b.Size(t.Context(), "x"); (err == nil) != tt.ok {
+				t.Errorf("Size: %v", err)
+			}
+		})
+	}
+}
+
 func TestPartsThatWereLeftGoWithTheFile(t *testing.T) {
 	s, _ := server(t)
 	b := bucket(t, s.URL)
