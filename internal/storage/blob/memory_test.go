@@ -71,12 +71,17 @@ func mostMemory(t *testing.T, f func()) (resident, heap int64) {
 	}
 }
 
-// Uploads of 512 MB cost little memory, and as little to read.
+// Files of 512 MB are written and read in little memory. The race detector needs memory of
+// its own, and time.
 func TestBigFilesNeedLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 512 MB")
 	}
-	const size, most = 512 << 20, 40 << 20
+	const most = 40 << 20
+	size := int64(512 << 20)
+	if raced {
+		size = 64 << 20
+	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, &generator{n: size}); err != nil {
 		t.Fatal(err)
@@ -98,7 +103,7 @@ func TestBigFilesNeedLittleMemory(t *testing.T) {
 			}
 		})
 		t.Logf("at most %d MB resident and %d MB of heap more", resident>>20, heap>>20)
-		if resident > most || heap > most {
+		if resident > most && !raced || heap > most {
 			t.Errorf("%d MB resident and %d MB of heap more, want at most %d", resident>>20, heap>>20, most>>20)
 		}
 	}
