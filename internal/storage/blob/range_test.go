@@ -38,7 +38,7 @@ func slice(data []byte, offset, length int64) []byte {
 	return data[offset : offset+length]
 }
 
-// ranger is what has ranges: a file of a store, or a joined one.
+// ranger is what has ranges: a file of a store, or a composite one.
 type ranger func(offset, length int64) (*blob.Reader, error)
 
 func rangesOf(ctx context.Context, s blob.Store, name string) ranger {
@@ -105,7 +105,7 @@ func TestEveryRangeOfAFileIsReadable(t *testing.T) {
 func TestPartsAreReadAsOneFile(t *testing.T) {
 	onEach(t, func(t *testing.T, s blob.Store) {
 		var data []byte
-		j := blob.Joined{Files: s}
+		j := blob.Composite{Files: s}
 		for i, n := range []int{100_000, 0, 1, 64 << 10, 7} {
 			part, name := pattern(n + i)[i:], "uploads/"+string(rune('a'+i))
 			if _, err := s.Put(t.Context(), name, bytes.NewReader(part)); err != nil {
@@ -132,17 +132,17 @@ func TestPartsAreReadAsOneFile(t *testing.T) {
 		}
 	})
 	if _, size, err := readRange(func(offset, length int64) (*blob.Reader, error) {
-		return blob.Joined{}.GetRange(t.Context(), offset, length)
+		return blob.Composite{}.GetRange(t.Context(), offset, length)
 	}, 0, -1); err != nil || size != 0 {
 		t.Errorf("a file without parts: %d, %v", size, err)
 	}
 }
 
-func TestJoinedFilesEqualTheirParts(t *testing.T) {
+func TestCompositeFilesEqualTheirParts(t *testing.T) {
 	s := sealed(t, blob.Folder(t.TempDir()))
 	data := pattern(1 << 20)
 	rapid.Check(t, func(rt *rapid.T) {
-		j, end := blob.Joined{Files: s}, int64(0)
+		j, end := blob.Composite{Files: s}, int64(0)
 		for i, n := range rapid.SliceOfN(rapid.Int64Range(0, 1<<17), 0, 5).Draw(rt, "sizes") {
 			name := "p/" + string(rune('a'+i))
 			if _, err := s.Put(t.Context(), name, bytes.NewReader(data[end:end+n])); err != nil {
@@ -257,7 +257,7 @@ func TestFilesAreServedWithRanges(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		j := blob.Joined{Files: s, Parts: []blob.Part{{Name: "p/1", Size: 100_000}, {Name: "p/2", Size: 100_000}}}
+		j := blob.Composite{Files: s, Parts: []blob.Part{{Name: "p/1", Size: 100_000}, {Name: "p/2", Size: 100_000}}}
 		opened := 0
 		serve := func(method, span string) *httptest.ResponseRecorder {
 			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, "/", nil)

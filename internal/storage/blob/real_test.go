@@ -21,6 +21,7 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/storage/blob"
 	"modelgate/internal/testing/s3test"
+	"modelgate/internal/testing/waittest"
 )
 
 // optionsOf returns the bucket of a real server.
@@ -209,7 +210,7 @@ func TestARealServerForgetsInterruptedUploads(t *testing.T) {
 	}
 	cut.refuse.Store(true)
 	w.CloseWithError(lost)
-	if err := <-done; !errors.Is(err, lost) {
+	if err := waittest.Receive(t, done, "the end of the upload"); !errors.Is(err, lost) {
 		t.Fatalf("Put: %v", err)
 	}
 	if n := b.Uploads(t); n != 1 {

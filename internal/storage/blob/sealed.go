@@ -21,7 +21,7 @@ import (
 // A file is a header and chunks of 64 KB, each sealed with AES-256-GCM. The header
 // contains a random key, sealed with the data key and bound to the organisation and to
 // the name of the file. The nonce of a chunk is its number, and whether it is the last.
-// So a file that was altered, cut, reordered or put in the place of another one opens
+// So a file that was altered, cut, reordered or exchanged with another one opens
 // with an error. No byte is returned before its chunk has been verified.
 type Sealed struct {
 	Files Store
@@ -43,7 +43,7 @@ const (
 // sealedMark begins every sealed file and names the form of the rest.
 const sealedMark = "mgblob1\n"
 
-func damaged(cause error) error { return fault(cause, "the stored file is damaged or was altered") }
+func damageError(cause error) error { return fault(cause, "the stored file is damaged or was altered") }
 
 // Put implements [Store].
 func (s Sealed) Put(ctx context.Context, name string, r io.Reader) (int64, error) {
@@ -160,7 +160,7 @@ func plainSize(stored int64) (int64, error) {
 	body := stored - headerSize
 	count := chunkCount(stored)
 	if last := body - (count-1)*sealedSize; count < 1 || last < tagSize || last == tagSize && count > 1 {
-		return 0, damaged(errors.New("the size is not one of a sealed file"))
+		return 0, damageError(errors.New("the size is not one of a sealed file"))
 	}
 	return body - count*tagSize, nil
 }
@@ -272,15 +272,15 @@ func (s Sealed) open(name string, r *Reader) (*opening, error) {
 	}
 	header := make([]byte, headerSize)
 	if _, err := io.ReadFull(r, header); err != nil {
-		return nil, truncated(err)
+		return nil, readError(err)
 	}
 	sealedKey, ok := bytes.CutPrefix(header, []byte(sealedMark))
 	if !ok {
-		return nil, damaged(errors.New("the file is not sealed"))
+		return nil, damageError(errors.New("the file is not sealed"))
 	}
 	key, err := s.Key.OpenMessage(sealedKey, keyBinding(name))
 	if err != nil {
-		return nil, damaged(err)
+		return nil, damageError(err)
 	}
 	aead, err := chunkCipher(key)
 	if err != nil {
@@ -308,7 +308,7 @@ func (o *opening) reopen(size int64, get func(offset, length int64) (*Reader, er
 	}
 	if r.Size != size {
 		r.Close()
-		return damaged(errors.New("the size has changed"))
+		return damageError(errors.New("the size has changed"))
 	}
 	o.stored.Close()
 	o.stored = r
@@ -338,11 +338,11 @@ func (o *opening) next() ([]byte, error) {
 		chunk = chunk[:o.size-o.last*chunkSize+tagSize]
 	}
 	if _, err := io.ReadFull(o.stored, chunk); err != nil {
-		return nil, truncated(err)
+		return nil, readError(err)
 	}
 	plain, err := o.aead.Open(chunk[:0], nonce(o.number, o.number == o.last), chunk, nil)
 	if err != nil {
-		return nil, damaged(err)
+		return nil, damageError(err)
 	}
 	o.number++
 	o.count--
@@ -356,10 +356,10 @@ func (o *opening) next() ([]byte, error) {
 // Close implements io.Closer.
 func (o *opening) Close() error { return o.stored.Close() }
 
-// truncated returns the error of a file that ended too early, or of the store.
-func truncated(err error) error {
+// readError returns the error of a file that ended too early, or of the store.
+func readError(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return damaged(err)
+		return damageError(err)
 	}
 	return err
 }

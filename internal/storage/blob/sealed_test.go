@@ -132,7 +132,7 @@ func TestChunksOfASealedFileHaveTheirPlace(t *testing.T) {
 	chunk := func(i int) []byte { return stored[headerBytes+i*chunkBytes : headerBytes+(i+1)*chunkBytes] }
 	for what, order := range map[string][]int{
 		"two are swapped": {1, 0, 2, 3}, "the last is first": {3, 0, 1, 2},
-		"one is missing": {0, 2, 3}, "one is there twice": {0, 1, 1, 2, 3}, "the last is there twice": {0, 1, 2, 3, 3}, "only the last": {3}, "without the last": {0, 1, 2},
+		"one is missing": {0, 2, 3}, "one is repeated": {0, 1, 1, 2, 3}, "the last is repeated": {0, 1, 2, 3, 3}, "only the last": {3}, "without the last": {0, 1, 2},
 	} {
 		altered := bytes.Clone(stored[:headerBytes])
 		for _, i := range order {

@@ -18,7 +18,7 @@ type Seeker struct {
 var _ io.ReadSeekCloser = (*Seeker)(nil)
 
 // NewSeeker returns a seeker at the beginning of a file of a size in bytes. Get is
-// [Store.GetRange] with the context and the name of the file, or [Joined.GetRange] with
+// [Store.GetRange] with the context and the name of the file, or [Composite.GetRange] with
 // the context.
 func NewSeeker(size int64, get func(offset, length int64) (*Reader, error)) *Seeker {
 	return &Seeker{size: size, get: get}

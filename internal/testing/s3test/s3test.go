@@ -25,9 +25,9 @@ import (
 	"modelgate/internal/base/secret"
 )
 
-// Mode is the environment variable that, if "off", skips tests with a real server, and if
+// modeVariable is the environment variable that, if "off", skips tests with a real server, and if
 // "required", fails them if there is none.
-const Mode = "MODELGATE_TEST_S3"
+const modeVariable = "MODELGATE_TEST_S3"
 
 // Server is a running server with one bucket.
 type Server struct {
@@ -121,10 +121,10 @@ func waitReady(address string, ended <-chan struct{}) error {
 // program returns the path of the server, or skips the test.
 func program(t testing.TB) string {
 	t.Helper()
-	mode := os.Getenv(Mode)
+	mode := os.Getenv(modeVariable)
 	switch {
 	case mode == "off":
-		t.Skipf("NO REAL S3 SERVER IS TESTED: %s is off", Mode)
+		t.Skipf("NO REAL S3 SERVER IS TESTED: %s is off", modeVariable)
 	case testing.Short() && mode != "required":
 		t.Skip("NO REAL S3 SERVER IS TESTED in the short form")
 	}

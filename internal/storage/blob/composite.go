@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// Joined is a file that consists of several files of a store, one after the other, such
+// Composite is a file that consists of several files of a store, one after the other, such
 // as the parts of an upload. Nothing is copied. Deleting the files is the caller's task.
-type Joined struct {
+type Composite struct {
 	Files Store
 	Parts []Part
 }
@@ -20,9 +20,9 @@ type Part struct {
 }
 
 // Size returns the size of the file in bytes.
-func (j Joined) Size() int64 {
+func (c Composite) Size() int64 {
 	size := int64(0)
-	for _, p := range j.Parts {
+	for _, p := range c.Parts {
 		size += p.Size
 	}
 	return size
@@ -30,19 +30,19 @@ func (j Joined) Size() int64 {
 
 // GetRange is [Store.GetRange] for the file. If the size of a part is not the one of
 // Parts, reading returns an error.
-func (j Joined) GetRange(ctx context.Context, offset, length int64) (*Reader, error) {
+func (c Composite) GetRange(ctx context.Context, offset, length int64) (*Reader, error) {
 	if offset < 0 || length < -1 {
 		return nil, errors.New("blob: the range is not valid")
 	}
-	size := j.Size()
+	size := c.Size()
 	rest := clamp(size, offset, length)
-	parts := j.Parts
+	parts := c.Parts
 	for len(parts) > 0 && offset >= parts[0].Size {
 		offset -= parts[0].Size
 		parts = parts[1:]
 	}
-	r := &joining{parts: parts, offset: offset, rest: rest, get: func(p Part, offset, length int64) (*Reader, error) {
-		return j.Files.GetRange(ctx, p.Name, offset, length)
+	r := &compositeReader{parts: parts, offset: offset, rest: rest, get: func(p Part, offset, length int64) (*Reader, error) {
+		return c.Files.GetRange(ctx, p.Name, offset, length)
 	}}
 	if rest > 0 {
 		if err := r.next(); err != nil {
@@ -53,8 +53,8 @@ func (j Joined) GetRange(ctx context.Context, offset, length int64) (*Reader, er
 	return &Reader{r, size}, nil
 }
 
-// joining reads a range of a file in parts. One part is open at a time.
-type joining struct {
+// compositeReader reads a range of a file in parts. One part is open at a time.
+type compositeReader struct {
 	get    func(p Part, offset, length int64) (*Reader, error)
 	parts  []Part // after the open one
 	offset int64  // in the first of parts
@@ -64,7 +64,7 @@ type joining struct {
 }
 
 // next opens the next part of the range.
-func (r *joining) next() error {
+func (r *compositeReader) next() error {
 	p := r.parts[0]
 	n := min(p.Size-r.offset, r.rest)
 	if n > 0 {
@@ -81,7 +81,7 @@ func (r *joining) next() error {
 }
 
 // Read implements io.Reader.
-func (r *joining) Read(p []byte) (int, error) {
+func (r *compositeReader) Read(p []byte) (int, error) {
 	for r.left == 0 {
 		if r.rest == 0 {
 			return 0, io.EOF
@@ -106,7 +106,7 @@ func (r *joining) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (r *joining) Close() error {
+func (r *compositeReader) Close() error {
 	if r.open == nil {
 		return nil
 	}
