@@ -61,6 +61,7 @@ type job struct {
 	work   jobWork
 	phase  jobPhase
 	direct bool // it ends without the phase of writing
+	queue  bool // it waits in a queue after its check
 	paused bool
 	reads  int                      // in this phase
 	at     [jobPhaseCount]time.Time // when each phase began; zero if it did not
@@ -96,6 +97,9 @@ func (j *job) due(now time.Time) bool {
 		}
 		return j.reads >= need
 	case !j.pace.hasTakes:
+		if j.queue && j.phase == jobQueued {
+			need *= 2
+		}
 		return j.reads >= need
 	}
 	if j.direct && j.phase == jobRunning {
@@ -103,6 +107,14 @@ func (j *job) due(now time.Time) bool {
 	}
 	quarters := map[jobPhase]time.Duration{jobQueued: 1, jobRunning: 3, jobWriting: 4}[j.phase]
 	return now.Sub(j.at[jobQueued]) >= j.pace.takes*quarters/4
+}
+
+// waits reports whether a job with a queue is in it.
+func (j *job) waits(now time.Time) bool {
+	if j.pace.hasTakes {
+		return now.Sub(j.at[jobQueued]) >= j.pace.takes/8
+	}
+	return j.reads >= j.pace.reads
 }
 
 func (j *job) next(now time.Time) {

@@ -149,11 +149,13 @@ func (x *exchange) sendCreated(status int, value any) {
 var usualQuery = []string{"api-version", "beta", "key"}
 
 // query returns the parameters of the request. It returns false after an error
-// response for one that is unknown.
+// response for one that is unknown. A name that ends in [ is the beginning of
+// several.
 func (x *exchange) query(names ...string) (url.Values, bool) {
 	query := x.r.URL.Query()
 	for name := range query {
-		if !slices.Contains(names, name) && !slices.Contains(usualQuery, name) {
+		before, _, _ := strings.Cut(name, "[")
+		if !slices.Contains(names, name) && !slices.Contains(names, before+"[") && !slices.Contains(usualQuery, name) {
 			x.refuse(statusOf, unknownMember("", name))
 			return nil, false
 		}
