@@ -157,10 +157,15 @@ func (b *batch) storeFile(name string, content []byte, expires time.Time) string
 	if len(content) == 0 {
 		return ""
 	}
-	file := &storedFile{number: b.sim.number.Add(1), purpose: "batch_output", created: time.Now(), expires: expires, half: b.half}
+	return b.sim.storeResult(&storedFile{purpose: "batch_output", expires: expires, half: b.half,
+		upload: madeUpload(b.id+"_"+name+".jsonl", content)})
+}
+
+// storeResult stores a file that the simulator made, and returns its id.
+func (s *Simulator) storeResult(file *storedFile) string {
+	file.number, file.created = s.number.Add(1), time.Now()
 	file.id = "file-sim" + strconv.FormatInt(file.number, 10)
-	file.upload = madeUpload(b.id+"_"+name+".jsonl", content)
-	b.sim.files.add(file)
+	s.files.add(file)
 	return file.id
 }
 

@@ -47,10 +47,7 @@ func serveTuningCreate(x *exchange) {
 		j.epochs = int(n)
 	}
 	j.file = func(name string, content []byte) string {
-		file := &storedFile{number: x.sim.number.Add(1), purpose: "fine-tune-results", created: time.Now(), upload: madeUpload(name, content)}
-		file.id = "file-sim" + strconv.FormatInt(file.number, 10)
-		j.sim.files.add(file)
-		return file.id
+		return j.sim.storeResult(&storedFile{purpose: "fine-tune-results", upload: madeUpload(name, content)})
 	}
 	x.sim.stored.add(tuningFamily, j.id, len(x.in)+len(j.content), j)
 	x.sendCreated(http.StatusOK, j.describe())
