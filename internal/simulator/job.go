@@ -49,7 +49,7 @@ type jobWork interface {
 	// check reports whether the input is valid; the job fails if it is not.
 	check() bool
 	// produce writes the results of a job that ends in this phase. began is false
-	// if it was canceled before it was running.
+	// if it never ran.
 	produce(end jobPhase, began bool)
 }
 
@@ -121,6 +121,7 @@ func (j *job) next(now time.Time) {
 	switch j.phase {
 	case jobQueued:
 		if j.pace.mode == jobFails || !j.work.check() {
+			j.work.produce(jobFailed, false)
 			j.enter(jobFailed, now)
 			return
 		}
