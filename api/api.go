@@ -38,6 +38,7 @@ const (
 	Files               Operation = "files"
 	Batches             Operation = "batches"
 	FineTuning          Operation = "fine_tuning"
+	Conversations       Operation = "conversations"
 	Realtime            Operation = "realtime"
 	Proxy               Operation = "proxy"
 
@@ -69,7 +70,7 @@ const (
 var logged = []Operation{
 	Chat, Completions, Embeddings, Images, ImageEdits, ImageVariations, AudioSpeech, AudioTranscriptions, AudioTranslations,
 	Moderations, Rerank, Responses, Messages, CountTokens, Generate, GenerateCount, GenerateEmbed, GenerateEmbedBatch, Converse,
-	ConverseCount, Invoke, Models, Files, Batches, FineTuning, Realtime, Proxy, Explain, ConfigSchema, PromptRender,
+	ConverseCount, Invoke, Models, Files, Batches, FineTuning, Conversations, Realtime, Proxy, Explain, ConfigSchema, PromptRender,
 	GuardrailTest, LogInsert,
 }
 

@@ -29,6 +29,7 @@ import (
 // has it. What it finds for the record it writes into entry and trail.
 type admission struct {
 	plane *Plane
+	call  *Call // that the gateway makes itself; nil for a request of a client
 	snap  *snapshot.Snapshot
 	id    string // the request id as text
 	entry *reqlog.Entry
@@ -78,6 +79,9 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 	if err != nil || x.admission.isGatewayRoute() {
 		return err
 	}
+	if x.admission.isKept() && r.Method == http.MethodGet {
+		return nil
+	}
 	x.admission.request.Limiting.Limits = x.admission.limits()
 	if !x.admission.route.renders && r.Method != http.MethodGet { // reading costs nothing
 		if err := x.admission.checkBudget(); err != nil {
@@ -85,7 +89,7 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 		}
 	}
 	if !x.admission.request.DryRun {
-		if err := p.checkRates(&x.admission); err != nil {
+		if err := p.checkRates(&x.admission); err != nil || x.admission.isKept() {
 			return err
 		}
 		if err := p.enterGate(r, &x.admission); err != nil {
@@ -111,6 +115,11 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 	x.admission.findFurtherModels()
 	if x.admission.request.Routing, err = x.targets.handler(); err != nil {
 		return err
+	}
+	if c := x.admission.call; c != nil && c.Admit != nil {
+		if err := c.Admit(x.admission.request.Leaves); err != nil {
+			return err
+		}
 	}
 	x.admission.reportIgnored()
 	return nil
@@ -186,7 +195,7 @@ func (a *admission) findFurtherModels() {
 func (a *admission) authenticate() error {
 	if a.request.Identity != nil {
 		a.setIdentity(a.request.Identity)
-		a.ownKey = true
+		a.ownKey = a.call == nil || a.call.ownKey || a.call.key.Empty()
 		return nil
 	}
 	a.useUploadGrant()

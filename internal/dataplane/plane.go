@@ -110,6 +110,10 @@ type Options struct {
 	// status 246 instead of 200.
 	HookStatus bool
 
+	// Keeper serves the objects that outlive a request. Nil passes their requests
+	// through.
+	Keeper Keeper
+
 	// Feedback stores the feedback of hooks on an ended request. It may take its
 	// time: nobody waits for it. Nil stores none.
 	Feedback func(ctx context.Context, e *reqlog.Entry, list []guardrail.FeedbackResult)
@@ -238,6 +242,9 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *roundTrip) erro
 
 // serveLocally serves the routes that need no provider.
 func (p *Plane) serveLocally(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
+	if x.admission.isKept() {
+		return p.serveKept(w, r, x)
+	}
 	x.admission.reportIgnored()
 	switch {
 	case x.admission.route.op == api.Explain:

@@ -16,6 +16,10 @@ import (
 func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *roundTrip) {
 	ticket := x.admission.request.Ticket
 	defer func() { ticket.Leave() }() // unless checks go on
+	if x.relayed {
+		p.finishCapture(w, x)
+		return
+	}
 	e := &x.entry
 	e.Total = time.Since(e.Time)
 	e.Metadata = x.admission.request.Metadata

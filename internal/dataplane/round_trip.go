@@ -19,6 +19,7 @@ type roundTrip struct {
 	trail    exchange.Trail
 	entry    reqlog.Entry
 	panicked bool
+	relayed  bool // a call has been recorded in its place
 
 	headerValues [8]string        // values of the gateway's own response headers
 	headWritten  bool             // the response headers have been sent

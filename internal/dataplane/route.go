@@ -36,6 +36,11 @@ type route struct {
 	// sent complete, to providers of that API only. The zero value means any.
 	api vendorAPI
 
+	// keeps is true if the path is that of an object that outlives a request, of the
+	// operation kept; see [Keeper].
+	keeps bool
+	kept  api.Operation
+
 	// prompt is the saved prompt in the path. renders is true if the prompt is
 	// only rendered.
 	prompt  string
@@ -129,6 +134,9 @@ func findRoute(method, path string) (route, error) {
 			return refused, apierr.New(apierr.Invalid, "the path is another spelling of %s, and the provider may treat it as that route; send it as %s", other, other).
 				WithParam("path").WithCode(urlpath.Code)
 		}
+	}
+	if out, ok := findKeptRoute(path); ok && (isPassThroughMethod(method) || method == http.MethodHead && strings.HasSuffix(path, "/content")) {
+		return out, nil
 	}
 	if isPassThroughMethod(method) {
 		return passThrough, nil

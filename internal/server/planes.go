@@ -43,6 +43,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Guardrails:         s.guardrails,
 		SkipGuardrails:     s.Off[route.Guardrails],
 		Cache:              s.cache,
+		Keeper:             s.kept,
 		Feedback:           s.addFeedback,
 		Shadow:             s.addShadowResults,
 		PromptCacheSaved:   s.promptCacheSaved,

@@ -45,6 +45,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	working, stopJobs := context.WithCancel(watching)
 	defer stopJobs()
 	watched.Go(func() { s.jobs.Run(working) })
+	watched.Go(func() { s.kept.Run(working) })
 	if s.exports != nil {
 		watched.Go(func() { s.exports.Run(working) })
 	}

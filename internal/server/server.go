@@ -46,6 +46,7 @@ import (
 	"modelgate/internal/secrets/secretref"
 	"modelgate/internal/settings"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/stateplane"
 	"modelgate/internal/store"
 	"modelgate/internal/upstream"
 )
@@ -137,6 +138,7 @@ type Server struct {
 	telemetry    *telemetry.Exporter // nil if nothing is sent
 	exports      *exports.Runner     // nil if disabled
 	jobs         *jobs.Runner
+	kept         *stateplane.Plane
 	cache        *caching.Cache    // nil if responses are not cached
 	sharedCache  *respcache.Shared // nil for the store memory
 	cacheKeys    *cacheKeys        // nil as well then
@@ -254,6 +256,9 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	if err := s.openJobs(set); err != nil {
+		return err
+	}
+	if err := s.openState(set); err != nil {
 		return err
 	}
 	if err := s.openPrices(set); err != nil {

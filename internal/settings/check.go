@@ -44,6 +44,8 @@ func (s *Settings) check(o SecretResolver) *fault {
 		func() *fault { return s.Telemetry.check(o) },
 		func() *fault { return s.checkBlob(o) },
 		s.Exports.check,
+		s.Files.check,
+		s.Batches.check,
 		func() *fault { return s.Limits.Counters.check(o) },
 		func() *fault { return s.Cache.check(o) },
 		s.Listener.check,

@@ -64,6 +64,8 @@ type Settings struct {
 
 	Blob    Blob    `json:"blob,omitzero"`
 	Exports Exports `json:"exports,omitzero"`
+	Files   Files   `json:"files,omitzero"`
+	Batches Batches `json:"batches,omitzero"`
 
 	References References `json:"secrets,omitzero"`
 

@@ -64,6 +64,16 @@ func (s *Snapshot) Credential(h http.Header) (key string, own bool) {
 	return key, own
 }
 
+// KeyOwner returns the identity of a gateway key by its hash. An error means that the key is
+// not valid at now.
+func (s *Snapshot) KeyOwner(hash access.Hash, now time.Time) (*access.Identity, error) {
+	id, ok := s.identity(hash)
+	if !ok || id.Disabled || id.Expired(now) {
+		return nil, refused("the gateway key of this work has expired, or was disabled or deleted")
+	}
+	return id, nil
+}
+
 // TokenVerifier verifies the JSON Web Tokens of organisations' issuers; hash is the
 // token's hash. An error is an *apierr.Error that does not contain the token.
 type TokenVerifier interface {

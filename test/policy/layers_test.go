@@ -20,7 +20,7 @@ const layers = `
 9  cmd examples
 8  internal/testing tools
 7  internal/server
-6  internal/dataplane internal/controlplane
+6  internal/dataplane internal/controlplane internal/stateplane
 5  internal/snapshot internal/settings internal/jobs
 4  internal/pipeline internal/store internal/secrets
 3  internal/provider internal/cache internal/upstream internal/records internal/guardrail

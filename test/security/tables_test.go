@@ -29,6 +29,8 @@ var boundedTables = map[string]string{
 	"providers": byAdministration, "secret_references": byAdministration, "users": byAdministration, "workspace_members": byAdministration,
 	"workspaces": byAdministration, "cache_invalidations": byAdministration, "sessions": byAdministration,
 
+	"objects": "files.workspace_quota, files.max_objects; they expire",
+
 	"revision":          "one row",
 	"schema_migrations": "a row for each version of the database",
 	"format":            "one row",

@@ -1,0 +1,75 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"time"
+
+	"modelgate/internal/provider"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/settings"
+	"modelgate/internal/stateplane"
+	"modelgate/internal/stateplane/kept"
+	"modelgate/internal/storage/blob"
+)
+
+// openState creates the plane of objects that outlive a request.
+func (s *Server) openState(set *settings.Settings) error {
+	files, err := s.openFiles(&set.Blob, "files")
+	if err != nil {
+		return err
+	}
+	s.kept = stateplane.New(kept.Deps{
+		DB: s.store, Contents: contents{files}, Logger: s.Logger, Now: time.Now,
+		NewID:   func() string { return reqlog.NewID(time.Now()).String() },
+		Limits:  keptLimits(set),
+		Managed: s.managedTarget,
+		Queued:  s.jobs.Notify,
+	})
+	return nil
+}
+
+// keptLimits returns the limits of what workspaces keep.
+func keptLimits(set *settings.Settings) kept.Limits {
+	return kept.Limits{
+		WorkspaceBytes: set.Files.WorkspaceQuota.Or(10 << 30),
+		FileBytes:      set.Files.MaxSize.Or(512 << 20),
+		BatchFileBytes: set.Batches.MaxSize.Or(200 << 20),
+		BatchLines:     cmp.Or(set.Batches.MaxLines, 50_000),
+		KeepBatchFiles: time.Duration(cmp.Or(set.Files.KeepBatchDays, 30)) * 24 * time.Hour,
+		AtOnce:         cmp.Or(set.Batches.Concurrency, 16),
+		Unrecorded:     set.Files.Unrecorded == "pass",
+	}
+}
+
+// managedTarget returns the managed provider of a workspace with a slug, and the id of its
+// integration if it is in the database.
+func (s *Server) managedTarget(workspace, slug string) (t *provider.Target, integration string, ok bool) {
+	m, ok := s.holder.Load().Managed(workspace, slug)
+	if !ok || m.CheckUsable(time.Now()) != nil || m.Target == nil {
+		return nil, "", false
+	}
+	return m.Target, "", true
+}
+
+// contents keeps the contents of files.
+type contents struct{ files blob.Store }
+
+func (c contents) Put(ctx context.Context, _, name string, r io.Reader) (int64, error) {
+	return c.files.Put(ctx, name, r)
+}
+
+func (c contents) Get(ctx context.Context, _, name string, offset, length int64) (io.ReadCloser, error) {
+	body, err := c.files.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.CopyN(io.Discard, body, offset); err != nil {
+		body.Close()
+		return nil, err
+	}
+	return body, nil
+}
+
+func (c contents) Delete(ctx context.Context, name string) error { return c.files.Delete(ctx, name) }

@@ -1,0 +1,78 @@
+// Package stateplane serves the objects that outlive a request: files, batches,
+// fine-tuning jobs, stored responses and conversations.
+//
+// It connects the families below it, and deletes what has expired. The data plane admits
+// the requests and records them.
+package stateplane
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/dataplane"
+	"modelgate/internal/stateplane/files"
+	"modelgate/internal/stateplane/kept"
+	"modelgate/internal/store"
+)
+
+// Plane serves requests to objects that outlive them. It is safe for concurrent use.
+type Plane struct{ deps kept.Deps }
+
+// New returns a plane.
+func New(d kept.Deps) *Plane { return &Plane{d} }
+
+// Keep implements [dataplane.Keeper].
+func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRequest) error {
+	q := &kept.Request{Deps: &p.deps, From: k, HTTP: r, W: w}
+	family, _, _ := strings.Cut(strings.TrimPrefix(k.Path, "/"), "/")
+	switch family {
+	case "files":
+		return files.Serve(q)
+	}
+	return q.Through()
+}
+
+// sweepEvery is the interval of deleting what has expired.
+const sweepEvery = time.Minute
+
+// Run deletes what has expired until ctx ends.
+func (p *Plane) Run(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		if err := p.Sweep(ctx); err != nil && ctx.Err() == nil {
+			p.deps.Logger.Warn("deleting expired objects failed", "err", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// sweepAtOnce is how many objects a sweep reads at a time.
+const sweepAtOnce = 100
+
+// Sweep deletes the objects that have expired by now, with their contents. Objects at
+// providers expire there.
+func (p *Plane) Sweep(ctx context.Context) error {
+	for {
+		list, err := p.deps.DB.ExpiredObjects(ctx, p.deps.Now(), sweepAtOnce)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for i := range list {
+			o := &list[i]
+			if err := p.deps.DB.Transact(ctx, func(tx *store.Tx) error { return tx.DeleteObject(ctx, o) }); err != nil && !apierr.IsNotFound(err) {
+				return err
+			}
+			if err := p.deps.DeleteContent(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+}
