@@ -39,6 +39,7 @@ import (
 	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/pipeline/caching"
 	"modelgate/internal/provider"
+	"modelgate/internal/provider/health"
 	"modelgate/internal/records/ledger"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/telemetry"
@@ -141,6 +142,7 @@ type Server struct {
 	sharedCache  *respcache.Shared // nil for the store memory
 	cacheKeys    *cacheKeys        // nil as well then
 	prices       *pricing.Keeper
+	providers    health.Registry // what was seen of managed providers
 	engine       *attempt.Engine
 	gate         *inflight.Gate
 	metrics      *metrics
