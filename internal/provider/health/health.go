@@ -50,8 +50,8 @@ type Failure struct {
 	Message string
 }
 
-// Recent is what was seen of one provider. It is safe for concurrent use; a nil Recent
-// remembers nothing.
+// Recent is what was seen of one provider. The zero value belongs to no [Registry] and is
+// usable; a nil Recent remembers nothing. It is safe for concurrent use.
 type Recent struct {
 	registry *Registry
 	slots    [parts]atomic.Pointer[slot]
@@ -88,7 +88,7 @@ func (r *Recent) slot(t time.Time) *slot {
 		return next
 	}
 	if s == nil {
-		r.registry.slots.Add(-1)
+		r.registry.release()
 	}
 	return at.Load()
 }

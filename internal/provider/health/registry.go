@@ -56,8 +56,12 @@ func (g *Registry) Retain(inUse func(Key) bool) {
 	}
 }
 
-// hold takes the memory of a slot. It reports false if there is none.
+// hold takes the memory of a slot. It reports false if there is none. A nil Registry has
+// no limit.
 func (g *Registry) hold(now time.Time) bool {
+	if g == nil {
+		return true
+	}
 	if g.slots.Add(1) <= maxSlots {
 		return true
 	}
@@ -70,6 +74,13 @@ func (g *Registry) hold(now time.Time) bool {
 	}
 	g.slots.Add(-1)
 	return false
+}
+
+// release returns the memory of a slot.
+func (g *Registry) release() {
+	if g != nil {
+		g.slots.Add(-1)
+	}
 }
 
 // sweep drops the slots that no report reads any more.
@@ -85,7 +96,7 @@ func (g *Registry) sweep(now time.Time) {
 func (r *Recent) drop(number int64) {
 	for i := range r.slots {
 		if s := r.slots[i].Load(); s != nil && s.number < number && r.slots[i].CompareAndSwap(s, nil) {
-			r.registry.slots.Add(-1)
+			r.registry.release()
 		}
 	}
 }
