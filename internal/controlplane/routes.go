@@ -6,6 +6,7 @@ import (
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/controlplane/analytics"
 	"modelgate/internal/controlplane/audits"
+	"modelgate/internal/controlplane/catalogue"
 	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/deployments"
 	"modelgate/internal/controlplane/exports"
@@ -33,6 +34,9 @@ import (
 type Families struct {
 	Organisations organisations.Routes
 	Sessions      sessions.Routes
+	Integrations  integrations.Routes
+	Providers     providers.Routes
+	Catalogue     catalogue.Routes
 	Guardrails    guardrails.Routes
 	Policies      policies.Routes
 	Secrets       secrets.Routes
@@ -70,8 +74,9 @@ func (f Families) Add(a *route.API) {
 	members.Add(a)
 	f.Sessions.Add(a)
 	keys.Add(a)
-	integrations.Add(a)
-	providers.Add(a)
+	f.Integrations.Add(a)
+	f.Providers.Add(a)
+	f.Catalogue.Add(a)
 	configs.Add(a)
 	prompts.Add(a)
 	f.Guardrails.Add(a)

@@ -13,10 +13,12 @@ import (
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/analytics"
 	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/webhooks"
+	"modelgate/internal/dataplane"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/limits/policy"
@@ -75,7 +77,10 @@ func newWorld(t testing.TB) *world {
 	w := new(world)
 	w.log = openLog(t)
 	w.Bench = routetest.New(t, controlplane.Families{
-		Sessions:   sessions.Routes{Verify: func(token string) (*access.Identity, error) { return w.Verify(token) }},
+		Sessions: sessions.Routes{Verify: func(token string) (*access.Identity, error) { return w.Verify(token) }},
+		Integrations: integrations.Routes{Try: func(context.Context, *integrations.Trial) (*dataplane.ProviderTrialResult, error) {
+			return new(dataplane.ProviderTrialResult), nil
+		}},
 		Guardrails: guardrails.Routes{CheckModule: new(checks.Modules).Check, Log: w.log},
 		Policies:   policies.Routes{Policies: func() *policy.Set { return w.policies }},
 		Analytics:  analytics.Routes{Log: w.log},
@@ -291,18 +296,22 @@ var samples = map[string][2]string{
 	"update-integration":            {"", `{"name":"Renamed","description":"d"}`},
 	"update-integration-models":     {"", `{"models":[{"slug":"gpt-4o","enabled":true}]}`},
 	"delete-integration-models":     {"?slugs=none", ""},
+	"test-integration":              {"", `{"ai_provider_id":"openai","key":"sk-other","configurations":{},"workspace_id":"default"}`},
 	"update-integration-workspaces": {"", `{"workspaces":[{"id":"default","enabled":true}]}`},
 
-	"create-provider":    {"", `{"name":"Third","integration_id":"main","slug":"third","note":"n","workspace_id":"default"}`},
-	"list-providers":     {"?workspace_id=default", ""},
-	"get-provider":       {"?workspace_id=default", ""},
-	"update-provider":    {"", `{"name":"Renamed","note":"n","workspace_id":"default"}`},
-	"delete-provider":    {"?workspace_id=default", ""},
-	"create-virtual-key": {"", `{"name":"VK","provider":"openai","key":"sk-vk","note":"n","workspace_id":"default"}`},
-	"list-virtual-keys":  {"?workspace_id=default", ""},
-	"get-virtual-key":    {"?workspace_id=default", ""},
-	"update-virtual-key": {"", `{"name":"Renamed","note":"n","workspace_id":"default"}`},
-	"delete-virtual-key": {"?workspace_id=default", ""},
+	"create-provider":     {"", `{"name":"Third","integration_id":"main","slug":"third","note":"n","workspace_id":"default"}`},
+	"list-providers":      {"?workspace_id=default", ""},
+	"get-provider":        {"?workspace_id=default", ""},
+	"get-provider-health": {"?workspace_id=default", ""},
+	"update-provider":     {"", `{"name":"Renamed","note":"n","workspace_id":"default"}`},
+	"delete-provider":     {"?workspace_id=default", ""},
+	"create-virtual-key":  {"", `{"name":"VK","provider":"openai","key":"sk-vk","note":"n","workspace_id":"default"}`},
+	"list-virtual-keys":   {"?workspace_id=default", ""},
+	"get-virtual-key":     {"?workspace_id=default", ""},
+	"update-virtual-key":  {"", `{"name":"Renamed","note":"n","workspace_id":"default"}`},
+	"delete-virtual-key":  {"?workspace_id=default", ""},
+
+	"list-catalogue-models": {"?workspace_id=default", ""},
 
 	"create-config":          {"", `{"name":"Other","workspace_id":"default","config":{"retry":{"attempts":2}}}`},
 	"list-configs":           {"?workspace_id=default", ""},

@@ -5,11 +5,14 @@ import (
 
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/analytics"
+	"modelgate/internal/controlplane/catalogue"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/jobs"
 	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/policies"
+	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/sessions"
@@ -65,6 +68,9 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Organisations: organisations.Routes{Retention: s.Retention},
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		Guardrails:    guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},
+		Integrations:  integrations.Routes{Try: s.tryIntegration},
+		Providers:     providers.Routes{Health: s.providerHealth, Node: s.process},
+		Catalogue:     catalogue.Routes{Snapshot: s.holder.Load},
 		Policies:      policies.Routes{Policies: s.currentPolicies, Counters: s.engine.Quota},
 		Secrets:       secrets.Routes{References: s.references},
 		Analytics:     analytics.Routes{Log: s.logs, GroupEntries: s.sum},

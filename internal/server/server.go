@@ -40,6 +40,7 @@ import (
 	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/pipeline/caching"
 	"modelgate/internal/provider"
+	"modelgate/internal/provider/health"
 	"modelgate/internal/records/ledger"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/telemetry"
@@ -141,10 +142,12 @@ type Server struct {
 	webhooks     *webhooks.Sender
 	jobs         *jobs.Runner
 	kept         *stateplane.Plane
+	process      string // name of this process in jobs and in the health of providers
 	cache        *caching.Cache    // nil if responses are not cached
 	sharedCache  *respcache.Shared // nil for the store memory
 	cacheKeys    *cacheKeys        // nil as well then
 	prices       *pricing.Keeper
+	providers    health.Registry // what was seen of managed providers
 	engine       *attempt.Engine
 	gate         *inflight.Gate
 	metrics      *metrics

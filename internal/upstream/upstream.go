@@ -98,6 +98,7 @@ type Client struct {
 	guarded   transports // to hosts that a client chose
 	userAgent []string   // shared by all requests; must not be changed
 	element   string     // of Cdn-Loop; no other client has the same
+	options   Options    // with their defaults
 }
 
 // transports are two ways to the same hosts.
@@ -169,7 +170,8 @@ func New(o Options) *Client {
 		})
 		guarded.inline = newInline(o, pinned.DialContext, nil)
 	}
-	return &Client{guard: g, open: open, guarded: guarded, userAgent: []string{o.UserAgent}, element: chainElement + rand.Text()}
+	return &Client{guard: g, open: open, guarded: guarded, userAgent: []string{o.UserAgent}, element: chainElement + rand.Text(),
+		options: o}
 }
 
 // Do sends one attempt and returns the response once its headers have arrived;
