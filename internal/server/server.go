@@ -142,7 +142,7 @@ type Server struct {
 	webhooks     *webhooks.Sender
 	jobs         *jobs.Runner
 	kept         *stateplane.Plane
-	process      string // name of this process in jobs and in the health of providers
+	process      string            // name of this process in jobs and in the health of providers
 	cache        *caching.Cache    // nil if responses are not cached
 	sharedCache  *respcache.Shared // nil for the store memory
 	cacheKeys    *cacheKeys        // nil as well then

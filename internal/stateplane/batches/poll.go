@@ -155,6 +155,7 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 		if err := f.adoptEnd(b, results); err != nil {
 			return err
 		}
+		expire(f.Deps, &f.object)
 		o := f.object
 		err = f.job.Finish(ctx, func(tx *store.Tx) error {
 			for _, file := range results.files {
@@ -163,6 +164,9 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 				}
 			}
 			if err := tx.UpdateObject(ctx, &o); err != nil {
+				return err
+			}
+			if err := emitEnd(ctx, tx, &o); err != nil {
 				return err
 			}
 			var err error
