@@ -41,12 +41,13 @@ type fileStore struct {
 	files   []*storedFile   // guarded by mu, oldest first
 	size    int64           // guarded by mu
 	uploads []*geminiUpload // guarded by mu, oldest first
+	held    int64           // bytes that uploads in progress keep; guarded by mu
 }
 
 func (f *fileStore) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.files, f.size, f.uploads = nil, 0, nil
+	f.files, f.size, f.uploads, f.held = nil, 0, nil, 0
 }
 
 // add stores a file. A file larger than the store keeps its name, size and

@@ -91,6 +91,7 @@ func newRoutes() routes {
 
 			{post, "/upload/v1beta/files"}: {serveGeminiUpload, &geminiProtocol},
 			{post, "/upload/v1/files"}:     {serveGeminiUpload, &geminiProtocol},
+			{get, "/v1beta/batches"}:       {serveGeminiBatches, &geminiProtocol},
 			{get, "/v1beta/files"}:         {serveGeminiFiles, &geminiProtocol},
 		}, prefix: map[route]service{
 			{get, "/models/"}:              {serveModel, nil},
@@ -110,6 +111,10 @@ func newRoutes() routes {
 			{remove, "/conversations/"}:    {serveConversation, &responsesProtocol},
 			{get, "/batches/"}:             {serveBatch, nil},
 			{post, "/batches/"}:            {serveBatch, nil},
+			{get, "/download/v1beta/"}:     {serveGeminiFile, &geminiProtocol},
+			{get, "/v1beta/batches/"}:      {serveGeminiBatchJob, &geminiProtocol},
+			{post, "/v1beta/batches/"}:     {serveGeminiBatchJob, &geminiProtocol},
+			{remove, "/v1beta/batches/"}:   {serveGeminiBatchJob, &geminiProtocol},
 			{get, "/v1beta/files/"}:        {serveGeminiFile, &geminiProtocol},
 			{remove, "/v1beta/files/"}:     {serveGeminiFileDelete, &geminiProtocol},
 		}},
@@ -121,10 +126,14 @@ func newRoutes() routes {
 			{remove, "/files/"}: {serveMessagesFileDelete, &messagesProtocol},
 		}},
 		google: table{exact: map[route]service{
-			{get, "/files"}: {serveGeminiFiles, &geminiProtocol},
+			{get, "/files"}:   {serveGeminiFiles, &geminiProtocol},
+			{get, "/batches"}: {serveGeminiBatches, &geminiProtocol},
 		}, prefix: map[route]service{
-			{get, "/files/"}:    {serveGeminiFile, &geminiProtocol},
-			{remove, "/files/"}: {serveGeminiFileDelete, &geminiProtocol},
+			{get, "/batches/"}:    {serveGeminiBatchJob, &geminiProtocol},
+			{post, "/batches/"}:   {serveGeminiBatchJob, &geminiProtocol},
+			{remove, "/batches/"}: {serveGeminiBatchJob, &geminiProtocol},
+			{get, "/files/"}:      {serveGeminiFile, &geminiProtocol},
+			{remove, "/files/"}:   {serveGeminiFileDelete, &geminiProtocol},
 		}},
 		ending: endings(),
 	}
@@ -140,6 +149,8 @@ func endings() []ending {
 		{":countTokens", service{serveGeminiCount, &geminiProtocol}},
 		{":embedContent", service{serveGeminiEmbed, &geminiProtocol}},
 		{":batchEmbedContents", service{serveGeminiBatch, &geminiProtocol}},
+		{":batchGenerateContent", service{serveGeminiBatchCreate, &geminiProtocol}},
+		{":asyncBatchEmbedContent", service{serveGeminiBatchCreate, &geminiProtocol}},
 		{":predict", service{serveVertexPredict, &geminiProtocol}},
 		{"/count-tokens:rawPredict", service{serveVertexCount, &messagesProtocol}},
 		{":rawPredict", service{serveVertexMessages, &messagesProtocol}},
