@@ -27,6 +27,14 @@ type storedFile struct {
 	upload
 }
 
+// content returns the content, or nil if it is not kept.
+func (file *storedFile) content() []byte {
+	if file.size > int64(len(file.kept)) {
+		return nil
+	}
+	return file.kept
+}
+
 // weight returns the number of bytes that a client can make as large as it
 // likes.
 func (file *storedFile) weight() int64 {
@@ -209,12 +217,20 @@ func serveFiles(x *exchange) {
 		func(file *storedFile) any { return json.RawMessage(file.appendJSON(nil)) })
 }
 
-// serveFile answers GET /files/{id} and /files/{id}/content.
+// serveFile answers GET /files/{id}, /files/{id}/content and, for Mistral, the
+// address of the content: /files/{id}/url.
 func serveFile(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
 	id, content := strings.CutSuffix(fileID(x.r), "/content")
+	if x.vendor() == "mistral" {
+		var address bool
+		if id, address = strings.CutSuffix(id, "/url"); address && x.sim.files.find(x.protocol, id) != nil {
+			x.sendJSON(http.StatusOK, object{"url": x.signedURL(strings.TrimSuffix(x.r.URL.Path, "/url") + "/content")})
+			return
+		}
+	}
 	file := x.sim.files.find(x.protocol, id)
 	switch {
 	case file == nil:

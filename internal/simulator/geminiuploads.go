@@ -210,6 +210,9 @@ type keptWriter struct {
 func (w *keptWriter) Write(b []byte) (int, error) {
 	w.store.mu.Lock()
 	room := max(0, min(int64(len(b)), w.store.limit-w.store.held))
+	if w.store.uploadIndex(w.upload.id) < 0 { // it has been removed
+		room = 0
+	}
 	w.store.held += room
 	w.upload.held += room
 	w.store.mu.Unlock()

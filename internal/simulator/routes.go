@@ -70,6 +70,8 @@ func newRoutes() routes {
 			{post, "/files"}:                {serveUpload, nil},
 			{get, "/files"}:                 {serveFiles, nil},
 			{post, "/uploads"}:              {serveUploadCreate, nil},
+			{post, "/batch/jobs"}:           {serveMistralCreate, nil},
+			{get, "/batch/jobs"}:            {serveMistralBatches, nil},
 			{post, "/batches"}:              {serveBatchCreate, nil},
 			{post, "/fine_tuning/jobs"}:     {serveTuningCreate, nil},
 			{get, "/fine_tuning/jobs"}:      {serveTuningJobs, nil},
@@ -103,6 +105,9 @@ func newRoutes() routes {
 			{post, "/messages/batches/"}:   {serveMessageBatch, &messagesProtocol},
 			{remove, "/messages/batches/"}: {serveMessageBatch, &messagesProtocol},
 			{post, "/uploads/"}:            {serveUploadStep, nil},
+			{get, "/batch/jobs/"}:          {serveMistralBatch, nil},
+			{post, "/batch/jobs/"}:         {serveMistralBatch, nil},
+			{remove, "/batch/jobs/"}:       {serveMistralBatch, nil},
 			{get, "/responses/"}:           {serveStoredResponse, &responsesProtocol},
 			{post, "/responses/"}:          {serveStoredResponse, &responsesProtocol},
 			{remove, "/responses/"}:        {serveStoredResponse, &responsesProtocol},
@@ -135,7 +140,31 @@ func newRoutes() routes {
 			{get, "/files/"}:      {serveGeminiFile, &geminiProtocol},
 			{remove, "/files/"}:   {serveGeminiFileDelete, &geminiProtocol},
 		}},
-		ending: endings(),
+		vendors: vendorRoutes(),
+		ending:  endings(),
+	}
+}
+
+// vendorRoutes returns the operations below the names of vendors that differ from
+// those of the chat protocol.
+func vendorRoutes() map[string]table {
+	const get, post = http.MethodGet, http.MethodPost
+	return map[string]table{
+		"together": {exact: map[route]service{
+			{post, "/files/upload"}: {serveUpload, nil},
+			{post, "/batches"}:      {serveTogetherCreate, nil},
+			{get, "/batches"}:       {serveTogetherBatches, nil},
+		}, prefix: map[route]service{
+			{get, "/batches/"}:  {serveTogetherBatch, nil},
+			{post, "/batches/"}: {serveTogetherBatch, nil},
+		}},
+		"xai": {exact: map[route]service{
+			{post, "/batches"}: {serveXAICreate, nil},
+			{get, "/batches"}:  {serveXAIBatches, nil},
+		}, prefix: map[route]service{
+			{get, "/batches/"}:  {serveXAIBatch, nil},
+			{post, "/batches/"}: {serveXAIBatch, nil},
+		}},
 	}
 }
 
