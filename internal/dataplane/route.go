@@ -40,6 +40,9 @@ type route struct {
 	// only rendered.
 	prompt  string
 	renders bool
+
+	// socket is what WebSocket connections to the path carry.
+	socket socketKind
 }
 
 // clientDialect returns the dialect of the route's clients.

@@ -29,6 +29,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/dataplane/socket"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/identity/jwt"
@@ -157,6 +158,7 @@ type Server struct {
 	requests *dataplane.Plane // the same, unless a test replaces plane
 	logRoute http.Handler
 	tail     *controlplane.Tail
+	sockets  *socket.Server
 	control  *route.API
 	ready    atomic.Bool
 	draining atomic.Bool
