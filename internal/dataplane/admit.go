@@ -45,6 +45,13 @@ type admission struct {
 	skipBodies bool    // the request excludes its bodies from the log
 	bodies     *bodies // captured bodies; nil for none
 
+	// offered are the sub-protocols that a client of a WebSocket connection offers, without
+	// keys. fixed are the fields of its session that it may not change, nil for none, and
+	// fixedModel is true if its model is one of them.
+	offered    []string
+	fixed      []byte
+	fixedModel bool
+
 	doc       jsonedit.Doc
 	upload    *upload // nil unless the body streams through
 	jsonArray bool    // the client reads a stream as a JSON array

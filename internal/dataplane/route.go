@@ -102,7 +102,8 @@ var modelPathRoutes = []struct {
 
 // IsModelPath reports whether a path is for model requests.
 func IsModelPath(path string) bool {
-	if strings.HasPrefix(path, api.BasePath+"/") || strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/model/") {
+	if strings.HasPrefix(path, api.BasePath+"/") || strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/model/") ||
+		strings.HasPrefix(path, live) {
 		return true
 	}
 	_, ok := findVendorRoute(path)

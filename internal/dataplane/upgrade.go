@@ -20,13 +20,23 @@ import (
 type socketKind uint8
 
 const (
-	noSocket    socketKind = iota
-	socketTurns            // requests for responses, and the events of their streams
+	noSocket       socketKind = iota
+	socketTurns               // requests for responses, and the events of their streams
+	socketRealtime            // the realtime protocol, which passes through
+	socketLive                // the live protocol of gemini, which passes through
+	socketOpaque              // messages that pass through and are not read
 )
 
 // socketRoutes are the routes that serve WebSocket connections, by path.
 var socketRoutes = map[string]route{
-	"/v1/responses": {op: api.Responses, body: bodyNone, scope: access.ScopeCompletions, dialect: api.DialectResponses, socket: socketTurns},
+	"/v1/responses":             {op: api.Responses, body: bodyNone, scope: access.ScopeCompletions, dialect: api.DialectResponses, socket: socketTurns},
+	"/v1/realtime":              relayRoute(socketRealtime),
+	"/v1/realtime/translations": relayRoute(socketRealtime),
+	"/v1/live/sessions":         relayRoute(socketOpaque),
+}
+
+func relayRoute(k socketKind) route {
+	return route{op: api.Proxy, body: bodyNone, scope: access.ScopeCompletions, socket: k}
 }
 
 // findSocketRoute returns the route of a request that begins a WebSocket connection. It is
@@ -34,6 +44,11 @@ var socketRoutes = map[string]route{
 func (p *Plane) findSocketRoute(r *http.Request, path string) (route, bool) {
 	if p.Sockets == nil || r.Method != http.MethodGet || !isUpgrade(r.Header) {
 		return route{}, false
+	}
+	if strings.HasPrefix(path, live) && strings.HasSuffix(path, ".BidiGenerateContent") {
+		out := relayRoute(socketLive)
+		out.dialect, out.api = api.DialectGemini, geminiLive
+		return out, true
 	}
 	out, ok := socketRoutes[path]
 	return out, ok
@@ -72,13 +87,19 @@ func (p *Plane) serveSocket(w http.ResponseWriter, r *http.Request, x *roundTrip
 	if err := p.admitSocket(r, x); err != nil {
 		return p.earlierLimit(r.Context(), &x.admission, err)
 	}
-	return p.serveTurns(w, r, x)
+	if x.admission.route.socket == socketTurns {
+		return p.serveTurns(w, r, x)
+	}
+	return p.serveRelay(w, r, x)
 }
 
 // admitSocket admits a connection, in the order in which requests are. What its messages ask
 // for is checked when they arrive.
 func (p *Plane) admitSocket(r *http.Request, x *roundTrip) error {
 	a := &x.admission
+	if a.route.socket != socketTurns {
+		a.useSubprotocols()
+	}
 	if err := a.authenticate(); err != nil {
 		return err
 	}
@@ -87,6 +108,9 @@ func (p *Plane) admitSocket(r *http.Request, x *roundTrip) error {
 	p.startCapture(r, a)
 	if err == nil {
 		err = a.checkRoute()
+	}
+	if err == nil {
+		err = socket.CheckHandshake(r)
 	}
 	if err != nil {
 		return err

@@ -332,7 +332,7 @@ func (c *turns) dropWaiting() {
 
 // accept upgrades the connection of a client.
 func accept(w http.ResponseWriter, r *http.Request, protocols []string) (*websocket.Conn, error) {
-	if err := checkHandshake(r); err != nil {
+	if err := CheckHandshake(r); err != nil {
 		return nil, err
 	}
 	// Requests are authenticated by a key and not by a cookie, so their origin proves nothing.
@@ -349,8 +349,8 @@ var errRefused = errors.New("the handshake was refused")
 // IsAnswered reports whether err is that of a handshake that has its response.
 func IsAnswered(err error) bool { return errors.Is(err, errRefused) }
 
-// checkHandshake returns an error for a request that is no complete handshake.
-func checkHandshake(r *http.Request) error {
+// CheckHandshake returns an error for a request that is no complete handshake.
+func CheckHandshake(r *http.Request) error {
 	key := r.Header["Sec-Websocket-Key"]
 	switch {
 	case r.ProtoMajor != 1 || r.ProtoMinor < 1:
