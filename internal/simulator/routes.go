@@ -225,6 +225,9 @@ func (rs *routes) find(r *http.Request) service {
 	if s := rs.table.find(method, path); s.serve != nil {
 		return s
 	}
+	if s := findSocket(method, path); s.serve != nil {
+		return s
+	}
 	if method == http.MethodPost {
 		for i := range rs.ending {
 			if e := &rs.ending[i]; e.fits(path) {
