@@ -124,6 +124,11 @@ func TestPartsAreReadAsOneFile(t *testing.T) {
 		if got, _, err := readRange(get, 0, -1); err == nil {
 			t.Errorf("%d bytes of a file with a part of another size", len(got))
 		}
+		j.Parts[0].Size++
+		if _, _, err := readRange(get, 0, -1); err == nil {
+			t.Error("a file whose first part has another size was opened")
+		}
+		j.Parts[0].Size--
 		if err := s.Delete(t.Context(), "uploads/d"); err != nil {
 			t.Fatal(err)
 		}
