@@ -17,7 +17,8 @@ import (
 // contains a random key, sealed with the data key and bound to the organisation and to
 // the name of the file. The nonce of a chunk is its number, and whether it is the last.
 // So a file that was altered, cut, reordered or exchanged with another one opens
-// with an error. No byte is returned before its chunk has been verified.
+// with an error. No byte is returned before its chunk has been verified. An earlier file
+// of the same name opens too: names should be used once.
 type Sealed struct {
 	Files Store
 	Key   *secret.DataKey // of the organisation
@@ -131,14 +132,14 @@ func (s Sealed) DeleteIncomplete(ctx context.Context, before time.Time) error {
 // Link implements [Store]: nobody can read a sealed file at an address.
 func (Sealed) Link(context.Context, string, string, time.Duration) (string, error) { return "", nil }
 
-// chunksOf returns the first chunk of a range, and how many it has at most: at least
-// one, or -1 for all to the end.
+// chunksOf returns the first chunk of a range, and how many it has at most, or -1 for all
+// to the end.
 func chunksOf(offset, length int64) (first, count int64) {
 	const huge = 1 << 40
 	if first = offset / chunkSize; length < 0 || length > huge {
 		return first, -1
 	}
-	return first, max((offset%chunkSize+length+chunkSize-1)/chunkSize, 1)
+	return first, (offset%chunkSize + length + chunkSize - 1) / chunkSize
 }
 
 // storedSize returns the length of count chunks after a number of bytes, or -1 for all
