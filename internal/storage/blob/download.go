@@ -131,8 +131,8 @@ func (d *download) open(length int64) (size int64, err error) {
 		err = errNotS3(errors.New("the range of a response is not the one of its request"))
 	case err == nil && d.etag != anyVersion && d.etag != etag:
 		err = fault(nil, "the file was replaced while it was read")
-	case err == nil && start < d.at: // the server ignores ranges
-		if _, err = io.CopyN(io.Discard, resp.Body, d.at-start); err == io.EOF {
+	case err == nil && start != d.at: // it is 0: the server ignores ranges
+		if _, err = io.CopyN(io.Discard, resp.Body, d.at); err == io.EOF {
 			err = nil
 		} else if err != nil {
 			err = fault(err, "the bucket cannot be reached")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -40,6 +41,26 @@ func respondAlways(t *testing.T, status int, header http.Header, text string) *b
 func TestServersWithoutRangesAreReadToTheRange(t *testing.T) {
 	b := respondAlways(t, 200, nil, "0123456789")
 	checkRanges(t, rangesOf(t.Context(), b, "x"), []byte("0123456789"))
+}
+
+func TestOnlyTheRangeIsRequested(t *testing.T) {
+	b, seen := scripted(t, nil)
+	if _, err := b.Put(t.Context(), "x", strings.NewReader("0123456789")); err != nil {
+		t.Fatal(err)
+	}
+	for i, tt := range []struct {
+		offset, length int64
+		want           string
+	}{
+		{0, -1, ""}, {0, 1, "bytes=0-0"}, {3, 2, "bytes=3-4"}, {3, -1, "bytes=3-"}, {3, math.MaxInt64, "bytes=3-"}, {0, math.MaxInt64, "bytes=0-9223372036854775806"},
+	} {
+		if _, _, err := readRange(rangesOf(t.Context(), b, "x"), tt.offset, tt.length); err != nil {
+			t.Error(err)
+		}
+		if got := (*seen)[i+1].Header.Get("Range"); got != tt.want || len(*seen) != i+2 {
+			t.Errorf("%d bytes at %d: range %q of request %d, want %q", tt.length, tt.offset, got, len(*seen), tt.want)
+		}
+	}
 }
 
 func TestRangesOfOtherPlacesAreRefused(t *testing.T) {
