@@ -79,7 +79,8 @@ func getDelivery(ctx context.Context, c *route.Caller, in *NamedDelivery) (*Deli
 
 // findDelivery returns the delivery that a request names and its endpoint, if the caller
 // may see them.
-func findDelivery(ctx context.Context, c *route.Caller, in *NamedDelivery) (e store.WebhookEndpoint, d store.WebhookDelivery, err error) {
+func findDelivery(ctx context.Context, c *route.Caller, in *NamedDelivery) (e store.WebhookEndpoint,
+	d store.WebhookDelivery, err error) {
 	e, err = find(ctx, c, in.Named)
 	if err != nil {
 		return e, d, err

@@ -30,9 +30,9 @@ func TestAttemptsAreLimitedByEndpointAndOrganisation(t *testing.T) {
 	}
 }
 
-// TestWhoComesLaterWaitsLonger has attempts that take eight seconds, so that there is a place
+// TestLaterDeliveriesWaitLonger has attempts that take eight seconds, so that there is a place
 // every two seconds.
-func TestWhoComesLaterWaitsLonger(t *testing.T) {
+func TestLaterDeliveriesWaitLonger(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := newLanes(func() time.Time { return now })
 	first, _ := l.enter("o", "e")
