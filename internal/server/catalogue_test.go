@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -210,6 +211,27 @@ func TestStoredIntegrationIsTriedWithItsCredential(t *testing.T) {
 				t.Errorf("%d %s, want %d and %q", res.Status, res.Body, tt.status, tt.says)
 			}
 		})
+	}
+}
+
+func TestTriedIntegrationHasTheSecretsOfItsReferences(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	g, k := referring(t, t.TempDir(), folder)
+	file := filepath.Join(folder, "key")
+	mustPut(t, file, "from-a-file-0123456789")
+	mustPost(t, g, "/secret-references", `{"name":"n","slug":"file","manager_type":"file","secret_path":"`+file+`","allowed_hosts":["`+origin(g)+`"]}`)
+	const body = `{"ai_provider_id":"openai","configurations":{"custom_host":%q},"secret_mappings":[{"target_field":"key","secret_reference_id":%q}]}`
+	if got := tryIntegration(t, g, fmt.Sprintf(body, g.Upstream, "file")); !got.OK || k.sent() != "Bearer from-a-file-0123456789" {
+		t.Errorf("%s; the provider got %q", got.states(), k.sent())
+	}
+	for name, tt := range map[string]struct {
+		host, reference string
+		status          int
+	}{"an unknown reference": {g.Upstream, "none", 404}, "a host that is not listed": {"http://127.0.0.1:1/v1", "file", 403}} {
+		if res := g.Post("/integrations/test", fmt.Sprintf(body, tt.host, tt.reference), "x-gateway-provider", ""); res.Status != tt.status {
+			t.Errorf("%s: %d %s, want %d", name, res.Status, res.Body, tt.status)
+		}
 	}
 }
 

@@ -138,7 +138,7 @@ type Server struct {
 	telemetry    *telemetry.Exporter // nil if nothing is sent
 	exports      *exports.Runner     // nil if disabled
 	jobs         *jobs.Runner
-	process      string // name of this process in jobs and in the health of providers
+	process      string            // name of this process in jobs and in the health of providers
 	cache        *caching.Cache    // nil if responses are not cached
 	sharedCache  *respcache.Shared // nil for the store memory
 	cacheKeys    *cacheKeys        // nil as well then

@@ -151,7 +151,7 @@ func TestProvidersAreFilteredByOperation(t *testing.T) {
 	}
 }
 
-// A key without any scope may read the table, which is no secret, but no models.
+// A key without any scope may read the table, which is not a secret, but no models.
 func TestTableIsForEveryCaller(t *testing.T) {
 	b := newBench(t)
 	c := b.As(access.Identity{Type: access.OrganisationService, KeyID: "bare"})
