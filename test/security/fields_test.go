@@ -102,6 +102,7 @@ var effects = []effect{
 	{"deployments*", "auth_settings config name slug type", "TestADeploymentIsReadAsItWasMade"},
 	{"feedback*", "*", "TestFeedbackIsGivenOfATraceAndChanged"},
 	{"guardrails/test", "*", "TestTestsOfGuardrailsAreBounded"},
+	{"integrations/test", "*", "TestStoredIntegrationIsTriedWithItsCredential"},
 	{"guardrails/*/results/*", "label", "TestShadowGuardrailIsTriedLabelledAndEnforced"},
 	{"guardrail-modules", "name slug organisation_id workspace_id code", "TestStoredModulesRunForTheirTenantOnly"},
 	{"guardrail-credentials*", "secret_mappings", "TestASecretReferenceFillsAPartnersCredential"},

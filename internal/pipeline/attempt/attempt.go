@@ -165,7 +165,7 @@ func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 	sent := &a.plan.trail.Bill().Quota.Sent
 	sent.Add(1)
 	if a.plan.record.Target.Health != nil {
-		defer func() { a.observe(out, err) }()
+		defer func() { observe(a, out, err) }()
 	}
 	send := a.plan.handler.Engine.Client.Do
 	if a.plan.request.Upgrade != nil {
