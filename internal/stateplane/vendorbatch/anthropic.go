@@ -118,7 +118,7 @@ func (anthropic) cancel(ctx context.Context, v *view, id string) error {
 	return v.post(ctx, "/messages/batches/"+url.PathEscape(id)+"/cancel", nil, nil)
 }
 
-func (anthropic) find(context.Context, *view, string) (*Batch, error) { return nil, ErrUnsupported }
+func (anthropic) find(context.Context, *view, *Input) (*Batch, error) { return nil, ErrUnsupported }
 
 func (anthropic) rows(ctx context.Context, v *view, b *Batch, _ *Input) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {

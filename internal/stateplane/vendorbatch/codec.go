@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
@@ -149,22 +151,53 @@ func (c *lineCodec) request(body []byte) ([]byte, error) {
 		out, _, err := c.form.Request(nil, body, c.target(body))
 		return out, err
 	}
-	return c.withModel(body)
+	return c.forwarded(body)
 }
 
 // withModel returns body with the model of the input.
-func (c *lineCodec) withModel(body []byte) ([]byte, error) {
-	if c.model == "" {
-		return body, nil
-	}
+func (c *lineCodec) withModel(body []byte) ([]byte, error) { return c.edit(body, nil) }
+
+// forwarded returns body for a vendor of the same dialect, without what the provider
+// table knows it to reject, as single requests are sent.
+func (c *lineCodec) forwarded(body []byte) ([]byte, error) {
+	return c.edit(body, func(doc *jsonedit.Doc) (list []jsonedit.Edit) {
+		to := c.target(body)
+		rule := c.spec.Rule(to.KnownModel())
+		for _, name := range slices.Concat(c.spec.Drop, rule.Drop) {
+			list = append(list, jsonedit.Edit{Name: name})
+		}
+		for _, names := range []map[string]string{c.spec.Rename, rule.Rename} {
+			for from, to := range names {
+				list = append(list, jsonedit.Edit{Name: from, Rename: to})
+			}
+		}
+		for name, r := range c.spec.Limits {
+			v, _ := doc.Find(name)
+			if f, ok := v.Float(); ok && (f < r.Min || f > r.Max) {
+				list = append(list, jsonedit.Edit{Name: name, Value: strconv.AppendFloat(nil, min(max(f, r.Min), r.Max), 'g', -1, 64)})
+			}
+		}
+		return list
+	})
+}
+
+// edit returns body with the model of the input, and with further edits.
+func (c *lineCodec) edit(body []byte, further func(*jsonedit.Doc) []jsonedit.Edit) ([]byte, error) {
 	var doc jsonedit.Doc
 	if err := doc.Scan(body); err != nil {
 		return nil, apierr.New(apierr.Invalid, "body must be a JSON object: %v", err)
 	}
-	if v, ok := doc.Find("model"); ok && v.IsText(c.model) {
+	var list []jsonedit.Edit
+	if further != nil {
+		list = further(&doc)
+	}
+	if v, ok := doc.Find("model"); c.model != "" && !(ok && v.IsText(c.model)) {
+		list = append(list, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, c.model)})
+	}
+	if len(list) == 0 {
 		return body, nil
 	}
-	return doc.Apply(nil, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, c.model)}), nil
+	return doc.Apply(nil, list...), nil
 }
 
 // decode returns a request as the client sent it and as the vendor gets it, and the

@@ -216,7 +216,7 @@ func (google) cancel(ctx context.Context, v *view, id string) error {
 	return v.post(ctx, "/v1beta/"+resourcePath(id)+":cancel", nil, nil)
 }
 
-func (google) find(ctx context.Context, v *view, ownID string) (*Batch, error) {
+func (google) find(ctx context.Context, v *view, in *Input) (*Batch, error) {
 	token := ""
 	for range maxPages {
 		query := url.Values{"pageSize": {"100"}}
@@ -231,7 +231,7 @@ func (google) find(ctx context.Context, v *view, ownID string) (*Batch, error) {
 			return nil, err
 		}
 		for i := range page.Operations {
-			if ownIDIn(page.Operations[i].Metadata.DisplayName) == safeName(ownID) {
+			if ownIDIn(page.Operations[i].Metadata.DisplayName) == safeName(in.OwnID) {
 				return page.Operations[i].unified(v)
 			}
 		}

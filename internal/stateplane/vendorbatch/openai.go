@@ -186,10 +186,10 @@ func (p *batchPage) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(p))
 }
 
-func (d *openAI) find(ctx context.Context, v *view, ownID string) (*Batch, error) {
-	matches := func(b *openAIBatch) bool { return b.Metadata[ownKey] == ownID }
+func (d *openAI) find(ctx context.Context, v *view, in *Input) (*Batch, error) {
+	matches := func(b *openAIBatch) bool { return b.Metadata[ownKey] == in.OwnID }
 	if d.noMetadata {
-		fileID, err := d.findFile(ctx, v, fileNameOf(ownID))
+		fileID, err := d.findFile(ctx, v, fileNameOf(in.OwnID))
 		if err != nil || fileID == "" {
 			return nil, err
 		}

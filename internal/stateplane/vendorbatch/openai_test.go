@@ -166,7 +166,7 @@ func TestTogetherHasItsOwnShape(t *testing.T) {
 	if b.ID != "j1" || b.Status != vendorbatch.InProgress || b.CreatedAt != 1735787045 || b.ExpiresAt != 1735873445 || b.VendorStatus != "IN_PROGRESS" {
 		t.Errorf("the batch is %+v", b)
 	}
-	if b, err = v.Find(t.Context(), fake, "batch_own1"); err != nil || b.ID != "j1" {
+	if b, err = v.Find(t.Context(), fake, &vendorbatch.Input{OwnID: "batch_own1"}); err != nil || b.ID != "j1" {
 		t.Errorf("Find() = %+v, %v", b, err)
 	}
 	if b, err = v.Cancel(t.Context(), fake, "j1"); err != nil || b.Status != vendorbatch.Cancelling {
@@ -180,10 +180,10 @@ func TestABatchIsFoundByItsRecord(t *testing.T) {
 		"GET /batches?after=b9&limit=100": `{"data":[` + openAIBatch + `],"has_more":false}`,
 	})
 	v := mustVendor(t, "openai")
-	if b, err := v.Find(t.Context(), fake, "batch_own1"); err != nil || b.ID != "batch_1" {
+	if b, err := v.Find(t.Context(), fake, &vendorbatch.Input{OwnID: "batch_own1"}); err != nil || b.ID != "batch_1" {
 		t.Errorf("Find() = %+v, %v", b, err)
 	}
-	if _, err := v.Find(t.Context(), fake, "batch_other"); !apierr.IsNotFound(err) {
+	if _, err := v.Find(t.Context(), fake, &vendorbatch.Input{OwnID: "batch_other"}); !apierr.IsNotFound(err) {
 		t.Errorf("Find(another record) = %v, want an error of the kind NotFound", err)
 	}
 }

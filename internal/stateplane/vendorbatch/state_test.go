@@ -13,7 +13,10 @@ var descriptions = map[string]struct{ route, id, body string }{
 	"azure-openai": {"GET /batches/b", "b", `{"id":"b","status":%q}`},
 	"groq":         {"GET /batches/b", "b", `{"id":"b","status":%q}`},
 	"together-ai":  {"GET /batches/b", "b", `{"id":"b","status":%q}`},
-	"google":       {"GET /v1beta/batches/b", "batches/b", `{"name":"batches/b","metadata":{"state":%q}}`},
+	"mistral-ai":   {"GET /batch/jobs/b", "b", `{"id":"b","status":%q}`},
+	"fireworks-ai": {"GET host:/v1/accounts/a/batchInferenceJobs/b", "accounts/a/batchInferenceJobs/b",
+		`{"name":"accounts/a/batchInferenceJobs/b","state":%q}`},
+	"google": {"GET /v1beta/batches/b", "batches/b", `{"name":"batches/b","metadata":{"state":%q}}`},
 }
 
 const (
@@ -39,6 +42,17 @@ var documented = map[string]map[string]vendorbatch.Status{
 	"groq":         openAIStates,
 	"together-ai": {
 		"VALIDATING": validating, "IN_PROGRESS": inProgress, "COMPLETED": completed, "FAILED": failed, "EXPIRED": expired, "CANCELLED": cancelled,
+	},
+	"mistral-ai": {
+		"QUEUED": validating, "RUNNING": inProgress, "SUCCESS": completed, "FAILED": failed, "TIMEOUT_EXCEEDED": expired,
+		"CANCELLATION_REQUESTED": cancelling, "CANCELLED": cancelled,
+	},
+	"fireworks-ai": {
+		"JOB_STATE_UNSPECIFIED": validating, "JOB_STATE_CREATING": validating, "JOB_STATE_RUNNING": inProgress, "JOB_STATE_COMPLETED": completed,
+		"JOB_STATE_FAILED": failed, "JOB_STATE_CANCELLED": cancelled, "JOB_STATE_DELETING": cancelling, "JOB_STATE_WRITING_RESULTS": finalizing,
+		"JOB_STATE_VALIDATING": validating, "JOB_STATE_DELETING_CLEANING_UP": cancelling, "JOB_STATE_PENDING": validating,
+		"JOB_STATE_EXPIRED": expired, "JOB_STATE_RE_QUEUEING": validating, "JOB_STATE_CREATING_INPUT_DATASET": validating,
+		"JOB_STATE_IDLE": validating, "JOB_STATE_CANCELLING": cancelling, "JOB_STATE_EARLY_STOPPED": completed, "JOB_STATE_PAUSED": inProgress,
 	},
 	"google": {
 		"BATCH_STATE_UNSPECIFIED": validating, "BATCH_STATE_PENDING": validating, "BATCH_STATE_RUNNING": inProgress,

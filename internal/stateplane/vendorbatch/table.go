@@ -40,6 +40,32 @@ var vendors = prepare(map[string]*Vendor{
 		driver: &openAI{upload: "/files/upload", purpose: "batch-api", noMetadata: true}, states: openAIStates,
 		Limits: Limits{Endpoints: []string{chatEndpoint}, Lines: 50_000, Bytes: 100 * mega, OneModel: true, Windows: dayOnly},
 	},
+	// https://docs.x.ai/docs/guides/batch-api
+	"x-ai": {
+		driver: &xai{},
+		Limits: Limits{Endpoints: []string{chatEndpoint}, Bytes: 500 * mega, Windows: dayOnly},
+	},
+	// https://docs.mistral.ai/capabilities/batch
+	"mistral-ai": {
+		driver: &mistral{},
+		states: states{
+			"QUEUED": Validating, "RUNNING": InProgress, "SUCCESS": Completed, "FAILED": Failed, "TIMEOUT_EXCEEDED": Expired,
+			"CANCELLATION_REQUESTED": Cancelling, "CANCELLED": Cancelled,
+		},
+		Limits: Limits{Endpoints: []string{chatEndpoint, embeddingsEndpoint, moderationsEndpoint}, Lines: 1_000_000, Bytes: 512 * mega, OneModel: true},
+	},
+	// It needs the option account_id.
+	// https://docs.fireworks.ai/guides/batch-inference
+	"fireworks-ai": {
+		driver: fireworks{},
+		states: states{
+			"UNSPECIFIED": Validating, "CREATING": Validating, "VALIDATING": Validating, "PENDING": Validating, "CREATING_INPUT_DATASET": Validating,
+			"RE_QUEUEING": Validating, "IDLE": Validating, "RUNNING": InProgress, "PAUSED": InProgress, "WRITING_RESULTS": Finalizing,
+			"COMPLETED": Completed, "EARLY_STOPPED": Completed, "FAILED": Failed, "CANCELLING": Cancelling, "CANCELLED": Cancelled,
+			"DELETING": Cancelling, "DELETING_CLEANING_UP": Cancelling, "EXPIRED": Expired,
+		},
+		Limits: Limits{Endpoints: []string{chatEndpoint}, Bytes: 500 * mega, OneModel: true, Windows: dayOnly},
+	},
 	// https://docs.claude.com/en/docs/build-with-claude/batch-processing
 	"anthropic": {
 		driver: anthropic{}, speaks: api.DialectMessages, fits: shortKey,

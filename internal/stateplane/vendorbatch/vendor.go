@@ -20,9 +20,11 @@ type Vendor struct {
 
 	driver driver
 	speaks api.Dialect // of bodies in lines; empty if it is that of the endpoint
-	states states
-	fits   func(customID string) bool // accepts it as the key of a line
-	spec   *provider.Spec
+	// byModel is true if the dialect depends on the model, as the provider table has it.
+	byModel bool
+	states  states
+	fits    func(customID string) bool // accepts it as the key of a line
+	spec    *provider.Spec
 }
 
 // driver is the part of a vendor that is code: requests of its batch API.
@@ -31,7 +33,7 @@ type driver interface {
 	get(ctx context.Context, v *view, id string) (*Batch, error)
 	// cancel requests the end of a batch; [Vendor].Cancel reads it afterwards.
 	cancel(ctx context.Context, v *view, id string) error
-	find(ctx context.Context, v *view, ownID string) (*Batch, error)
+	find(ctx context.Context, v *view, in *Input) (*Batch, error)
 	rows(ctx context.Context, v *view, b *Batch, in *Input) iter.Seq2[row, error]
 }
 
@@ -114,13 +116,14 @@ func (v *Vendor) Cancel(ctx context.Context, c Caller, id string) (*Batch, error
 	return b, nil
 }
 
-// Find returns the batch that was created with ownID, or an error of the kind NotFound.
-// It is [ErrUnsupported] if the vendor's batches cannot be recognised.
-func (v *Vendor) Find(ctx context.Context, c Caller, ownID string) (*Batch, error) {
+// Find returns the batch that was created with the OwnID and the Options of in, or an
+// error of the kind NotFound. It is [ErrUnsupported] if the vendor's batches cannot be
+// recognised. The rest of in is not used.
+func (v *Vendor) Find(ctx context.Context, c Caller, in *Input) (*Batch, error) {
 	w := v.view(c)
-	b, err := v.driver.find(ctx, &w, ownID)
+	b, err := v.driver.find(ctx, &w, in)
 	if err == nil && b == nil {
-		return nil, apierr.New(apierr.NotFound, "%s has no batch of the record %s", v.spec.Name, ownID)
+		return nil, apierr.New(apierr.NotFound, "%s has no batch of the record %s", v.spec.Name, in.OwnID)
 	}
 	return b, err
 }
@@ -161,7 +164,14 @@ func (v *Vendor) codec(in *Input) (*lineCodec, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCodec(v.spec, v.speaks, model, in)
+	speaks := v.speaks
+	if v.byModel {
+		if speaks = v.spec.DialectFor(endpoints[in.Endpoint].dialect, model); codecs[speaks] == nil {
+			return nil, apierr.New(apierr.Invalid, "%s has no batches of the model %.60q; choose another model or provider", v.spec.Name, model).
+				WithParam("model").WithCode("unsupported_model")
+		}
+	}
+	c, err := newCodec(v.spec, speaks, model, in)
 	if err == nil {
 		c.splits = c.form != nil
 	}
