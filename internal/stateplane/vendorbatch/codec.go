@@ -59,8 +59,9 @@ var codecs = map[api.Dialect]dialect.ProviderCodec{
 // lineCodec translates the bodies of lines and of their results.
 type lineCodec struct {
 	endpoint
-	in   *Input
-	spec *provider.Spec
+	in     *Input
+	spec   *provider.Spec
+	speaks api.Dialect // of the vendor; empty if it is that of the endpoint
 	// model is the upstream model of all lines; empty if each names its own.
 	model string
 
@@ -80,7 +81,7 @@ func newCodec(spec *provider.Spec, speaks api.Dialect, model string, in *Input) 
 	if !ok && speaks != "" {
 		return nil, endpointError(spec.Name, in.Endpoint)
 	}
-	c := &lineCodec{endpoint: e, in: in, spec: spec, model: model}
+	c := &lineCodec{endpoint: e, in: in, spec: spec, speaks: speaks, model: model}
 	switch {
 	case speaks == "" || speaks == e.dialect:
 	case e.op == e.dialect.ConversationOperation():

@@ -16,6 +16,10 @@ var descriptions = map[string]struct{ route, id, body string }{
 	"mistral-ai":   {"GET /batch/jobs/b", "b", `{"id":"b","status":%q}`},
 	"fireworks-ai": {"GET host:/v1/accounts/a/batchInferenceJobs/b", "accounts/a/batchInferenceJobs/b",
 		`{"name":"accounts/a/batchInferenceJobs/b","state":%q}`},
+	"vertex-ai": {"GET /v1/projects/p/locations/r/batchPredictionJobs/1", "projects/p/locations/r/batchPredictionJobs/1",
+		`{"name":"projects/p/locations/r/batchPredictionJobs/1","state":%q}`},
+	"bedrock": {"GET bedrock:/model-invocation-job/arn:aws:bedrock:us-east-1:1:model-invocation-job%2Fj",
+		"arn:aws:bedrock:us-east-1:1:model-invocation-job/j", `{"jobArn":"arn:aws:bedrock:us-east-1:1:model-invocation-job/j","status":%q}`},
 	"google": {"GET /v1beta/batches/b", "batches/b", `{"name":"batches/b","metadata":{"state":%q}}`},
 }
 
@@ -53,6 +57,15 @@ var documented = map[string]map[string]vendorbatch.Status{
 		"JOB_STATE_VALIDATING": validating, "JOB_STATE_DELETING_CLEANING_UP": cancelling, "JOB_STATE_PENDING": validating,
 		"JOB_STATE_EXPIRED": expired, "JOB_STATE_RE_QUEUEING": validating, "JOB_STATE_CREATING_INPUT_DATASET": validating,
 		"JOB_STATE_IDLE": validating, "JOB_STATE_CANCELLING": cancelling, "JOB_STATE_EARLY_STOPPED": completed, "JOB_STATE_PAUSED": inProgress,
+	},
+	"vertex-ai": {
+		"JOB_STATE_UNSPECIFIED": validating, "JOB_STATE_QUEUED": validating, "JOB_STATE_PENDING": validating, "JOB_STATE_RUNNING": inProgress,
+		"JOB_STATE_SUCCEEDED": completed, "JOB_STATE_FAILED": failed, "JOB_STATE_CANCELLING": cancelling, "JOB_STATE_CANCELLED": cancelled,
+		"JOB_STATE_PAUSED": inProgress, "JOB_STATE_EXPIRED": expired, "JOB_STATE_UPDATING": inProgress, "JOB_STATE_PARTIALLY_SUCCEEDED": completed,
+	},
+	"bedrock": {
+		"Submitted": validating, "Validating": validating, "Scheduled": validating, "InProgress": inProgress, "Completed": completed,
+		"PartiallyCompleted": completed, "Failed": failed, "Stopping": cancelling, "Stopped": cancelled, "Expired": expired,
 	},
 	"google": {
 		"BATCH_STATE_UNSPECIFIED": validating, "BATCH_STATE_PENDING": validating, "BATCH_STATE_RUNNING": inProgress,

@@ -81,6 +81,25 @@ var vendors = prepare(map[string]*Vendor{
 			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint, embeddingsEndpoint}, Bytes: 2048 * mega, OneModel: true, Windows: dayOnly,
 		},
 	},
+	// https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/batch-prediction-api
+	"vertex-ai": {
+		driver: vertex{}, byModel: true, states: googleStates, fits: func(string) bool { return false },
+		Limits: Limits{
+			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint}, Lines: 200_000, Bytes: 1024 * mega, OneModel: true, Windows: dayOnly,
+		},
+	},
+	// https://docs.aws.amazon.com/general/latest/gr/bedrock.html
+	"bedrock": {
+		driver: bedrock{}, speaks: api.DialectConverse, fits: plainKey,
+		states: states{
+			"SUBMITTED": Validating, "VALIDATING": Validating, "SCHEDULED": Validating, "INPROGRESS": InProgress, "COMPLETED": Completed,
+			"PARTIALLYCOMPLETED": Completed, "FAILED": Failed, "STOPPING": Cancelling, "STOPPED": Cancelled, "EXPIRED": Expired,
+		},
+		Limits: Limits{
+			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint, embeddingsEndpoint},
+			Lines:     50_000, MinLines: 100, Bytes: 1024 * mega, OneModel: true, Windows: dayOnly,
+		},
+	},
 })
 
 // openAIStates are the states of OpenAI, and of Together in upper case.
