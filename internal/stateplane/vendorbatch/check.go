@@ -30,6 +30,8 @@ type summary struct {
 	bytes         int64 // of all records in the vendor's format, each with a line break
 	records       int
 	betas         []string // beta features that the lines need
+
+	inputType, truncate string // of all lines of embeddings, where they belong to the job
 }
 
 // check validates the input for the vendor, and translates each line to find out what

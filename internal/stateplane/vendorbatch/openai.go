@@ -143,7 +143,7 @@ func (d *openAI) uploadInput(ctx context.Context, j *job) (string, error) {
 		return j.in.FileID, nil
 	}
 	name := j.fileName()
-	body, length, kind := j.form(name, "purpose", first(d.purpose, "batch"), "file_name", name)
+	body, length, kind := j.form("file", name, "purpose", first(d.purpose, "batch"), "file_name", name)
 	var file struct {
 		ID string `json:"id"`
 	}

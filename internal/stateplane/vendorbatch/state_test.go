@@ -20,6 +20,7 @@ var descriptions = map[string]struct{ route, id, body string }{
 		`{"name":"projects/p/locations/r/batchPredictionJobs/1","state":%q}`},
 	"bedrock": {"GET bedrock:/model-invocation-job/arn:aws:bedrock:us-east-1:1:model-invocation-job%2Fj",
 		"arn:aws:bedrock:us-east-1:1:model-invocation-job/j", `{"jobArn":"arn:aws:bedrock:us-east-1:1:model-invocation-job/j","status":%q}`},
+	"cohere": {"GET /v1/embed-jobs/b", "b", `{"job_id":"b","status":%q}`},
 	"google": {"GET /v1beta/batches/b", "batches/b", `{"name":"batches/b","metadata":{"state":%q}}`},
 }
 
@@ -67,6 +68,7 @@ var documented = map[string]map[string]vendorbatch.Status{
 		"Submitted": validating, "Validating": validating, "Scheduled": validating, "InProgress": inProgress, "Completed": completed,
 		"PartiallyCompleted": completed, "Failed": failed, "Stopping": cancelling, "Stopped": cancelled, "Expired": expired,
 	},
+	"cohere": {"processing": inProgress, "complete": completed, "cancelling": cancelling, "cancelled": cancelled, "failed": failed},
 	"google": {
 		"BATCH_STATE_UNSPECIFIED": validating, "BATCH_STATE_PENDING": validating, "BATCH_STATE_RUNNING": inProgress,
 		"BATCH_STATE_SUCCEEDED": completed, "BATCH_STATE_FAILED": failed, "BATCH_STATE_CANCELLED": cancelled, "BATCH_STATE_EXPIRED": expired,

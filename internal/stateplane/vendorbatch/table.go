@@ -81,6 +81,14 @@ var vendors = prepare(map[string]*Vendor{
 			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint, embeddingsEndpoint}, Bytes: 2048 * mega, OneModel: true, Windows: dayOnly,
 		},
 	},
+	// https://docs.cohere.com/docs/embed-jobs-api
+	"cohere": {
+		driver: cohereJobs{}, speaks: api.DialectCohere,
+		states: states{
+			"PROCESSING": InProgress, "COMPLETE": Completed, "CANCELLING": Cancelling, "CANCELLED": Cancelled, "FAILED": Failed,
+		},
+		Limits: Limits{Endpoints: []string{embeddingsEndpoint}, Bytes: 1500 * mega, OneModel: true, Windows: dayOnly},
+	},
 	// https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/batch-prediction-api
 	"vertex-ai": {
 		driver: vertex{}, byModel: true, states: googleStates, fits: func(string) bool { return false },
