@@ -36,7 +36,7 @@ type anthropicBatch struct {
 // unified returns the batch as clients see it. A batch that ended is cancelled or
 // expired if requests were cancelled or nothing else than expired.
 func (a *anthropicBatch) unified(v *view) (*Batch, error) {
-	if a.ID == "" {
+	if !isID(a.ID) {
 		return nil, v.unreadable(errNoID)
 	}
 	n := &a.RequestCounts

@@ -49,7 +49,7 @@ type bedrockCounts struct {
 
 // unified returns the batch as clients see it.
 func (k *bedrockJob) unified(v *view) (*Batch, error) {
-	if k.JobARN == "" {
+	if !isID(k.JobARN) {
 		return nil, v.unreadable(errNoID)
 	}
 	b := &Batch{
@@ -84,6 +84,7 @@ func (d bedrock) create(ctx context.Context, j *job) (*Batch, error) {
 		if err := d.upload(ctx, j, bucket, folder+"/input.jsonl"); err != nil {
 			return nil, wrap(err, "uploading the input of a batch")
 		}
+		j.uploaded = source
 	}
 	output := map[string]any{"s3Uri": "s3://" + first(j.in.option("output_bucket"), bucket) + "/" + folder + "/output/"}
 	if key := j.in.option("kms_key_id"); key != "" {
@@ -117,6 +118,11 @@ func (bedrock) upload(ctx context.Context, j *job, bucket, key string) error {
 		header.Set("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id", id)
 	}
 	return j.putObject(ctx, ServiceS3, bucket, key, header)
+}
+
+func (bedrock) removal(id string) *Request {
+	bucket, key, _ := splitAddress(id, "s3://")
+	return &Request{Service: ServiceS3, Method: http.MethodDelete, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key)}
 }
 
 func (bedrock) record(dst []byte, _ *Line, key string, body []byte) []byte {

@@ -2,6 +2,7 @@ package vendorbatch_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -216,5 +217,50 @@ func TestBedrockResultsAreInAFolderOfTheJob(t *testing.T) {
 	}
 	if _, all := mustResults(t, v, fake, b, bedrockInput(2)); !cmp.Equal(describeAll(all), []string{"a0 batch_expired", "a1 batch_expired"}) {
 		t.Errorf("the results of a job without output are %v", describeAll(all))
+	}
+}
+
+// Inputs are deleted where they were uploaded to, and one that is gone is no error.
+func TestInputsAreDeletedAtTheVendor(t *testing.T) {
+	for id, tt := range map[string]struct{ input, route string }{
+		"openai":       {"file-1", "DELETE /files/file-1"},
+		"mistral-ai":   {"file-1", "DELETE /files/file-1"},
+		"x-ai":         {"file-1", "DELETE /files/file-1"},
+		"google":       {"files/in1", "DELETE /v1beta/files/in1"},
+		"vertex-ai":    {"gs://bkt/a/../b c.jsonl", "DELETE gcs:/bkt/a/%2E%2E/b%20c.jsonl"},
+		"bedrock":      {"s3://bkt/dir/input.jsonl", "DELETE s3:/bkt/dir/input.jsonl"},
+		"fireworks-ai": {"accounts/a/datasets/d", "DELETE host:/v1/accounts/a/datasets/d"},
+		"cohere":       {"d1", "DELETE /v1/datasets/d1"},
+	} {
+		for _, reply := range []string{"{}", "!404 gone"} {
+			fake := newFake(t, map[string]string{tt.route: reply})
+			if err := mustVendor(t, id).DeleteInput(t.Context(), fake, &vendorbatch.Batch{InputFileID: tt.input}); err != nil || len(fake.calls) != 1 {
+				t.Errorf("%s: DeleteInput() = %v after %v", id, err, fake.calls)
+			}
+		}
+		fake := newFake(t, map[string]string{tt.route: "!500 broken"})
+		if err := mustVendor(t, id).DeleteInput(t.Context(), fake, &vendorbatch.Batch{InputFileID: tt.input}); err == nil {
+			t.Errorf("%s: DeleteInput(broken) = nil", id)
+		}
+	}
+	if err := mustVendor(t, "anthropic").DeleteInput(t.Context(), newFake(t, nil), &vendorbatch.Batch{ID: "b"}); err != nil {
+		t.Errorf("DeleteInput(inline) = %v", err)
+	}
+}
+
+func TestInputsThatCannotBeReadAreErrors(t *testing.T) {
+	broken := errors.New("disk broken")
+	in := bedrockInput(2)
+	in.Line = func(int64) (vendorbatch.Line, error) { return vendorbatch.Line{}, broken }
+	fake := newFake(t, map[string]string{"GET s3:/bkt/out/in.jsonl.out": `{"recordId":"a0","modelOutput":{"output":{}}}`})
+	b := &vendorbatch.Batch{ID: "b", Status: completed, InputFileID: "s3://bkt/in.jsonl", Output: "s3://bkt/out/"}
+	n := 0
+	for _, err := range mustVendor(t, "bedrock").Results(t.Context(), fake, b, in) {
+		if n++; !errors.Is(err, broken) {
+			t.Errorf("Results() has the error %v, want that of the input", err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d results, want an error only", n)
 	}
 }

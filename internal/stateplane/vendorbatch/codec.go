@@ -261,10 +261,10 @@ func (c *lineCodec) conversation(r *Result, body, line []byte) error {
 	if err != nil {
 		return err
 	}
+	r.Model, r.Usage = res.Model, res.Usage
 	if err := finish(res, decoded, names); err != nil {
 		return err
 	}
-	r.Model, r.Usage = res.Model, res.Usage
 	res.Model = cmp.Or(res.Model, to.Model)
 	sum := sha256.Sum256([]byte(c.seed + "\x00" + r.CustomID))
 	r.Body = c.client.EncodeResponse(nil, res, dialect.ResponseTarget{

@@ -36,7 +36,7 @@ type cohereJob struct {
 
 // unified returns the batch as clients see it. Cohere reports no other times.
 func (c *cohereJob) unified(v *view) (*Batch, error) {
-	if c.JobID == "" {
+	if !isID(c.JobID) {
 		return nil, v.unreadable(errNoID)
 	}
 	b := &Batch{
@@ -70,6 +70,7 @@ func (d cohereJobs) create(ctx context.Context, j *job) (*Batch, error) {
 		if dataset, err = d.upload(ctx, j); err != nil {
 			return nil, wrap(err, "uploading the input of a batch")
 		}
+		j.uploaded = dataset
 		if err := d.wait(ctx, j, dataset); err != nil {
 			return nil, err
 		}
@@ -102,6 +103,10 @@ func (cohereJobs) upload(ctx context.Context, j *job) (string, error) {
 		err = j.unreadable(errNoID)
 	}
 	return reply.ID, err
+}
+
+func (cohereJobs) removal(id string) *Request {
+	return &Request{Method: http.MethodDelete, Path: "/v1/datasets/" + url.PathEscape(id)}
 }
 
 // waits are the pauses until a dataset is validated: about two minutes.

@@ -90,7 +90,8 @@ func TestCohereHasEmbedJobs(t *testing.T) {
 
 func TestCohereJobsWaitForTheirDataset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		routes := map[string]string{cohereUpload: `{"id":"d1"}`, "GET /v1/datasets/d1": `{"dataset":{"validation_status":"processing"}}`}
+		routes := map[string]string{cohereUpload: `{"id":"d1"}`, "GET /v1/datasets/d1": `{"dataset":{"validation_status":"processing"}}`,
+			"DELETE /v1/datasets/d1": ""}
 		fake := newFake(t, routes)
 		v, in := mustVendor(t, "cohere"), inputOf(embedURL, "", embedLines(`"zero"`))
 		if _, err := v.Create(t.Context(), fake, in); err == nil || apierr.From(err).Kind != apierr.Unavailable || len(fake.calls) < 5 {

@@ -45,7 +45,7 @@ type fireworksJob struct {
 
 // unified returns the batch as clients see it.
 func (f *fireworksJob) unified(v *view) (*Batch, error) {
-	if !strings.Contains(f.Name, "/batchInferenceJobs/") {
+	if !strings.Contains(f.Name, "/batchInferenceJobs/") || !isID(f.Name) {
 		return nil, v.unreadable(errNoID)
 	}
 	p := &f.Progress
@@ -95,6 +95,7 @@ func (d fireworks) create(ctx context.Context, j *job) (*Batch, error) {
 		if err := d.upload(ctx, j, account, resourceID(j.in, "-in")); err != nil {
 			return nil, wrap(err, "uploading the input of a batch")
 		}
+		j.uploaded = input
 	}
 	body := map[string]any{
 		"displayName": j.displayName(), "model": j.codec.model, "inputDatasetId": input,
@@ -147,6 +148,10 @@ func (fireworks) upload(ctx context.Context, j *job, account, id string) error {
 	}
 	res.Body.Close()
 	return post(at+"/"+id+":validateUpload", nil, nil)
+}
+
+func (fireworks) removal(id string) *Request {
+	return &Request{Service: ServiceHost, Method: http.MethodDelete, Path: "/v1/" + resourcePath(id)}
 }
 
 // fireworksLinks are signed addresses of the files of a dataset.

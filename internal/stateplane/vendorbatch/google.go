@@ -61,7 +61,7 @@ func (e *googleError) errors() *Errors {
 
 // unified returns the batch as clients see it.
 func (g *googleBatch) unified(v *view) (*Batch, error) {
-	if !strings.HasPrefix(g.Name, "batches/") {
+	if !strings.HasPrefix(g.Name, "batches/") || !isID(g.Name) {
 		return nil, v.unreadable(errNoID)
 	}
 	m := &g.Metadata
@@ -111,6 +111,7 @@ func (d google) create(ctx context.Context, j *job) (*Batch, error) {
 		if fileName, err = d.upload(ctx, j); err != nil {
 			return nil, wrap(err, "uploading the input of a batch")
 		}
+		j.uploaded = fileName
 	}
 	model := j.codec.model
 	method := "batchGenerateContent"
@@ -175,6 +176,10 @@ func (google) upload(ctx context.Context, j *job) (string, error) {
 	return reply.File.Name, err
 }
 
+func (google) removal(id string) *Request {
+	return &Request{Method: http.MethodDelete, Path: "/v1beta/" + resourcePath(id)}
+}
+
 func (google) record(dst []byte, _ *Line, key string, body []byte) []byte {
 	return appendShortLine(dst, "key", key, "request", body)
 }
@@ -203,11 +208,13 @@ func (google) get(ctx context.Context, v *view, id string) (*Batch, error) {
 	return reply.unified(v)
 }
 
-// resourcePath escapes the segments of a resource's name.
+// resourcePath escapes the segments of a resource's name, none of which leads out of it.
 func resourcePath(name string) string {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {
-		parts[i] = url.PathEscape(p)
+		if parts[i] = url.PathEscape(p); p == "." || p == ".." {
+			parts[i] = strings.ReplaceAll(p, ".", "%2E")
+		}
 	}
 	return strings.Join(parts, "/")
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"modelgate/internal/model/llm"
 	"modelgate/internal/stateplane/vendorbatch"
 )
 
@@ -222,7 +223,7 @@ func (u *uploadSink) Call(ctx context.Context, r *vendorbatch.Request) (*vendorb
 	buf := make([]byte, 32<<10)
 	for step := 0; ; step++ {
 		n, err := r.Body.Read(buf)
-		if u.bytes += int64(n); step%1000 == 0 {
+		if u.bytes += int64(n); step%400 == 0 {
 			var m runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&m)
@@ -236,4 +237,8 @@ func (u *uploadSink) Call(ctx context.Context, r *vendorbatch.Request) (*vendorb
 		}
 	}
 	return &vendorbatch.Response{Status: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"id":"file-1"}`))}, nil
+}
+
+func knownUsage(input, cached, output, reasoning int64) llm.Usage {
+	return llm.Usage{Input: input, CachedInput: cached, Output: output, Reasoning: reasoning, Known: true}
 }

@@ -38,7 +38,7 @@ type mistralJob struct {
 
 // unified returns the batch as clients see it.
 func (m *mistralJob) unified(v *view) (*Batch, error) {
-	if m.ID == "" {
+	if !isID(m.ID) {
 		return nil, v.unreadable(errNoID)
 	}
 	b := &Batch{

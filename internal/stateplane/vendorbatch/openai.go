@@ -68,7 +68,7 @@ func (o *openAIBatch) unified(v *view) (*Batch, error) {
 	if o.Job != nil {
 		o = o.Job
 	}
-	if o.ID == "" {
+	if !isID(o.ID) {
 		return nil, v.unreadable(errNoID)
 	}
 	b := &Batch{
@@ -153,7 +153,12 @@ func (d *openAI) uploadInput(ctx context.Context, j *job) (string, error) {
 	if err == nil && file.ID == "" {
 		err = j.unreadable(errNoID)
 	}
+	j.uploaded = file.ID
 	return file.ID, wrap(err, "uploading the input of a batch")
+}
+
+func (d *openAI) removal(id string) *Request {
+	return &Request{Method: http.MethodDelete, Path: "/files/" + url.PathEscape(id)}
 }
 
 func (d *openAI) get(ctx context.Context, v *view, id string) (*Batch, error) {

@@ -245,12 +245,15 @@ func TestOnlyAnUncertainCreateIsUnanswered(t *testing.T) {
 		"cut connection":  {``, errors.New("connection reset"), true},
 		"nothing is sent": {``, apierr.New(apierr.BudgetExhausted, "no budget"), false},
 	} {
-		fake := newFake(t, map[string]string{"POST /files": `{"id":"f"}`, "POST /batches": tt.reply})
+		fake := newFake(t, map[string]string{"POST /files": `{"id":"f"}`, "POST /batches": tt.reply, "DELETE /files/f": `{"deleted":true}`})
 		if tt.down != nil {
 			fake.down = map[string]error{"POST /batches": tt.down}
 		}
 		if _, err := v.Create(t.Context(), fake, in); err == nil || errors.Is(err, vendorbatch.ErrUnanswered) != tt.want {
 			t.Errorf("%s: Create() = %v, want unanswered: %t", name, err, tt.want)
+		}
+		if deleted := slices.Contains(fake.calls, "DELETE /files/f"); deleted == tt.want {
+			t.Errorf("%s: the input was deleted: %t", name, deleted)
 		}
 	}
 	fake := newFake(t, nil)

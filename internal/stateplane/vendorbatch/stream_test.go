@@ -36,11 +36,11 @@ func (g *generated) Read(p []byte) (int, error) {
 
 func (g *generated) Close() error { return nil }
 
-// Results of 100,000 lines of 2 kB, 200 MB, are read with the memory of a few lines and
+// Results of 100,000 lines of 500 bytes are read with the memory of a few lines and
 // the ids of all.
 func TestResultsAreStreamedInBoundedMemory(t *testing.T) {
 	const n = 100_000
-	padding := strings.Repeat("x", 2000)
+	padding := strings.Repeat("x", 500)
 	fake := newFake(t, nil)
 	fake.stream = map[string]func() io.ReadCloser{"GET /messages/batches/b/results": func() io.ReadCloser {
 		return &generated{n: n, line: func(i int) string {
@@ -62,7 +62,7 @@ func TestResultsAreStreamedInBoundedMemory(t *testing.T) {
 			t.Fatalf("the result %d is %s", results, r.Append(nil))
 		}
 		out = r.Append(out[:0])
-		if results++; results%10_000 == 0 {
+		if results++; results%25_000 == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&now)
 			largest = max(largest, now.HeapAlloc)
@@ -78,7 +78,7 @@ func TestResultsAreStreamedInBoundedMemory(t *testing.T) {
 
 // The upload of an input is made while it is sent.
 func TestInputsAreUploadedInBoundedMemory(t *testing.T) {
-	const n = 50_000
+	const n = 20_000
 	body := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("x", 2000) + `"}]}`
 	var before runtime.MemStats
 	runtime.GC()
@@ -91,7 +91,7 @@ func TestInputsAreUploadedInBoundedMemory(t *testing.T) {
 	if reader.bytes != reader.length || reader.bytes < n*2000 {
 		t.Errorf("%d bytes of %d were sent", reader.bytes, reader.length)
 	}
-	if grown := int64(reader.largest) - int64(before.HeapAlloc); grown > 32<<20 {
+	if grown := int64(reader.largest) - int64(before.HeapAlloc); grown > 16<<20 {
 		t.Errorf("the upload needed %d MB", grown>>20)
 	}
 }

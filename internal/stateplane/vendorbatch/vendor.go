@@ -27,6 +27,25 @@ type Vendor struct {
 	spec    *provider.Spec
 }
 
+// remover is implemented by drivers whose inputs are files, datasets or objects.
+type remover interface {
+	// removal returns the request that deletes an input, by its id.
+	removal(id string) *Request
+}
+
+// deleteInput deletes an input.
+func (v *view) deleteInput(ctx context.Context, id string) error {
+	d, ok := v.driver.(remover)
+	if !ok || id == "" {
+		return nil
+	}
+	res, err := v.open(ctx, d.removal(id))
+	if err != nil {
+		return wrap(err, "deleting the input of a batch")
+	}
+	return res.Body.Close()
+}
+
 // driver is the part of a vendor that is code: requests of its batch API.
 type driver interface {
 	create(ctx context.Context, j *job) (*Batch, error)
@@ -46,9 +65,19 @@ type view struct {
 // job is a batch that is created.
 type job struct {
 	view
-	in      *Input
-	codec   *lineCodec
-	summary summary
+	in       *Input
+	codec    *lineCodec
+	summary  summary
+	uploaded string // the id of the input, once the vendor has it
+}
+
+// discard deletes the uploaded input of a batch that the vendor certainly did not
+// create. If that fails, the file stays until the vendor deletes it.
+func (j *job) discard(ctx context.Context, reason error) {
+	if j.uploaded == "" || errors.Is(reason, ErrUnanswered) {
+		return
+	}
+	_ = j.deleteInput(context.WithoutCancel(ctx), j.uploaded)
 }
 
 // For returns the vendor with the given id or alias in the provider table, and false
@@ -76,6 +105,7 @@ func (v *Vendor) Create(ctx context.Context, c Caller, in *Input) (*Batch, error
 	}
 	b, err := v.driver.create(ctx, j)
 	if err != nil {
+		j.discard(ctx, err)
 		return nil, err
 	}
 	b.Endpoint, b.CompletionWindow = first(b.Endpoint, in.Endpoint), first(b.CompletionWindow, in.Window)
@@ -116,6 +146,17 @@ func (v *Vendor) Cancel(ctx context.Context, c Caller, id string) (*Batch, error
 	return b, nil
 }
 
+// DeleteInput deletes the input that Create uploaded, which many vendors keep until
+// someone does. It is for batches that have ended, and not for those created with a
+// FileID. An input that is gone is not an error.
+func (v *Vendor) DeleteInput(ctx context.Context, c Caller, b *Batch) error {
+	w := v.view(c)
+	if err := w.deleteInput(ctx, b.InputFileID); !apierr.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
 // Find returns the batch that was created with the OwnID and the Options of in, or an
 // error of the kind NotFound. It is [ErrUnsupported] if the vendor's batches cannot be
 // recognised. The rest of in is not used.
@@ -146,7 +187,7 @@ func (v *Vendor) Results(ctx context.Context, c Caller, b *Batch, in *Input) ite
 			yield(Result{}, err)
 			return
 		}
-		r := resultReader{codec: codec, index: index, batch: b, parts: map[string]*lineParts{}}
+		r := resultReader{codec: codec, index: index, batch: b, parts: map[string]*lineParts{}, unlisted: map[string]*indexedLine{}}
 		r.read(v.driver.rows(ctx, &w, b, in), yield)
 	}
 }

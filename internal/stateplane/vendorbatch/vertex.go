@@ -56,7 +56,7 @@ type vertexJob struct {
 
 // unified returns the batch as clients see it.
 func (x *vertexJob) unified(v *view) (*Batch, error) {
-	if !strings.Contains(x.Name, "/batchPredictionJobs/") {
+	if !strings.Contains(x.Name, "/batchPredictionJobs/") || !isID(x.Name) {
 		return nil, v.unreadable(errNoID)
 	}
 	n := &x.Stats
@@ -102,6 +102,7 @@ func (d vertex) create(ctx context.Context, j *job) (*Batch, error) {
 		if err := j.putObject(ctx, ServiceGCS, bucket, folder+"/input.jsonl", nil); err != nil {
 			return nil, wrap(err, "uploading the input of a batch")
 		}
+		j.uploaded = source
 	}
 	publisher := "google"
 	if j.codec.speaks == api.DialectMessages {
@@ -122,6 +123,11 @@ func (d vertex) create(ctx context.Context, j *job) (*Batch, error) {
 	}
 	b, err := reply.unified(&j.view)
 	return b, unanswered(err)
+}
+
+func (vertex) removal(id string) *Request {
+	bucket, key, _ := splitAddress(id, "gs://")
+	return &Request{Service: ServiceGCS, Method: http.MethodDelete, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key)}
 }
 
 // putObject uploads the input as an object of a bucket.

@@ -36,7 +36,7 @@ type xaiBatch struct {
 // unified returns the batch as clients see it. date is the Date of the response: after
 // the time at which it expires, a batch with pending requests has expired.
 func (x *xaiBatch) unified(v *view, date string) (*Batch, error) {
-	if x.BatchID == "" {
+	if !isID(x.BatchID) {
 		return nil, v.unreadable(errNoID)
 	}
 	n := &x.State
