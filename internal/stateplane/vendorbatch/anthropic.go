@@ -64,8 +64,8 @@ func (a *anthropicBatch) unified(v *view) (*Batch, error) {
 
 func (anthropic) create(ctx context.Context, j *job) (*Batch, error) {
 	if j.in.FileID != "" {
-		return nil, apierr.New(apierr.Invalid, "batches of %s cannot read a file of the provider; send input_file_id of a file of the gateway", j.spec.Name).
-			WithParam("input_file_id")
+		return nil, apierr.New(apierr.Invalid, "batches of %s cannot read a file of the provider; upload it to the gateway and send its id",
+			j.spec.Name).WithParam("input_file_id")
 	}
 	body, length := j.content(`{"requests":[`, ",", "]}")
 	r := &Request{
@@ -77,10 +77,10 @@ func (anthropic) create(ctx context.Context, j *job) (*Batch, error) {
 	}
 	var reply anthropicBatch
 	if err := j.do(ctx, r, &reply); err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b, err := reply.unified(&j.view)
-	return b, unanswered(err)
+	return b, markUnanswered(err)
 }
 
 // trim moves the beta features of a body to the header of the batch: there they are for

@@ -103,11 +103,11 @@ func (d bedrock) create(ctx context.Context, j *job) (*Batch, error) {
 	var reply bedrockJob
 	r := &Request{Service: ServiceBedrock, Method: http.MethodPost, Path: "/model-invocation-job"}
 	if err := j.send(ctx, r, body, &reply); err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	reply.Status, reply.ModelID, reply.Input.S3.URI = first(reply.Status, "Submitted"), j.codec.model, source
 	b, err := reply.unified(&j.view)
-	return b, unanswered(err)
+	return b, markUnanswered(err)
 }
 
 // upload uploads the input, encrypted with the key of the options.

@@ -194,9 +194,9 @@ func (s statusError) Error() string { return "the vendor returned the status " +
 // errUnreadable is in the cause of an error for a response in another format.
 var errUnreadable = errors.New("unreadable response")
 
-// unanswered returns the error of a request that creates a batch: [ErrUnanswered]
+// markUnanswered returns the error of a request that creates a batch: [ErrUnanswered]
 // unless the vendor refused it or nothing was sent.
-func unanswered(err error) error {
+func markUnanswered(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -120,7 +120,7 @@ func TestUnsupportedEndpointsAndWindowsAreNamed(t *testing.T) {
 	}
 }
 
-func TestProvidersWithoutABatchAPIAreNoVendors(t *testing.T) {
+func TestOnlyProvidersWithABatchAPIAreVendors(t *testing.T) {
 	for _, id := range []string{"deepseek", "ollama", "nothing"} {
 		if _, ok := vendorbatch.For(id); ok {
 			t.Errorf("For(%q) found a vendor", id)

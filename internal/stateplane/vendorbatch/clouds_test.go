@@ -220,7 +220,7 @@ func TestBedrockResultsAreInAFolderOfTheJob(t *testing.T) {
 	}
 }
 
-// Inputs are deleted where they were uploaded to, and one that is gone is no error.
+// Inputs are deleted where they were uploaded to, and an input that is gone is as good as deleted.
 func TestInputsAreDeletedAtTheVendor(t *testing.T) {
 	for id, tt := range map[string]struct{ input, route string }{
 		"openai":       {"file-1", "DELETE /files/file-1"},

@@ -84,11 +84,11 @@ func (d cohereJobs) create(ctx context.Context, j *job) (*Batch, error) {
 	}
 	var reply cohereJob
 	if err := j.post(ctx, "/v1/embed-jobs", body, &reply); err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	reply.Status, reply.InputDataset, reply.Model = first(reply.Status, "processing"), dataset, j.codec.model
 	b, err := reply.unified(&j.view)
-	return b, unanswered(err)
+	return b, markUnanswered(err)
 }
 
 // upload creates a dataset and returns its id.
@@ -97,7 +97,8 @@ func (cohereJobs) upload(ctx context.Context, j *job) (string, error) {
 	query := url.Values{"name": {j.fileName()}, "type": {"embed-input"}, "keep_fields": {"custom_id"}}
 	var reply cohereDataset
 	err := j.do(ctx, &Request{
-		Method: http.MethodPost, Path: "/v1/datasets", Query: query.Encode(), Header: http.Header{"Content-Type": {kind}}, Body: body, Length: length,
+		Method: http.MethodPost, Path: "/v1/datasets", Query: query.Encode(), Header: http.Header{"Content-Type": {kind}},
+		Body: body, Length: length,
 	}, &reply)
 	if err == nil && reply.ID == "" {
 		err = j.unreadable(errNoID)
@@ -111,8 +112,8 @@ func (cohereJobs) removal(id string) *Request {
 
 // waits are the pauses until a dataset is validated: about two minutes.
 var waits = []time.Duration{
-	time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 15 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second,
-	30 * time.Second,
+	time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 15 * time.Second, 15 * time.Second, 20 * time.Second,
+	30 * time.Second, 30 * time.Second,
 }
 
 // wait waits until a dataset is validated: a job refuses it before.
@@ -126,7 +127,8 @@ func (cohereJobs) wait(ctx context.Context, j *job, id string) error {
 		case "validated", "skipped":
 			return nil
 		case "failed":
-			return apierr.New(apierr.Invalid, "%s refused the input: %s", j.spec.Name, messageOf(nil, reply.Dataset.Error)).WithParam("input_file_id")
+			return apierr.New(apierr.Invalid, "%s refused the input: %s", j.spec.Name, messageOf(nil, reply.Dataset.Error)).
+				WithParam("input_file_id")
 		}
 		select {
 		case <-ctx.Done():

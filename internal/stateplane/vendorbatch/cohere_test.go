@@ -1,6 +1,7 @@
 package vendorbatch_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"os"
@@ -38,11 +39,12 @@ func TestCohereHasEmbedJobs(t *testing.T) {
 		"GET https://store.example/p1":  "Obj\x01" + "\x02\x16avro.schema\x10\"string\"\x00" + "0123456789abcdef", // no blocks
 	})
 	fake.stream = map[string]func() io.ReadCloser{"GET https://store.example/p0": func() io.ReadCloser {
-		f, err := os.Open("testdata/embed-deflate.avro")
+		f, err := os.Open("testdata/embed-deflate.txt")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return f
+		t.Cleanup(func() { _ = f.Close() })
+		return io.NopCloser(base64.NewDecoder(base64.StdEncoding, f))
 	}}
 	v, in := mustVendor(t, "cohere"), inputOf(embedURL, "", embedLines(`"zero"`, `"one"`, `"two"`, `["three","four"]`))
 	b, err := v.Create(t.Context(), fake, in)

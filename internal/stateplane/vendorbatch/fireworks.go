@@ -107,10 +107,10 @@ func (d fireworks) create(ctx context.Context, j *job) (*Batch, error) {
 		Query: url.Values{"batchInferenceJobId": {resourceID(j.in, "")}}.Encode(),
 	}
 	if err := j.send(ctx, r, body, &reply); err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b, err := reply.unified(&j.view)
-	return b, unanswered(err)
+	return b, markUnanswered(err)
 }
 
 // upload creates a dataset, sends its file to the address that the vendor signs, and has

@@ -125,11 +125,11 @@ func (d google) create(ctx context.Context, j *job) (*Batch, error) {
 	path := "/v1beta/models/" + url.PathEscape(strings.TrimPrefix(model, "models/")) + ":" + method
 	var reply googleBatch
 	if err := j.post(ctx, path, body, &reply); err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b, err := reply.unified(&j.view)
 	if err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b.InputFileID = fileName
 	return b, nil

@@ -11,6 +11,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,12 +30,17 @@ type fakeVendor struct {
 	stream  map[string]func() io.ReadCloser
 }
 
+var services = []string{"", vendorbatch.ServiceHost, vendorbatch.ServiceBedrock, vendorbatch.ServiceS3, vendorbatch.ServiceGCS}
+
 func newFake(t *testing.T, routes map[string]string) *fakeVendor {
 	return &fakeVendor{t: t, routes: routes, bodies: map[string]string{}, headers: map[string]http.Header{}}
 }
 
 func (f *fakeVendor) Call(_ context.Context, r *vendorbatch.Request) (*vendorbatch.Response, error) {
 	name := r.Path
+	if !slices.Contains(services, r.Service) || r.Link != "" && r.Service+r.Path+r.Query != "" {
+		f.t.Errorf("the request %+v has no valid address", r)
+	}
 	if r.Service != "" {
 		name = r.Service + ":" + name
 	}

@@ -81,10 +81,10 @@ func (d *mistral) create(ctx context.Context, j *job) (*Batch, error) {
 	}
 	var reply mistralJob
 	if err := j.post(ctx, "/batch/jobs", body, &reply); err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b, err := reply.unified(&j.view)
-	return b, unanswered(err)
+	return b, markUnanswered(err)
 }
 
 // maxHours is the longest window of Mistral.
@@ -100,7 +100,8 @@ func hoursOf(window string) (int, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Hour || d > maxHours*time.Hour || d%time.Hour != 0 {
-		return 0, apierr.New(apierr.Invalid, "completion_window must be 1h to 168h, or 1d to 7d").WithParam("completion_window").WithCode("unsupported_window")
+		return 0, apierr.New(apierr.Invalid, "completion_window must be 1h to 168h, or 1d to 7d").
+			WithParam("completion_window").WithCode("unsupported_window")
 	}
 	return int(d / time.Hour), nil
 }

@@ -115,11 +115,11 @@ func (d *openAI) create(ctx context.Context, j *job) (*Batch, error) {
 	}
 	var reply openAIBatch
 	if err := j.post(ctx, "/batches", body, &reply); err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b, err := reply.unified(&j.view)
 	if err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b.InputFileID = fileID
 	return b, nil

@@ -202,7 +202,7 @@ func (r *resultReader) result(item *row) (res Result, complete bool, err error) 
 		// The other parts of a line with an error say nothing new.
 		return res.refuse(r, codeDuplicate, "the provider returned another result for this line; the first one is valid"), !item.split, nil
 	}
-	asked, err := r.asked(line)
+	asked, err := r.requestOf(line)
 	if err != nil {
 		return Result{}, false, err
 	}
@@ -269,8 +269,8 @@ func (r *resultReader) fill(res *Result, item *row, asked []byte) (bool, error) 
 	return true, r.codec.response(res, item.body, asked)
 }
 
-// asked returns the body of a line, nil if it is unknown or not needed.
-func (r *resultReader) asked(line *indexedLine) ([]byte, error) {
+// requestOf returns the body of a line, nil if it is unknown or not needed.
+func (r *resultReader) requestOf(line *indexedLine) ([]byte, error) {
 	if line.offset < 0 || r.codec.in.Line == nil || r.codec.provider == nil && r.codec.form == nil {
 		return nil, nil
 	}

@@ -52,7 +52,9 @@ var vendors = prepare(map[string]*Vendor{
 			"QUEUED": Validating, "RUNNING": InProgress, "SUCCESS": Completed, "FAILED": Failed, "TIMEOUT_EXCEEDED": Expired,
 			"CANCELLATION_REQUESTED": Cancelling, "CANCELLED": Cancelled,
 		},
-		Limits: Limits{Endpoints: []string{chatEndpoint, embeddingsEndpoint, moderationsEndpoint}, Lines: 1_000_000, Bytes: 512 * mega, OneModel: true},
+		Limits: Limits{
+			Endpoints: []string{chatEndpoint, embeddingsEndpoint, moderationsEndpoint}, Lines: 1_000_000, Bytes: 512 * mega, OneModel: true,
+		},
 	},
 	// It needs the option account_id.
 	// https://docs.fireworks.ai/guides/batch-inference
@@ -78,7 +80,8 @@ var vendors = prepare(map[string]*Vendor{
 	"google": {
 		driver: google{}, speaks: api.DialectGemini, states: googleStates,
 		Limits: Limits{
-			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint, embeddingsEndpoint}, Bytes: 2048 * mega, OneModel: true, Windows: dayOnly,
+			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint, embeddingsEndpoint},
+			Bytes:     2048 * mega, OneModel: true, Windows: dayOnly,
 		},
 	},
 	// https://docs.cohere.com/docs/embed-jobs-api
@@ -93,7 +96,8 @@ var vendors = prepare(map[string]*Vendor{
 	"vertex-ai": {
 		driver: vertex{}, byModel: true, states: googleStates, fits: func(string) bool { return false },
 		Limits: Limits{
-			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint}, Lines: 200_000, Bytes: 1024 * mega, OneModel: true, Windows: dayOnly,
+			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint},
+			Lines:     200_000, Bytes: 1024 * mega, OneModel: true, Windows: dayOnly,
 		},
 	},
 	// https://docs.aws.amazon.com/general/latest/gr/bedrock.html

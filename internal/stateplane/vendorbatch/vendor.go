@@ -246,7 +246,8 @@ func (v *Vendor) keyOf(c *lineCodec, line *Line) string {
 
 // errOption returns the error for an option that the vendor needs.
 func (v *view) errOption(name, what string) error {
-	return apierr.New(apierr.Invalid, "batches of %s need %s: set the option %s", v.spec.Name, what, name).WithParam(name).WithCode("option_required")
+	return apierr.New(apierr.Invalid, "batches of %s need %s: set the option %s", v.spec.Name, what, name).
+		WithParam(name).WithCode("option_required")
 }
 
 // wrap adds what was done to an error that is not for clients.

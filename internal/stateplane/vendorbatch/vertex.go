@@ -104,6 +104,7 @@ func (d vertex) create(ctx context.Context, j *job) (*Batch, error) {
 		}
 		j.uploaded = source
 	}
+	output := "gs://" + first(j.in.option("output_bucket"), bucket) + "/" + folder + "/output"
 	publisher := "google"
 	if j.codec.speaks == api.DialectMessages {
 		publisher = "anthropic"
@@ -112,17 +113,17 @@ func (d vertex) create(ctx context.Context, j *job) (*Batch, error) {
 		"displayName":  j.displayName(),
 		"model":        "publishers/" + publisher + "/models/" + j.spec.UpstreamModelName(j.codec.model),
 		"inputConfig":  map[string]any{"instancesFormat": "jsonl", "gcsSource": map[string]any{"uris": []string{source}}},
-		"outputConfig": map[string]any{"predictionsFormat": "jsonl", "gcsDestination": map[string]any{"outputUriPrefix": "gs://" + first(j.in.option("output_bucket"), bucket) + "/" + folder + "/output"}},
+		"outputConfig": map[string]any{"predictionsFormat": "jsonl", "gcsDestination": map[string]any{"outputUriPrefix": output}},
 	}
 	if j.in.OwnID != "" {
 		body["labels"] = map[string]string{recordLabel: strings.ToLower(safeName(j.in.OwnID))}
 	}
 	var reply vertexJob
 	if err := j.post(ctx, jobs, body, &reply); err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b, err := reply.unified(&j.view)
-	return b, unanswered(err)
+	return b, markUnanswered(err)
 }
 
 func (vertex) removal(id string) *Request {

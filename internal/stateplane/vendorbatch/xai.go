@@ -74,11 +74,11 @@ func (d *xai) create(ctx context.Context, j *job) (*Batch, error) {
 	}
 	var reply xaiBatch
 	if err := j.post(ctx, "/batches", map[string]any{"name": j.displayName(), "input_file_id": fileID}, &reply); err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b, err := reply.unified(&j.view, "")
 	if err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b.InputFileID = fileID
 	return b, nil
