@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
+	"modelgate/internal/stateplane/tuning"
 	"modelgate/internal/store"
 )
 
@@ -31,6 +32,8 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 	switch family {
 	case "files":
 		return files.Serve(q)
+	case "fine_tuning":
+		return tuning.Serve(q)
 	}
 	return q.Through()
 }
