@@ -24,7 +24,7 @@ func TestRefusedJobsLeaveNoRecord(t *testing.T) {
 		w.refused("the provider", apierr.Invalid, "training_file", "bad file", err)
 		w.unsent = true
 		_, _, err = w.request("w1", "POST", root, input)
-		w.refused("the gateway", apierr.RateLimited, "", "limit of the gateway", err)
+		w.refused("the gateway", apierr.Unavailable, "", "limit of the gateway", err)
 		if list := w.objects("w1", store.ObjectTuningJob); len(list) > 0 {
 			t.Errorf("records %+v are left", list)
 		}

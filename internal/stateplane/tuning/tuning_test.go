@@ -91,9 +91,9 @@ func (w *world) ask(out http.ResponseWriter, r *http.Request) dataplane.CallResu
 	w.requests = append(w.requests, r.Method+" "+r.Header.Get("X-Gateway-Provider")+" "+r.RequestURI)
 	w.bodies = append(w.bodies, string(body))
 	if w.unsent {
-		out.WriteHeader(429)
+		out.WriteHeader(503)
 		io.WriteString(out, `{"error":{"message":"limit of the gateway"}}`)
-		return dataplane.CallResult{Status: 429}
+		return dataplane.CallResult{Status: 503}
 	}
 	status, response := w.respond(r, string(body))
 	out.WriteHeader(status)
