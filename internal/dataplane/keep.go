@@ -8,6 +8,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline/exchange"
 )
 
@@ -94,6 +95,7 @@ type CallResult struct {
 	Status    int
 	ErrorCode string // empty on success
 	Sent      bool   // a provider may have received the request
+	Usage     llm.Usage
 	Broken    bool   // the response ended early
 }
 
@@ -123,7 +125,7 @@ func (p *Plane) Call(w http.ResponseWriter, r *http.Request, c *Call) {
 func (c *Call) end(x *roundTrip) {
 	e := &x.entry
 	c.Result.RequestID, c.Result.Status, c.Result.ErrorCode = x.admission.id, e.Status, e.ErrorCode
-	c.Result.Sent = len(e.Attempts) > 0
+	c.Result.Sent, c.Result.Usage = len(e.Attempts) > 0, e.Usage
 	for i := range e.Attempts {
 		c.Result.Slug, c.Result.Provider = e.Attempts[i].Slug, e.Attempts[i].Provider
 	}

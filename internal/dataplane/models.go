@@ -228,6 +228,22 @@ func (p *Plane) fetchModels(ctx context.Context, t *provider.Target, a *modelFet
 var errNoModelList = errors.New("the provider has no list of models")
 
 func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]providerModel, error) {
+	res, err := p.sendModels(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	switch res.StatusCode {
+	case http.StatusOK:
+		return readModels(io.LimitReader(res.Body, maxModels))
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return nil, errNoModelList
+	}
+	return nil, apierr.New(apierr.UpstreamFailed, "%s returned status %d", t.Label(), res.StatusCode)
+}
+
+// sendModels sends the request for a provider's list of models. The caller closes the body.
+func (p *Plane) sendModels(ctx context.Context, t *provider.Target) (*http.Response, error) {
 	if _, ok := t.Paths[api.Models]; !ok {
 		return nil, errNoModelList
 	}
@@ -240,18 +256,7 @@ func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]providerMo
 			return nil, err
 		}
 	}
-	res, err := p.Engine.Client.Do(req, t.Guarded)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	switch res.StatusCode {
-	case http.StatusOK:
-		return readModels(io.LimitReader(res.Body, maxModels))
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
-		return nil, errNoModelList
-	}
-	return nil, apierr.New(apierr.UpstreamFailed, "%s returned status %d", t.Label(), res.StatusCode)
+	return p.Engine.Client.Do(req, t.Guarded)
 }
 
 // readModels reads a provider's list: in the format of the chat dialect, or

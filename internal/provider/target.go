@@ -17,6 +17,7 @@ import (
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/modeldata"
+	"modelgate/internal/provider/health"
 )
 
 // Target is a provider with credentials. It is immutable once built and safe
@@ -61,6 +62,10 @@ type Target struct {
 	// Quota are the limits of what all requests to the managed provider use. The slice is
 	// shared.
 	Quota []*quota.Limit
+
+	// Health is what was seen of the managed provider, to which attempts are added. Nil
+	// remembers nothing.
+	Health *health.Recent
 
 	// urls and credential are the same for every call; see Prepare.
 	urls       map[api.Operation]*url.URL

@@ -5,14 +5,18 @@ import (
 
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/analytics"
+	"modelgate/internal/controlplane/catalogue"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/jobs"
 	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/policies"
+	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
@@ -64,10 +68,14 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Organisations: organisations.Routes{Retention: s.Retention},
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		Guardrails:    guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},
+		Integrations:  integrations.Routes{Try: s.tryIntegration},
+		Providers:     providers.Routes{Health: s.providerHealth, Node: s.process},
+		Catalogue:     catalogue.Routes{Snapshot: s.holder.Load},
 		Policies:      policies.Routes{Policies: s.currentPolicies, Counters: s.engine.Quota},
 		Secrets:       secrets.Routes{References: s.references},
 		Analytics:     analytics.Routes{Log: s.logs, GroupEntries: s.sum},
 		Jobs:          jobs.Routes{Queued: s.jobs.Notify},
+		Webhooks:      webhooks.Routes{Sender: s.webhooks, Queued: s.jobs.Notify},
 		Exports:       exports.Routes{Files: s.exportFiles(), Started: s.jobs.Notify, GroupEntries: s.sum},
 		Logs:          controlplane.Logs{Log: s.logs, Flush: s.flushLog, Recorder: importRecorder{s.ledger, s.tail}, Policy: s.logPolicy},
 		Cache:         s.cacheInvalidations(),

@@ -49,6 +49,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	if s.exports != nil {
 		watched.Go(func() { s.exports.Run(working) })
 	}
+	watched.Go(func() { s.webhooks.Run(working) })
 	s.ready.Store(true)
 
 	var err error

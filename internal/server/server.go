@@ -28,6 +28,7 @@ import (
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
@@ -39,6 +40,7 @@ import (
 	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/pipeline/caching"
 	"modelgate/internal/provider"
+	"modelgate/internal/provider/health"
 	"modelgate/internal/records/ledger"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/telemetry"
@@ -137,12 +139,15 @@ type Server struct {
 	counters     *limitCounters
 	telemetry    *telemetry.Exporter // nil if nothing is sent
 	exports      *exports.Runner     // nil if disabled
+	webhooks     *webhooks.Sender
 	jobs         *jobs.Runner
 	kept         *stateplane.Plane
+	process      string // name of this process in jobs and in the health of providers
 	cache        *caching.Cache    // nil if responses are not cached
 	sharedCache  *respcache.Shared // nil for the store memory
 	cacheKeys    *cacheKeys        // nil as well then
 	prices       *pricing.Keeper
+	providers    health.Registry // what was seen of managed providers
 	engine       *attempt.Engine
 	gate         *inflight.Gate
 	metrics      *metrics
@@ -255,10 +260,10 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.openTelemetry(ctx, set); err != nil {
 		return err
 	}
-	if err := s.openJobs(set); err != nil {
+	if err := s.openState(set); err != nil {
 		return err
 	}
-	if err := s.openState(set); err != nil {
+	if err := s.openJobs(set); err != nil {
 		return err
 	}
 	if err := s.openPrices(set); err != nil {

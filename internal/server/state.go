@@ -4,8 +4,12 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"net/http"
 	"time"
 
+	"modelgate/internal/dataplane"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/model/catalog"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
@@ -22,11 +26,16 @@ func (s *Server) openState(set *settings.Settings) error {
 	}
 	s.kept = stateplane.New(kept.Deps{
 		DB: s.store, Contents: contents{files}, Logger: s.Logger, Now: time.Now,
-		NewID:   func() string { return reqlog.NewID(time.Now()).String() },
-		Limits:  keptLimits(set),
-		Managed: s.managedTarget,
-		Queued:  s.jobs.Notify,
-	})
+		NewID:    func() string { return reqlog.NewID(time.Now()).String() },
+		Limits:   keptLimits(set),
+		Managed:  s.managedTarget,
+		KeyOwner: func(h access.Hash, now time.Time) (*access.Identity, error) { return s.holder.Load().KeyOwner(h, now) },
+		Call:     func(w http.ResponseWriter, r *http.Request, c *dataplane.Call) { s.requests.Call(w, r, c) },
+		Prices:   func() *catalog.PriceBook { return s.holder.Load().Prices },
+		Record:   func(ctx context.Context, e *reqlog.Entry) { s.recorder().Record(ctx, e) },
+		Spent:    s.spender.act,
+		Queued:   func() { s.jobs.Notify() },
+	}, cmp.Or(set.Batches.AtOnce, 4))
 	return nil
 }
 

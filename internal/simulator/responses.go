@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,11 +38,28 @@ func serveResponses(x *exchange) {
 	}
 	q := &turn{}
 	c := newChecker(&responsesProtocol)
+	c.checkMembers(body, "", responsesMembers...)
+	state, gone := x.readState(c, body)
+	q.state = state
 	readResponses(c, q, body)
+	if c.wrong.kind == "" && gone.kind != "" {
+		x.refuse(http.StatusNotFound, gone)
+		return
+	}
 	if !x.accept(q, c, body) {
 		return
 	}
 	a := x.responseTo(q)
+	x.nameResponse(q.state, body)
+	r := x.keepResponse(q, a)
+	switch {
+	case r != nil && q.state.background:
+		x.startBackground(q, r)
+		return
+	case r != nil && q.state.unique && x.plan.lost:
+		x.resetConn()
+		return
+	}
 	x.respond(q.stream, a, func(dst []byte) []byte { return x.appendResponse(dst, q, a, a.status()) },
 		func(t *stream) { x.streamResponses(t, q, a) })
 }
@@ -51,11 +69,10 @@ var responsesMembers = []string{
 	"max_tool_calls", "metadata", "parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key",
 	"prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "stream", "stream_options",
 	"temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user", "context_management",
-	"moderation",
+	"moderation", "access_programs", "prompt_cache_options", "image",
 }
 
 func readResponses(c *checker, q *turn, m map[string]any) {
-	c.checkMembers(m, "", responsesMembers...)
 	if q.model = "sim-1"; m["model"] != nil || m["prompt"] == nil { // a stored prompt may name the model
 		q.model = c.filled(m, "model", "")
 	}
@@ -197,8 +214,11 @@ func readResponsesTools(c *checker, q *turn, m map[string]any) {
 }
 
 func readResponsesInput(c *checker, q *turn, m map[string]any) {
+	r := responsesItems{c: c, q: q}
+	r.readEarlier(q.state.earlier)
 	if text, ok := m["input"].(string); ok {
 		q.addMessage("user", text)
+		r.checkCalls()
 		return
 	}
 	if m["input"] == nil {
@@ -209,7 +229,6 @@ func readResponsesInput(c *checker, q *turn, m map[string]any) {
 			message: "Missing required parameter: 'input'."}
 		return
 	}
-	r := responsesItems{c: c, q: q}
 	list := c.list(m, "input", "")
 	if len(list) == 0 && m["prompt"] == nil && m["previous_response_id"] == nil && m["conversation"] == nil {
 		// https://platform.openai.com/docs/api-reference/responses/create#input
@@ -224,9 +243,23 @@ func readResponsesInput(c *checker, q *turn, m map[string]any) {
 	if r.lone {
 		c.fail("input", "Item of type 'reasoning' was provided without its required following item.")
 	}
+	r.checkCalls()
+}
+
+// checkCalls records a mistake for calls without a result.
+func (r *responsesItems) checkCalls() {
 	if len(r.calls.open) > 0 {
-		c.fail("input", "No tool output found for function call %s.", strings.Join(r.calls.open, ", "))
+		r.c.fail("input", "No tool output found for function call %s.", strings.Join(r.calls.open, ", "))
 	}
+}
+
+// readEarlier reads the items of a conversation before those of the request.
+func (r *responsesItems) readEarlier(items []any) {
+	for i, v := range items {
+		path := "earlier[" + itoa(i) + "]"
+		r.item(r.c.object(v, path), path)
+	}
+	r.lone = false
 }
 
 // responsesItems reads the items of the input.

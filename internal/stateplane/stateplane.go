@@ -13,6 +13,8 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/jobs"
+	"modelgate/internal/stateplane/batches"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/tuning"
@@ -20,10 +22,20 @@ import (
 )
 
 // Plane serves requests to objects that outlive them. It is safe for concurrent use.
-type Plane struct{ deps kept.Deps }
+type Plane struct {
+	deps    kept.Deps
+	batches *batches.Runner
+}
 
-// New returns a plane.
-func New(d kept.Deps) *Plane { return &Plane{d} }
+// New returns a plane. A node runs atOnce batches at a time.
+func New(d kept.Deps, atOnce int) *Plane {
+	p := &Plane{deps: d}
+	p.batches = batches.NewRunner(&p.deps, atOnce)
+	return p
+}
+
+// Kinds returns the kinds of jobs of the plane.
+func (p *Plane) Kinds() []jobs.Kind { return p.batches.Kinds() }
 
 // Keep implements [dataplane.Keeper].
 func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRequest) error {
@@ -34,6 +46,8 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 		return files.Serve(q)
 	case "fine_tuning":
 		return tuning.Serve(q)
+	case "batches":
+		return batches.Serve(q)
 	}
 	return q.Through()
 }

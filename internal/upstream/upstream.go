@@ -25,6 +25,7 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -97,6 +98,7 @@ type Client struct {
 	guarded   transports // to hosts that a client chose
 	userAgent []string   // shared by all requests; must not be changed
 	element   string     // of Cdn-Loop; no other client has the same
+	options   Options    // with their defaults
 }
 
 // transports are two ways to the same hosts.
@@ -168,7 +170,8 @@ func New(o Options) *Client {
 		})
 		guarded.inline = newInline(o, pinned.DialContext, nil)
 	}
-	return &Client{guard: g, open: open, guarded: guarded, userAgent: []string{o.UserAgent}, element: chainElement + rand.Text()}
+	return &Client{guard: g, open: open, guarded: guarded, userAgent: []string{o.UserAgent}, element: chainElement + rand.Text(),
+		options: o}
 }
 
 // Do sends one attempt and returns the response once its headers have arrived;
@@ -208,6 +211,17 @@ func (c *Client) Do(req *http.Request, guarded bool) (*http.Response, error) {
 // base address. It sends nothing. The error is a *RefusedError. The addresses
 // of the name are checked when Do connects.
 func (c *Client) CheckHost(raw string) (*url.URL, error) { return c.guard.parse(raw) }
+
+// IsTrusted reports whether the host of an address is listed in Options.TrustedHosts, by its
+// name or its address, or trusted as loopback.
+func (c *Client) IsTrusted(u *url.URL) bool {
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if port == "" {
+		port = defaultPort(u.Scheme)
+	}
+	addr, err := netip.ParseAddr(host)
+	return c.guard.trusted.name(host, port) || err == nil && c.guard.trusted.addr(addr, port)
+}
 
 // Close closes idle connections. The Client remains usable.
 func (c *Client) Close() {

@@ -19,6 +19,7 @@ var dialers = map[string]string{
 	"internal/testing/gatewaytest/":       "tests",
 	"tools/bench/":                        "measures another process",
 	"cmd/":                                "commands that call a gateway",
+	"internal/testing/s3test/":            "tests",
 	"internal/upstream/":                  "refuses its own listeners",
 }
 

@@ -26,6 +26,7 @@ var providerWords = []struct{ where, words, why string }{
 	{"internal/testing/gatewaytest", "openai-compatible", "the row that tests configure"},
 	{"internal/model/llm", "anthropic google openai", "vendors, who sign what their models think"},
 	{"internal/model/modeldata", "anthropic qwen", "a publisher in the paths of Vertex AI, and a name of models"},
+	{"internal/stateplane/vendorbatch", "anthropic azure-openai google groq openai together-ai", "the table of vendors' batch APIs"},
 	{"internal/simulator", "anthropic cohere gemini google ollama openai", "dialects and vendors; it shares no code with the gateway"},
 }
 

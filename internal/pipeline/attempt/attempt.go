@@ -25,6 +25,7 @@ type attempt struct {
 	arriving    upstreamBody      // its source
 	events      targetStream      // of a stream
 	translation *translation      // of a stream, if the client's dialect is not the target's; nil otherwise
+	usable      bool              // the response was added to what is remembered of the provider
 	cut         *llm.Usage        // of a stream that a limit ended; nil if none did
 	// wrongEndpoint is what an error says about the endpoint, and refusedParams are the
 	// paths of the optional parameters of the request that it refuses.
@@ -163,6 +164,9 @@ func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 	a.plan.request.Ticket.Sent()
 	sent := &a.plan.trail.Bill().Quota.Sent
 	sent.Add(1)
+	if a.plan.record.Target.Health != nil {
+		defer func() { a.observe(out, err) }()
+	}
 	res, err := a.plan.handler.Engine.Client.Do(req, a.plan.record.Target.Guarded)
 	if f, ok := errors.AsType[*upstream.Failure](err); ok && f.Unsent {
 		a.account.unsent = true
@@ -176,6 +180,7 @@ func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 			return nil, err
 		}
 	}
+	a.plan.record.Target.Health.ReadHeaders(res.Header, res.StatusCode, a.account.began)
 	if out, err = a.handleResponse(res); err != nil {
 		res.Body.Close()
 		return nil, err

@@ -1,9 +1,7 @@
 package tuning
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"strings"
 
 	"modelgate/internal/base/apierr"
@@ -43,20 +41,12 @@ func (h *handler) create() error {
 	}
 	if name == "" {
 		if h.q.MayPass() {
-			return h.passBody(body)
+			return h.q.PassBody(store.ObjectTuningJob, body)
 		}
 		return apierr.New(apierr.Invalid, "a fine-tuning job is run by a provider: name it in x-gateway-provider or in the model, as @slug/model").
 			WithParam("x-gateway-provider").WithCode("missing_required_parameter")
 	}
 	return h.createAt(name, in, details{Body: stored, TraceID: h.q.From.TraceID})
-}
-
-// passBody passes on a request whose body has been read.
-func (h *handler) passBody(body []byte) error {
-	again := *h.q
-	again.HTTP = h.q.HTTP.Clone(h.q.HTTP.Context())
-	again.HTTP.Body, again.HTTP.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	return again.Pass(store.ObjectTuningJob)
 }
 
 // resolve returns the name of the provider of a job, empty if none is named, and replaces
