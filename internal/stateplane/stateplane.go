@@ -17,6 +17,8 @@ import (
 	"modelgate/internal/stateplane/batches"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
+	"modelgate/internal/stateplane/tuning"
+	"modelgate/internal/stateplane/tuning"
 	"modelgate/internal/store"
 )
 
@@ -43,8 +45,12 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 	switch family {
 	case "files":
 		return files.Serve(q)
+	case "fine_tuning":
+		return tuning.Serve(q)
 	case "batches":
 		return batches.Serve(q)
+	case "fine_tuning":
+		return tuning.Serve(q)
 	}
 	return q.Through()
 }

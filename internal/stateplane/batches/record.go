@@ -29,6 +29,8 @@ type details struct {
 
 	// Input is the record of the input file.
 	Input string `json:"input"`
+	// InputIsTheirs is true if the client uploaded the input file to the provider.
+	InputIsTheirs bool `json:"input_is_theirs,omitempty"`
 
 	// Key is the hash of the key that created the batch, for which its requests are made.
 	Key string `json:"key"`

@@ -1,31 +1,28 @@
 package vendorcall
 
 import (
-	"cmp"
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/format/jsonedit"
 )
 
-// Failure is the cause of an error: a response of a vendor with an error status.
+// Failure is the cause of an error: a response with an error status.
 type Failure struct {
-	Status  int
-	Message string // from the vendor's body, shortened; empty if it has none
-	Param   string // parameter that the vendor names; empty for none
+	Status int
+	Unsent bool // see [Response]
 }
 
-// Error returns the status and the message.
-func (f *Failure) Error() string {
-	return strings.TrimSpace("status " + strconv.Itoa(f.Status) + " " + f.Message)
-}
+// Error returns the status.
+func (f *Failure) Error() string { return "status " + strconv.Itoa(f.Status) }
 
-// Statuses that say the same at every vendor. Others of 400 and above are invalid
-// requests, those of 500 and above failures of the vendor.
+// kinds are the kinds of errors by status. Other statuses from 400 to 499 are invalid
+// requests, and all others failures of the vendor. A refused credential is not the
+// client's.
 var kinds = map[int]apierr.Kind{
 	http.StatusUnauthorized:          apierr.UpstreamFailed,
 	http.StatusForbidden:             apierr.UpstreamFailed,
@@ -40,21 +37,21 @@ var kinds = map[int]apierr.Kind{
 	529:                              apierr.Unavailable, // overloaded
 }
 
+// refusals are the kinds of errors by status if the gateway refused the request.
+var refusals = map[int]apierr.Kind{
+	http.StatusUnauthorized:       apierr.Unauthenticated,
+	http.StatusForbidden:          apierr.Forbidden,
+	http.StatusPreconditionFailed: apierr.BudgetExhausted,
+	446:                           apierr.Denied,
+}
+
 // failure returns the error of a response with an error status.
 func (c Client) failure(r *Response, body []byte) error {
-	f := &Failure{Status: r.Status}
-	f.Message, f.Param = messageOf(body)
-	kind, ok := kinds[r.Status]
-	switch {
-	case ok:
-	case r.Status >= 400 && r.Status < 500:
-		kind = apierr.Invalid
-	default:
-		kind = apierr.UpstreamFailed
-	}
-	e := apierr.New(kind, "provider %q responded with status %d: %s", c.Provider, r.Status,
-		cmp.Or(f.Message, http.StatusText(r.Status), "no message")).WithParam(f.Param).WithCause(f)
-	if r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden {
+	f := &Failure{Status: r.Status, Unsent: r.Unsent}
+	e := apierr.New(kindOf(f), "%s", dialect.FailureMessage(c.Provider, r.Status, body)).WithParam(paramOf(body)).WithCause(f)
+	if r.Unsent {
+		e.Message = dialect.ErrorMessage(body)
+	} else if r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden {
 		e.Code = "provider_credential_refused"
 	}
 	if seconds, err := strconv.Atoi(r.Header.Get("Retry-After")); err == nil && seconds > 0 && seconds <= 24*60*60 {
@@ -63,82 +60,29 @@ func (c Client) failure(r *Response, body []byte) error {
 	return e
 }
 
-// messageOf finds the message in the body of an error. Vendors have it in error.message,
-// in error, in message, in Message or in detail; Google puts the object into an array.
-func messageOf(body []byte) (message, param string) {
-	var list []json.RawMessage
-	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
-		body = list[0]
+func kindOf(f *Failure) apierr.Kind {
+	if kind, ok := refusals[f.Status]; ok && f.Unsent {
+		return kind
 	}
-	var b struct {
-		Error   json.RawMessage `json:"error"`
-		Message json.RawMessage `json:"message"` // Go matches Message too
-		Detail  json.RawMessage `json:"detail"`
-		Param   string          `json:"param"`
+	if kind, ok := kinds[f.Status]; ok {
+		return kind
 	}
-	if json.Unmarshal(body, &b) != nil {
-		return "", ""
+	if f.Status >= 400 && f.Status < 500 {
+		return apierr.Invalid
 	}
-	var inner struct {
-		Message string `json:"message"`
-		Param   string `json:"param"`
-	}
-	if json.Unmarshal(b.Error, &inner) == nil && inner.Message != "" {
-		return shorten(inner.Message), shorten(inner.Param)
-	}
-	return cmp.Or(text(b.Message), text(b.Error), text(b.Detail), details(b.Detail), details(b.Message)), shorten(b.Param)
+	return apierr.UpstreamFailed
 }
 
-// text returns a JSON string, and nothing for other values.
-func text(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
+// paramOf returns the parameter that an error in the format of OpenAI names.
+func paramOf(body []byte) string {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
 		return ""
 	}
-	return shorten(s)
-}
-
-// details reads the errors of vendors that validate by schema: a list with a message and
-// the place of each.
-func details(raw json.RawMessage) string {
-	var wrapped struct {
-		Detail json.RawMessage `json:"detail"`
-	}
-	if json.Unmarshal(raw, &wrapped) == nil && wrapped.Detail != nil {
-		raw = wrapped.Detail
-	}
-	var list []struct {
-		Message string `json:"msg"`
-		Place   []any  `json:"loc"`
-	}
-	if json.Unmarshal(raw, &list) != nil {
+	inner, _ := v.Get("error")
+	param := inner.TextOf("param")
+	if len(param) > 100 || strings.ContainsFunc(param, func(r rune) bool { return r < ' ' }) {
 		return ""
 	}
-	var all []string
-	for _, d := range list[:min(len(list), 3)] {
-		var place []string
-		for _, p := range d.Place {
-			if s, ok := p.(string); ok && s != "body" {
-				place = append(place, s)
-			}
-		}
-		all = append(all, strings.TrimPrefix(strings.Join(place, ".")+": "+d.Message, ": "))
-	}
-	return shorten(strings.Join(all, "; "))
-}
-
-const maxMessage = 500 // bytes of a vendor's message that a client sees
-
-// shorten removes control characters, and what is beyond the limit.
-func shorten(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
-	if len(s) > maxMessage {
-		s = s[:maxMessage] + "…"
-	}
-	return strings.TrimSpace(strings.ToValidUTF8(s, ""))
+	return param
 }

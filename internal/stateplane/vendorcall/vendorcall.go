@@ -37,8 +37,8 @@ type Request struct {
 const (
 	// ServiceBedrock is the control plane of Bedrock, with custom models and jobs.
 	ServiceBedrock = "bedrock"
-	// ServiceFireworks is the control plane of Fireworks, with accounts and jobs.
-	ServiceFireworks = "fireworks"
+	// ServiceHost is the host of the provider's own address, without its path.
+	ServiceHost = "host"
 )
 
 // Response is the response of a vendor. The receiver closes Body.
@@ -46,6 +46,8 @@ type Response struct {
 	Status int
 	Header http.Header
 	Body   io.ReadCloser
+	// Unsent is true for an error of the gateway: the vendor has not received the request.
+	Unsent bool
 }
 
 // Caller sends requests to a provider. An error means that there is no response; it is an
@@ -118,7 +120,7 @@ func (c Client) broken(problem string, cause error) error {
 // the vendor: there was no response, or one that does not exclude it.
 func MayHaveArrived(err error) bool {
 	if f, ok := errors.AsType[*Failure](err); ok {
-		return f.Status >= 500 && f.Status != http.StatusNotImplemented || f.Status == http.StatusRequestTimeout
+		return !f.Unsent && f.Status >= 500 && f.Status != http.StatusNotImplemented || !f.Unsent && f.Status == http.StatusRequestTimeout
 	}
 	e, ok := errors.AsType[*apierr.Error](err)
 	if !ok {

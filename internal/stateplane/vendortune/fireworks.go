@@ -93,7 +93,7 @@ func (s *session) fireworks(ctx context.Context, r *vendorcall.Request, in, out 
 	if err != nil {
 		return err
 	}
-	r.Service, r.Path = vendorcall.ServiceFireworks, "/v1/accounts/"+account+"/"+r.Path
+	r.Service, r.Path = vendorcall.ServiceHost, "/v1/accounts/"+account+"/"+r.Path
 	return s.client.JSON(ctx, r, in, out)
 }
 

@@ -93,6 +93,18 @@ func (in *Input) shownIntegrations() json.RawMessage {
 	return b
 }
 
+// Stored returns the body as it was sent, without the keys of services.
+func (in *Input) Stored() ([]byte, error) {
+	if len(in.integrations) == 0 {
+		return in.body, nil
+	}
+	var d jsonedit.Doc
+	if err := d.Scan(in.body); err != nil {
+		return nil, err
+	}
+	return d.Apply(nil, jsonedit.Edit{Name: "integrations", Value: in.shownIntegrations()}), nil
+}
+
 // tracker is where a vendor has the parts of its only integration, as paths in the body.
 // An empty path is a part that it lacks.
 type tracker struct {

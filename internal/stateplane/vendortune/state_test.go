@@ -21,7 +21,7 @@ var readings = map[string]reading{
 	"vertex-ai": {"j", "GET /v1/projects/p1/locations/europe-west4/tuningJobs/j",
 		`{"name":"projects/1/locations/l/tuningJobs/j","state":%q,"tunedModel":{"endpoint":"ft:m"},"endTime":"1970-01-01T00:00:09Z",
 		"tuningDataStats":{"supervisedTuningDataStats":{"totalBillableTokenCount":"5"}}}`},
-	"fireworks-ai": {"j", "GET fireworks/v1/accounts/acme/supervisedFineTuningJobs/j",
+	"fireworks-ai": {"j", "GET host/v1/accounts/acme/supervisedFineTuningJobs/j",
 		`{"name":"accounts/acme/supervisedFineTuningJobs/j","state":%q,"outputModel":"ft:m","completedTime":"1970-01-01T00:00:09Z"}`},
 	"together-ai": {"j", "GET /fine-tunes/j", `{"id":"j","status":%q,"model_output_name":"ft:m","updated_at":"1970-01-01T00:00:09Z","token_count":5,
 		"progress":{"estimate_available":true,"seconds_remaining":60}}`},

@@ -92,6 +92,13 @@ func For(provider string) (*Vendor, bool) {
 	return &named, true
 }
 
+// Compatible returns the API of OpenAI as another provider offers it under the same path.
+func Compatible(provider string) *Vendor {
+	v := openaiVendor()
+	v.id = provider
+	return v
+}
+
 // Providers returns the ids of the providers that have an API, sorted.
 func Providers() []string { return slices.Sorted(maps.Keys(vendors)) }
 

@@ -26,8 +26,8 @@ var verbs = map[string]map[string]string{
 		"resume": "POST /fine_tuning/jobs/j/resume"},
 	"bedrock":   {"cancel": "POST bedrock/model-customization-jobs/j/stop"},
 	"vertex-ai": {"cancel": "POST /v1/projects/p1/locations/europe-west4/tuningJobs/j:cancel"},
-	"fireworks-ai": {"cancel": "POST fireworks/v1/accounts/acme/supervisedFineTuningJobs/j:cancel",
-		"resume": "POST fireworks/v1/accounts/acme/supervisedFineTuningJobs/j:resume"},
+	"fireworks-ai": {"cancel": "POST host/v1/accounts/acme/supervisedFineTuningJobs/j:cancel",
+		"resume": "POST host/v1/accounts/acme/supervisedFineTuningJobs/j:resume"},
 	"together-ai": {"cancel": "POST /fine-tunes/j/cancel"},
 	"mistral-ai":  {"cancel": "POST /fine_tuning/jobs/j/cancel"},
 	"cohere":      {"cancel": "DELETE /v1/finetuning/finetuned-models/j"},
@@ -176,7 +176,7 @@ func TestJobsAreFoundByTheIDOfTheGateway(t *testing.T) {
 		{"vertex-ai", map[string]string{
 			"GET /v1/projects/p1/locations/europe-west4/tuningJobs?pageSize=100":             `{"tuningJobs":[],"nextPageToken":"t"}`,
 			"GET /v1/projects/p1/locations/europe-west4/tuningJobs?pageSize=100&pageToken=t": `{"tuningJobs":[{"name":"a/7","labels":{"gateway_job_id":"ftjob-own1"}}]}`}, "7"},
-		{"fireworks-ai", map[string]string{"GET fireworks/v1/accounts/acme/dpoJobs/ftjob-own1": `{"name":"accounts/acme/dpoJobs/ftjob-own1"}`}, "dpoJobs/ftjob-own1"},
+		{"fireworks-ai", map[string]string{"GET host/v1/accounts/acme/dpoJobs/ftjob-own1": `{"name":"accounts/acme/dpoJobs/ftjob-own1"}`}, "dpoJobs/ftjob-own1"},
 		{"cohere", map[string]string{"GET /v1/finetuning/finetuned-models": `{"finetuned_models":[{"id":"m0","name":"xftjob_Own1"},{"id":"m1","name":"mine-ftjob_Own1"}]}`}, "m1"},
 	} {
 		a, v := account(tt.script)
