@@ -18,7 +18,6 @@ import (
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/tuning"
-	"modelgate/internal/stateplane/tuning"
 	"modelgate/internal/store"
 )
 
@@ -45,8 +44,6 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 	switch family {
 	case "files":
 		return files.Serve(q)
-	case "fine_tuning":
-		return tuning.Serve(q)
 	case "batches":
 		return batches.Serve(q)
 	case "fine_tuning":
