@@ -44,6 +44,8 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 	switch family {
 	case "files":
 		return files.Serve(q)
+	case "uploads":
+		return files.ServeUploads(q)
 	case "batches":
 		return batches.Serve(q)
 	case "fine_tuning":
