@@ -125,6 +125,26 @@ func TestListsOfOtherFormsAreRefused(t *testing.T) {
 	}
 }
 
+func TestPagesOfAListFollowOneAnother(t *testing.T) {
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		_, first := q["continuation-token"]
+		from := q.Get("continuation-token")
+		asked = append(asked, from)
+		next := map[string]string{"": "one", "one": "two"}[from]
+		if first == (from == "") || q.Get("list-type") != "2" || q.Get("prefix") != "a/b/files/" {
+			t.Errorf("query %v", q)
+		}
+		fmt.Fprintf(w, `<R><IsTruncated>%t</IsTruncated><NextContinuationToken>%s</NextContinuationToken>
+			<Contents><Key>a/b/files/x%s</Key><LastModified>%s</LastModified></Contents></R>`, next != "", next, from, time.Now().UTC().Format(time.RFC3339))
+	}))
+	defer s.Close()
+	if got := listed(t, bucket(t, s.URL), "files"); len(got) != 3 || strings.Join(asked, ",") != ",one,two" {
+		t.Errorf("listed %v by %q", got, asked)
+	}
+}
+
 func TestNamesOfOthersAreNotListed(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("<ListBucketResult><EncodingType>url</EncodingType>")

@@ -148,6 +148,70 @@ func TestChunksOfASealedFileHaveTheirPlace(t *testing.T) {
 	f.mustFail(t, "another file", f.stored(t, "y"))
 }
 
+// counted counts what is read of a store.
+type counted struct {
+	blob.Store
+	requests, bytes int64
+}
+
+// GetRange implements blob.Store.
+func (s *counted) GetRange(ctx context.Context, name string, offset, length int64) (*blob.Reader, error) {
+	s.requests++
+	r, err := s.Store.GetRange(ctx, name, offset, length)
+	if err == nil {
+		if length < 0 || length > r.Size-offset {
+			length = r.Size - offset
+		}
+		s.bytes += length
+	}
+	return r, err
+}
+
+func TestARangeCostsItsChunksOnly(t *testing.T) {
+	f := newSealedFile(t, pattern(10*64<<10+5))
+	const last = 16 + 5
+	for _, tt := range []struct{ offset, length, requests, bytes int64 }{
+		{0, 1, 1, headerBytes + chunkBytes},
+		{0, 64 << 10, 1, headerBytes + chunkBytes},
+		{0, 64<<10 + 1, 1, headerBytes + 2*chunkBytes},
+		{5, 64 << 10, 1, headerBytes + 2*chunkBytes},
+		{0, 0, 1, headerBytes},
+		{0, -1, 1, headerBytes + 10*chunkBytes + last},
+		{64 << 10, 1, 2, headerBytes + chunkBytes},
+		{64 << 10, 64 << 10, 2, headerBytes + chunkBytes},
+		{3*64<<10 - 1, 2, 2, headerBytes + 2*chunkBytes},
+		{9 * 64 << 10, -1, 2, headerBytes + chunkBytes + last},
+		{9 * 64 << 10, 1 << 41, 2, headerBytes + chunkBytes + last},
+		{10 * 64 << 10, 5, 2, headerBytes + last},
+		{100 * 64 << 10, -1, 2, headerBytes + last},
+		{100 * 64 << 10, 5, 2, headerBytes + last},
+	} {
+		s := &counted{Store: f.folder}
+		f.store.Files = s
+		got, _, err := readRange(rangesOf(t.Context(), f.store, "x"), tt.offset, tt.length)
+		if err != nil || !bytes.Equal(got, slice(f.plain, tt.offset, tt.length)) || s.requests != tt.requests || s.bytes > tt.bytes {
+			t.Errorf("%d bytes at %d: %d requests for %d bytes, want %d for %d; %v", tt.length, tt.offset, s.requests, s.bytes, tt.requests, tt.bytes, err)
+		}
+	}
+}
+
+func TestSizesOfSealedFilesAreThoseOfTheirData(t *testing.T) {
+	f := newSealedFile(t, nil)
+	for stored, want := range map[int]int64{
+		0: -1, headerBytes - 1: -1, headerBytes: -1, headerBytes + 15: -1, headerBytes + 16: 0, headerBytes + 17: 1, headerBytes + 1016: 1000,
+		headerBytes + chunkBytes - 1: 64<<10 - 1, headerBytes + chunkBytes: 64 << 10, headerBytes + chunkBytes + 1: -1,
+		headerBytes + chunkBytes + 16: -1, headerBytes + chunkBytes + 17: 64<<10 + 1, headerBytes + 3*chunkBytes: 3 * 64 << 10,
+		headerBytes + 3*chunkBytes + 5: -1, headerBytes + 3*chunkBytes + 26: 3*64<<10 + 10,
+	} {
+		if err := os.WriteFile(f.path("x"), make([]byte, stored), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if size, err := f.store.Size(t.Context(), "x"); err == nil && size != want || (err == nil) != (want >= 0) {
+			t.Errorf("the size of %d stored bytes is %d, %v; want %d", stored, size, err, want)
+		}
+	}
+}
+
 func TestADamagedPartIsAnErrorOfTheFile(t *testing.T) {
 	f := newSealedFile(t, pattern(100_000))
 	f.put(t, "y", f.plain)
