@@ -106,6 +106,7 @@ func TestAnthropicEndsByItsCounts(t *testing.T) {
 		{"ended", "null", `{"succeeded":1,"errored":1}`, vendorbatch.Completed},
 		{"ended", "null", `{"errored":2}`, vendorbatch.Completed},
 		{"ended", "null", `{"succeeded":1,"expired":1}`, vendorbatch.Completed},
+		{"ended", "null", `{"succeeded":1,"canceled":1}`, vendorbatch.Completed},
 		{"ended", "null", `{"expired":2}`, vendorbatch.Expired},
 		{"ended", `"2024-08-20T18:37:24Z"`, `{"succeeded":1,"canceled":1}`, vendorbatch.Cancelled},
 		{"ended", `"2024-08-20T18:37:24Z"`, `{"succeeded":2}`, vendorbatch.Completed},

@@ -14,8 +14,8 @@ import (
 // Limits are what a vendor accepts in a batch. Zero means that there is no limit.
 type Limits struct {
 	Endpoints []string
-	Lines     int   // most lines
-	MinLines  int   // fewest lines
+	Lines     int   // most lines, or inputs of embeddings where each is sent on its own
+	MinLines  int   // fewest of these
 	Bytes     int64 // of the input, in the vendor's format
 	OneModel  bool  // of all lines
 	Windows   []string
@@ -101,14 +101,15 @@ func (j *job) checkLine(line *Line, wrong *Errors) {
 // checkSize adds what is wrong with the input.
 func (j *job) checkSize(wrong *Errors) {
 	l, s, name := &j.Limits, &j.summary, j.spec.Name
+	requests := max(s.lines, s.records) // a line may be sent as several
 	switch {
 	case s.lines == 0:
 		wrong.add(0, "empty_file", "", "the input has no lines")
-	case l.Lines > 0 && s.lines > l.Lines:
+	case l.Lines > 0 && requests > l.Lines:
 		wrong.add(0, "too_many_lines", "", fmt.Sprintf("a batch of %s must have at most %d lines; divide the input", name, l.Lines))
-	case s.lines < l.MinLines:
+	case requests < l.MinLines:
 		wrong.add(0, "too_few_lines", "", fmt.Sprintf("a batch of %s must have at least %d lines; the input has %d",
-			name, l.MinLines, s.lines))
+			name, l.MinLines, requests))
 	case l.Bytes > 0 && s.bytes > l.Bytes:
 		wrong.add(0, "file_too_large", "", fmt.Sprintf(
 			"the input of a batch of %s must have at most %d bytes; it has %d in the format of the provider", name, l.Bytes, s.bytes))

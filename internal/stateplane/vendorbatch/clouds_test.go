@@ -3,6 +3,7 @@ package vendorbatch_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -262,5 +263,35 @@ func TestInputsThatCannotBeReadAreErrors(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("%d results, want an error only", n)
+	}
+}
+
+// Embeddings at Bedrock have no Converse format: their records are those of the model.
+func TestBedrockEmbeddingsAreInvoked(t *testing.T) {
+	var lines text
+	for i := range 50 {
+		lines += text(fmt.Sprintf(`{"custom_id":"e%d","body":{"model":"x","input":["one %d","two"]}}`+"\n", i, i))
+	}
+	in := inputOf(embedURL, "amazon.titan-embed-text-v2:0", lines)
+	in.Options = bedrockInput(1).Options
+	const object = "PUT s3:/bkt/modelgate/batch_own1/input.jsonl"
+	fake := newFake(t, map[string]string{object: "", "POST bedrock:/model-invocation-job": `{"jobArn":"` + bedrockARN + `"}`,
+		"GET s3:/bkt/out/in.jsonl.out": `{"recordId":"modelgateline1x0","modelOutput":{"embedding":[1],"inputTextTokenCount":3}}
+{"recordId":"modelgateline1x1","modelOutput":{"embedding":[2],"inputTextTokenCount":4}}
+`})
+	v := mustVendor(t, "bedrock")
+	if _, err := v.Create(t.Context(), fake, in); err != nil {
+		t.Fatal(err)
+	}
+	if sent := fake.bodies[object]; strings.Count(sent, "\n") != 100 || !strings.HasPrefix(sent, `{"recordId":"modelgateline1x0","modelInput":{"inputText":"one 0"`) {
+		t.Errorf("the object begins with %.200s", sent)
+	}
+	if body := fake.bodies["POST bedrock:/model-invocation-job"]; !strings.Contains(body, `"modelInvocationType":"InvokeModel"`) {
+		t.Errorf("the job is %s", body)
+	}
+	b := &vendorbatch.Batch{ID: "b", InputFileID: "s3://bkt/in.jsonl", Output: "s3://bkt/out/"}
+	_, all := mustResults(t, v, fake, b, in)
+	if len(all) != 1 || !strings.Contains(string(all[0].Body), `"index":1,"embedding":[2]`) || all[0].Usage.Prompt() != 7 {
+		t.Errorf("the results are %+v", describeAll(all))
 	}
 }

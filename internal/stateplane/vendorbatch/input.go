@@ -31,8 +31,9 @@ type Input struct {
 	// that [Vendor].Find can find a batch whose creation was not answered. It may
 	// have letters, digits, hyphens and underscores.
 	OwnID string
-	// Lines returns the lines in order. It is called several times. Nil if only the
-	// vendor has the input, as FileID: nothing can be checked then.
+	// Lines returns the lines in order. It is called several times, and read by one
+	// goroutine at a time. Nil if only the vendor has the input, as FileID: nothing can
+	// be checked then.
 	Lines func() iter.Seq2[Line, error]
 	// Line returns the line at an offset; its Body is valid until the next call.
 	// Results mostly come in the order of the lines. If it is nil, results are
