@@ -46,6 +46,13 @@ type admission struct {
 	skipBodies bool    // the request excludes its bodies from the log
 	bodies     *bodies // captured bodies; nil for none
 
+	// offered are the sub-protocols that a client of a WebSocket connection offers, without
+	// keys. fixed are the fields of its session that it may not change, nil for none, and
+	// fixedModel is true if its model is one of them.
+	offered    []string
+	fixed      []byte
+	fixedModel bool
+
 	doc       jsonedit.Doc
 	upload    *upload // nil unless the body streams through
 	jsonArray bool    // the client reads a stream as a JSON array
@@ -268,31 +275,9 @@ func (a *admission) checkRoute() error {
 	a.passModelsThrough()
 	a.request.Operation, a.entry.Operation = a.route.op, a.route.op
 	if !a.request.Identity.Allows(a.route.scope) {
-		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", a.route.scope)
+		return a.lacksScope()
 	}
 	return a.checkUpgrade()
-}
-
-// checkUpgrade returns an error for a request that begins a WebSocket connection: without
-// the upgrade, a provider would read another request in it. Clients such as Codex take its
-// status for "use HTTP", and other statuses for a failure that they repeat.
-func (a *admission) checkUpgrade() error {
-	if !lists(a.request.Received.Header["Connection"], "upgrade") || !lists(a.request.Received.Header["Upgrade"], "websocket") {
-		return nil
-	}
-	return apierr.New(apierr.UpgradeRefused, "the gateway does not support WebSocket connections or realtime sessions; send requests over HTTP").WithParam("upgrade")
-}
-
-// lists reports whether values of a header list a name, with or without a version.
-func lists(values []string, name string) bool {
-	for _, v := range values {
-		for one := range strings.SplitSeq(v, ",") {
-			if one, _, _ = strings.Cut(one, "/"); strings.EqualFold(strings.TrimSpace(one), name) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // isGatewayRoute reports whether the gateway answers by itself, whatever the

@@ -24,6 +24,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/base/secret"
+	"modelgate/internal/dataplane/socket"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/guardrail"
@@ -94,6 +95,9 @@ type Options struct {
 
 	// Gate limits the requests in progress. Default: one with the default limits.
 	Gate *inflight.Gate
+
+	// Sockets serves WebSocket connections. Nil refuses them.
+	Sockets *socket.Server
 
 	// Guardrails compiles the hooks of configs. Nil ignores them.
 	Guardrails *guardrail.Table
@@ -220,6 +224,9 @@ func (p *Plane) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	defer x.admission.releaseBody()
 	defer x.trail.ReleaseChecks()
+	if x.admission.route.socket != noSocket {
+		return p.serveSocket(w, r, x)
+	}
 	if err := p.prepare(r, x); err != nil {
 		return p.earlierLimit(r.Context(), &x.admission, err)
 	}

@@ -50,6 +50,9 @@ func (p *Plane) open(r *http.Request) *roundTrip {
 	a := &x.admission
 	a.remote = r.RemoteAddr
 	a.route, a.noRoute = findRoute(r.Method, routePath(r.Header, path))
+	if upgraded, ok := p.findSocketRoute(r, path); ok {
+		a.route, a.noRoute = upgraded, nil
+	}
 	if p.Clients[a.route.clientDialect()] == nil {
 		a.route = passThrough
 	}

@@ -88,7 +88,7 @@ func (p *Plane) TryProvider(ctx context.Context, t *ProviderTrial) *ProviderTria
 			x.complete(ctx)
 		}
 	}
-	x.skipRest()
+	x.addSkipped()
 	now := time.Now()
 	x.out.RateLimits = x.seen.Report(now, now).RateLimits
 	return &x.out
@@ -101,8 +101,8 @@ func (x *providerTrial) add(s TrialStep) { x.out.Steps = append(x.out.Steps, s) 
 var trialSteps = [...]string{string(upstream.StepAddress), string(upstream.StepResolve), string(upstream.StepConnect),
 	string(upstream.StepTLS), "credential", "models", "completion"}
 
-// skipRest adds the steps that were not tried.
-func (x *providerTrial) skipRest() {
+// addSkipped adds the steps that were not tried.
+func (x *providerTrial) addSkipped() {
 	message := "not tried, because an earlier step failed"
 	if n := len(x.out.Steps); n == len(trialSteps)-1 && x.out.Steps[n-1].State != TrialFailed && x.Model == "" {
 		message = "name a model to send it a completion of a few tokens, which costs money"
@@ -308,7 +308,8 @@ func (x *providerTrial) send(ctx context.Context, rt *roundTrip, body *bytepool.
 	if err := rt.targets.checkModels(x.Target, x.Model); err != nil {
 		return nil, err
 	}
-	a.request.Routing, err = rt.targets.callOnly(exchange.Leaf{Target: x.Target, Model: x.Model}, attempt.TargetHandler{Timeout: trialReplyTime})
+	leaf := exchange.Leaf{Target: x.Target, Model: x.Model}
+	a.request.Routing, err = rt.targets.callOnly(leaf, attempt.TargetHandler{Timeout: trialReplyTime})
 	if err != nil {
 		return nil, err
 	}

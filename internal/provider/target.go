@@ -61,11 +61,8 @@ type Target struct {
 
 	// Quota are the limits of what all requests to the managed provider use. The slice is
 	// shared.
-	Quota []*quota.Limit
-
-	// Health is what was seen of the managed provider, to which attempts are added. Nil
-	// remembers nothing.
-	Health *health.Recent
+	Quota  []*quota.Limit
+	Health *health.Recent // of the managed provider, to which attempts are added; may be nil
 
 	// urls and credential are the same for every call; see Prepare.
 	urls       map[api.Operation]*url.URL

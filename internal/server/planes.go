@@ -18,13 +18,14 @@ import (
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/dataplane/socket"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
 )
 
 // makeRoutes creates the handlers of the data plane and the control plane.
 func (s *Server) makeRoutes(set *settings.Settings) {
-	s.tail = new(controlplane.Tail)
+	s.tail, s.sockets = new(controlplane.Tail), socket.New(socket.Options{})
 	plane := dataplane.New(dataplane.Options{
 		Snapshot:  &s.holder,
 		Engine:    s.engine,
@@ -37,6 +38,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		KeepAlive: orNone(set.Timeouts.KeepAlive),
 
 		Gate:         s.gate,
+		Sockets:      s.sockets,
 		IsModelRoute: s.isModelRoute,
 		OtherRoutes:  s.controlRoutes,
 		PublicURL:    s.publicURL,

@@ -133,7 +133,8 @@ func (s *Server) shutDown(now <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.drainMax())
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- s.api.Shutdown(ctx) }()
+	s.sockets.Drain()
+	go func() { done <- errors.Join(s.api.Shutdown(ctx), s.sockets.Wait(ctx)) }()
 	select {
 	case err := <-done:
 		if err != nil {

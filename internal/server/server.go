@@ -30,6 +30,7 @@ import (
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/dataplane/socket"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/identity/jwt"
@@ -142,7 +143,7 @@ type Server struct {
 	webhooks     *webhooks.Sender
 	jobs         *jobs.Runner
 	kept         *stateplane.Plane
-	process      string // name of this process in jobs and in the health of providers
+	process      string            // name of this process in jobs and in the health of providers
 	cache        *caching.Cache    // nil if responses are not cached
 	sharedCache  *respcache.Shared // nil for the store memory
 	cacheKeys    *cacheKeys        // nil as well then
@@ -164,6 +165,7 @@ type Server struct {
 	requests *dataplane.Plane // the same, unless a test replaces plane
 	logRoute http.Handler
 	tail     *controlplane.Tail
+	sockets  *socket.Server
 	control  *route.API
 	ready    atomic.Bool
 	draining atomic.Bool

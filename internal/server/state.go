@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"iter"
 	"net/http"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/settings"
 	"modelgate/internal/stateplane"
 	"modelgate/internal/stateplane/kept"
@@ -24,8 +26,12 @@ func (s *Server) openState(set *settings.Settings) error {
 	if err != nil {
 		return err
 	}
+	sealed := contents{files: files}
+	if s.box != nil {
+		sealed.ring = s.ring
+	}
 	s.kept = stateplane.New(kept.Deps{
-		DB: s.store, Contents: contents{files}, Logger: s.Logger, Now: time.Now,
+		DB: s.store, Contents: sealed, Logger: s.Logger, Now: time.Now,
 		NewID:    func() string { return reqlog.NewID(time.Now()).String() },
 		Limits:   keptLimits(set),
 		Managed:  s.managedTarget,
@@ -62,23 +68,50 @@ func (s *Server) managedTarget(workspace, slug string) (t *provider.Target, inte
 	return m.Target, "", true
 }
 
-// contents keeps the contents of files.
-type contents struct{ files blob.Store }
-
-func (c contents) Put(ctx context.Context, _, name string, r io.Reader) (int64, error) {
-	return c.files.Put(ctx, name, r)
+// contents keeps the contents of files: sealed with the data key of their organisation, or
+// as they are if there is no master key.
+type contents struct {
+	files blob.Store
+	ring  *datakey.Keyring // nil without a master key
 }
 
-func (c contents) Get(ctx context.Context, _, name string, offset, length int64) (io.ReadCloser, error) {
-	body, err := c.files.Get(ctx, name)
+// of returns the store of an organisation.
+func (c contents) of(ctx context.Context, organisation string) (blob.Store, error) {
+	if c.ring == nil {
+		return c.files, nil
+	}
+	key, err := c.ring.Create(ctx, organisation)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.CopyN(io.Discard, body, offset); err != nil {
-		body.Close()
-		return nil, err
-	}
-	return body, nil
+	return blob.Sealed{Files: c.files, Key: key}, nil
 }
 
+// Put implements [kept.Contents].
+func (c contents) Put(ctx context.Context, organisation, name string, r io.Reader) (int64, error) {
+	to, err := c.of(ctx, organisation)
+	if err != nil {
+		return 0, err
+	}
+	return to.Put(ctx, name, r)
+}
+
+// Get implements [kept.Contents].
+func (c contents) Get(ctx context.Context, organisation, name string, offset, length int64) (io.ReadCloser, error) {
+	from, err := c.of(ctx, organisation)
+	if err != nil {
+		return nil, err
+	}
+	return from.GetRange(ctx, name, offset, length)
+}
+
+// Delete implements [kept.Contents].
 func (c contents) Delete(ctx context.Context, name string) error { return c.files.Delete(ctx, name) }
+
+// List implements [kept.Contents].
+func (c contents) List(ctx context.Context) iter.Seq2[blob.Info, error] { return c.files.List(ctx, "") }
+
+// DeleteIncomplete implements [kept.Contents].
+func (c contents) DeleteIncomplete(ctx context.Context, before time.Time) error {
+	return c.files.DeleteIncomplete(ctx, before)
+}

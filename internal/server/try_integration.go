@@ -62,11 +62,13 @@ func (s *Server) trialSecrets(ctx context.Context, t *integrations.Trial) (v sec
 	if err != nil {
 		return v, err
 	}
-	v = secretValues{secretOpener{s.ring, map[string]string{o.ID: o.DataKey}}, make(map[string]store.SecretReference), s.secrets, s.uses.begin()}
+	opens := secretOpener{s.ring, map[string]string{o.ID: o.DataKey}}
+	v = secretValues{opens, make(map[string]store.SecretReference), s.secrets, s.uses.begin()}
 	for _, m := range mappings {
 		ref, err := s.store.SecretReference(ctx, o.ID, m.Reference)
 		if err == nil && t.Identity.Workspace != "" && !ref.Allows(t.Identity.Workspace) {
-			err = apierr.New(apierr.Forbidden, "a secret reference of the integration is not available to this workspace").WithParam("secret_mappings")
+			err = apierr.New(apierr.Forbidden, "a secret reference of the integration is not available to this workspace").
+				WithParam("secret_mappings")
 		}
 		if err != nil {
 			return v, err

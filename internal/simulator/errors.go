@@ -75,12 +75,16 @@ func (e *providerError) append(dst []byte) []byte {
 
 // refuse sends an error response. Faults of the body apply to it as well.
 func (x *exchange) refuse(status int, e providerError) {
+	kind := typeJSON
 	if x.protocol != nil {
 		x.out = x.protocol.fail(x, x.out[:0], status, e)
+		if x.protocol.errorType != nil {
+			kind = x.protocol.errorType
+		}
 	} else {
 		x.out = e.append(x.out[:0])
 	}
-	x.sendBody(status, typeJSON, x.out)
+	x.sendBody(status, kind, x.out)
 }
 
 // statusError returns the error for a status that the plan sets.

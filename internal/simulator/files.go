@@ -27,6 +27,14 @@ type storedFile struct {
 	upload
 }
 
+// content returns the content, or nil if it is not kept.
+func (file *storedFile) content() []byte {
+	if file.size > int64(len(file.kept)) {
+		return nil
+	}
+	return file.kept
+}
+
 // weight returns the number of bytes that a client can make as large as it
 // likes.
 func (file *storedFile) weight() int64 {
@@ -41,12 +49,13 @@ type fileStore struct {
 	files   []*storedFile   // guarded by mu, oldest first
 	size    int64           // guarded by mu
 	uploads []*geminiUpload // guarded by mu, oldest first
+	held    int64           // bytes that uploads in progress keep; guarded by mu
 }
 
 func (f *fileStore) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.files, f.size, f.uploads = nil, 0, nil
+	f.files, f.size, f.uploads, f.held = nil, 0, nil, 0
 }
 
 // add stores a file. A file larger than the store keeps its name, size and
@@ -208,12 +217,20 @@ func serveFiles(x *exchange) {
 		func(file *storedFile) any { return json.RawMessage(file.appendJSON(nil)) })
 }
 
-// serveFile answers GET /files/{id} and /files/{id}/content.
+// serveFile answers GET /files/{id}, /files/{id}/content and, for Mistral, the
+// address of the content: /files/{id}/url.
 func serveFile(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
 	id, content := strings.CutSuffix(fileID(x.r), "/content")
+	if x.vendor() == "mistral" {
+		var address bool
+		if id, address = strings.CutSuffix(id, "/url"); address && x.sim.files.find(x.protocol, id) != nil {
+			x.sendJSON(http.StatusOK, object{"url": x.signedURL(strings.TrimSuffix(x.r.URL.Path, "/url") + "/content")})
+			return
+		}
+	}
 	file := x.sim.files.find(x.protocol, id)
 	switch {
 	case file == nil:

@@ -96,12 +96,8 @@ func (b *messageBatch) describe(x *exchange) any {
 
 // results returns the address of the results at the host that was asked.
 func (b *messageBatch) results(x *exchange) string {
-	scheme := "http://"
-	if x.r.TLS != nil {
-		scheme = "https://"
-	}
 	before, _, _ := strings.Cut(x.r.URL.Path, "/messages/batches")
-	return scheme + x.r.Host + before + "/messages/batches/" + b.itemRun.id + "/results"
+	return x.origin() + before + "/messages/batches/" + b.itemRun.id + "/results"
 }
 
 // serveMessageBatches answers GET /messages/batches.

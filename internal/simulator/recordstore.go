@@ -145,6 +145,25 @@ func (x *exchange) sendCreated(status int, value any) {
 	x.sendJSON(status, value)
 }
 
+// signedURL returns an address at the host that was asked, which needs no key.
+func (x *exchange) signedURL(path string) string {
+	return x.origin() + path + "?signature=" + url.QueryEscape(signature("url", path))
+}
+
+// isSigned reports whether the address of a request is its credential.
+func isSigned(r *http.Request) bool {
+	sign := r.URL.Query().Get("signature")
+	return sign != "" && sign == signature("url", r.URL.Path)
+}
+
+// origin returns the scheme and the host that was asked.
+func (x *exchange) origin() string {
+	if x.r.TLS != nil {
+		return "https://" + x.r.Host
+	}
+	return "http://" + x.r.Host
+}
+
 // usualQuery are the parameters that every route accepts.
 var usualQuery = []string{"api-version", "beta", "key"}
 

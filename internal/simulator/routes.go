@@ -70,6 +70,8 @@ func newRoutes() routes {
 			{post, "/files"}:                {serveUpload, nil},
 			{get, "/files"}:                 {serveFiles, nil},
 			{post, "/uploads"}:              {serveUploadCreate, nil},
+			{post, "/batch/jobs"}:           {serveMistralCreate, nil},
+			{get, "/batch/jobs"}:            {serveMistralBatches, nil},
 			{post, "/batches"}:              {serveBatchCreate, nil},
 			{post, "/fine_tuning/jobs"}:     {serveTuningCreate, nil},
 			{get, "/fine_tuning/jobs"}:      {serveTuningJobs, nil},
@@ -89,29 +91,45 @@ func newRoutes() routes {
 			{post, "/api/chat"}:               {serveOllama, &ollamaProtocol},
 			{post, "/api/embed"}:              {serveOllamaEmbed, &ollamaProtocol},
 
-			{post, "/upload/v1beta/files"}: {serveGeminiUpload, &geminiProtocol},
-			{post, "/upload/v1/files"}:     {serveGeminiUpload, &geminiProtocol},
-			{get, "/v1beta/files"}:         {serveGeminiFiles, &geminiProtocol},
+			{post, "/upload/v1beta/files"}:      {serveGeminiUpload, &geminiProtocol},
+			{post, "/upload/v1/files"}:          {serveGeminiUpload, &geminiProtocol},
+			{post, "/model-invocation-job"}:     {serveInvocationCreate, &converseProtocol},
+			{get, "/model-invocation-jobs"}:     {serveInvocationJobs, &converseProtocol},
+			{post, "/model-customization-jobs"}: {serveCustomizationCreate, &converseProtocol},
+			{get, "/model-customization-jobs"}:  {serveCustomizationJobs, &converseProtocol},
+			{get, "/v1beta/batches"}:            {serveGeminiBatches, &geminiProtocol},
+			{get, "/v1beta/files"}:              {serveGeminiFiles, &geminiProtocol},
 		}, prefix: map[route]service{
-			{get, "/models/"}:              {serveModel, nil},
-			{get, "/files/"}:               {serveFile, nil},
-			{remove, "/files/"}:            {serveFileDelete, nil},
-			{get, "/fine_tuning/jobs/"}:    {serveTuningJob, nil},
-			{post, "/fine_tuning/jobs/"}:   {serveTuningJob, nil},
-			{get, "/messages/batches/"}:    {serveMessageBatch, &messagesProtocol},
-			{post, "/messages/batches/"}:   {serveMessageBatch, &messagesProtocol},
-			{remove, "/messages/batches/"}: {serveMessageBatch, &messagesProtocol},
-			{post, "/uploads/"}:            {serveUploadStep, nil},
-			{get, "/responses/"}:           {serveStoredResponse, &responsesProtocol},
-			{post, "/responses/"}:          {serveStoredResponse, &responsesProtocol},
-			{remove, "/responses/"}:        {serveStoredResponse, &responsesProtocol},
-			{get, "/conversations/"}:       {serveConversation, &responsesProtocol},
-			{post, "/conversations/"}:      {serveConversation, &responsesProtocol},
-			{remove, "/conversations/"}:    {serveConversation, &responsesProtocol},
-			{get, "/batches/"}:             {serveBatch, nil},
-			{post, "/batches/"}:            {serveBatch, nil},
-			{get, "/v1beta/files/"}:        {serveGeminiFile, &geminiProtocol},
-			{remove, "/v1beta/files/"}:     {serveGeminiFileDelete, &geminiProtocol},
+			{get, "/models/"}:                    {serveModel, nil},
+			{get, "/files/"}:                     {serveFile, nil},
+			{remove, "/files/"}:                  {serveFileDelete, nil},
+			{get, "/fine_tuning/jobs/"}:          {serveTuningJob, nil},
+			{post, "/fine_tuning/jobs/"}:         {serveTuningJob, nil},
+			{get, "/messages/batches/"}:          {serveMessageBatch, &messagesProtocol},
+			{post, "/messages/batches/"}:         {serveMessageBatch, &messagesProtocol},
+			{remove, "/messages/batches/"}:       {serveMessageBatch, &messagesProtocol},
+			{post, "/uploads/"}:                  {serveUploadStep, nil},
+			{get, "/batch/jobs/"}:                {serveMistralBatch, nil},
+			{post, "/batch/jobs/"}:               {serveMistralBatch, nil},
+			{remove, "/batch/jobs/"}:             {serveMistralBatch, nil},
+			{get, "/responses/"}:                 {serveStoredResponse, &responsesProtocol},
+			{post, "/responses/"}:                {serveStoredResponse, &responsesProtocol},
+			{remove, "/responses/"}:              {serveStoredResponse, &responsesProtocol},
+			{get, "/conversations/"}:             {serveConversation, &responsesProtocol},
+			{post, "/conversations/"}:            {serveConversation, &responsesProtocol},
+			{remove, "/conversations/"}:          {serveConversation, &responsesProtocol},
+			{get, "/batches/"}:                   {serveBatch, nil},
+			{post, "/batches/"}:                  {serveBatch, nil},
+			{get, "/download/v1beta/"}:           {serveGeminiFile, &geminiProtocol},
+			{get, "/model-invocation-job/"}:      {serveInvocationJob, &converseProtocol},
+			{post, "/model-invocation-job/"}:     {serveInvocationJob, &converseProtocol},
+			{get, "/model-customization-jobs/"}:  {serveCustomizationJob, &converseProtocol},
+			{post, "/model-customization-jobs/"}: {serveCustomizationJob, &converseProtocol},
+			{get, "/v1beta/batches/"}:            {serveGeminiBatchJob, &geminiProtocol},
+			{post, "/v1beta/batches/"}:           {serveGeminiBatchJob, &geminiProtocol},
+			{remove, "/v1beta/batches/"}:         {serveGeminiBatchJob, &geminiProtocol},
+			{get, "/v1beta/files/"}:              {serveGeminiFile, &geminiProtocol},
+			{remove, "/v1beta/files/"}:           {serveGeminiFileDelete, &geminiProtocol},
 		}},
 		anthropic: table{exact: map[route]service{
 			{post, "/files"}: {serveMessagesUpload, &messagesProtocol},
@@ -121,12 +139,40 @@ func newRoutes() routes {
 			{remove, "/files/"}: {serveMessagesFileDelete, &messagesProtocol},
 		}},
 		google: table{exact: map[route]service{
-			{get, "/files"}: {serveGeminiFiles, &geminiProtocol},
+			{get, "/files"}:   {serveGeminiFiles, &geminiProtocol},
+			{get, "/batches"}: {serveGeminiBatches, &geminiProtocol},
 		}, prefix: map[route]service{
-			{get, "/files/"}:    {serveGeminiFile, &geminiProtocol},
-			{remove, "/files/"}: {serveGeminiFileDelete, &geminiProtocol},
+			{get, "/batches/"}:    {serveGeminiBatchJob, &geminiProtocol},
+			{post, "/batches/"}:   {serveGeminiBatchJob, &geminiProtocol},
+			{remove, "/batches/"}: {serveGeminiBatchJob, &geminiProtocol},
+			{get, "/files/"}:      {serveGeminiFile, &geminiProtocol},
+			{remove, "/files/"}:   {serveGeminiFileDelete, &geminiProtocol},
 		}},
-		ending: endings(),
+		vendors: vendorRoutes(),
+		ending:  endings(),
+	}
+}
+
+// vendorRoutes returns the operations below the names of vendors that differ from
+// those of the chat protocol.
+func vendorRoutes() map[string]table {
+	const get, post = http.MethodGet, http.MethodPost
+	return map[string]table{
+		"together": {exact: map[route]service{
+			{post, "/files/upload"}: {serveUpload, nil},
+			{post, "/batches"}:      {serveTogetherCreate, nil},
+			{get, "/batches"}:       {serveTogetherBatches, nil},
+		}, prefix: map[route]service{
+			{get, "/batches/"}:  {serveTogetherBatch, nil},
+			{post, "/batches/"}: {serveTogetherBatch, nil},
+		}},
+		"xai": {exact: map[route]service{
+			{post, "/batches"}: {serveXAICreate, nil},
+			{get, "/batches"}:  {serveXAIBatches, nil},
+		}, prefix: map[route]service{
+			{get, "/batches/"}:  {serveXAIBatch, nil},
+			{post, "/batches/"}: {serveXAIBatch, nil},
+		}},
 	}
 }
 
@@ -140,6 +186,8 @@ func endings() []ending {
 		{":countTokens", service{serveGeminiCount, &geminiProtocol}},
 		{":embedContent", service{serveGeminiEmbed, &geminiProtocol}},
 		{":batchEmbedContents", service{serveGeminiBatch, &geminiProtocol}},
+		{":batchGenerateContent", service{serveGeminiBatchCreate, &geminiProtocol}},
+		{":asyncBatchEmbedContent", service{serveGeminiBatchCreate, &geminiProtocol}},
 		{":predict", service{serveVertexPredict, &geminiProtocol}},
 		{"/count-tokens:rawPredict", service{serveVertexCount, &messagesProtocol}},
 		{":rawPredict", service{serveVertexMessages, &messagesProtocol}},
@@ -177,12 +225,24 @@ func (rs *routes) find(r *http.Request) service {
 	if s := rs.table.find(method, path); s.serve != nil {
 		return s
 	}
+	if s := findSocket(method, path); s.serve != nil {
+		return s
+	}
 	if method == http.MethodPost {
 		for i := range rs.ending {
 			if e := &rs.ending[i]; e.fits(path) {
 				return e.service
 			}
 		}
+	}
+	if s, ok := findVertexJob(path); ok {
+		return s
+	}
+	if s, ok := findStorage(r.URL.Path); ok {
+		return s
+	}
+	if findS3(r) {
+		return service{serveS3, &s3Protocol}
 	}
 	return service{serveEcho, nil}
 }

@@ -108,7 +108,7 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, trusted bool) 
 	service := s.routes.find(r)
 	x.protocol = service.protocol
 	x.headers()
-	if !trusted && !s.authorised(r) && !s.files.hasUpload(r) {
+	if !trusted && !s.authorised(r) && !s.files.hasUpload(r) && !isSigned(r) {
 		x.refuse(http.StatusUnauthorized, badKey)
 		return
 	}

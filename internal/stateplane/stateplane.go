@@ -44,10 +44,10 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 	switch family {
 	case "files":
 		return files.Serve(q)
-	case "fine_tuning":
-		return tuning.Serve(q)
 	case "batches":
 		return batches.Serve(q)
+	case "fine_tuning":
+		return tuning.Serve(q)
 	}
 	return q.Through()
 }
@@ -55,13 +55,23 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 // sweepEvery is the interval of deleting what has expired.
 const sweepEvery = time.Minute
 
+// orphansEvery is the interval of looking for content without a record.
+const orphansEvery = time.Hour
+
 // Run deletes what has expired until ctx ends.
 func (p *Plane) Run(ctx context.Context) {
+	orphans := time.Now()
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
 		if err := p.Sweep(ctx); err != nil && ctx.Err() == nil {
 			p.deps.Logger.Warn("deleting expired objects failed", "err", err.Error())
+		}
+		if now := time.Now(); now.Sub(orphans) > orphansEvery {
+			orphans = now
+			if err := p.SweepOrphans(ctx); err != nil && ctx.Err() == nil {
+				p.deps.Logger.Warn("deleting content without a record failed", "err", err.Error())
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -33,7 +33,8 @@ type Step struct {
 // connection, which it closes, and sends nothing. It returns the steps until the first
 // that failed.
 func (c *Client) Reach(ctx context.Context, u *url.URL, guarded bool) []Step {
-	r := reach{client: c, guarded: guarded, request: (&http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{}}).WithContext(ctx)}
+	request := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{}}
+	r := reach{client: c, guarded: guarded, request: request.WithContext(ctx)}
 	if !r.step(StepAddress, func() error { return r.checkAddress(u) }) {
 		return r.steps
 	}

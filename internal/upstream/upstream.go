@@ -94,11 +94,12 @@ type Resolver interface {
 // Client sends requests to providers. It is safe for concurrent use.
 type Client struct {
 	guard     *guard
-	open      transports // to hosts that the operator or the provider table chose
-	guarded   transports // to hosts that a client chose
-	userAgent []string   // shared by all requests; must not be changed
-	element   string     // of Cdn-Loop; no other client has the same
-	options   Options    // with their defaults
+	open      transports         // to hosts that the operator or the provider table chose
+	guarded   transports         // to hosts that a client chose
+	sockets   [2]*http.Transport // as open and guarded, for connections that change their protocol
+	userAgent []string           // shared by all requests; must not be changed
+	element   string             // of Cdn-Loop; no other client has the same
+	options   Options            // with their defaults
 }
 
 // transports are two ways to the same hosts.
@@ -170,7 +171,9 @@ func New(o Options) *Client {
 		})
 		guarded.inline = newInline(o, pinned.DialContext, nil)
 	}
-	return &Client{guard: g, open: open, guarded: guarded, userAgent: []string{o.UserAgent}, element: chainElement + rand.Text(),
+	sockets := [2]*http.Transport{newSocketTransport(o, o.Dial), newSocketTransport(o, pinned.DialContext)}
+	sockets[0].Proxy = o.Proxy
+	return &Client{guard: g, open: open, guarded: guarded, sockets: sockets, userAgent: []string{o.UserAgent}, element: chainElement + rand.Text(),
 		options: o}
 }
 
@@ -227,6 +230,9 @@ func (c *Client) IsTrusted(u *url.URL) bool {
 func (c *Client) Close() {
 	c.open.closeIdle()
 	c.guarded.closeIdle()
+	for _, t := range c.sockets {
+		t.CloseIdleConnections()
+	}
 }
 
 func (o Options) withDefaults() Options {

@@ -127,7 +127,9 @@ func authentication(s *provider.Spec) []Authentication {
 }
 
 // capitals are words of option names with their spelling in labels.
-var capitals = map[string]string{"api": "API", "aws": "AWS", "arn": "ARN", "gcp": "GCP", "id": "ID", "json": "JSON", "oci": "OCI", "url": "URL"}
+var capitals = map[string]string{
+	"api": "API", "aws": "AWS", "arn": "ARN", "gcp": "GCP", "id": "ID", "json": "JSON", "oci": "OCI", "url": "URL",
+}
 
 // label returns the name of an option as people read it.
 func label(name string) string {

@@ -224,7 +224,8 @@ func (l *lister) modelsOf(entry *snapshot.ManagedProvider) []string {
 
 // show returns a model for a response.
 func (l *lister) show(m candidate) Model {
-	out := Model{ID: m.name, Model: m.name, Provider: m.spec.ID, Operations: operations(m.spec), Efforts: []string{}, Object: "catalogue.model"}
+	out := Model{ID: m.name, Model: m.name, Provider: m.spec.ID, Operations: operations(m.spec), Efforts: []string{},
+		Object: "catalogue.model"}
 	base := m.name
 	if m.entry != nil {
 		out.ID, out.Slug = "@"+m.entry.Slug+"/"+m.name, &m.entry.Slug

@@ -105,14 +105,14 @@ func (f *family) trial(ctx context.Context, c *route.Caller, in *testInput) (t *
 			return nil, err
 		}
 	}
-	if err := credentials.CheckMappings(ctx, c.DB(), &t.Integration); err != nil {
-		return nil, err
-	}
 	given := credentials.CredentialInput{Path: "configurations.", Key: b.Key, Fields: b.Configurations}
 	if b.Integration == "" { // the address is checked even without a credential
 		given.Key.Set, given.Fields.Set = true, true
 	}
 	if err := f.keeper.Apply(ctx, &t.Integration, given); err != nil {
+		return nil, err
+	}
+	if err := credentials.CheckMappings(ctx, c.DB(), &t.Integration); err != nil {
 		return nil, err
 	}
 	workspace, err := payer(ctx, c, t.Integration.Workspace, in)
@@ -154,7 +154,8 @@ func (f *family) newTrial(ctx context.Context, c *route.Caller, in *testInput) (
 }
 
 // storedTrial returns a stored integration that the caller may change, with its models.
-func (f *family) storedTrial(ctx context.Context, c *route.Caller, in *testInput) (row store.Integration, models []store.IntegrationModel, err error) {
+func (f *family) storedTrial(ctx context.Context, c *route.Caller, in *testInput) (row store.Integration,
+	models []store.IntegrationModel, err error) {
 	b := &in.Body
 	if row, err = f.find(ctx, c, Named{Integration: b.Integration, Workspace: b.Workspace}, "update"); err != nil {
 		return row, nil, err

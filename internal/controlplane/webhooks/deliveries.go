@@ -79,12 +79,13 @@ func getDelivery(ctx context.Context, c *route.Caller, in *NamedDelivery) (*Deli
 
 // findDelivery returns the delivery that a request names and its endpoint, if the caller
 // may see them.
-func findDelivery(ctx context.Context, c *route.Caller, in *NamedDelivery) (store.WebhookEndpoint, store.WebhookDelivery, error) {
-	e, err := find(ctx, c, in.Named)
+func findDelivery(ctx context.Context, c *route.Caller, in *NamedDelivery) (e store.WebhookEndpoint,
+	d store.WebhookDelivery, err error) {
+	e, err = find(ctx, c, in.Named)
 	if err != nil {
-		return e, store.WebhookDelivery{}, err
+		return e, d, err
 	}
-	d, err := c.DB().WebhookDelivery(ctx, in.Delivery)
+	d, err = c.DB().WebhookDelivery(ctx, in.Delivery)
 	none := route.NotFound("delivery", "delivery", in.Delivery)
 	if err == nil && d.Endpoint != e.ID {
 		return e, store.WebhookDelivery{}, none

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -52,8 +53,14 @@ func (l *lanes) enter(organisation, endpoint string) (leave func(), wait time.Du
 	return func() { l.leave(now, organisation, endpoint) }, 0
 }
 
+// maxIdle is the number of lanes above which idle ones are forgotten.
+const maxIdle = 1000
+
 func (l *lanes) lane(id string) *lane {
 	if l.open[id] == nil {
+		if len(l.open) >= maxIdle {
+			maps.DeleteFunc(l.open, func(_ string, n *lane) bool { return n.sending == 0 })
+		}
 		l.open[id] = &lane{took: usualTime}
 	}
 	return l.open[id]
@@ -78,11 +85,8 @@ func (l *lanes) leave(began time.Time, ids ...string) {
 	defer l.mu.Unlock()
 	now := l.now()
 	for _, id := range ids {
-		n := l.open[id]
+		n := l.open[id] // not forgotten while it sends
 		n.sending--
 		n.took = now.Sub(began)
-		if n.sending == 0 && !n.free.After(now) {
-			delete(l.open, id)
-		}
 	}
 }

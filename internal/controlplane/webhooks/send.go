@@ -23,7 +23,8 @@ import (
 // Webhooks, over a day.
 // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 var pauses = []time.Duration{
-	5 * time.Second, 5 * time.Minute, 25 * time.Minute, 90 * time.Minute, 3 * time.Hour, 5 * time.Hour, 4 * time.Hour, 6 * time.Hour, 4 * time.Hour,
+	5 * time.Second, 5 * time.Minute, 25 * time.Minute, 90 * time.Minute,
+	3 * time.Hour, 5 * time.Hour, 4 * time.Hour, 6 * time.Hour, 4 * time.Hour,
 }
 
 // Client sends requests to allowed addresses; upstream.Client implements it.
@@ -136,7 +137,7 @@ func (s *Sender) deliver(ctx context.Context, j *jobs.Job) error {
 
 // record stores the result of an attempt and returns the error of the job.
 func (s *Sender) record(ctx context.Context, j *jobs.Job, e *store.WebhookEndpoint, status int, failed error) error {
-	now, text := s.Now(), shown(failed)
+	now, text := s.Now(), publicText(failed)
 	result := func(tx *store.Tx) error { return tx.RecordWebhookAttempt(ctx, j.Subject, status, text, now) }
 	switch {
 	case failed == nil:
@@ -149,7 +150,7 @@ func (s *Sender) record(ctx context.Context, j *jobs.Job, e *store.WebhookEndpoi
 			if err := result(tx); err != nil {
 				return err
 			}
-			return tx.DisableWebhookEndpoint(ctx, e.ID, text, now)
+			return tx.TurnOffWebhookEndpoint(ctx, e.ID, text, now)
 		}))
 	}
 	s.Count("failed")
@@ -159,8 +160,8 @@ func (s *Sender) record(ctx context.Context, j *jobs.Job, e *store.WebhookEndpoi
 	return failed
 }
 
-// shown returns what is shown of an error, empty for none.
-func shown(err error) string {
+// publicText returns what is shown of an error, empty for none.
+func publicText(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -190,7 +191,7 @@ func (s *Sender) send(ctx context.Context, e *store.WebhookEndpoint, m webhook.M
 	status, err = m.Send(ctx, s.Client, e.URL, s.Now(), secrets...)
 	switch {
 	case err != nil:
-		return 0, unreachable(err)
+		return 0, connectionError(err)
 	case status == http.StatusGone:
 		err = apierr.New(apierr.UpstreamFailed, "the endpoint returned status 410, which says that it wants no more events")
 	case status/100 == 3:
@@ -201,8 +202,8 @@ func (s *Sender) send(ctx context.Context, e *store.WebhookEndpoint, m webhook.M
 	return status, err
 }
 
-// unreachable describes an attempt without a response.
-func unreachable(err error) error {
+// connectionError describes an attempt without a response.
+func connectionError(err error) error {
 	reason := "the request failed"
 	if f, ok := errors.AsType[*upstream.Failure](err); ok {
 		reason = f.Reason()

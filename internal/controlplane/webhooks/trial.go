@@ -17,7 +17,7 @@ type testInput struct {
 	}
 }
 
-// TestResult is what came of a sample event.
+// TestResult is the result of sending a sample event.
 type TestResult struct {
 	Object   string  `json:"object"`
 	Endpoint string  `json:"webhook_endpoint_id"`

@@ -51,16 +51,19 @@ func (r Routes) Add(a *route.API) {
 	const one, delivery = "/{endpoint}", "/{endpoint}/deliveries/{delivery}"
 	f := family{r, a}
 	e := route.Family{Path: "/webhook_endpoints", Tag: "Webhooks", Scopes: []string{"webhooks"}, Resource: "webhook_endpoint", Versioned: true}
-	route.Add(a, e.Route(http.MethodPost, "", "create-webhook-endpoint", "create", "Create a webhook endpoint; its secret is shown only once"), f.create)
+	route.Add(a, e.Route(http.MethodPost, "", "create-webhook-endpoint", "create",
+		"Create a webhook endpoint; its secret is shown only once"), f.create)
 	route.Add(a, e.Route(http.MethodGet, "", "list-webhook-endpoints", "list", "List webhook endpoints"), list)
 	route.Add(a, e.Route(http.MethodGet, one, "get-webhook-endpoint", "read", "Read a webhook endpoint"), get)
 	route.Add(a, e.Route(http.MethodPut, one, "update-webhook-endpoint", "update", "Change a webhook endpoint"), f.update)
-	route.Add(a, e.Route(http.MethodPost, one, "modify-webhook-endpoint", "update", "Change a webhook endpoint, as OpenAI's clients do"), f.update)
+	route.Add(a, e.Route(http.MethodPost, one, "modify-webhook-endpoint", "update",
+		"Change a webhook endpoint, as OpenAI's clients do"), f.update)
 	route.Add(a, e.Route(http.MethodDelete, one, "delete-webhook-endpoint", "delete", "Delete a webhook endpoint with its deliveries"), remove)
 	route.Add(a, e.Route(http.MethodPost, one+"/rotate_secret", "rotate-webhook-secret", "update",
 		"Replace the secret of a webhook endpoint; the new one is shown only once"), f.rotate)
 	route.Add(a, e.Route(http.MethodPost, one+"/test", "test-webhook-endpoint", "update", "Send a sample event to a webhook endpoint"), f.test)
-	route.Add(a, e.Route(http.MethodGet, one+"/deliveries", "list-webhook-deliveries", "list", "List what was sent to a webhook endpoint"), deliveries)
+	route.Add(a, e.Route(http.MethodGet, one+"/deliveries", "list-webhook-deliveries", "list",
+		"List what was sent to a webhook endpoint"), deliveries)
 	route.Add(a, e.Route(http.MethodGet, delivery, "get-webhook-delivery", "read", "Read a delivery with its payload"), getDelivery)
 	route.Add(a, e.Route(http.MethodPost, delivery+"/retry", "retry-webhook-delivery", "update", "Send a failed delivery again"), f.retry)
 	t := route.Family{Path: "/webhook_event_types", Tag: "Webhooks", Scopes: []string{"webhooks"}}

@@ -19,7 +19,7 @@ const public = "https://hooks.example.com/batches"
 func TestAnEndpointHasTheShapeOfOpenAI(t *testing.T) {
 	b := newBench(t)
 	var made, read, list, changed, deleted map[string]any
-	b.Must("POST", "/webhook_endpoints", `{"name":"n","url":"`+public+`?key=k","event_types":["batch.completed","batch.failed","batch.completed"]}`, &made)
+	b.Must("POST", "/webhook_endpoints", `{"name":"n","description":"d","url":"`+public+`?key=k","event_types":["batch.completed","batch.failed","batch.completed"]}`, &made)
 	path := "/webhook_endpoints/" + made["id"].(string)
 	b.Must("GET", path, "", &read)
 	secret, _ := made["signing_secret"].(string)
@@ -28,7 +28,7 @@ func TestAnEndpointHasTheShapeOfOpenAI(t *testing.T) {
 		t.Errorf("created %v with %q\nread %v", made, secret, read)
 	}
 	for name, want := range map[string]any{
-		"object": "webhook_endpoint", "name": "n", "url": public + "?key=k", "event_types": []any{"batch.completed", "batch.failed"},
+		"object": "webhook_endpoint", "name": "n", "description": "d", "url": public + "?key=k", "event_types": []any{"batch.completed", "batch.failed"},
 		"created_at": float64(b.Clock.Unix()), "updated_at": float64(b.Clock.Unix()), "status": "enabled",
 		"signing_secret_hint": "…" + secret[len(secret)-4:], "workspace_id": store.DefaultWorkspace, "disabled_reason": nil,
 	} {

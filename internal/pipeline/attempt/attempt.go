@@ -165,9 +165,13 @@ func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 	sent := &a.plan.trail.Bill().Quota.Sent
 	sent.Add(1)
 	if a.plan.record.Target.Health != nil {
-		defer func() { a.observe(out, err) }()
+		defer func() { observe(a, out, err) }()
 	}
-	res, err := a.plan.handler.Engine.Client.Do(req, a.plan.record.Target.Guarded)
+	send := a.plan.handler.Engine.Client.Do
+	if a.plan.request.Upgrade != nil {
+		send = a.plan.handler.Engine.Client.Upgrade
+	}
+	res, err := send(req, a.plan.record.Target.Guarded)
 	if f, ok := errors.AsType[*upstream.Failure](err); ok && f.Unsent {
 		a.account.unsent = true
 		sent.Add(-1)

@@ -26,6 +26,7 @@ type sentRequest struct {
 	method string
 	body   *bytepool.Buffer // retained; nil if there is none or it streams through
 	size   int64            // of the body; -1 if unknown
+	talks  bool             // the connection changes its protocol
 	json   bool             // body is a JSON document
 
 	upload  *exchange.Upload // a body that streams through; nil otherwise
@@ -36,7 +37,7 @@ type sentRequest struct {
 // sentBy returns the sentRequest of r. The caller releases it.
 func sentBy(r *exchange.Request) sentRequest {
 	s := sentRequest{op: r.Operation, method: r.Received.Method, body: r.Received.Body, size: r.Received.Length,
-		json: r.Received.Doc != nil, upload: r.Received.Upload}
+		json: r.Received.Doc != nil, upload: r.Received.Upload, talks: r.Upgrade != nil}
 	if s.body != nil {
 		s.body.Retain()
 		s.size = int64(s.body.Len())
@@ -62,7 +63,7 @@ func (s *sentRequest) release() {
 
 // uses reports whether the request may have used tokens. Requests that only
 // read or delete use none.
-func (s *sentRequest) uses() bool { return metering.UsesTokens(s.op, s.method, s.size) }
+func (s *sentRequest) uses() bool { return s.talks || metering.UsesTokens(s.op, s.method, s.size) }
 
 // tokens returns an estimate of the input by its size, or by the tokenizer once count
 // was called. It may be called after release.

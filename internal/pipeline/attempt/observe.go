@@ -11,8 +11,8 @@ import (
 )
 
 // observe adds the attempt, which was sent and has a response or an error, to what is
-// remembered of its provider. What the client or the gateway ended tells nothing of it.
-func (a *attempt) observe(out *exchange.Response, err error) {
+// remembered of its provider. What the client or the gateway ended is left out.
+func observe(a *attempt, out *exchange.Response, err error) {
 	recent, began := a.plan.record.Target.Health, a.account.began
 	took := time.Since(began)
 	seen := health.Attempt{Time: began.Add(took), Took: took}
@@ -34,7 +34,7 @@ func (a *attempt) observe(out *exchange.Response, err error) {
 }
 
 // observeBroken adds that a stream that had begun broke.
-func (a *attempt) observeBroken(err error) {
+func observeBroken(a *attempt, err error) {
 	if a.plan.record.Target.Health == nil {
 		return
 	}
@@ -43,7 +43,7 @@ func (a *attempt) observeBroken(err error) {
 	}
 }
 
-// outcomeOf returns what a status tells of a provider.
+// outcomeOf returns the outcome of a status.
 func outcomeOf(status int) health.Outcome {
 	switch {
 	case status < 400:

@@ -27,7 +27,7 @@ type streamMeter struct {
 // the provider does: streams of conversations that do not run on without their client.
 func (p *plan) endsEarly() bool {
 	r := p.request
-	return r.Stream && r.Operation == r.Dialect.ConversationOperation() && p.jobber() == nil && !p.survivesClient()
+	return r.Upgrade != nil || r.Stream && r.Operation == r.Dialect.ConversationOperation() && p.jobber() == nil && !p.survivesClient()
 }
 
 // newMeter returns a meter for the stream, nil if no limit may have to end it.

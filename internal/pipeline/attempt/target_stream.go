@@ -46,7 +46,7 @@ func (s *targetStream) Next() (sse.Event, error) {
 	}
 	if err != nil {
 		err = s.failure(err)
-		s.attempt.observeBroken(err)
+		observeBroken(s.attempt, err)
 		return e, err
 	}
 	if s.early && e.Data != nil {

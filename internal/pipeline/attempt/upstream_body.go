@@ -25,7 +25,7 @@ func (b *upstreamBody) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF {
 		err = b.attempt.failure(b.res.Request, err)
 		if b.attempt.usable {
-			b.attempt.observeBroken(err)
+			observeBroken(b.attempt, err)
 		}
 	}
 	return n, err

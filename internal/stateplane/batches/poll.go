@@ -115,7 +115,7 @@ func (f *followed) read(ctx context.Context) (*vendorbatch.Batch, error) {
 	if f.object.ProviderID != "" {
 		return f.vendor.Get(ctx, f.caller, f.object.ProviderID)
 	}
-	b, err := f.vendor.Find(ctx, f.caller, f.object.ID)
+	b, err := f.vendor.Find(ctx, f.caller, inputOf(f.Deps, ctx, &f.details, nil, f.target, f.object.ID))
 	switch {
 	case err == nil:
 		return b, nil
@@ -155,6 +155,7 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 		if err := f.adoptEnd(b, results); err != nil {
 			return err
 		}
+		expire(f.Deps, &f.object)
 		o := f.object
 		err = f.job.Finish(ctx, func(tx *store.Tx) error {
 			for _, file := range results.files {
@@ -163,6 +164,9 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 				}
 			}
 			if err := tx.UpdateObject(ctx, &o); err != nil {
+				return err
+			}
+			if err := emitEnd(ctx, tx, &o); err != nil {
 				return err
 			}
 			var err error
@@ -184,6 +188,11 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 		return err
 	}
 	f.Spent(ctx, raised)
+	if f.Input != "" && b.InputFileID != "" && !f.InputIsTheirs {
+		if err := f.vendor.DeleteInput(ctx, f.caller, b); err != nil { // it stays there, as after a batch made without the gateway
+			f.Logger.Warn("deleting the input of a batch at its provider failed", "batch", f.object.ID, "provider", f.object.Provider, "err", err.Error())
+		}
+	}
 	return nil
 }
 

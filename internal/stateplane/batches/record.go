@@ -1,7 +1,9 @@
 package batches
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"modelgate/internal/stateplane/kept"
@@ -27,6 +29,8 @@ type details struct {
 
 	// Input is the record of the input file.
 	Input string `json:"input"`
+	// InputIsTheirs is true if the client uploaded the input file to the provider.
+	InputIsTheirs bool `json:"input_is_theirs,omitempty"`
 
 	// Key is the hash of the key that created the batch, for which its requests are made.
 	Key string `json:"key"`
@@ -51,6 +55,25 @@ type details struct {
 
 // isManaged reports whether the gateway runs the lines of a batch itself.
 func isManaged(o *store.Object) bool { return o.Provider == "" }
+
+// FilesOf returns the ids of the files of results of a batch.
+func FilesOf(o *store.Object) (ids []string) {
+	d, err := detailsOf(o)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc([]string{d.Batch.OutputFileID, d.Batch.ErrorFileID}, func(id string) bool { return id == "" })
+}
+
+// emitEnd emits the event of a batch that has ended.
+func emitEnd(ctx context.Context, tx *store.Tx, o *store.Object) error {
+	return tx.EmitEvent(ctx, store.Event{
+		Organisation: o.Organisation, Workspace: o.Workspace, Type: "batch." + o.State, Object: o.ShownID(), Time: o.EndedAt,
+	})
+}
+
+// keepRecord is how long the record of a batch stays after its files have gone.
+const keepRecord = 24 * time.Hour
 
 func detailsOf(o *store.Object) (d details, err error) {
 	err = json.Unmarshal(o.Data, &d)
@@ -108,6 +131,13 @@ func move(o *store.Object, b *vendorbatch.Batch, to vendorbatch.Status, now time
 		o.EndedAt = now
 	}
 	o.UpdatedAt = now
+}
+
+// expire sets when the record of a batch that has ended is deleted.
+func expire(d *kept.Deps, o *store.Object) {
+	if !o.EndedAt.IsZero() && d.Limits.KeepBatchFiles > 0 {
+		o.ExpiresAt = o.EndedAt.Add(d.Limits.KeepBatchFiles + keepRecord)
+	}
 }
 
 // canMove reports whether a batch may go from one state to another.

@@ -172,6 +172,7 @@ func (w *work) end(ctx context.Context, f func(), effects func(*store.Tx) error)
 func (w *work) store(ctx context.Context, f func(), effects func(*store.Tx) error, write func(context.Context, func(*store.Tx) error) error) error {
 	for try := 1; ; try++ {
 		f()
+		expire(w.Deps, &w.object)
 		if err := w.details.keep(&w.object); err != nil {
 			return err
 		}
@@ -182,7 +183,10 @@ func (w *work) store(ctx context.Context, f func(), effects func(*store.Tx) erro
 					return err
 				}
 			}
-			return tx.UpdateObject(ctx, &o)
+			if err := tx.UpdateObject(ctx, &o); err != nil || o.EndedAt.IsZero() {
+				return err
+			}
+			return emitEnd(ctx, tx, &o)
 		})
 		if err == nil {
 			w.object = o

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -24,6 +25,7 @@ import (
 	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
+	"modelgate/internal/storage/blob"
 	"modelgate/internal/store"
 )
 
@@ -37,6 +39,10 @@ type Contents interface {
 	Get(ctx context.Context, organisation, name string, offset, length int64) (io.ReadCloser, error)
 	// Delete deletes a file. A missing file is not an error.
 	Delete(ctx context.Context, name string) error
+	// List returns all files, and DeleteIncomplete deletes what interrupted writes left
+	// before a time.
+	List(ctx context.Context) iter.Seq2[blob.Info, error]
+	DeleteIncomplete(ctx context.Context, before time.Time) error
 }
 
 // Limits bound what workspaces keep. They are complete: zero allows nothing.

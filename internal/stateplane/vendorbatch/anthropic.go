@@ -36,7 +36,7 @@ type anthropicBatch struct {
 // unified returns the batch as clients see it. A batch that ended is cancelled or
 // expired if requests were cancelled or nothing else than expired.
 func (a *anthropicBatch) unified(v *view) (*Batch, error) {
-	if a.ID == "" {
+	if !isID(a.ID) {
 		return nil, v.unreadable(errNoID)
 	}
 	n := &a.RequestCounts
@@ -64,8 +64,8 @@ func (a *anthropicBatch) unified(v *view) (*Batch, error) {
 
 func (anthropic) create(ctx context.Context, j *job) (*Batch, error) {
 	if j.in.FileID != "" {
-		return nil, apierr.New(apierr.Invalid, "batches of %s cannot read a file of the provider; send input_file_id of a file of the gateway", j.spec.Name).
-			WithParam("input_file_id")
+		return nil, apierr.New(apierr.Invalid, "batches of %s cannot read a file of the provider; upload it to the gateway and send its id",
+			j.spec.Name).WithParam("input_file_id")
 	}
 	body, length := j.content(`{"requests":[`, ",", "]}")
 	r := &Request{
@@ -77,10 +77,10 @@ func (anthropic) create(ctx context.Context, j *job) (*Batch, error) {
 	}
 	var reply anthropicBatch
 	if err := j.do(ctx, r, &reply); err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b, err := reply.unified(&j.view)
-	return b, unanswered(err)
+	return b, markUnanswered(err)
 }
 
 // trim moves the beta features of a body to the header of the batch: there they are for
@@ -118,7 +118,7 @@ func (anthropic) cancel(ctx context.Context, v *view, id string) error {
 	return v.post(ctx, "/messages/batches/"+url.PathEscape(id)+"/cancel", nil, nil)
 }
 
-func (anthropic) find(context.Context, *view, string) (*Batch, error) { return nil, ErrUnsupported }
+func (anthropic) find(context.Context, *view, *Input) (*Batch, error) { return nil, ErrUnsupported }
 
 func (anthropic) rows(ctx context.Context, v *view, b *Batch, _ *Input) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {

@@ -135,7 +135,7 @@ func TestAnthropicNamesBetaFeaturesOnce(t *testing.T) {
 }
 
 func TestAnthropicBatchesCannotBeFound(t *testing.T) {
-	if _, err := mustVendor(t, "anthropic").Find(t.Context(), newFake(t, nil), "batch_own1"); !errors.Is(err, vendorbatch.ErrUnsupported) {
+	if _, err := mustVendor(t, "anthropic").Find(t.Context(), newFake(t, nil), &vendorbatch.Input{OwnID: "batch_own1"}); !errors.Is(err, vendorbatch.ErrUnsupported) {
 		t.Errorf("Find() = %v, want ErrUnsupported", err)
 	}
 }

@@ -65,8 +65,8 @@ var (
 	ErrUnanswered = errors.New("the vendor did not answer the creation of the batch")
 )
 
-// maxReply is the most that is read of a description of a batch or a file.
-const maxReply = 16 << 20
+// maxReply is the most that is read of a description, or of a page of results.
+const maxReply = 64 << 20
 
 // client sends requests of one vendor.
 type client struct {
@@ -125,11 +125,22 @@ func kindOf(status int) apierr.Kind {
 
 // do sends a request and decodes its response into out, which may be nil.
 func (c *client) do(ctx context.Context, r *Request, out any) error {
+	_, err := c.doDated(ctx, r, out)
+	return err
+}
+
+// doDated does what do does, and returns the Date of the response.
+func (c *client) doDated(ctx context.Context, r *Request, out any) (date string, err error) {
 	res, err := c.open(ctx, r)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer res.Body.Close()
+	return res.Header.Get("Date"), c.decode(res, out)
+}
+
+// decode decodes a response into out, which may be nil.
+func (c *client) decode(res *Response, out any) error {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
 	switch {
 	case err != nil:
@@ -183,9 +194,9 @@ func (s statusError) Error() string { return "the vendor returned the status " +
 // errUnreadable is in the cause of an error for a response in another format.
 var errUnreadable = errors.New("unreadable response")
 
-// unanswered returns the error of a request that creates a batch: [ErrUnanswered]
+// markUnanswered returns the error of a request that creates a batch: [ErrUnanswered]
 // unless the vendor refused it or nothing was sent.
-func unanswered(err error) error {
+func markUnanswered(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -30,6 +30,8 @@ type summary struct {
 	bytes         int64 // of all records in the vendor's format, each with a line break
 	records       int
 	betas         []string // beta features that the lines need
+
+	inputType, truncate string // of all lines of embeddings, where they belong to the job
 }
 
 // check validates the input for the vendor, and translates each line to find out what
@@ -105,12 +107,14 @@ func (j *job) checkSize(wrong *Errors) {
 	case l.Lines > 0 && s.lines > l.Lines:
 		wrong.add(0, "too_many_lines", "", fmt.Sprintf("a batch of %s must have at most %d lines; divide the input", name, l.Lines))
 	case s.lines < l.MinLines:
-		wrong.add(0, "too_few_lines", "", fmt.Sprintf("a batch of %s must have at least %d lines; the input has %d", name, l.MinLines, s.lines))
+		wrong.add(0, "too_few_lines", "", fmt.Sprintf("a batch of %s must have at least %d lines; the input has %d",
+			name, l.MinLines, s.lines))
 	case l.Bytes > 0 && s.bytes > l.Bytes:
-		wrong.add(0, "file_too_large", "", fmt.Sprintf("the input of a batch of %s must have at most %d bytes; it has %d in the format of the provider",
-			name, l.Bytes, s.bytes))
+		wrong.add(0, "file_too_large", "", fmt.Sprintf(
+			"the input of a batch of %s must have at most %d bytes; it has %d in the format of the provider", name, l.Bytes, s.bytes))
 	case l.Inputs > 0 && s.inputs > l.Inputs:
-		wrong.add(0, "too_many_inputs", "", fmt.Sprintf("a batch of %s must have at most %d inputs of embeddings; it has %d", name, l.Inputs, s.inputs))
+		wrong.add(0, "too_many_inputs", "", fmt.Sprintf("a batch of %s must have at most %d inputs of embeddings; it has %d",
+			name, l.Inputs, s.inputs))
 	}
 }
 

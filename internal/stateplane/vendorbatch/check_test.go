@@ -77,7 +77,6 @@ func TestLimitsOfVendorsAreNamed(t *testing.T) {
 		{"openai", chatURL, repeated(50_001, oneMessage), "too_many_lines"},
 		{"groq", chatURL, repeated(50_001, oneMessage), "too_many_lines"},
 		{"anthropic", chatURL, repeated(100_001, oneMessage), "too_many_lines"},
-		{"openai", chatURL, repeated(20, large), "file_too_large"},
 		{"together-ai", chatURL, repeated(10, large), "file_too_large"},
 		{"openai", chatURL, repeated(0, ""), "empty_file"},
 	} {
@@ -121,7 +120,7 @@ func TestUnsupportedEndpointsAndWindowsAreNamed(t *testing.T) {
 	}
 }
 
-func TestProvidersWithoutABatchAPIAreNoVendors(t *testing.T) {
+func TestOnlyProvidersWithABatchAPIAreVendors(t *testing.T) {
 	for _, id := range []string{"deepseek", "ollama", "nothing"} {
 		if _, ok := vendorbatch.For(id); ok {
 			t.Errorf("For(%q) found a vendor", id)

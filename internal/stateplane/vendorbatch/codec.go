@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
@@ -57,8 +59,9 @@ var codecs = map[api.Dialect]dialect.ProviderCodec{
 // lineCodec translates the bodies of lines and of their results.
 type lineCodec struct {
 	endpoint
-	in   *Input
-	spec *provider.Spec
+	in     *Input
+	spec   *provider.Spec
+	speaks api.Dialect // of the vendor; empty if it is that of the endpoint
 	// model is the upstream model of all lines; empty if each names its own.
 	model string
 
@@ -78,7 +81,7 @@ func newCodec(spec *provider.Spec, speaks api.Dialect, model string, in *Input) 
 	if !ok && speaks != "" {
 		return nil, endpointError(spec.Name, in.Endpoint)
 	}
-	c := &lineCodec{endpoint: e, in: in, spec: spec, model: model}
+	c := &lineCodec{endpoint: e, in: in, spec: spec, speaks: speaks, model: model}
 	switch {
 	case speaks == "" || speaks == e.dialect:
 	case e.op == e.dialect.ConversationOperation():
@@ -149,22 +152,53 @@ func (c *lineCodec) request(body []byte) ([]byte, error) {
 		out, _, err := c.form.Request(nil, body, c.target(body))
 		return out, err
 	}
-	return c.withModel(body)
+	return c.forwarded(body)
 }
 
 // withModel returns body with the model of the input.
-func (c *lineCodec) withModel(body []byte) ([]byte, error) {
-	if c.model == "" {
-		return body, nil
-	}
+func (c *lineCodec) withModel(body []byte) ([]byte, error) { return c.edit(body, nil) }
+
+// forwarded returns body for a vendor of the same dialect, without what the provider
+// table knows it to reject, as single requests are sent.
+func (c *lineCodec) forwarded(body []byte) ([]byte, error) {
+	return c.edit(body, func(doc *jsonedit.Doc) (list []jsonedit.Edit) {
+		to := c.target(body)
+		rule := c.spec.Rule(to.KnownModel())
+		for _, name := range slices.Concat(c.spec.Drop, rule.Drop) {
+			list = append(list, jsonedit.Edit{Name: name})
+		}
+		for _, names := range []map[string]string{c.spec.Rename, rule.Rename} {
+			for from, to := range names {
+				list = append(list, jsonedit.Edit{Name: from, Rename: to})
+			}
+		}
+		for name, r := range c.spec.Limits {
+			v, _ := doc.Find(name)
+			if f, ok := v.Float(); ok && (f < r.Min || f > r.Max) {
+				list = append(list, jsonedit.Edit{Name: name, Value: strconv.AppendFloat(nil, min(max(f, r.Min), r.Max), 'g', -1, 64)})
+			}
+		}
+		return list
+	})
+}
+
+// edit returns body with the model of the input, and with further edits.
+func (c *lineCodec) edit(body []byte, further func(*jsonedit.Doc) []jsonedit.Edit) ([]byte, error) {
 	var doc jsonedit.Doc
 	if err := doc.Scan(body); err != nil {
 		return nil, apierr.New(apierr.Invalid, "body must be a JSON object: %v", err)
 	}
-	if v, ok := doc.Find("model"); ok && v.IsText(c.model) {
+	var list []jsonedit.Edit
+	if further != nil {
+		list = further(&doc)
+	}
+	if v, ok := doc.Find("model"); c.model != "" && !(ok && v.IsText(c.model)) {
+		list = append(list, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, c.model)})
+	}
+	if len(list) == 0 {
 		return body, nil
 	}
-	return doc.Apply(nil, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, c.model)}), nil
+	return doc.Apply(nil, list...), nil
 }
 
 // decode returns a request as the client sent it and as the vendor gets it, and the
@@ -227,10 +261,10 @@ func (c *lineCodec) conversation(r *Result, body, line []byte) error {
 	if err != nil {
 		return err
 	}
+	r.Model, r.Usage = res.Model, res.Usage
 	if err := finish(res, decoded, names); err != nil {
 		return err
 	}
-	r.Model, r.Usage = res.Model, res.Usage
 	res.Model = cmp.Or(res.Model, to.Model)
 	sum := sha256.Sum256([]byte(c.seed + "\x00" + r.CustomID))
 	r.Body = c.client.EncodeResponse(nil, res, dialect.ResponseTarget{

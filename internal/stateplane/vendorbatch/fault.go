@@ -7,7 +7,12 @@ import (
 	"modelgate/internal/dialect"
 )
 
-var errNoID = errors.New("the response has no id")
+var errNoID = errors.New("the response has no valid id")
+
+// maxID is the length of the longest id of a batch; ARNs have up to 1011 characters.
+const maxID = 1024
+
+func isID(s string) bool { return s != "" && len(s) <= maxID }
 
 // messageOf returns the readable message of an error, cut to a sensible length.
 func messageOf(raw []byte, text string) string {

@@ -61,7 +61,7 @@ func (e *googleError) errors() *Errors {
 
 // unified returns the batch as clients see it.
 func (g *googleBatch) unified(v *view) (*Batch, error) {
-	if !strings.HasPrefix(g.Name, "batches/") {
+	if !strings.HasPrefix(g.Name, "batches/") || !isID(g.Name) {
 		return nil, v.unreadable(errNoID)
 	}
 	m := &g.Metadata
@@ -111,6 +111,7 @@ func (d google) create(ctx context.Context, j *job) (*Batch, error) {
 		if fileName, err = d.upload(ctx, j); err != nil {
 			return nil, wrap(err, "uploading the input of a batch")
 		}
+		j.uploaded = fileName
 	}
 	model := j.codec.model
 	method := "batchGenerateContent"
@@ -124,11 +125,11 @@ func (d google) create(ctx context.Context, j *job) (*Batch, error) {
 	path := "/v1beta/models/" + url.PathEscape(strings.TrimPrefix(model, "models/")) + ":" + method
 	var reply googleBatch
 	if err := j.post(ctx, path, body, &reply); err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b, err := reply.unified(&j.view)
 	if err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b.InputFileID = fileName
 	return b, nil
@@ -175,6 +176,10 @@ func (google) upload(ctx context.Context, j *job) (string, error) {
 	return reply.File.Name, err
 }
 
+func (google) removal(id string) *Request {
+	return &Request{Method: http.MethodDelete, Path: "/v1beta/" + resourcePath(id)}
+}
+
 func (google) record(dst []byte, _ *Line, key string, body []byte) []byte {
 	return appendShortLine(dst, "key", key, "request", body)
 }
@@ -203,11 +208,13 @@ func (google) get(ctx context.Context, v *view, id string) (*Batch, error) {
 	return reply.unified(v)
 }
 
-// resourcePath escapes the segments of a resource's name.
+// resourcePath escapes the segments of a resource's name, none of which leads out of it.
 func resourcePath(name string) string {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {
-		parts[i] = url.PathEscape(p)
+		if parts[i] = url.PathEscape(p); p == "." || p == ".." {
+			parts[i] = strings.ReplaceAll(p, ".", "%2E")
+		}
 	}
 	return strings.Join(parts, "/")
 }
@@ -216,7 +223,7 @@ func (google) cancel(ctx context.Context, v *view, id string) error {
 	return v.post(ctx, "/v1beta/"+resourcePath(id)+":cancel", nil, nil)
 }
 
-func (google) find(ctx context.Context, v *view, ownID string) (*Batch, error) {
+func (google) find(ctx context.Context, v *view, in *Input) (*Batch, error) {
 	token := ""
 	for range maxPages {
 		query := url.Values{"pageSize": {"100"}}
@@ -231,7 +238,7 @@ func (google) find(ctx context.Context, v *view, ownID string) (*Batch, error) {
 			return nil, err
 		}
 		for i := range page.Operations {
-			if ownIDIn(page.Operations[i].Metadata.DisplayName) == safeName(ownID) {
+			if ownIDIn(page.Operations[i].Metadata.DisplayName) == safeName(in.OwnID) {
 				return page.Operations[i].unified(v)
 			}
 		}

@@ -115,7 +115,7 @@ func TestGoogleBatchesAreFound(t *testing.T) {
 		"GET /v1beta/batches?pageSize=100":              `{"operations":[{"name":"batches/b0","metadata":{"displayName":"x"}}],"nextPageToken":"p2"}`,
 		"GET /v1beta/batches?pageSize=100&pageToken=p2": `{"operations":[` + googleOperation + `]}`,
 	})
-	if b, err := mustVendor(t, "google").Find(t.Context(), fake, "batch_own1"); err != nil || b.ID != "batches/b1" {
+	if b, err := mustVendor(t, "google").Find(t.Context(), fake, &vendorbatch.Input{OwnID: "batch_own1"}); err != nil || b.ID != "batches/b1" {
 		t.Errorf("Find() = %+v, %v", b, err)
 	}
 }

@@ -10,9 +10,12 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	"modelgate/internal/model/llm"
 	"modelgate/internal/stateplane/vendorbatch"
 )
 
@@ -27,12 +30,17 @@ type fakeVendor struct {
 	stream  map[string]func() io.ReadCloser
 }
 
+var services = []string{"", vendorbatch.ServiceHost, vendorbatch.ServiceBedrock, vendorbatch.ServiceS3, vendorbatch.ServiceGCS}
+
 func newFake(t *testing.T, routes map[string]string) *fakeVendor {
 	return &fakeVendor{t: t, routes: routes, bodies: map[string]string{}, headers: map[string]http.Header{}}
 }
 
 func (f *fakeVendor) Call(_ context.Context, r *vendorbatch.Request) (*vendorbatch.Response, error) {
 	name := r.Path
+	if !slices.Contains(services, r.Service) || r.Link != "" && r.Service+r.Path+r.Query != "" {
+		f.t.Errorf("the request %+v has no valid address", r)
+	}
 	if r.Service != "" {
 		name = r.Service + ":" + name
 	}
@@ -87,8 +95,13 @@ func reply(t *testing.T, name string, routes map[string]string) *vendorbatch.Res
 	return res
 }
 
-// file returns the file of a form that was sent.
+// file returns the fields and the file of a form that was sent.
 func (f *fakeVendor) file(name string) (fields map[string]string, content string) {
+	f.t.Helper()
+	return f.fileOf(name, "file")
+}
+
+func (f *fakeVendor) fileOf(name, member string) (fields map[string]string, content string) {
 	f.t.Helper()
 	_, params, err := mime.ParseMediaType(f.headers[name].Get("Content-Type"))
 	if err != nil {
@@ -108,7 +121,7 @@ func (f *fakeVendor) file(name string) (fields map[string]string, content string
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		if part.FileName() != "" {
+		if part.FormName() == member {
 			fields["filename"], content = part.FileName(), string(data)
 		} else {
 			fields[part.FormName()] = string(data)
@@ -199,4 +212,39 @@ func describeAll(all []vendorbatch.Result) (list []string) {
 		list = append(list, describe(&all[i]))
 	}
 	return list
+}
+
+// uploadSink reads uploads without holding them, and measures the heap while it does.
+type uploadSink struct {
+	*fakeVendor
+	bytes, length int64
+	largest       uint64
+}
+
+func (u *uploadSink) Call(ctx context.Context, r *vendorbatch.Request) (*vendorbatch.Response, error) {
+	if r.Path != "/files" {
+		return u.fakeVendor.Call(ctx, r)
+	}
+	u.length = r.Length
+	buf := make([]byte, 32<<10)
+	for step := 0; ; step++ {
+		n, err := r.Body.Read(buf)
+		if u.bytes += int64(n); step%400 == 0 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			u.largest = max(u.largest, m.HeapAlloc)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &vendorbatch.Response{Status: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"id":"file-1"}`))}, nil
+}
+
+func knownUsage(input, cached, output, reasoning int64) llm.Usage {
+	return llm.Usage{Input: input, CachedInput: cached, Output: output, Reasoning: reasoning, Known: true}
 }

@@ -68,7 +68,7 @@ func (o *openAIBatch) unified(v *view) (*Batch, error) {
 	if o.Job != nil {
 		o = o.Job
 	}
-	if o.ID == "" {
+	if !isID(o.ID) {
 		return nil, v.unreadable(errNoID)
 	}
 	b := &Batch{
@@ -115,11 +115,11 @@ func (d *openAI) create(ctx context.Context, j *job) (*Batch, error) {
 	}
 	var reply openAIBatch
 	if err := j.post(ctx, "/batches", body, &reply); err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b, err := reply.unified(&j.view)
 	if err != nil {
-		return nil, unanswered(err)
+		return nil, markUnanswered(err)
 	}
 	b.InputFileID = fileID
 	return b, nil
@@ -143,7 +143,7 @@ func (d *openAI) uploadInput(ctx context.Context, j *job) (string, error) {
 		return j.in.FileID, nil
 	}
 	name := j.fileName()
-	body, length, kind := j.form(name, "purpose", first(d.purpose, "batch"), "file_name", name)
+	body, length, kind := j.form("file", name, "purpose", first(d.purpose, "batch"), "file_name", name)
 	var file struct {
 		ID string `json:"id"`
 	}
@@ -153,7 +153,12 @@ func (d *openAI) uploadInput(ctx context.Context, j *job) (string, error) {
 	if err == nil && file.ID == "" {
 		err = j.unreadable(errNoID)
 	}
+	j.uploaded = file.ID
 	return file.ID, wrap(err, "uploading the input of a batch")
+}
+
+func (d *openAI) removal(id string) *Request {
+	return &Request{Method: http.MethodDelete, Path: "/files/" + url.PathEscape(id)}
 }
 
 func (d *openAI) get(ctx context.Context, v *view, id string) (*Batch, error) {
@@ -186,10 +191,10 @@ func (p *batchPage) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(p))
 }
 
-func (d *openAI) find(ctx context.Context, v *view, ownID string) (*Batch, error) {
-	matches := func(b *openAIBatch) bool { return b.Metadata[ownKey] == ownID }
+func (d *openAI) find(ctx context.Context, v *view, in *Input) (*Batch, error) {
+	matches := func(b *openAIBatch) bool { return b.Metadata[ownKey] == in.OwnID }
 	if d.noMetadata {
-		fileID, err := d.findFile(ctx, v, fileNameOf(ownID))
+		fileID, err := d.findFile(ctx, v, fileNameOf(in.OwnID))
 		if err != nil || fileID == "" {
 			return nil, err
 		}

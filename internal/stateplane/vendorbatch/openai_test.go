@@ -166,7 +166,7 @@ func TestTogetherHasItsOwnShape(t *testing.T) {
 	if b.ID != "j1" || b.Status != vendorbatch.InProgress || b.CreatedAt != 1735787045 || b.ExpiresAt != 1735873445 || b.VendorStatus != "IN_PROGRESS" {
 		t.Errorf("the batch is %+v", b)
 	}
-	if b, err = v.Find(t.Context(), fake, "batch_own1"); err != nil || b.ID != "j1" {
+	if b, err = v.Find(t.Context(), fake, &vendorbatch.Input{OwnID: "batch_own1"}); err != nil || b.ID != "j1" {
 		t.Errorf("Find() = %+v, %v", b, err)
 	}
 	if b, err = v.Cancel(t.Context(), fake, "j1"); err != nil || b.Status != vendorbatch.Cancelling {
@@ -180,10 +180,10 @@ func TestABatchIsFoundByItsRecord(t *testing.T) {
 		"GET /batches?after=b9&limit=100": `{"data":[` + openAIBatch + `],"has_more":false}`,
 	})
 	v := mustVendor(t, "openai")
-	if b, err := v.Find(t.Context(), fake, "batch_own1"); err != nil || b.ID != "batch_1" {
+	if b, err := v.Find(t.Context(), fake, &vendorbatch.Input{OwnID: "batch_own1"}); err != nil || b.ID != "batch_1" {
 		t.Errorf("Find() = %+v, %v", b, err)
 	}
-	if _, err := v.Find(t.Context(), fake, "batch_other"); !apierr.IsNotFound(err) {
+	if _, err := v.Find(t.Context(), fake, &vendorbatch.Input{OwnID: "batch_other"}); !apierr.IsNotFound(err) {
 		t.Errorf("Find(another record) = %v, want an error of the kind NotFound", err)
 	}
 }
@@ -245,12 +245,15 @@ func TestOnlyAnUncertainCreateIsUnanswered(t *testing.T) {
 		"cut connection":  {``, errors.New("connection reset"), true},
 		"nothing is sent": {``, apierr.New(apierr.BudgetExhausted, "no budget"), false},
 	} {
-		fake := newFake(t, map[string]string{"POST /files": `{"id":"f"}`, "POST /batches": tt.reply})
+		fake := newFake(t, map[string]string{"POST /files": `{"id":"f"}`, "POST /batches": tt.reply, "DELETE /files/f": `{"deleted":true}`})
 		if tt.down != nil {
 			fake.down = map[string]error{"POST /batches": tt.down}
 		}
 		if _, err := v.Create(t.Context(), fake, in); err == nil || errors.Is(err, vendorbatch.ErrUnanswered) != tt.want {
 			t.Errorf("%s: Create() = %v, want unanswered: %t", name, err, tt.want)
+		}
+		if deleted := slices.Contains(fake.calls, "DELETE /files/f"); deleted == tt.want {
+			t.Errorf("%s: the input was deleted: %t", name, deleted)
 		}
 	}
 	fake := newFake(t, nil)

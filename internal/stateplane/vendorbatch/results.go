@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/format/jsonedit"
@@ -144,16 +145,23 @@ type resultReader struct {
 	index *lineIndex
 	batch *Batch
 	parts map[string]*lineParts
+	// unlisted are the keys of results if the lines are unknown.
+	unlisted map[string]*indexedLine
 }
 
 // read yields the result of each row, and an error for each line without one.
 func (r *resultReader) read(rows iter.Seq2[row, error], yield func(Result, error) bool) {
 	for item, err := range rows {
+		var res Result
+		complete := false
+		if err == nil {
+			res, complete, err = r.result(&item)
+		}
 		if err != nil {
 			yield(Result{}, err)
 			return
 		}
-		if res, ok := r.result(&item); ok && !yield(res, nil) {
+		if complete && !yield(res, nil) {
 			return
 		}
 	}
@@ -178,42 +186,58 @@ func (r *resultReader) idOf(customID string) string {
 	return "batch_req_" + hex.EncodeToString(sum[:12])
 }
 
-// result returns the result of a row. It is false for a part of a line whose other
-// parts follow.
-func (r *resultReader) result(item *row) (Result, bool) {
-	res := Result{ID: item.id, CustomID: item.key, Status: item.status, RequestID: item.requestID, Error: item.fault, Raw: item.raw}
-	var line *indexedLine
-	if r.index != nil && item.key != "" {
-		found, ok := r.index.find(item.key)
-		switch {
-		case !ok:
-			return res.refuse(r, codeUnknown, "the provider returned a result for a custom_id that no line has"), true
-		case found.seen && item.split: // another part failed
-			return res, false
-		case found.seen:
-			res.CustomID = found.customID
-			return res.refuse(r, codeDuplicate, "the provider returned another result for this line; the first one is valid"), true
-		}
-		line, res.CustomID = found, found.customID
-	}
+// result returns the result of a row. complete is false for a part of a line whose other
+// parts follow. An error is that of reading the input.
+func (r *resultReader) result(item *row) (res Result, complete bool, err error) {
+	res = Result{ID: item.id, CustomID: item.key, Status: item.status, RequestID: item.requestID, Error: item.fault, Raw: item.raw}
 	if item.key == "" {
-		return res.refuse(r, codeInvalid, faultMessage(item.fault)), true
+		return res.refuse(r, codeInvalid, faultMessage(item.fault)), true, nil
 	}
-	if item.fault == nil || item.body != nil {
-		done, err := r.fill(&res, item, line)
+	line, ok := r.line(item.key)
+	if !ok {
+		return res.refuse(r, codeUnknown, "the provider returned a result for a custom_id that no line has"), true, nil
+	}
+	res.CustomID = line.customID
+	if line.seen {
+		// The other parts of a line with an error say nothing new.
+		return res.refuse(r, codeDuplicate, "the provider returned another result for this line; the first one is valid"), !item.split, nil
+	}
+	asked, err := r.requestOf(line)
+	if err != nil {
+		return Result{}, false, err
+	}
+	if item.body != nil {
+		done, err := r.fill(&res, item, asked)
 		if err != nil {
+			used, model := res.Usage, res.Model // the vendor may charge for it
 			res = res.refuse(r, codeInvalid, "the provider returned a result that is not in its format: "+dialect.ErrorMessage([]byte(err.Error())))
+			res.Usage, res.Model = used, model
 		} else if !done {
-			return res, false
+			return res, false, nil
 		}
 	}
-	if line != nil {
-		line.seen = true
+	line.seen = true
+	res.ID = first(res.ID, r.idOf(res.CustomID))
+	return res, true, nil
+}
+
+// maxUnlisted is how many keys of results are remembered if the lines are unknown: as
+// many lines as a batch of any vendor has.
+const maxUnlisted = 1_000_000
+
+// line returns the line of a key. Without the lines of the input, every key is one.
+func (r *resultReader) line(key string) (*indexedLine, bool) {
+	if r.index != nil {
+		return r.index.find(key)
 	}
-	if res.ID == "" {
-		res.ID = r.idOf(res.CustomID)
+	line, ok := r.unlisted[key]
+	if !ok {
+		line = &indexedLine{customID: key, offset: -1}
+		if len(r.unlisted) < maxUnlisted {
+			r.unlisted[strings.Clone(key)] = line
+		}
 	}
-	return res, true
+	return line, true
 }
 
 func faultMessage(fault *LineError) string {
@@ -234,14 +258,10 @@ func (res Result) refuse(r *resultReader, code, message string) Result {
 
 // fill sets the response of a row in res. It returns false if other parts of the line
 // follow.
-func (r *resultReader) fill(res *Result, item *row, line *indexedLine) (bool, error) {
+func (r *resultReader) fill(res *Result, item *row, asked []byte) (bool, error) {
 	if item.status >= 400 { // an error, in the vendor's format
 		res.Body = item.body
 		return true, nil
-	}
-	asked, err := r.asked(line)
-	if err != nil {
-		return false, err
 	}
 	if r.codec.form != nil && asked != nil {
 		return r.join(res, item, asked)
@@ -249,9 +269,9 @@ func (r *resultReader) fill(res *Result, item *row, line *indexedLine) (bool, er
 	return true, r.codec.response(res, item.body, asked)
 }
 
-// asked returns the body of a line, nil if it is unknown or not needed.
-func (r *resultReader) asked(line *indexedLine) ([]byte, error) {
-	if line == nil || r.codec.in.Line == nil || r.codec.provider == nil && r.codec.form == nil {
+// requestOf returns the body of a line, nil if it is unknown or not needed.
+func (r *resultReader) requestOf(line *indexedLine) ([]byte, error) {
+	if line.offset < 0 || r.codec.in.Line == nil || r.codec.provider == nil && r.codec.form == nil {
 		return nil, nil
 	}
 	l, err := r.codec.in.Line(line.offset)

@@ -13,7 +13,15 @@ var descriptions = map[string]struct{ route, id, body string }{
 	"azure-openai": {"GET /batches/b", "b", `{"id":"b","status":%q}`},
 	"groq":         {"GET /batches/b", "b", `{"id":"b","status":%q}`},
 	"together-ai":  {"GET /batches/b", "b", `{"id":"b","status":%q}`},
-	"google":       {"GET /v1beta/batches/b", "batches/b", `{"name":"batches/b","metadata":{"state":%q}}`},
+	"mistral-ai":   {"GET /batch/jobs/b", "b", `{"id":"b","status":%q}`},
+	"fireworks-ai": {"GET host:/v1/accounts/a/batchInferenceJobs/b", "accounts/a/batchInferenceJobs/b",
+		`{"name":"accounts/a/batchInferenceJobs/b","state":%q}`},
+	"vertex-ai": {"GET /v1/projects/p/locations/r/batchPredictionJobs/1", "projects/p/locations/r/batchPredictionJobs/1",
+		`{"name":"projects/p/locations/r/batchPredictionJobs/1","state":%q}`},
+	"bedrock": {"GET bedrock:/model-invocation-job/arn:aws:bedrock:us-east-1:1:model-invocation-job%2Fj",
+		"arn:aws:bedrock:us-east-1:1:model-invocation-job/j", `{"jobArn":"arn:aws:bedrock:us-east-1:1:model-invocation-job/j","status":%q}`},
+	"cohere": {"GET /v1/embed-jobs/b", "b", `{"job_id":"b","status":%q}`},
+	"google": {"GET /v1beta/batches/b", "batches/b", `{"name":"batches/b","metadata":{"state":%q}}`},
 }
 
 const (
@@ -40,6 +48,27 @@ var documented = map[string]map[string]vendorbatch.Status{
 	"together-ai": {
 		"VALIDATING": validating, "IN_PROGRESS": inProgress, "COMPLETED": completed, "FAILED": failed, "EXPIRED": expired, "CANCELLED": cancelled,
 	},
+	"mistral-ai": {
+		"QUEUED": validating, "RUNNING": inProgress, "SUCCESS": completed, "FAILED": failed, "TIMEOUT_EXCEEDED": expired,
+		"CANCELLATION_REQUESTED": cancelling, "CANCELLED": cancelled,
+	},
+	"fireworks-ai": {
+		"JOB_STATE_UNSPECIFIED": validating, "JOB_STATE_CREATING": validating, "JOB_STATE_RUNNING": inProgress, "JOB_STATE_COMPLETED": completed,
+		"JOB_STATE_FAILED": failed, "JOB_STATE_CANCELLED": cancelled, "JOB_STATE_DELETING": cancelling, "JOB_STATE_WRITING_RESULTS": finalizing,
+		"JOB_STATE_VALIDATING": validating, "JOB_STATE_DELETING_CLEANING_UP": cancelling, "JOB_STATE_PENDING": validating,
+		"JOB_STATE_EXPIRED": expired, "JOB_STATE_RE_QUEUEING": validating, "JOB_STATE_CREATING_INPUT_DATASET": validating,
+		"JOB_STATE_IDLE": validating, "JOB_STATE_CANCELLING": cancelling, "JOB_STATE_EARLY_STOPPED": completed, "JOB_STATE_PAUSED": inProgress,
+	},
+	"vertex-ai": {
+		"JOB_STATE_UNSPECIFIED": validating, "JOB_STATE_QUEUED": validating, "JOB_STATE_PENDING": validating, "JOB_STATE_RUNNING": inProgress,
+		"JOB_STATE_SUCCEEDED": completed, "JOB_STATE_FAILED": failed, "JOB_STATE_CANCELLING": cancelling, "JOB_STATE_CANCELLED": cancelled,
+		"JOB_STATE_PAUSED": inProgress, "JOB_STATE_EXPIRED": expired, "JOB_STATE_UPDATING": inProgress, "JOB_STATE_PARTIALLY_SUCCEEDED": completed,
+	},
+	"bedrock": {
+		"Submitted": validating, "Validating": validating, "Scheduled": validating, "InProgress": inProgress, "Completed": completed,
+		"PartiallyCompleted": completed, "Failed": failed, "Stopping": cancelling, "Stopped": cancelled, "Expired": expired,
+	},
+	"cohere": {"processing": inProgress, "complete": completed, "cancelling": cancelling, "cancelled": cancelled, "failed": failed},
 	"google": {
 		"BATCH_STATE_UNSPECIFIED": validating, "BATCH_STATE_PENDING": validating, "BATCH_STATE_RUNNING": inProgress,
 		"BATCH_STATE_SUCCEEDED": completed, "BATCH_STATE_FAILED": failed, "BATCH_STATE_CANCELLED": cancelled, "BATCH_STATE_EXPIRED": expired,

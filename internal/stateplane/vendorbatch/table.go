@@ -40,6 +40,34 @@ var vendors = prepare(map[string]*Vendor{
 		driver: &openAI{upload: "/files/upload", purpose: "batch-api", noMetadata: true}, states: openAIStates,
 		Limits: Limits{Endpoints: []string{chatEndpoint}, Lines: 50_000, Bytes: 100 * mega, OneModel: true, Windows: dayOnly},
 	},
+	// https://docs.x.ai/docs/guides/batch-api
+	"x-ai": {
+		driver: &xai{},
+		Limits: Limits{Endpoints: []string{chatEndpoint}, Bytes: 500 * mega, Windows: dayOnly},
+	},
+	// https://docs.mistral.ai/capabilities/batch
+	"mistral-ai": {
+		driver: &mistral{},
+		states: states{
+			"QUEUED": Validating, "RUNNING": InProgress, "SUCCESS": Completed, "FAILED": Failed, "TIMEOUT_EXCEEDED": Expired,
+			"CANCELLATION_REQUESTED": Cancelling, "CANCELLED": Cancelled,
+		},
+		Limits: Limits{
+			Endpoints: []string{chatEndpoint, embeddingsEndpoint, moderationsEndpoint}, Lines: 1_000_000, Bytes: 512 * mega, OneModel: true,
+		},
+	},
+	// It needs the option account_id.
+	// https://docs.fireworks.ai/guides/batch-inference
+	"fireworks-ai": {
+		driver: fireworks{},
+		states: states{
+			"UNSPECIFIED": Validating, "CREATING": Validating, "VALIDATING": Validating, "PENDING": Validating, "CREATING_INPUT_DATASET": Validating,
+			"RE_QUEUEING": Validating, "IDLE": Validating, "RUNNING": InProgress, "PAUSED": InProgress, "WRITING_RESULTS": Finalizing,
+			"COMPLETED": Completed, "EARLY_STOPPED": Completed, "FAILED": Failed, "CANCELLING": Cancelling, "CANCELLED": Cancelled,
+			"DELETING": Cancelling, "DELETING_CLEANING_UP": Cancelling, "EXPIRED": Expired,
+		},
+		Limits: Limits{Endpoints: []string{chatEndpoint}, Bytes: 500 * mega, OneModel: true, Windows: dayOnly},
+	},
 	// https://docs.claude.com/en/docs/build-with-claude/batch-processing
 	"anthropic": {
 		driver: anthropic{}, speaks: api.DialectMessages, fits: shortKey,
@@ -52,7 +80,36 @@ var vendors = prepare(map[string]*Vendor{
 	"google": {
 		driver: google{}, speaks: api.DialectGemini, states: googleStates,
 		Limits: Limits{
-			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint, embeddingsEndpoint}, Bytes: 2048 * mega, OneModel: true, Windows: dayOnly,
+			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint, embeddingsEndpoint},
+			Bytes:     2048 * mega, OneModel: true, Windows: dayOnly,
+		},
+	},
+	// https://docs.cohere.com/docs/embed-jobs-api
+	"cohere": {
+		driver: cohereJobs{}, speaks: api.DialectCohere,
+		states: states{
+			"PROCESSING": InProgress, "COMPLETE": Completed, "CANCELLING": Cancelling, "CANCELLED": Cancelled, "FAILED": Failed,
+		},
+		Limits: Limits{Endpoints: []string{embeddingsEndpoint}, Bytes: 1500 * mega, OneModel: true, Windows: dayOnly},
+	},
+	// https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/batch-prediction-api
+	"vertex-ai": {
+		driver: vertex{}, byModel: true, states: googleStates, fits: func(string) bool { return false },
+		Limits: Limits{
+			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint},
+			Lines:     200_000, Bytes: 1024 * mega, OneModel: true, Windows: dayOnly,
+		},
+	},
+	// https://docs.aws.amazon.com/general/latest/gr/bedrock.html
+	"bedrock": {
+		driver: bedrock{}, speaks: api.DialectConverse, fits: plainKey,
+		states: states{
+			"SUBMITTED": Validating, "VALIDATING": Validating, "SCHEDULED": Validating, "INPROGRESS": InProgress, "COMPLETED": Completed,
+			"PARTIALLYCOMPLETED": Completed, "FAILED": Failed, "STOPPING": Cancelling, "STOPPED": Cancelled, "EXPIRED": Expired,
+		},
+		Limits: Limits{
+			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint, embeddingsEndpoint},
+			Lines:     50_000, MinLines: 100, Bytes: 1024 * mega, OneModel: true, Windows: dayOnly,
 		},
 	},
 })

@@ -100,14 +100,14 @@ func (r *records) Close() error {
 // of a line: each of its lines is an object.
 const boundary = "modelgate-batch-input"
 
-// form returns the input as a file of a form with fields, as names and values in turn,
+// form returns the input as a member of a form, with fields as names and values in turn,
 // and its content type.
-func (j *job) form(fileName string, fields ...string) (*records, int64, string) {
+func (j *job) form(member, fileName string, fields ...string) (*records, int64, string) {
 	var head strings.Builder
 	for i := 0; i+1 < len(fields); i += 2 {
 		head.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + fields[i] + "\"\r\n\r\n" + fields[i+1] + "\r\n")
 	}
-	head.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + fileName +
+	head.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + member + "\"; filename=\"" + fileName +
 		"\"\r\nContent-Type: application/jsonl\r\n\r\n")
 	body, length := j.content(head.String(), "\n", "\n\r\n--"+boundary+"--\r\n")
 	return body, length, "multipart/form-data; boundary=" + boundary

@@ -20,9 +20,30 @@ type Vendor struct {
 
 	driver driver
 	speaks api.Dialect // of bodies in lines; empty if it is that of the endpoint
-	states states
-	fits   func(customID string) bool // accepts it as the key of a line
-	spec   *provider.Spec
+	// byModel is true if the dialect depends on the model, as the provider table has it.
+	byModel bool
+	states  states
+	fits    func(customID string) bool // accepts it as the key of a line
+	spec    *provider.Spec
+}
+
+// remover is implemented by drivers whose inputs are files, datasets or objects.
+type remover interface {
+	// removal returns the request that deletes an input, by its id.
+	removal(id string) *Request
+}
+
+// deleteInput deletes an input.
+func (v *view) deleteInput(ctx context.Context, id string) error {
+	d, ok := v.driver.(remover)
+	if !ok || id == "" {
+		return nil
+	}
+	res, err := v.open(ctx, d.removal(id))
+	if err != nil {
+		return wrap(err, "deleting the input of a batch")
+	}
+	return res.Body.Close()
 }
 
 // driver is the part of a vendor that is code: requests of its batch API.
@@ -31,7 +52,7 @@ type driver interface {
 	get(ctx context.Context, v *view, id string) (*Batch, error)
 	// cancel requests the end of a batch; [Vendor].Cancel reads it afterwards.
 	cancel(ctx context.Context, v *view, id string) error
-	find(ctx context.Context, v *view, ownID string) (*Batch, error)
+	find(ctx context.Context, v *view, in *Input) (*Batch, error)
 	rows(ctx context.Context, v *view, b *Batch, in *Input) iter.Seq2[row, error]
 }
 
@@ -44,9 +65,19 @@ type view struct {
 // job is a batch that is created.
 type job struct {
 	view
-	in      *Input
-	codec   *lineCodec
-	summary summary
+	in       *Input
+	codec    *lineCodec
+	summary  summary
+	uploaded string // the id of the input, once the vendor has it
+}
+
+// discard deletes the uploaded input of a batch that the vendor certainly did not
+// create. If that fails, the file stays until the vendor deletes it.
+func (j *job) discard(ctx context.Context, reason error) {
+	if j.uploaded == "" || errors.Is(reason, ErrUnanswered) {
+		return
+	}
+	_ = j.deleteInput(context.WithoutCancel(ctx), j.uploaded)
 }
 
 // For returns the vendor with the given id or alias in the provider table, and false
@@ -74,6 +105,7 @@ func (v *Vendor) Create(ctx context.Context, c Caller, in *Input) (*Batch, error
 	}
 	b, err := v.driver.create(ctx, j)
 	if err != nil {
+		j.discard(ctx, err)
 		return nil, err
 	}
 	b.Endpoint, b.CompletionWindow = first(b.Endpoint, in.Endpoint), first(b.CompletionWindow, in.Window)
@@ -114,13 +146,25 @@ func (v *Vendor) Cancel(ctx context.Context, c Caller, id string) (*Batch, error
 	return b, nil
 }
 
-// Find returns the batch that was created with ownID, or an error of the kind NotFound.
-// It is [ErrUnsupported] if the vendor's batches cannot be recognised.
-func (v *Vendor) Find(ctx context.Context, c Caller, ownID string) (*Batch, error) {
+// DeleteInput deletes the input that Create uploaded, which many vendors keep until
+// someone does. It is for batches that have ended, and not for those created with a
+// FileID. An input that is gone is not an error.
+func (v *Vendor) DeleteInput(ctx context.Context, c Caller, b *Batch) error {
 	w := v.view(c)
-	b, err := v.driver.find(ctx, &w, ownID)
+	if err := w.deleteInput(ctx, b.InputFileID); !apierr.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// Find returns the batch that was created with the OwnID and the Options of in, or an
+// error of the kind NotFound. It is [ErrUnsupported] if the vendor's batches cannot be
+// recognised. The rest of in is not used.
+func (v *Vendor) Find(ctx context.Context, c Caller, in *Input) (*Batch, error) {
+	w := v.view(c)
+	b, err := v.driver.find(ctx, &w, in)
 	if err == nil && b == nil {
-		return nil, apierr.New(apierr.NotFound, "%s has no batch of the record %s", v.spec.Name, ownID)
+		return nil, apierr.New(apierr.NotFound, "%s has no batch of the record %s", v.spec.Name, in.OwnID)
 	}
 	return b, err
 }
@@ -143,7 +187,7 @@ func (v *Vendor) Results(ctx context.Context, c Caller, b *Batch, in *Input) ite
 			yield(Result{}, err)
 			return
 		}
-		r := resultReader{codec: codec, index: index, batch: b, parts: map[string]*lineParts{}}
+		r := resultReader{codec: codec, index: index, batch: b, parts: map[string]*lineParts{}, unlisted: map[string]*indexedLine{}}
 		r.read(v.driver.rows(ctx, &w, b, in), yield)
 	}
 }
@@ -161,7 +205,14 @@ func (v *Vendor) codec(in *Input) (*lineCodec, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCodec(v.spec, v.speaks, model, in)
+	speaks := v.speaks
+	if v.byModel {
+		if speaks = v.spec.DialectFor(endpoints[in.Endpoint].dialect, model); codecs[speaks] == nil {
+			return nil, apierr.New(apierr.Invalid, "%s has no batches of the model %.60q; choose another model or provider", v.spec.Name, model).
+				WithParam("model").WithCode("unsupported_model")
+		}
+	}
+	c, err := newCodec(v.spec, speaks, model, in)
 	if err == nil {
 		c.splits = c.form != nil
 	}
@@ -195,7 +246,8 @@ func (v *Vendor) keyOf(c *lineCodec, line *Line) string {
 
 // errOption returns the error for an option that the vendor needs.
 func (v *view) errOption(name, what string) error {
-	return apierr.New(apierr.Invalid, "batches of %s need %s: set the option %s", v.spec.Name, what, name).WithParam(name).WithCode("option_required")
+	return apierr.New(apierr.Invalid, "batches of %s need %s: set the option %s", v.spec.Name, what, name).
+		WithParam(name).WithCode("option_required")
 }
 
 // wrap adds what was done to an error that is not for clients.

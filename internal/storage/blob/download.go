@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Get implements [Store].
@@ -32,8 +33,10 @@ func (b *Bucket) GetRange(ctx context.Context, name string, offset, length int64
 	if length > math.MaxInt64-offset {
 		length = -1
 	}
-	d := &download{at: offset, etag: anyVersion, request: func(at, length int64) (*http.Response, error) {
-		return b.send(ctx, call{method: http.MethodGet, key: b.prefix + name, header: rangeHeader(at, length)})
+	d := &download{at: offset, etag: anyVersion, alive: ctx.Err, request: func(at, length int64) (*http.Response, func(), error) {
+		ctx, cancel := context.WithCancel(ctx)
+		resp, err := b.send(ctx, call{method: http.MethodGet, key: b.prefix + name, header: rangeHeader(at, length)})
+		return resp, cancel, err
 	}}
 	size, err := d.open(length)
 	if f, ok := errors.AsType[*Error](err); ok && f.status == http.StatusRequestedRangeNotSatisfiable {
@@ -89,14 +92,19 @@ func (b *Bucket) size(ctx context.Context, key string) (int64, error) {
 
 // download reads a range of a file, with several requests if connections break.
 type download struct {
-	request func(at, length int64) (*http.Response, error)
+	request func(at, length int64) (resp *http.Response, cancel func(), err error)
+	alive   func() error  // returns an error if the reader was canceled
 	body    io.ReadCloser // nil after it broke
+	cancel  func()        // ends the request of body
 	etag    string        // of the version that is read
 	at, end int64         // positions of the next byte, and of the first byte after the range
 
 	breaks int   // how often a connection broke since much was read
 	broken int64 // the position at which the first of them broke
 }
+
+// readTimeout is the time limit for a read of a download.
+const readTimeout = time.Minute
 
 // anyVersion is the ETag of a download before its first response.
 const anyVersion = "*"
@@ -108,8 +116,9 @@ const muchRead = 1 << 20
 // open sends a request for length bytes from the current position, and returns the size
 // of the file.
 func (d *download) open(length int64) (size int64, err error) {
-	resp, err := d.request(d.at, length)
+	resp, cancel, err := d.request(d.at, length)
 	if err != nil {
+		cancel()
 		return 0, err
 	}
 	start, size := int64(0), resp.ContentLength
@@ -120,18 +129,21 @@ func (d *download) open(length int64) (size int64, err error) {
 	switch {
 	case err == nil && (size < 0 || start != 0 && start != d.at):
 		err = errNotS3(errors.New("the range of a response is not the one of its request"))
-	case err == nil && d.etag != anyVersion && (d.etag != etag || etag == ""):
+	case err == nil && d.etag != anyVersion && d.etag != etag:
 		err = fault(nil, "the file was replaced while it was read")
-	case err == nil && start < d.at: // the server ignores ranges
-		if _, err = io.CopyN(io.Discard, resp.Body, d.at-start); err == io.EOF {
+	case err == nil && start != d.at: // it is 0: the server ignores ranges
+		if _, err = io.CopyN(io.Discard, resp.Body, d.at); err == io.EOF {
 			err = nil
+		} else if err != nil {
+			err = fault(err, "the bucket cannot be reached")
 		}
 	}
 	if err != nil {
 		resp.Body.Close()
+		cancel()
 		return 0, err
 	}
-	d.body, d.etag = resp.Body, etag
+	d.body, d.cancel, d.etag = resp.Body, cancel, etag
 	return size, nil
 }
 
@@ -147,7 +159,9 @@ func (d *download) Read(p []byte) (n int, err error) {
 				return 0, err
 			}
 		}
+		timer := time.AfterFunc(readTimeout, d.cancel)
 		n, err = d.body.Read(p)
+		timer.Stop()
 		if d.at += int64(n); err != nil && d.at < d.end {
 			if err := d.noteBreak(err); err != nil {
 				return n, err
@@ -160,15 +174,14 @@ func (d *download) Read(p []byte) (n int, err error) {
 // noteBreak closes a broken connection, and returns an error if another one must not be
 // tried.
 func (d *download) noteBreak(cause error) error {
-	d.body.Close()
-	d.body = nil
-	if errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
-		return cause
+	d.Close() // it is broken already
+	if err := d.alive(); err != nil {
+		return err
 	}
 	if d.breaks == 0 || d.at-d.broken >= muchRead {
 		d.breaks, d.broken = 0, d.at
 	}
-	if d.breaks++; d.breaks == tries {
+	if d.breaks++; d.breaks >= tries || d.etag == "" { // without it, it may be another version
 		return fault(cause, "the bucket cannot be reached")
 	}
 	return nil
@@ -179,7 +192,10 @@ func (d *download) Close() error {
 	if d.body == nil {
 		return nil
 	}
-	return d.body.Close()
+	err := d.body.Close()
+	d.cancel()
+	d.body = nil
+	return err
 }
 
 // parseContentRange returns the position of the first byte of a range, and the size of

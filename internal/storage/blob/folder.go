@@ -88,7 +88,8 @@ func fill(ctx context.Context, root *os.Root, name string, r io.Reader) (size in
 		return 0, explain(err)
 	}
 	src := &source{r: r}
-	size, err = io.Copy(file, src)
+	// A buffer of this size receives a sealed chunk without another copy.
+	size, err = io.CopyBuffer(struct{ io.Writer }{file}, src, make([]byte, sealedSize))
 	if src.err == nil {
 		err = explain(errors.Join(err, file.Sync(), file.Close()))
 	} else {

@@ -118,6 +118,13 @@ func TestPartsAreReadAsOneFile(t *testing.T) {
 		if _, err := get(-1, 1); err == nil {
 			t.Error("a negative offset was accepted")
 		}
+		for _, more := range []int64{1, -1} {
+			j.Parts[0].Size += more
+			if _, _, err := readRange(get, 0, -1); err == nil {
+				t.Errorf("a file whose first part has %d bytes more was opened", -more)
+			}
+			j.Parts[0].Size -= more
+		}
 		if _, err := s.Put(t.Context(), "uploads/d", bytes.NewReader(data[:9])); err != nil {
 			t.Fatal(err)
 		}

@@ -138,8 +138,9 @@ func TestAnUploadWhoseLastResponseIsLostIsComplete(t *testing.T) {
 		last http.HandlerFunc // serves the request that completes the upload
 		ok   bool
 	}{
-		"stored":     {nil, true},
-		"not stored": {respondWith(404, "<Error><Code>NoSuchUpload</Code></Error>"), false},
+		"stored":         {nil, true},
+		"not stored":     {respondWith(404, "<Error><Code>NoSuchUpload</Code></Error>"), false},
+		"an earlier one": {respondWith(404, "<Error><Code>NoSuchUpload</Code></Error>"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			backend := s3mem.New()
@@ -165,12 +166,17 @@ func TestAnUploadWhoseLastResponseIsLostIsComplete(t *testing.T) {
 			}))
 			defer s.Close()
 			b, want := bucket(t, s.URL), pattern(17<<20)
+			if name == "an earlier one" {
+				if _, err := b.Put(t.Context(), "x", strings.NewReader("x")); err != nil {
+					t.Fatal(err)
+				}
+			}
 			n, err := b.Put(t.Context(), "x", bytes.NewReader(want))
 			if (err == nil) != tt.ok || tt.ok && (n != int64(len(want)) || completions < 2) {
 				t.Fatalf("Put = %d, %v after %d requests to complete", n, err, completions)
 			}
-			if _, err := b.Size(t.Context(), "x"); (err == nil) != tt.ok {
-				t.Errorf("Size: %v", err)
+			if n, err := b.Size(t.Context(), "x"); (err == nil && n == int64(len(want))) != tt.ok {
+				t.Errorf("Size = %d, %v", n, err)
 			}
 		})
 	}
