@@ -76,6 +76,10 @@ func (k *KeptRequest) Ask(w http.ResponseWriter, r *http.Request, c *Call) { k.p
 type Call struct {
 	Identity *access.Identity
 
+	// Service names another address of the provider, which the call must name itself; see
+	// [provider.Target.At]. Empty is its own.
+	Service string
+
 	// Admit decides about the targets that the call may be sent to; an error is that of
 	// the call. Nil allows all.
 	Admit func(targets []exchange.Leaf) error
@@ -96,7 +100,7 @@ type CallResult struct {
 	ErrorCode string // empty on success
 	Sent      bool   // a provider may have received the request
 	Usage     llm.Usage
-	Broken    bool   // the response ended early
+	Broken    bool // the response ended early
 }
 
 // Call serves r for the identity of c and writes the response to w, as [Plane.ServeHTTP]

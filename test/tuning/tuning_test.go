@@ -1,5 +1,7 @@
-// Package tuning_test runs fine-tuning jobs through a complete gateway, against a provider
-// that keeps jobs as OpenAI does.
+// Package tuning_test runs fine-tuning jobs through a complete gateway.
+//
+// The provider keeps jobs as OpenAI does. Formats of other vendors are tested in
+// internal/stateplane/vendortune.
 package tuning_test
 
 import (
@@ -150,5 +152,35 @@ func TestBadRequestsNameWhatIsWrong(t *testing.T) {
 	}
 	if len(provider.jobs) > 0 {
 		t.Errorf("jobs %v were created", provider.jobs)
+	}
+}
+
+// The administration of Bedrock and of Fireworks is at another address than their models.
+func TestServicesAreReached(t *testing.T) {
+	t.Setenv("STORED_KEY", "provider-key")
+	var mu sync.Mutex
+	var paths []string // guarded by mu
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		paths = append(paths, r.URL.Path)
+		reply(w, 200, map[string]any{"name": "accounts/acme/supervisedFineTuningJobs/j", "state": "JOB_STATE_RUNNING"})
+	}), Settings: `
+providers:
+  - {slug: fire, provider: fireworks-ai, custom_host: SIMULATOR/inference/v1, api_key: "${STORED_KEY}", options: {account_id: acme}}
+  - {slug: rock, provider: bedrock, custom_host: SIMULATOR, api_key: "${STORED_KEY}"}
+files: {unrecorded: pass}
+upstream: {trusted_hosts: [127.0.0.1]}
+`})
+	res := g.Post("/fine_tuning/jobs", `{"model":"m","training_file":"data"}`, "x-gateway-provider", "@fire")
+	if got := res.JSON(t); res.Status != 200 || got["status"] != "running" {
+		t.Errorf("fireworks: %d %s", res.Status, res.Body)
+	}
+	if len(paths) != 1 || paths[0] != "/v1/accounts/acme/supervisedFineTuningJobs" {
+		t.Errorf("paths %q", paths)
+	}
+	res = g.Post("/fine_tuning/jobs", `{"model":"m","training_file":"s3://b/k","role_arn":"r"}`, "x-gateway-provider", "@rock")
+	if res.Status != 501 || !strings.Contains(string(res.Body), "custom host") || len(paths) != 1 {
+		t.Errorf("bedrock behind a custom host: %d %s, paths %q", res.Status, res.Body, paths)
 	}
 }

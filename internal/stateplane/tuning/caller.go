@@ -21,17 +21,15 @@ type caller struct {
 
 // Call implements [vendorcall.Caller].
 func (c *caller) Call(ctx context.Context, in *vendorcall.Request) (*vendorcall.Response, error) {
-	if in.Service != "" {
-		return nil, apierr.New(apierr.Unsupported, "fine-tuning jobs of the provider %.60s need its address for administration, which the gateway does not reach yet", c.provider)
-	}
 	r, err := c.request(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	res := new(kept.Capture)
-	result := c.ask(res, r)
+	result := c.ask(res, r, in.Service)
 	if result.Broken || res.TooLong {
-		return nil, apierr.New(apierr.UpstreamFailed, "the provider %.60s broke off its response: try again", c.provider).WithCode("upstream_incomplete")
+		return nil, apierr.New(apierr.UpstreamFailed, "the provider %.60s broke off its response: try again", c.provider).
+			WithCode("upstream_incomplete")
 	}
 	return &vendorcall.Response{
 		Status: res.Status, Header: res.Header(), Body: io.NopCloser(bytes.NewReader(res.Body)), Unsent: !result.Sent && !res.OK(),

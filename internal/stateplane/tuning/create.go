@@ -43,7 +43,8 @@ func (h *handler) create() error {
 		if h.q.MayPass() {
 			return h.q.PassBody(store.ObjectTuningJob, body)
 		}
-		return apierr.New(apierr.Invalid, "a fine-tuning job is run by a provider: name it in x-gateway-provider or in the model, as @slug/model").
+		return apierr.New(apierr.Invalid,
+			"a fine-tuning job is run by a provider: name it in x-gateway-provider or in the model, as @slug/model").
 			WithParam("x-gateway-provider").WithCode("missing_required_parameter")
 	}
 	return h.createAt(name, in, details{Body: stored, TraceID: h.q.From.TraceID})
@@ -55,7 +56,8 @@ func (h *handler) resolve(in *vendortune.Input) (string, error) {
 	name := h.q.From.Provider
 	if slug, model, ok := strings.Cut(in.Model, "/"); ok && strings.HasPrefix(slug, "@") {
 		if name != "" && name != slug {
-			return "", apierr.New(apierr.Invalid, "the model names the provider %.60s, and the request %.60s: name one of them", slug, name).WithParam("model")
+			return "", apierr.New(apierr.Invalid, "the model names the provider %.60s, and the request %.60s: name one of them", slug, name).
+				WithParam("model")
 		}
 		name, in.Model = slug, model
 	}
@@ -71,7 +73,8 @@ func (h *handler) resolve(in *vendortune.Input) (string, error) {
 			return "", err
 		}
 		if name != "" && at != "" && at != name {
-			return "", apierr.New(apierr.Invalid, "%s is at the provider %.60s, and the job at %.60s: upload the file to the provider of the job", f.param, at, name).
+			return "", apierr.New(apierr.Invalid,
+				"%s is at the provider %.60s, and the job at %.60s: upload the file to the provider of the job", f.param, at, name).
 				WithParam(f.param).WithCode("file_of_another_provider")
 		}
 		if at != "" {
@@ -94,9 +97,11 @@ func (h *handler) resolveFile(param, id string) (at, there string, err error) {
 	case err != nil:
 		return "", "", err
 	case o.Label != "" && o.Label != purpose:
-		return "", "", apierr.New(apierr.Invalid, "%s has the purpose %.40s: upload it with the purpose %s", param, o.Label, purpose).WithParam(param)
+		return "", "", apierr.New(apierr.Invalid, "%s has the purpose %.40s: upload it with the purpose %s", param, o.Label, purpose).
+			WithParam(param)
 	case o.ProviderID == "":
-		return "", "", apierr.New(apierr.Invalid, "%s is a file of the gateway: upload it with x-gateway-provider, to the provider of the job", param).
+		return "", "", apierr.New(apierr.Invalid,
+			"%s is a file of the gateway: upload it with x-gateway-provider, to the provider of the job", param).
 			WithParam(param).WithCode("file_of_another_provider")
 	}
 	return o.Provider, o.ProviderID, nil
@@ -160,14 +165,16 @@ func (h *handler) reconcile(o *store.Object) error {
 	job, err := v.Find(ctx, account, o.ID)
 	switch {
 	case err != nil && apierr.From(err).Kind == apierr.Unsupported:
-		return apierr.New(apierr.Conflict, "the provider %.60s has not said whether it created this job, and can't be asked: look in its console", o.Provider).
+		return apierr.New(apierr.Conflict,
+			"the provider %.60s has not said whether it created this job, and can't be asked: look in its console", o.Provider).
 			WithCode("state_unknown")
 	case err != nil:
 		return err
 	case job != nil:
 		return h.keep(o, job)
 	case h.q.Deps.Now().Sub(o.CreatedAt) < settleTime:
-		return apierr.New(apierr.Conflict, "the provider %.60s has not yet created this job: ask again in a minute", o.Provider).WithCode("state_unknown")
+		return apierr.New(apierr.Conflict, "the provider %.60s has not yet created this job: ask again in a minute", o.Provider).
+			WithCode("state_unknown")
 	}
 	err = h.q.Change(func(tx *store.Tx) error { return tx.DeleteObject(ctx, o) })
 	if err != nil && !apierr.IsNotFound(err) {

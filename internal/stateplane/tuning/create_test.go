@@ -149,7 +149,14 @@ func TestRequestsGoToThePathsOfTheProvider(t *testing.T) {
 	}
 	w.must("POST", root, `{"model":"@coh/command-r","training_file":"ds"}`)
 	w.must("POST", root, `{"model":"gemini","training_file":"gs://b/k"}`, "@ver")
-	want := []string{"POST @coh /v1/v1/finetuning/finetuned-models", "POST @ver /v1/v1/projects/p1/locations/europe-west4/tuningJobs"}
+	w.add("w1", "fire", "fireworks-ai", map[string]string{"account_id": "acme"})
+	w.respond = func(*http.Request, string) (int, string) {
+		return 200, `{"name":"accounts/acme/supervisedFineTuningJobs/x"}`
+	}
+	w.must("POST", root, `{"model":"m","training_file":"ds"}`, "@fire")
+	own := strings.ReplaceAll(w.objects("w1", store.ObjectTuningJob)[0].ID, "_", "-")
+	want := []string{"POST @coh /v1/v1/finetuning/finetuned-models", "POST @ver /v1/v1/projects/p1/locations/europe-west4/tuningJobs",
+		"POST @fire host/v1/v1/accounts/acme/supervisedFineTuningJobs?supervisedFineTuningJobId=" + own}
 	if fmt.Sprint(w.requests) != fmt.Sprint(want) {
 		t.Errorf("requests %q, want %q", w.requests, want)
 	}

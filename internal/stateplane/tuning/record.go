@@ -66,7 +66,8 @@ func (h *handler) adopt(o *store.Object, job *vendortune.Job) error {
 		return err
 	}
 	if job.UnknownStatus {
-		h.q.Deps.Logger.Warn("a provider reports an unknown state of a fine-tuning job", "job", o.ID, "provider", o.Provider, "state", job.ProviderStatus)
+		h.q.Deps.Logger.Warn("a provider reports an unknown state of a fine-tuning job",
+			"job", o.ID, "provider", o.Provider, "state", job.ProviderStatus)
 	}
 	job.Fill(in)
 	o.ProviderID, o.State, o.UpdatedAt = job.ID, string(job.Status), h.q.Deps.Now()
@@ -159,7 +160,8 @@ func (h *handler) list() error {
 	query := h.q.HTTP.URL.Query()
 	for name := range query {
 		if strings.HasPrefix(name, "metadata") {
-			return apierr.New(apierr.Invalid, "fine-tuning jobs can't be filtered by metadata: leave it out, and compare metadata of the jobs").WithParam("metadata")
+			return apierr.New(apierr.Invalid, "fine-tuning jobs can't be filtered by metadata: leave it out, and compare metadata of the jobs").
+				WithParam("metadata")
 		}
 	}
 	p, err := kept.ParsePage(query, maxPage, defaultPage)
@@ -204,7 +206,8 @@ func (h *handler) refreshAll(found []store.Object) {
 			continue
 		}
 		if err := bounded.refresh(o); err != nil {
-			h.q.Deps.Logger.Debug("the state of a fine-tuning job could not be read", "job", o.ID, "provider", o.Provider, "err", err.Error())
+			h.q.Deps.Logger.Debug("the state of a fine-tuning job could not be read",
+				"job", o.ID, "provider", o.Provider, "err", err.Error())
 		}
 	}
 }

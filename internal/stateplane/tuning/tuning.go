@@ -24,8 +24,9 @@ const root = "/fine_tuning/jobs"
 
 // Serve serves a request below /fine_tuning/jobs.
 func Serve(q *kept.Request) error {
-	return serve(&handler{q: q, ask: func(w http.ResponseWriter, r *http.Request) dataplane.CallResult {
+	return serve(&handler{q: q, ask: func(w http.ResponseWriter, r *http.Request, service string) dataplane.CallResult {
 		c := q.From.ClientCall()
+		c.Service = service
 		q.From.Ask(w, r, c)
 		return c.Result
 	}})
@@ -37,8 +38,9 @@ type handler struct {
 	ask asker
 }
 
-// asker makes a call that has its own record, and returns when the response is complete.
-type asker func(w http.ResponseWriter, r *http.Request) dataplane.CallResult
+// asker makes a call to a service of the provider that r names. The call has its own
+// record. It returns when the response is complete.
+type asker func(w http.ResponseWriter, r *http.Request, service string) dataplane.CallResult
 
 // actions are the requests to one job by method and last part of the path.
 var actions = map[string]func(*handler, *store.Object) error{
@@ -46,8 +48,8 @@ var actions = map[string]func(*handler, *store.Object) error{
 	"POST cancel":     verb((*vendortune.Vendor).Cancel),
 	"POST pause":      verb((*vendortune.Vendor).Pause),
 	"POST resume":     verb((*vendortune.Vendor).Resume),
-	"GET events":      (*handler).events,
-	"GET checkpoints": (*handler).checkpoints,
+	"GET events":      (*handler).writeEvents,
+	"GET checkpoints": (*handler).writeCheckpoints,
 }
 
 func serve(h *handler) error {
@@ -114,8 +116,11 @@ func optionsOf(t *provider.Target) map[string]string {
 	return all
 }
 
+// change is a method of a vendor that changes a job.
+type change func(*vendortune.Vendor, context.Context, vendortune.Account, string) (*vendortune.Job, error)
+
 // verb returns the request that changes a job.
-func verb(call func(*vendortune.Vendor, context.Context, vendortune.Account, string) (*vendortune.Job, error)) func(*handler, *store.Object) error {
+func verb(call change) func(*handler, *store.Object) error {
 	return func(h *handler, o *store.Object) error {
 		v, account, _, err := h.account(o.Provider)
 		if err != nil {
@@ -148,7 +153,7 @@ func (h *handler) show(o *store.Object) error {
 	return h.q.JSON(http.StatusOK, d.Shown)
 }
 
-func (h *handler) events(o *store.Object) error {
+func (h *handler) writeEvents(o *store.Object) error {
 	v, account, p, err := h.page(o)
 	if err != nil {
 		return err
@@ -160,7 +165,7 @@ func (h *handler) events(o *store.Object) error {
 	return h.q.JSON(http.StatusOK, l)
 }
 
-func (h *handler) checkpoints(o *store.Object) error {
+func (h *handler) writeCheckpoints(o *store.Object) error {
 	v, account, p, err := h.page(o)
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func job(status string) string {
 	return fmt.Sprintf(`{"id":"ftjob-1","object":"fine_tuning.job","status":%q,"model":"gpt-4o-mini-2024","training_file":"file-there","created_at":5}`, status)
 }
 
-func (w *world) ask(out http.ResponseWriter, r *http.Request) dataplane.CallResult {
+func (w *world) ask(out http.ResponseWriter, r *http.Request, service string) dataplane.CallResult {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		w.t.Fatal(err)
@@ -88,7 +88,7 @@ func (w *world) ask(out http.ResponseWriter, r *http.Request) dataplane.CallResu
 	if r.URL.RequestURI() != r.RequestURI {
 		w.t.Errorf("the address is %s, and the line of the request %s", r.URL, r.RequestURI)
 	}
-	w.requests = append(w.requests, r.Method+" "+r.Header.Get("X-Gateway-Provider")+" "+r.RequestURI)
+	w.requests = append(w.requests, r.Method+" "+r.Header.Get("X-Gateway-Provider")+" "+service+r.RequestURI)
 	w.bodies = append(w.bodies, string(body))
 	if w.unsent {
 		out.WriteHeader(503)

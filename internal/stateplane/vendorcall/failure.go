@@ -11,14 +11,14 @@ import (
 	"modelgate/internal/format/jsonedit"
 )
 
-// Failure is the cause of an error: a response with an error status.
-type Failure struct {
+// statusError is the cause of an error: a response with an error status.
+type statusError struct {
 	Status int
 	Unsent bool // see [Response]
 }
 
 // Error returns the status.
-func (f *Failure) Error() string { return "status " + strconv.Itoa(f.Status) }
+func (f *statusError) Error() string { return "status " + strconv.Itoa(f.Status) }
 
 // kinds are the kinds of errors by status. Other statuses from 400 to 499 are invalid
 // requests, and all others failures of the vendor. A refused credential is not the
@@ -47,7 +47,7 @@ var refusals = map[int]apierr.Kind{
 
 // failure returns the error of a response with an error status.
 func (c Client) failure(r *Response, body []byte) error {
-	f := &Failure{Status: r.Status, Unsent: r.Unsent}
+	f := &statusError{Status: r.Status, Unsent: r.Unsent}
 	e := apierr.New(kindOf(f), "%s", dialect.FailureMessage(c.Provider, r.Status, body)).WithParam(paramOf(body)).WithCause(f)
 	if r.Unsent {
 		e.Message = dialect.ErrorMessage(body)
@@ -60,7 +60,7 @@ func (c Client) failure(r *Response, body []byte) error {
 	return e
 }
 
-func kindOf(f *Failure) apierr.Kind {
+func kindOf(f *statusError) apierr.Kind {
 	if kind, ok := refusals[f.Status]; ok && f.Unsent {
 		return kind
 	}

@@ -119,7 +119,7 @@ func (c Client) broken(problem string, cause error) error {
 // MayHaveArrived reports whether the request that ended with err may have had an effect at
 // the vendor: there was no response, or one that does not exclude it.
 func MayHaveArrived(err error) bool {
-	if f, ok := errors.AsType[*Failure](err); ok {
+	if f, ok := errors.AsType[*statusError](err); ok {
 		return !f.Unsent && f.Status >= 500 && f.Status != http.StatusNotImplemented || !f.Unsent && f.Status == http.StatusRequestTimeout
 	}
 	e, ok := errors.AsType[*apierr.Error](err)

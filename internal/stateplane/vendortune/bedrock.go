@@ -14,7 +14,7 @@ import (
 
 const bedrockPath = "/model-customization-jobs"
 
-// bedrockVendor is the API of model customization of Bedrock. The name of a job carries the
+// bedrockVendor returns the API of model customization of Bedrock. The name of a job carries the
 // id of the gateway.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_CreateModelCustomizationJob.html
 func bedrockVendor() *Vendor {
@@ -71,7 +71,7 @@ func bedrockCreate(ctx context.Context, s *session, in *Input) (*Job, error) {
 	var made struct {
 		JobARN string `json:"jobArn"`
 	}
-	if err := s.bedrock(ctx, "POST", bedrockPath, o, &made); err != nil {
+	if err := s.callBedrock(ctx, "POST", bedrockPath, o, &made); err != nil {
 		return nil, err
 	}
 	if made.JobARN == "" {
@@ -141,7 +141,7 @@ func resourceName(id string) string {
 	return strings.Trim(name[:min(len(name), 60)], "-")
 }
 
-func (s *session) bedrock(ctx context.Context, method, path string, in, out any) error {
+func (s *session) callBedrock(ctx context.Context, method, path string, in, out any) error {
 	path, query, _ := strings.Cut(path, "?")
 	r := &vendorcall.Request{Service: vendorcall.ServiceBedrock, Method: method, Path: path, Query: query}
 	return s.client.JSON(ctx, r, in, out)
@@ -149,7 +149,7 @@ func (s *session) bedrock(ctx context.Context, method, path string, in, out any)
 
 func bedrockGet(ctx context.Context, s *session, id string) (*Job, error) {
 	var raw json.RawMessage
-	if err := s.bedrock(ctx, "GET", bedrockPath+"/"+url.PathEscape(id), nil, &raw); err != nil {
+	if err := s.callBedrock(ctx, "GET", bedrockPath+"/"+url.PathEscape(id), nil, &raw); err != nil {
 		return nil, err
 	}
 	_, job, err := s.decodeBedrock(raw)
@@ -192,7 +192,7 @@ func (s *session) bedrockPage(ctx context.Context, q url.Values) (*Jobs, []strin
 		Summaries []json.RawMessage `json:"modelCustomizationJobSummaries"`
 		NextToken string            `json:"nextToken"`
 	}
-	if err := s.bedrock(ctx, "GET", bedrockPath+"?"+q.Encode(), nil, &page); err != nil {
+	if err := s.callBedrock(ctx, "GET", bedrockPath+"?"+q.Encode(), nil, &page); err != nil {
 		return nil, nil, err
 	}
 	jobs := &Jobs{Next: page.NextToken}
@@ -222,5 +222,5 @@ func bedrockFind(ctx context.Context, s *session, ownID string) (*Job, error) {
 }
 
 func bedrockCancel(ctx context.Context, s *session, id string) error {
-	return s.bedrock(ctx, "POST", bedrockPath+"/"+url.PathEscape(id)+"/stop", nil, nil)
+	return s.callBedrock(ctx, "POST", bedrockPath+"/"+url.PathEscape(id)+"/stop", nil, nil)
 }

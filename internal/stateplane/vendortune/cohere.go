@@ -13,7 +13,7 @@ import (
 
 const coherePath = "/v1/finetuning/finetuned-models"
 
-// cohereVendor is the API of Cohere. A job is a model there: it is cancelled by deleting
+// cohereVendor returns the API of Cohere. A job is a model there: it is cancelled by deleting
 // it, and its name carries the id of the gateway.
 // https://docs.cohere.com/reference/createfinetunedmodel
 func cohereVendor() *Vendor {
@@ -65,7 +65,8 @@ type cohereModel struct {
 // validation.
 func cohereCreate(ctx context.Context, s *session, in *Input) (*Job, error) {
 	if in.ValidationFile != "" {
-		return nil, refuse("validation_file", "provider %q has validation data in the data set of training_file: leave validation_file out", s.id)
+		return nil, refuse("validation_file",
+			"provider %q has validation data in the data set of training_file: leave validation_file out", s.id)
 	}
 	o := object{"name": cohereName(in)}
 	o.set("settings.base_model.base_type", "BASE_TYPE_CHAT")

@@ -13,8 +13,8 @@ import (
 	"modelgate/internal/stateplane/vendorcall"
 )
 
-// fireworksVendor is the API of Fireworks. Jobs of the two types of training are different
-// collections; the client chooses the id of a job, which is made from that of the gateway.
+// fireworksVendor returns the API of Fireworks. Jobs of the two types of training are different
+// collections; the client chooses the id of a job, and the gateway derives it from its own.
 // https://docs.fireworks.ai/api-reference/create-supervised-fine-tuning-job
 func fireworksVendor() *Vendor {
 	shared := []parameter{
@@ -53,8 +53,10 @@ func fireworksVendor() *Vendor {
 			{dpo, append(under("trainingConfig", shared...), parameter{name: "beta", field: "lossConfig.dpo.beta"})},
 		},
 		suffix: 63, noSeed: true,
-		tracker: &tracker{project: "wandbConfig.project", entity: "wandbConfig.entity", key: "wandbConfig.apiKey", enabled: "wandbConfig.enabled"},
-		create:  fireworksCreate, get: fireworksGet, list: fireworksList, find: fireworksFind,
+		tracker: &tracker{
+			project: "wandbConfig.project", entity: "wandbConfig.entity", key: "wandbConfig.apiKey", enabled: "wandbConfig.enabled",
+		},
+		create: fireworksCreate, get: fireworksGet, list: fireworksList, find: fireworksFind,
 		cancel: fireworksVerb(":cancel"), resume: fireworksVerb(":resume"),
 	}
 }
@@ -87,8 +89,8 @@ type fireworksJob struct {
 	} `json:"status"`
 }
 
-// fireworks sends a request below the path of the account.
-func (s *session) fireworks(ctx context.Context, r *vendorcall.Request, in, out any) error {
+// callFireworks sends a request below the path of the account.
+func (s *session) callFireworks(ctx context.Context, r *vendorcall.Request, in, out any) error {
 	account, err := s.option("account_id")
 	if err != nil {
 		return err
@@ -152,7 +154,7 @@ func fireworksGet(ctx context.Context, s *session, id string) (*Job, error) {
 
 func (s *session) fireworksJob(ctx context.Context, r *vendorcall.Request, in any) (*Job, error) {
 	var raw json.RawMessage
-	if err := s.fireworks(ctx, r, in, &raw); err != nil {
+	if err := s.callFireworks(ctx, r, in, &raw); err != nil {
 		return nil, err
 	}
 	return s.decodeFireworks(raw)
@@ -196,7 +198,8 @@ func fireworksList(ctx context.Context, s *session, p Page) (*Jobs, error) {
 	if token != "" {
 		q.Set("pageToken", token)
 	}
-	if err := s.fireworks(ctx, &vendorcall.Request{Method: "GET", Path: url.PathEscape(collection), Query: q.Encode()}, nil, &page); err != nil {
+	r := &vendorcall.Request{Method: "GET", Path: url.PathEscape(collection), Query: q.Encode()}
+	if err := s.callFireworks(ctx, r, nil, &page); err != nil {
 		return nil, err
 	}
 	jobs := &Jobs{}
@@ -229,6 +232,6 @@ func fireworksFind(ctx context.Context, s *session, ownID string) (*Job, error) 
 
 func fireworksVerb(verb string) func(context.Context, *session, string) error {
 	return func(ctx context.Context, s *session, id string) error {
-		return s.fireworks(ctx, &vendorcall.Request{Method: "POST", Path: fireworksPath(id) + verb}, object{}, nil)
+		return s.callFireworks(ctx, &vendorcall.Request{Method: "POST", Path: fireworksPath(id) + verb}, object{}, nil)
 	}
 }

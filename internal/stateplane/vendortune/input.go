@@ -151,7 +151,7 @@ func read(d *jsonedit.Doc) (*Input, error) {
 		}
 	}
 	in.readHyperparameters(d)
-	in.readOthers(d)
+	in.readOptions(d)
 	return in, nil
 }
 
@@ -187,10 +187,12 @@ func (in *Input) readHyperparameters(d *jsonedit.Doc) {
 }
 
 // ofGateway are the members that are read here and not sent to a vendor of the same shape.
-var ofGateway = map[string]bool{"provider_options": true, "role_arn": true, "job_name": true, "output_data_config": true, "gateway_options": true}
+var ofGateway = map[string]bool{
+	"provider_options": true, "role_arn": true, "job_name": true, "output_data_config": true, "gateway_options": true,
+}
 
-// readOthers reads the options at the top level, and notes unknown members.
-func (in *Input) readOthers(d *jsonedit.Doc) {
+// readOptions reads the options at the top level, and notes unknown members.
+func (in *Input) readOptions(d *jsonedit.Doc) {
 	shape := map[string]bool{"model": true, "training_file": true, "validation_file": true, "suffix": true, "method": true,
 		"hyperparameters": true, "integrations": true, "seed": true, "metadata": true}
 	for key, value := range d.Members() {

@@ -48,7 +48,7 @@ func (i *integration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// checkIntegration is the rule of one integration.
+// checkIntegration returns what is wrong with an integration, or nil.
 func checkIntegration(v jsonedit.Value) *grammar.Fault {
 	if f := integrationRule.Check(jsonedit.NewCursor(v.Raw())); f != nil {
 		return f

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/stateplane/vendorcall"
 )
 
-// mistralVendor is the API of Mistral. Its jobs have no place for an id of the gateway.
+// mistralVendor returns the API of Mistral. Its jobs have no place for an id of the gateway.
 // Events and checkpoints are parts of the job.
 // https://docs.mistral.ai/api/#tag/fine-tuning
 func mistralVendor() *Vendor {
@@ -67,7 +67,9 @@ type mistralJob struct {
 }
 
 func mistralCreate(ctx context.Context, s *session, in *Input) (*Job, error) {
-	o := object{"model": in.Model, "training_files": []object{{"file_id": in.TrainingFile}}, "hyperparameters": object{}, "auto_start": true}
+	o := object{
+		"model": in.Model, "training_files": []object{{"file_id": in.TrainingFile}}, "hyperparameters": object{}, "auto_start": true,
+	}
 	if in.ValidationFile != "" {
 		o["validation_files"] = []string{in.ValidationFile}
 	}
@@ -93,7 +95,8 @@ func mistralGet(ctx context.Context, s *session, id string) (*Job, error) {
 
 func (s *session) mistralJob(ctx context.Context, id string) (*mistralJob, *Job, error) {
 	var raw json.RawMessage
-	if err := s.client.JSON(ctx, &vendorcall.Request{Method: "GET", Path: "/fine_tuning/jobs/" + url.PathEscape(id)}, nil, &raw); err != nil {
+	r := &vendorcall.Request{Method: "GET", Path: "/fine_tuning/jobs/" + url.PathEscape(id)}
+	if err := s.client.JSON(ctx, r, nil, &raw); err != nil {
 		return nil, nil, err
 	}
 	return s.decodeMistral(raw)

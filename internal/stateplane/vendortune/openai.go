@@ -100,7 +100,7 @@ func azureCreate(ctx context.Context, s *session, in *Input) (*Job, error) {
 		jsonedit.Edit{Name: "method"}, jsonedit.Edit{Name: "metadata"}))
 }
 
-// fileEdits are the changes to the body that name the model and the files as the provider
+// fileEdits returns the changes to the body that name the model and the files as the provider
 // does.
 func (in *Input) fileEdits() []jsonedit.Edit {
 	edits := []jsonedit.Edit{
@@ -194,7 +194,8 @@ func openaiList(ctx context.Context, s *session, p Page) (*Jobs, error) {
 		Data    []json.RawMessage `json:"data"`
 		HasMore bool              `json:"has_more"`
 	}
-	if err := s.client.JSON(ctx, &vendorcall.Request{Method: "GET", Path: "/fine_tuning/jobs", Query: p.query(100)}, nil, &page); err != nil {
+	r := &vendorcall.Request{Method: "GET", Path: "/fine_tuning/jobs", Query: p.query(100)}
+	if err := s.client.JSON(ctx, r, nil, &page); err != nil {
 		return nil, err
 	}
 	jobs := &Jobs{}

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/stateplane/vendorcall"
 )
 
-// togetherVendor is the API of Together AI. Its jobs have no place for an id of the gateway.
+// togetherVendor returns the API of Together AI. Its jobs have no place for an id of the gateway.
 // https://docs.together.ai/reference/post-fine-tunes
 func togetherVendor() *Vendor {
 	shared := []parameter{

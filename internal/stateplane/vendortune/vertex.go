@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/stateplane/vendorcall"
 )
 
-// vertexVendor is the API of tuning jobs of Vertex AI. Labels carry the id of the gateway.
+// vertexVendor returns the API of tuning jobs of Vertex AI. Labels carry the id of the gateway.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/projects.locations.tuningJobs
 func vertexVendor() *Vendor {
 	shared := []parameter{
@@ -80,8 +80,8 @@ func (s *session) vertexBase() (string, error) {
 	return "/v1/projects/" + project + "/locations/" + region + "/tuningJobs", err
 }
 
-// vertex sends a request below the path of the account's jobs.
-func (s *session) vertex(ctx context.Context, r *vendorcall.Request, in, out any) error {
+// callVertex sends a request below the path of the account's jobs.
+func (s *session) callVertex(ctx context.Context, r *vendorcall.Request, in, out any) error {
 	base, err := s.vertexBase()
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func vertexID(id string) string { return "/" + url.PathEscape(path.Base(id)) }
 
 func (s *session) vertexJob(ctx context.Context, r *vendorcall.Request, in any) (*Job, error) {
 	var raw json.RawMessage
-	if err := s.vertex(ctx, r, in, &raw); err != nil {
+	if err := s.callVertex(ctx, r, in, &raw); err != nil {
 		return nil, err
 	}
 	_, job, err := s.decodeVertex(raw)
@@ -177,7 +177,7 @@ func vertexList(ctx context.Context, s *session, p Page) (*Jobs, error) {
 		Jobs []json.RawMessage `json:"tuningJobs"`
 		Next string            `json:"nextPageToken"`
 	}
-	if err := s.vertex(ctx, &vendorcall.Request{Method: "GET", Query: q.Encode()}, nil, &page); err != nil {
+	if err := s.callVertex(ctx, &vendorcall.Request{Method: "GET", Query: q.Encode()}, nil, &page); err != nil {
 		return nil, err
 	}
 	jobs := &Jobs{Next: page.Next}
@@ -192,12 +192,12 @@ func vertexList(ctx context.Context, s *session, p Page) (*Jobs, error) {
 }
 
 func vertexCancel(ctx context.Context, s *session, id string) error {
-	return s.vertex(ctx, &vendorcall.Request{Method: "POST", Path: vertexID(id) + ":cancel"}, object{}, nil)
+	return s.callVertex(ctx, &vendorcall.Request{Method: "POST", Path: vertexID(id) + ":cancel"}, object{}, nil)
 }
 
 func vertexCheckpoints(ctx context.Context, s *session, id string, p Page) (*List[Checkpoint], error) {
 	var raw json.RawMessage
-	if err := s.vertex(ctx, &vendorcall.Request{Method: "GET", Path: vertexID(id)}, nil, &raw); err != nil {
+	if err := s.callVertex(ctx, &vendorcall.Request{Method: "GET", Path: vertexID(id)}, nil, &raw); err != nil {
 		return nil, err
 	}
 	v, _, err := s.decodeVertex(raw)
@@ -207,7 +207,8 @@ func vertexCheckpoints(ctx context.Context, s *session, id string, p Page) (*Lis
 	var list []Checkpoint
 	for _, c := range v.TunedModel.Checkpoints {
 		step, _ := c.Step.Int64() // zero if there is none
-		list = append(list, Checkpoint{CreatedAt: int64(max(v.EndTime, v.CreateTime)), StepNumber: step, FineTunedModelCheckpoint: c.Endpoint})
+		at := int64(max(v.EndTime, v.CreateTime))
+		list = append(list, Checkpoint{CreatedAt: at, StepNumber: step, FineTunedModelCheckpoint: c.Endpoint})
 	}
 	return paginate(lastStepFirst(id, list), p)
 }
