@@ -165,7 +165,7 @@ func (x *exchange) origin() string {
 }
 
 // usualQuery are the parameters that every route accepts.
-var usualQuery = []string{"api-version", "beta", "key"}
+var usualQuery = []string{"api-version", "beta", "key", "signature"}
 
 // query returns the parameters of the request. It returns false after an error
 // response for one that is unknown. A name that ends in [ is the beginning of

@@ -55,7 +55,7 @@ type ending struct {
 }
 
 func newRoutes() routes {
-	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
+	const get, post, put, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
 	return routes{
 		table: table{exact: map[route]service{
 			{post, "/chat/completions"}:     {serveChat, nil},
@@ -125,6 +125,10 @@ func newRoutes() routes {
 			{post, "/model-invocation-job/"}:     {serveInvocationJob, &converseProtocol},
 			{get, "/model-customization-jobs/"}:  {serveCustomizationJob, &converseProtocol},
 			{post, "/model-customization-jobs/"}: {serveCustomizationJob, &converseProtocol},
+			{get, "/accounts/"}:                  {serveFireworks, &fireworksProtocol},
+			{post, "/accounts/"}:                 {serveFireworks, &fireworksProtocol},
+			{put, "/accounts/"}:                  {serveFireworks, &fireworksProtocol},
+			{remove, "/accounts/"}:               {serveFireworks, &fireworksProtocol},
 			{get, "/v1beta/batches/"}:            {serveGeminiBatchJob, &geminiProtocol},
 			{post, "/v1beta/batches/"}:           {serveGeminiBatchJob, &geminiProtocol},
 			{remove, "/v1beta/batches/"}:         {serveGeminiBatchJob, &geminiProtocol},
