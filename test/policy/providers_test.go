@@ -26,7 +26,8 @@ var providerWords = []struct{ where, words, why string }{
 	{"internal/testing/gatewaytest", "openai-compatible", "the row that tests configure"},
 	{"internal/model/llm", "anthropic google openai", "vendors, who sign what their models think"},
 	{"internal/model/modeldata", "anthropic qwen", "a publisher in the paths of Vertex AI, and a name of models"},
-	{"internal/simulator", "anthropic cohere gemini google ollama openai", "dialects and vendors; it shares no code with the gateway"},
+	{"internal/simulator", "anthropic azure cohere fireworks gemini google groq mistral ollama openai together xai",
+		"dialects and vendors; it shares no code with the gateway"},
 }
 
 func TestProviderIDsAreWordsOfTheTableOnly(t *testing.T) {
