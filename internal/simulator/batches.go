@@ -213,12 +213,12 @@ func serveBatches(x *exchange) {
 	if !ok {
 		return
 	}
-	sendList(x, batchPages, listRecords[*batch](&x.sim.stored, batchFamily), func(b *batch) string { return b.id }, query,
-		func(b *batch) any {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.describe()
-		})
+	list := listRecords[*batch](&x.sim.stored, batchFamily)
+	collection[*batch]{batchPages, list, func(b *batch) string { return b.id }, func(b *batch) any {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.describe()
+	}}.send(x, query)
 }
 
 // serveBatch answers GET /batches/{id} and POST /batches/{id}/cancel.

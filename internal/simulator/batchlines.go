@@ -133,7 +133,8 @@ func (b *batch) checkLine(number int, raw []byte, ids map[string]bool) {
 	}
 	if id, ok := text(line.CustomID, "custom_id"); ok {
 		if ids[id] {
-			b.problem(number, "duplicate_custom_id", "custom_id", "The custom_id '%s' for this request is a duplicate of another request.", id)
+			b.problem(number, "duplicate_custom_id", "custom_id",
+				"The custom_id '%s' for this request is a duplicate of another request.", id)
 		}
 		ids[id] = true
 	}
@@ -237,7 +238,8 @@ func withModel(body []byte, model string) []byte {
 
 // begin returns the beginning of a result.
 func (r *lineRun) begin(line batchLine, number int) string {
-	return `{"id":"batch_req_sim` + strconv.FormatInt(r.number, 10) + "_" + strconv.Itoa(number) + `","custom_id":` + string(line.CustomID) +
+	return `{"id":"batch_req_sim` + strconv.FormatInt(r.number,
+		10) + "_" + strconv.Itoa(number) + `","custom_id":` + string(line.CustomID) +
 		`,"response":`
 }
 
@@ -250,5 +252,6 @@ func (r *lineRun) fail(line batchLine, number int, code, message string) {
 // madeUpload returns a file that the simulator made.
 func madeUpload(name string, content []byte) upload {
 	digest := sha256.Sum256(content)
-	return upload{found: true, name: name, mime: "application/jsonl", size: int64(len(content)), sum: hex.EncodeToString(digest[:]), kept: content}
+	return upload{found: true, name: name, mime: "application/jsonl", size: int64(len(content)), sum: hex.EncodeToString(digest[:]),
+		kept: content}
 }

@@ -31,7 +31,8 @@ const (
 // s3Protocol is the protocol of errors of buckets.
 // https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 var s3Protocol = protocol{name: "converse", index: converseIndex, kind: framingEvents, stream: typeStream, fail: failS3, errorType: typeXML,
-	kinds: map[int]string{http.StatusBadRequest: "InvalidRequest", http.StatusUnauthorized: "AccessDenied", http.StatusNotFound: "NoSuchKey",
+	kinds: map[int]string{http.StatusBadRequest: "InvalidRequest", http.StatusUnauthorized: "AccessDenied",
+		http.StatusNotFound:        "NoSuchKey",
 		http.StatusTooManyRequests: "SlowDown", http.StatusInternalServerError: "InternalError", http.StatusServiceUnavailable: "SlowDown",
 		http.StatusRequestEntityTooLarge: "EntityTooLarge"}}
 
@@ -96,7 +97,8 @@ func serveS3(x *exchange) {
 	name := strings.TrimPrefix(strings.TrimPrefix(x.r.URL.Path, "/s3"), "/")
 	query := x.r.URL.Query()
 	_, key, _ := strings.Cut(name, "/")
-	if strings.Contains(x.r.Header.Get("Content-Encoding"), "aws-chunked") || strings.HasPrefix(x.r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
+	if strings.Contains(x.r.Header.Get("Content-Encoding"), "aws-chunked") ||
+		strings.HasPrefix(x.r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
 		content, err := readChunked(x.in)
 		if err != nil {
 			x.refuse(statusOf, providerError{code: "IncompleteBody", message: "the chunks of the body cannot be read"})
@@ -164,7 +166,8 @@ func (x *exchange) serveObject(family, name string) {
 	case x.r.Method == http.MethodGet || x.r.Method == http.MethodHead:
 		x.sendObject(o)
 	default:
-		x.refuse(http.StatusMethodNotAllowed, providerError{code: "MethodNotAllowed", message: "The method is not allowed against this resource."})
+		x.refuse(http.StatusMethodNotAllowed, providerError{code: "MethodNotAllowed",
+			message: "The method is not allowed against this resource."})
 	}
 }
 
@@ -178,7 +181,8 @@ func (x *exchange) sendObject(o *bucketObject) {
 	if text := x.r.Header.Get("Range"); text != "" {
 		from, to, ok := byteRange(text, len(content))
 		if !ok {
-			x.refuse(http.StatusRequestedRangeNotSatisfiable, providerError{code: "InvalidRange", message: "The requested range is not satisfiable"})
+			x.refuse(http.StatusRequestedRangeNotSatisfiable, providerError{code: "InvalidRange",
+				message: "The requested range is not satisfiable"})
 			return
 		}
 		h.Set("Content-Range", "bytes "+itoa(from)+"-"+itoa(to-1)+"/"+itoa(len(content)))
@@ -274,7 +278,8 @@ func (x *exchange) serveS3Upload(name string, query url.Values) {
 	bucket, key, _ := strings.Cut(name, "/")
 	if query.Has("uploads") && x.r.Method == http.MethodPost {
 		id := "sim" + strconv.FormatInt(x.number, 10)
-		x.sim.stored.add(bucketUploadFamily, id, 0, &bucketUpload{name: name, kind: x.r.Header.Get("Content-Type"), parts: map[int][]byte{}})
+		x.sim.stored.add(bucketUploadFamily, id, 0, &bucketUpload{name: name, kind: x.r.Header.Get("Content-Type"),
+			parts: map[int][]byte{}})
 		x.sendXML(struct {
 			XMLName               xml.Name `xml:"InitiateMultipartUploadResult"`
 			Bucket, Key, UploadId string
@@ -293,7 +298,8 @@ func (x *exchange) serveS3Upload(name string, query url.Values) {
 	case http.MethodPut:
 		n, err := strconv.Atoi(query.Get("partNumber"))
 		if err != nil || n < 1 || n > 10000 {
-			x.refuse(statusOf, providerError{code: "InvalidArgument", message: "Part number must be an integer between 1 and 10000, inclusive"})
+			x.refuse(statusOf, providerError{code: "InvalidArgument",
+				message: "Part number must be an integer between 1 and 10000, inclusive"})
 			return
 		}
 		x.sim.stored.grow(bucketUploadFamily, id, len(x.in)-len(u.parts[n]))
@@ -306,7 +312,8 @@ func (x *exchange) serveS3Upload(name string, query url.Values) {
 	case http.MethodPost:
 		x.completeS3Upload(u, id)
 	default:
-		x.refuse(http.StatusMethodNotAllowed, providerError{code: "MethodNotAllowed", message: "The method is not allowed against this resource."})
+		x.refuse(http.StatusMethodNotAllowed, providerError{code: "MethodNotAllowed",
+			message: "The method is not allowed against this resource."})
 	}
 }
 
@@ -338,7 +345,8 @@ func (x *exchange) completeS3Upload(u *bucketUpload, id string) {
 			x.refuse(statusOf, providerError{code: "InvalidPart", message: "One or more of the specified parts could not be found."})
 			return
 		case i < len(body.Part)-1 && len(data) < minPartSize:
-			x.refuse(statusOf, providerError{code: "EntityTooSmall", message: "Your proposed upload is smaller than the minimum allowed size"})
+			x.refuse(statusOf, providerError{code: "EntityTooSmall",
+				message: "Your proposed upload is smaller than the minimum allowed size"})
 			return
 		}
 		content = append(content, data...)

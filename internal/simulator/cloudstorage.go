@@ -44,7 +44,8 @@ func serveStorageUpload(x *exchange) {
 		x.refuse(statusOf, invalid("uploadType", "the upload must have the type media and a name"))
 		return
 	}
-	o := &bucketObject{name: bucket + "/" + query.Get("name"), content: bytes.Clone(x.in), kind: x.r.Header.Get("Content-Type"), half: x.plan.halfContent}
+	o := &bucketObject{name: bucket + "/" + query.Get("name"), content: bytes.Clone(x.in), kind: x.r.Header.Get("Content-Type"),
+		half: x.plan.halfContent}
 	x.sim.putObject(gsFamily, o)
 	x.sendCreated(http.StatusOK, o.describe())
 }

@@ -1,10 +1,13 @@
 package simulator
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 const (
@@ -13,6 +16,31 @@ const (
 	// https://platform.openai.com/docs/api-reference/conversations/create
 	maxNewItems = 20
 )
+
+// A conversation is a list of items that responses append to.
+type conversation struct {
+	id       string
+	created  time.Time
+	mu       sync.Mutex
+	metadata map[string]any // guarded by mu
+	items    []any          // guarded by mu, oldest first
+}
+
+// list returns the items, oldest first.
+func (v *conversation) list() []any {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.items)
+}
+
+// add appends items.
+func (v *conversation) add(s *Simulator, items []any) {
+	v.mu.Lock()
+	v.items = append(v.items, items...)
+	v.mu.Unlock()
+	raw, _ := json.Marshal(items) // they came from valid JSON
+	s.stored.grow(conversationFamily, v.id, len(raw))
+}
 
 func noConversation(id string) providerError {
 	return providerError{kind: invalidRequest, message: "Conversation with id '" + id + "' not found."}
@@ -35,7 +63,8 @@ func (x *exchange) newItems(c *checker, m map[string]any, earlier []any, needed 
 		c.fail("items", "Missing required parameter: 'items'.")
 	}
 	if len(list) > maxNewItems {
-		c.fail("items", "Invalid 'items': array too long. Expected an array with maximum length %d, but got an array with length %d instead.",
+		c.fail("items",
+			"Invalid 'items': array too long. Expected an array with maximum length %d, but got an array with length %d instead.",
 			maxNewItems, len(list))
 	}
 	r := responsesItems{c: c, q: &turn{}}
@@ -141,7 +170,7 @@ func (x *exchange) listItems(v *conversation) {
 	}
 	list := v.list()
 	slices.Reverse(list)
-	sendList(x, itemPages, list, itemKey, query, func(v any) any { return v })
+	collection[any]{itemPages, list, itemKey, func(v any) any { return v }}.send(x, query)
 }
 
 func (x *exchange) addItems(v *conversation) {

@@ -19,6 +19,8 @@ type providerError struct {
 var (
 	badKey = providerError{kind: invalidRequest,
 		code: "invalid_api_key", message: "the API key is missing or wrong; send the key the simulator was started with"}
+	twoKeys = providerError{kind: invalidRequest, code: "InvalidArgument",
+		message: "the address is signed and there is a credential as well; send only one of them"}
 	tooLarge = providerError{kind: invalidRequest,
 		code: "request_too_large", message: "the body is larger than the simulator reads; raise its limit or send less"}
 	tooLong = providerError{kind: invalidRequest, param: "messages", code: "context_length_exceeded",

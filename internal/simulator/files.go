@@ -213,8 +213,8 @@ func serveFiles(x *exchange) {
 	if purpose := query.Get("purpose"); purpose != "" {
 		list = slices.DeleteFunc(list, func(file *storedFile) bool { return file.purpose != purpose })
 	}
-	sendList(x, filePages, list, func(file *storedFile) string { return file.id }, query,
-		func(file *storedFile) any { return json.RawMessage(file.appendJSON(nil)) })
+	collection[*storedFile]{filePages, list, func(file *storedFile) string { return file.id },
+		func(file *storedFile) any { return json.RawMessage(file.appendJSON(nil)) }}.send(x, query)
 }
 
 // serveFile answers GET /files/{id}, /files/{id}/content and, for Mistral, the

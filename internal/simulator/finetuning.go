@@ -68,7 +68,8 @@ func (x *exchange) tuningFile(c *checker, name, id string) *storedFile {
 }
 
 func (j *tuningJob) readCreate(c *checker, m map[string]any) {
-	c.checkMembers(m, "", "model", "training_file", "validation_file", "hyperparameters", "integrations", "metadata", "method", "seed", "suffix")
+	c.checkMembers(m, "", "model", "training_file", "validation_file", "hyperparameters", "integrations", "metadata", "method",
+		"seed", "suffix")
 	c.filled(m, "model", "")
 	j.trainingFile, j.validationFile = c.filled(m, "training_file", ""), c.text(m, "validation_file", "")
 	c.short(m, "suffix", "", 64)
@@ -192,11 +193,11 @@ func serveTuningJobs(x *exchange) {
 		return
 	}
 	list := slices.DeleteFunc(listRecords[*tuningJob](&x.sim.stored, tuningFamily), func(j *tuningJob) bool { return !j.matches(query) })
-	sendList(x, tuningPages, list, func(j *tuningJob) string { return j.id }, query, func(j *tuningJob) any {
+	collection[*tuningJob]{tuningPages, list, func(j *tuningJob) string { return j.id }, func(j *tuningJob) any {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		return j.describe()
-	})
+	}}.send(x, query)
 }
 
 // matches reports whether a job has the metadata of a query.
@@ -279,14 +280,14 @@ func listTuningEvents(x *exchange, j *tuningJob) {
 	if !ok {
 		return
 	}
-	sendList(x, tuningPages, j.events(), func(e trainingEvent) string { return e.id }, query, func(e trainingEvent) any {
+	collection[trainingEvent]{tuningPages, j.events(), func(e trainingEvent) string { return e.id }, func(e trainingEvent) any {
 		kind := "message"
 		if e.data != nil {
 			kind = "metrics"
 		}
 		return object{"object": "fine_tuning.job.event", "id": e.id, "created_at": e.at.Unix(), "level": e.level, "message": e.message,
 			"type": kind, "data": e.data}
-	})
+	}}.send(x, query)
 }
 
 func listCheckpoints(x *exchange, j *tuningJob) {
@@ -299,7 +300,7 @@ func listCheckpoints(x *exchange, j *tuningJob) {
 		steps = append(steps, step)
 	}
 	id := func(step int) string { return "ftckpt-sim" + strconv.FormatInt(j.number, 10) + "_" + itoa(step) }
-	sendList(x, pager{usual: 10, most: 100}, steps, id, query, func(step int) any {
+	collection[int]{pager{usual: 10, most: 100}, steps, id, func(step int) any {
 		name := j.modelName(":ckpt-step-" + itoa(step))
 		if step == trainingSteps {
 			name = j.modelName("")
@@ -307,5 +308,5 @@ func listCheckpoints(x *exchange, j *tuningJob) {
 		return object{"object": "fine_tuning.job.checkpoint", "id": id(step), "created_at": j.unix(jobWriting),
 			"fine_tuned_model_checkpoint": name, "fine_tuning_job_id": j.id, "step_number": step,
 			"metrics": object{"step": step, "train_loss": lossOf(step - 1), "train_mean_token_accuracy": 1 - lossOf(step-1)}}
-	})
+	}}.send(x, query)
 }

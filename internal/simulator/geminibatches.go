@@ -28,7 +28,8 @@ type geminiBatch struct {
 // geminiStates are the states of a batch by phase.
 // https://ai.google.dev/api/batch-api
 var geminiStates = [jobPhaseCount]string{
-	jobQueued: "BATCH_STATE_PENDING", jobRunning: "BATCH_STATE_RUNNING", jobWriting: "BATCH_STATE_RUNNING", jobCanceling: "BATCH_STATE_RUNNING",
+	jobQueued: "BATCH_STATE_PENDING", jobRunning: "BATCH_STATE_RUNNING", jobWriting: "BATCH_STATE_RUNNING",
+	jobCanceling: "BATCH_STATE_RUNNING",
 	jobCompleted: "BATCH_STATE_SUCCEEDED", jobFailed: "BATCH_STATE_FAILED", jobCanceled: "BATCH_STATE_CANCELLED",
 	jobExpired: "BATCH_STATE_EXPIRED",
 }
@@ -41,7 +42,8 @@ func serveGeminiBatchCreate(x *exchange) {
 		return
 	}
 	b := &geminiBatch{model: *model, embeds: strings.HasSuffix(x.r.URL.Path, ":asyncBatchEmbedContent"), half: x.plan.halfContent}
-	b.itemRun = itemRun{sim: x.sim, family: geminiBatchFamily, id: "sim" + strconv.FormatInt(x.number, 10), header: http.Header{"Content-Type": typeJSON}}
+	b.itemRun = itemRun{sim: x.sim, family: geminiBatchFamily, id: "sim" + strconv.FormatInt(x.number, 10),
+		header: http.Header{"Content-Type": typeJSON}}
 	c := newChecker(x.protocol)
 	b.readCreate(x, c, body)
 	if c.wrong.kind != "" {
@@ -92,7 +94,8 @@ func (b *geminiBatch) add(key string, request map[string]any, meta any) {
 	}
 	delete(request, "model")
 	raw, _ := json.Marshal(request) // it came from valid JSON
-	b.items = append(b.items, &batchItem{key: key, path: "/v1beta/models/" + (&url.URL{Path: b.model}).EscapedPath() + operation, body: raw, meta: meta})
+	b.items = append(b.items, &batchItem{key: key, path: "/v1beta/models/" + (&url.URL{Path: b.model}).EscapedPath() + operation,
+		body: raw, meta: meta})
 }
 
 // check reads the input file.
@@ -176,7 +179,8 @@ func (b *geminiBatch) describe() any {
 		stats["failedRequestCount"] = itoa(len(b.items) - counts[jobCompleted])
 	}
 	name := "batches/" + b.itemRun.id
-	metadata := object{"@type": kind, "name": name, "model": "models/" + b.model, "displayName": b.display, "createTime": b.stamp(jobQueued),
+	metadata := object{"@type": kind, "name": name, "model": "models/" + b.model, "displayName": b.display,
+		"createTime": b.stamp(jobQueued),
 		"updateTime": stampOf(b.at[b.phase]), "batchStats": stats, "state": geminiStates[b.phase]}
 	d := object{"name": name, "metadata": metadata}
 	if !b.phase.ended() {
@@ -226,7 +230,8 @@ func serveGeminiBatches(x *exchange) {
 	if !ok {
 		return
 	}
-	page, next, wrong := pageByToken(listRecords[*geminiBatch](&x.sim.stored, geminiBatchFamily), query, func(b *geminiBatch) string { return b.itemRun.id })
+	page, next, wrong := pageByToken(listRecords[*geminiBatch](&x.sim.stored, geminiBatchFamily), query,
+		func(b *geminiBatch) string { return b.itemRun.id })
 	if wrong.kind != "" {
 		x.refuse(statusOf, wrong)
 		return

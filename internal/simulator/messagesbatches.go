@@ -207,7 +207,8 @@ func deleteMessageBatch(x *exchange, b *messageBatch) {
 // sent.
 func sendMessageResults(x *exchange, b *messageBatch) {
 	if !b.phase.ended() {
-		x.refuse(http.StatusNotFound, providerError{kind: invalidRequest, message: "The results of the batch are not available before it has ended."})
+		x.refuse(http.StatusNotFound, providerError{kind: invalidRequest,
+			message: "The results of the batch are not available before it has ended."})
 		return
 	}
 	x.out = x.out[:0]

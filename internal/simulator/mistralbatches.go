@@ -125,7 +125,8 @@ func serveMistralBatches(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
-	query, ok := x.query("page", "page_size", "model", "agent_id", "metadata", "metadata[", "created_after", "created_by_me", "status", "order_by")
+	query, ok := x.query("page", "page_size", "model", "agent_id", "metadata", "metadata[", "created_after", "created_by_me",
+		"status", "order_by")
 	if !ok {
 		return
 	}

@@ -165,7 +165,7 @@ func (x *exchange) origin() string {
 }
 
 // usualQuery are the parameters that every route accepts.
-var usualQuery = []string{"api-version", "beta", "key"}
+var usualQuery = []string{"api-version", "beta", "key", "signature"}
 
 // query returns the parameters of the request. It returns false after an error
 // response for one that is unknown. A name that ends in [ is the beginning of
@@ -216,22 +216,37 @@ func pageAfter[T any](p pager, list []T, id func(T) string, query url.Values) (p
 	return list[:min(limit, len(list))], len(list) > limit, wrong
 }
 
-// sendList sends a page in the chat protocol's shape.
-func sendList[T any](x *exchange, p pager, list []T, id func(T) string, query url.Values, describe func(T) any) {
-	page, more, wrong := pageAfter(p, list, id, query)
+// A collection is a list that is sent by page, newest first.
+type collection[T any] struct {
+	pager
+	list     []T
+	id       func(T) string
+	describe func(T) any
+}
+
+// page returns the descriptions of a page, whether more follow, and the id of its
+// first and of its last element. It returns false after an error response.
+func (c collection[T]) page(x *exchange, query url.Values) (data []any, more bool, ends [2]any, ok bool) {
+	page, more, wrong := pageAfter(c.pager, c.list, c.id, query)
 	if wrong.kind != "" {
 		x.refuse(statusOf, wrong)
-		return
+		return nil, false, ends, false
 	}
-	data := make([]any, len(page))
-	var first, last any
+	data = make([]any, len(page))
 	for i, v := range page {
-		data[i] = describe(v)
-		if last = id(v); i == 0 {
-			first = last
+		data[i] = c.describe(v)
+		if ends[1] = c.id(v); i == 0 {
+			ends[0] = ends[1]
 		}
 	}
-	x.sendJSON(http.StatusOK, object{"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": more})
+	return data, more, ends, true
+}
+
+// send sends a page in the chat protocol's shape.
+func (c collection[T]) send(x *exchange, query url.Values) {
+	if data, more, ends, ok := c.page(x, query); ok {
+		x.sendJSON(http.StatusOK, object{"object": "list", "data": data, "first_id": ends[0], "last_id": ends[1], "has_more": more})
+	}
 }
 
 // segments returns the parts of the path after a prefix.

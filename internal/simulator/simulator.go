@@ -112,6 +112,10 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, trusted bool) 
 		x.refuse(http.StatusUnauthorized, badKey)
 		return
 	}
+	if isSigned(r) && r.Header.Get("Authorization") != "" {
+		x.refuse(http.StatusBadRequest, twoKeys)
+		return
+	}
 	service.serve(x)
 }
 

@@ -37,7 +37,8 @@ type training struct {
 // newTraining returns a job that begins now. model may have faults.
 func (x *exchange) newTraining(prefix, model string, content []byte) *training {
 	base, _, _ := strings.Cut(model, "+")
-	t := &training{sim: x.sim, number: x.number, id: prefix + strconv.FormatInt(x.number, 10), base: base, epochs: 3, content: content, least: 1}
+	t := &training{sim: x.sim, number: x.number, id: prefix + strconv.FormatInt(x.number, 10), base: base, epochs: 3,
+		content: content, least: 1}
 	t.job = newJob(x.jobPaceOf(model), t, x.began)
 	t.queue = true
 	return t

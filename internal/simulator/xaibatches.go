@@ -38,7 +38,8 @@ func serveXAICreate(x *exchange) {
 		x.refuse(statusOf, c.wrong)
 		return
 	}
-	b.itemRun = itemRun{sim: x.sim, family: xaiBatchFamily, id: "batch_sim" + strconv.FormatInt(x.number, 10), header: http.Header{"Content-Type": typeJSON}}
+	b.itemRun = itemRun{sim: x.sim, family: xaiBatchFamily, id: "batch_sim" + strconv.FormatInt(x.number, 10),
+		header: http.Header{"Content-Type": typeJSON}}
 	b.asked = x.jobPaceOf("")
 	b.job = newJob(b.asked, b, x.began)
 	b.direct = true
@@ -66,29 +67,27 @@ func serveXAIBatches(x *exchange) {
 	if !ok {
 		return
 	}
-	sendXAI(x, listRecords[*xaiBatch](&x.sim.stored, xaiBatchFamily), func(b *xaiBatch) string { return b.itemRun.id }, query, "batches",
+	list := listRecords[*xaiBatch](&x.sim.stored, xaiBatchFamily)
+	sendXAI(x, query, "batches", collection[*xaiBatch]{xaiPages, list, func(b *xaiBatch) string { return b.itemRun.id },
 		func(b *xaiBatch) any {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			return b.describe()
-		})
+		}})
 }
 
+// xaiPages are the pages of all lists.
+var xaiPages = pager{usual: 100, most: 1000}
+
 // sendXAI sends a page in xAI's shape.
-func sendXAI[T any](x *exchange, list []T, id func(T) string, query url.Values, name string, describe func(T) any) {
-	page, more, wrong := pageAfter(pager{usual: 100, most: 1000}, list, id,
-		url.Values{"limit": query["limit"], "after": query["pagination_token"]})
-	if wrong.kind != "" {
-		x.refuse(statusOf, wrong)
+func sendXAI[T any](x *exchange, query url.Values, name string, c collection[T]) {
+	data, more, ends, ok := c.page(x, url.Values{"limit": query["limit"], "after": query["pagination_token"]})
+	if !ok {
 		return
-	}
-	data := make([]any, len(page))
-	for i, v := range page {
-		data[i] = describe(v)
 	}
 	d := object{name: data, "pagination_token": nil}
 	if more {
-		d["pagination_token"] = id(page[len(page)-1])
+		d["pagination_token"] = ends[1]
 	}
 	x.sendJSON(http.StatusOK, d)
 }
@@ -185,10 +184,10 @@ func itemName(item *batchItem) string { return item.key }
 func (b *xaiBatch) listRequests(x *exchange) {
 	if query, ok := x.query("limit", "pagination_token"); ok {
 		states := map[jobPhase]string{jobQueued: "pending", jobCompleted: "succeeded", jobCanceled: "cancelled"}
-		sendXAI(x, b.items, itemName, query, "batch_request_metadata", func(item *batchItem) any {
+		sendXAI(x, query, "batch_request_metadata", collection[*batchItem]{xaiPages, b.items, itemName, func(item *batchItem) any {
 			return object{"batch_request_id": item.key, "endpoint": item.path, "model": modelOf(item.body),
 				"state": valueOr(states[item.end], "failed"), "create_time": b.stamp(jobQueued), "finish_time": stampOf(b.last())}
-		})
+		}})
 	}
 }
 
@@ -200,7 +199,7 @@ func (b *xaiBatch) listResults(x *exchange) {
 	}
 	items := slices.DeleteFunc(slices.Clone(b.items), func(item *batchItem) bool { return item.end == jobQueued })
 	slices.Reverse(items)
-	sendXAI(x, items, itemName, query, "results", func(item *batchItem) any {
+	sendXAI(x, query, "results", collection[*batchItem]{xaiPages, items, itemName, func(item *batchItem) any {
 		result := object{"error": object{"code": 13, "message": "The request failed."}}
 		switch {
 		case item.end == jobCompleted:
@@ -211,5 +210,5 @@ func (b *xaiBatch) listResults(x *exchange) {
 			result = object{"error": item.failure()}
 		}
 		return object{"batch_request_id": item.key, "batch_result": result}
-	})
+	}})
 }
