@@ -79,8 +79,7 @@ func getDelivery(ctx context.Context, c *route.Caller, in *NamedDelivery) (*Deli
 
 // findDelivery returns the delivery that a request names and its endpoint, if the caller
 // may see them.
-func findDelivery(ctx context.Context, c *route.Caller, in *NamedDelivery) (e store.WebhookEndpoint,
-	d store.WebhookDelivery, err error) {
+func findDelivery(ctx context.Context, c *route.Caller, in *NamedDelivery) (e store.WebhookEndpoint, d store.WebhookDelivery, err error) {
 	e, err = find(ctx, c, in.Named)
 	if err != nil {
 		return e, d, err
@@ -104,7 +103,8 @@ func (f family) retry(ctx context.Context, c *route.Caller, in *NamedDelivery) (
 	case e.Status != store.WebhookEnabled:
 		return nil, apierr.New(apierr.Conflict, "the webhook endpoint is disabled; enable it first")
 	case d.State != store.DeliveryFailed:
-		return nil, apierr.New(apierr.Conflict, "the delivery is in the state %s; only a failed one can be retried", d.State).WithParam("delivery")
+		return nil, apierr.New(apierr.Conflict, "the delivery is in the state %s; only a failed one can be retried", d.State).
+			WithParam("delivery")
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		err := jobs.Change(ctx, tx,
