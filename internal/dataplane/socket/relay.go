@@ -257,6 +257,9 @@ func (c *relay) forwardClose(to *peer, err error) {
 	tooBig := errors.Is(err, websocket.ErrMessageTooBig)
 	switch {
 	case c.ctx.Err() != nil:
+	case tooBig && to == c.provider:
+		c.client.conn.Close(websocket.StatusMessageTooBig, "the message is too large") // reads the rest
+		to.conn.Close(websocket.StatusGoingAway, "")
 	case ok && to == c.client:
 		c.end(ending{code: e.Code, reason: strings.ToValidUTF8(e.Reason, "")})
 		<-c.ctx.Done()

@@ -101,6 +101,9 @@ func (c *turns) read() {
 			return
 		}
 		text, release, err := c.message(r)
+		if errors.Is(err, websocket.ErrMessageTooBig) {
+			c.client.conn.Close(websocket.StatusMessageTooBig, "the message is too large") // reads the rest
+		}
 		if err != nil {
 			return
 		}
