@@ -90,6 +90,9 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 		return nil
 	}
 	x.admission.request.Limiting.Limits = x.admission.limits()
+	if err := p.checkUnmetered(&x.admission); err != nil {
+		return err
+	}
 	if !x.admission.route.renders && r.Method != http.MethodGet { // reading costs nothing
 		if err := x.admission.checkBudget(); err != nil {
 			return err

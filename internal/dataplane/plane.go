@@ -99,6 +99,10 @@ type Options struct {
 	// Sockets serves WebSocket connections. Nil refuses them.
 	Sockets *socket.Server
 
+	// UnmeteredCalls lets keys with limits of tokens or money connect clients and providers
+	// directly.
+	UnmeteredCalls bool
+
 	// Guardrails compiles the hooks of configs. Nil ignores them.
 	Guardrails *guardrail.Table
 
@@ -144,6 +148,7 @@ type Plane struct {
 	models      modelLists
 	compiler    pipeline.Compiler
 	trees       *trees
+	secrets     usedSecrets
 	decoding    atomic.Int32   // number of pass-through responses being decompressed
 	ending      sync.WaitGroup // requests whose checks or feedback are not complete
 }
@@ -224,8 +229,11 @@ func (p *Plane) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	defer x.admission.releaseBody()
 	defer x.trail.ReleaseChecks()
-	if x.admission.route.socket != noSocket {
+	switch {
+	case x.admission.route.socket != noSocket:
 		return p.serveSocket(w, r, x)
+	case x.admission.route.mints:
+		return p.mintSecret(w, r, x)
 	}
 	if err := p.prepare(r, x); err != nil {
 		return p.earlierLimit(r.Context(), &x.admission, err)

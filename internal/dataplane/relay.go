@@ -227,8 +227,9 @@ const keyProtocol = "openai-insecure-api-key."
 
 // useSubprotocols reads the sub-protocols that a client offers. A key among them takes the place
 // of the Authorization header, and is never sent to the client again. Headers that are about the
-// connection, or that the present version of the realtime protocol refuses, are removed.
-func (a *admission) useSubprotocols() {
+// connection, or that the present version of the realtime protocol refuses, are removed. An
+// error is that of a client secret.
+func (a *admission) useSubprotocols() error {
 	h := a.request.Received.Header.Clone()
 	for _, line := range h["Sec-Websocket-Protocol"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -250,6 +251,7 @@ func (a *admission) useSubprotocols() {
 	delete(h, "Openai-Beta")
 	delete(h, "Origin")
 	a.request.Received.Header = h
+	return a.useClientSecret(h)
 }
 
 // live is the path of the live protocol of gemini.

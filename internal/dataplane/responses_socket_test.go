@@ -284,7 +284,7 @@ func TestAMessageThatIsTooLongClosesTheConnection(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: "limits: {json_body: 100 KB}\n"})
 	c := dialSocket(t, g, "/responses")
-	c.send(createTurn("sim-1", strings.Repeat("x", 200<<10), ""))
+	c.conn.Write(t.Context(), websocket.MessageText, []byte(createTurn("sim-1", strings.Repeat("x", 200<<10), "")))
 	if code, _, _ := c.closed(); code != websocket.StatusMessageTooBig {
 		t.Errorf("closed with %d, want 1009", code)
 	}

@@ -53,6 +53,9 @@ func (p *Plane) open(r *http.Request) *roundTrip {
 	if upgraded, ok := p.findSocketRoute(r, path); ok {
 		a.route, a.noRoute = upgraded, nil
 	}
+	if r.Method == http.MethodPost && path == clientSecretsPath && !p.PassesThrough(r.Header) {
+		a.route, a.noRoute = mintRoute, nil
+	}
 	if p.Clients[a.route.clientDialect()] == nil {
 		a.route = passThrough
 	}

@@ -46,6 +46,9 @@ type route struct {
 	prompt  string
 	renders bool
 
+	// mints is true if client secrets are made.
+	mints bool
+
 	// socket is what WebSocket connections to the path carry.
 	socket socketKind
 }

@@ -93,12 +93,14 @@ func (p *Plane) serveSocket(w http.ResponseWriter, r *http.Request, x *roundTrip
 	return p.serveRelay(w, r, x)
 }
 
-// admitSocket admits a connection, in the order in which requests are. What its messages ask
-// for is checked when they arrive.
+// admitSocket admits a connection, or a request whose body is read later, in the order in which
+// requests are. What the messages of a connection ask for is checked when they arrive.
 func (p *Plane) admitSocket(r *http.Request, x *roundTrip) error {
 	a := &x.admission
-	if a.route.socket != socketTurns {
-		a.useSubprotocols()
+	if a.route.socket > socketTurns {
+		if err := a.useSubprotocols(); err != nil {
+			return err
+		}
 	}
 	if err := a.authenticate(); err != nil {
 		return err
@@ -109,7 +111,7 @@ func (p *Plane) admitSocket(r *http.Request, x *roundTrip) error {
 	if err == nil {
 		err = a.checkRoute()
 	}
-	if err == nil {
+	if err == nil && a.route.socket != noSocket {
 		err = socket.CheckHandshake(r)
 	}
 	if err != nil {

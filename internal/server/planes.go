@@ -37,12 +37,14 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
 		KeepAlive: orNone(set.Timeouts.KeepAlive),
 
-		Gate:         s.gate,
-		Sockets:      s.sockets,
-		IsModelRoute: s.isModelRoute,
-		OtherRoutes:  s.controlRoutes,
-		PublicURL:    s.publicURL,
-		Box:          s.box,
+		Gate:    s.gate,
+		Sockets: s.sockets,
+
+		UnmeteredCalls: set.Realtime.UnmeteredCalls,
+		IsModelRoute:   s.isModelRoute,
+		OtherRoutes:    s.controlRoutes,
+		PublicURL:      s.publicURL,
+		Box:            s.box,
 
 		PromptEnvelopeOnly: set.Compat.PromptEnvelopeOnly,
 		HookStatus:         set.Compat.Status246,

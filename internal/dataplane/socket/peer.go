@@ -15,8 +15,9 @@ const lastWords = 5 * time.Second
 
 // peer is one end of a session. One goroutine reads; any may write.
 type peer struct {
-	conn *websocket.Conn
-	turn chan struct{} // holds a token while a message is written
+	conn  *websocket.Conn
+	batch *batcher      // nil for a provider
+	turn  chan struct{} // holds a token while a message is written
 
 	reading atomic.Bool  // a goroutine waits for a message
 	seen    atomic.Int64 // when a message was read or written, in nanoseconds since 1970
@@ -24,8 +25,8 @@ type peer struct {
 	pinged  atomic.Bool  // a ping waits for its answer
 }
 
-func newPeer(c *websocket.Conn) *peer {
-	p := &peer{conn: c, turn: make(chan struct{}, 1)}
+func newPeer(c *websocket.Conn, b *batcher) *peer {
+	p := &peer{conn: c, batch: b, turn: make(chan struct{}, 1)}
 	p.seen.Store(time.Now().UnixNano())
 	return p
 }
@@ -48,6 +49,14 @@ func (p *peer) write(kind websocket.MessageType, b []byte) error {
 	err := p.conn.Write(context.Background(), kind, b)
 	p.writing.Store(0)
 	p.seen.Store(time.Now().UnixNano())
+	return err
+}
+
+// flush sends what the batch holds for its caller.
+func (p *peer) flush() error {
+	p.writing.Store(time.Now().UnixNano())
+	err := p.batch.send()
+	p.writing.Store(0)
 	return err
 }
 

@@ -102,7 +102,7 @@ func (s *Server) Relay(w http.ResponseWriter, r *http.Request, o Relay) (Result,
 	if err := s.admit(); err != nil {
 		return Result{}, err
 	}
-	conn, err := accept(w, r, o.Subprotocols)
+	conn, batch, err := accept(w, r, o.Subprotocols)
 	if err != nil {
 		return Result{}, err
 	}
@@ -110,7 +110,7 @@ func (s *Server) Relay(w http.ResponseWriter, r *http.Request, o Relay) (Result,
 	c.observer = observer{protocol: o.Protocol, fixed: newFixed(o.Fixed), allowModel: o.AllowModel}
 	conn.SetReadLimit(o.MaxMessage)
 	o.Provider.SetReadLimit(o.MaxMessage)
-	c.client, c.provider, c.check = newPeer(conn), newPeer(o.Provider), o.Check
+	c.client, c.provider, c.check = newPeer(conn, batch), newPeer(o.Provider, nil), o.Check
 	c.fault = realtimeError
 	if o.Protocol != Realtime {
 		c.fault = noFault
@@ -257,6 +257,9 @@ func (c *relay) forwardClose(to *peer, err error) {
 	tooBig := errors.Is(err, websocket.ErrMessageTooBig)
 	switch {
 	case c.ctx.Err() != nil:
+	case tooBig && to == c.provider:
+		c.client.conn.Close(websocket.StatusMessageTooBig, "the message is too large") // reads the rest
+		to.conn.Close(websocket.StatusGoingAway, "")
 	case ok && to == c.client:
 		c.end(ending{code: e.Code, reason: strings.ToValidUTF8(e.Reason, "")})
 		<-c.ctx.Done()

@@ -68,14 +68,14 @@ func (s *Server) ServeResponses(w http.ResponseWriter, r *http.Request, o Respon
 	if err := s.admit(); err != nil {
 		return 0, err
 	}
-	conn, err := accept(w, r, nil)
+	conn, batch, err := accept(w, r, nil)
 	if err != nil {
 		return 0, err
 	}
 	conn.SetReadLimit(o.MaxMessage)
 	c := &turns{session: s.newSession(r.Context()), request: o, history: newHistory(o.Memory),
 		active: make(chan struct{}, maxActive), lanes: map[string]*lane{}}
-	c.client, c.check, c.fault = newPeer(conn), o.Check, func(e *apierr.Error) []byte { return errorEvent(e, "") }
+	c.client, c.check, c.fault = newPeer(conn, batch), o.Check, func(e *apierr.Error) []byte { return errorEvent(e, "") }
 	c.drain = func() { c.endAfterTurns(restart, shuttingDown()) }
 	c.stop = c.drain
 	began := time.Now()
@@ -101,6 +101,9 @@ func (c *turns) read() {
 			return
 		}
 		text, release, err := c.message(r)
+		if errors.Is(err, websocket.ErrMessageTooBig) {
+			c.client.conn.Close(websocket.StatusMessageTooBig, "the message is too large") // reads the rest
+		}
 		if err != nil {
 			return
 		}
@@ -331,16 +334,17 @@ func (c *turns) dropWaiting() {
 }
 
 // accept upgrades the connection of a client.
-func accept(w http.ResponseWriter, r *http.Request, protocols []string) (*websocket.Conn, error) {
+func accept(w http.ResponseWriter, r *http.Request, protocols []string) (*websocket.Conn, *batcher, error) {
 	if err := CheckHandshake(r); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	through := &batchWriter{ResponseWriter: w}
 	// Requests are authenticated by a key and not by a cookie, so their origin proves nothing.
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: protocols, InsecureSkipVerify: true})
+	conn, err := websocket.Accept(through, r, &websocket.AcceptOptions{Subprotocols: protocols, InsecureSkipVerify: true})
 	if err != nil {
-		return nil, errors.Join(errRefused, err)
+		return nil, nil, errors.Join(errRefused, err)
 	}
-	return conn, nil
+	return conn, through.conn, nil
 }
 
 // errRefused is part of the error of a handshake that was answered already.

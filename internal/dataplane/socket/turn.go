@@ -28,6 +28,7 @@ type turnWriter struct {
 	header  http.Header
 	status  int
 	streams bool
+	holds   bool // messages may be held until they are flushed
 	events  eventSplitter
 	plain   []byte // of a response that is no stream
 	scratch []byte // for the stream id
@@ -67,11 +68,21 @@ func (w *turnWriter) Write(p []byte) (int, error) {
 		}
 		return len(p), nil
 	}
+	if !w.holds {
+		w.holds = true
+		w.client.batch.hold()
+	}
 	return len(p), w.events.split(p, w.send)
 }
 
-// Flush implements http.Flusher. Messages are sent at once.
-func (w *turnWriter) Flush() {}
+// FlushError sends what was written, for http.ResponseController.
+func (w *turnWriter) FlushError() error {
+	if !w.holds {
+		return nil
+	}
+	w.holds = false
+	return w.client.flush()
+}
 
 // send sends the data of an event.
 func (w *turnWriter) send(name, data []byte) error {
@@ -285,6 +296,7 @@ func (c *turns) serve(ctx context.Context, f *frame) {
 
 func (c *turns) serveBody(ctx context.Context, w *turnWriter, body []byte) {
 	c.served.Add(1)
+	defer w.FlushError() // also after a panic: others hold nothing for it
 	c.request.Serve(ctx, w, body)
 }
 
