@@ -36,7 +36,22 @@ type shape struct {
 	size    int           // bytes of text in a frame
 	pace    time.Duration // between frames
 	hasPace bool
+	jobShape
 	script
+}
+
+// jobShape is how a job or a response in the background moves on.
+type jobShape struct {
+	reads    int
+	takes    time.Duration
+	hasTakes bool
+}
+
+// jobFaults are faults of objects that the provider stores.
+type jobFaults struct {
+	job         string // a mode
+	lost        bool   // the object is stored and the response is not sent
+	halfContent bool   // files with results are cut
 }
 
 // script is the content of a response.
@@ -85,6 +100,7 @@ type faultEffect struct {
 	crlf, comments, bom, eventLine bool
 	redirect, cookie               string
 	extraName, extraValue          string
+	jobFaults
 }
 
 // faultSpec is a fault with the function that adds its value to the plan.
@@ -292,6 +308,12 @@ func setLength(p *plan, value string) error {
 func setPace(p *plan, value string) (err error) {
 	p.pace, err = parseDelay(value)
 	p.hasPace = true
+	return err
+}
+
+func setTakes(p *plan, value string) (err error) {
+	p.takes, err = parseDelay(value)
+	p.hasTakes = true
 	return err
 }
 

@@ -102,6 +102,50 @@ var faultCases = map[string]func(t *testing.T, h *fixture){
 			t.Errorf("stream of type %q", a.Header.Get("Content-Type"))
 		}
 	},
+	"reads": func(t *testing.T, h *fixture) {
+		b := h.mustBatch(t, "m+reads=2")
+		for _, want := range []string{"validating", "in_progress", "in_progress", "finalizing", "finalizing", "completed"} {
+			if got := h.batch(t, b.ID); got.Status != want {
+				t.Errorf("status %s, want %s", got.Status, want)
+			}
+		}
+	},
+	"takes": func(t *testing.T, h *fixture) {
+		if b := h.mustBatch(t, "m+takes=0s"); b.Status != "validating" || h.batch(t, b.ID).Status != "completed" {
+			t.Error("a batch that takes no time has not ended when it is read")
+		}
+		if b := h.mustBatch(t, "m+takes=1h"); h.batch(t, b.ID).Status != "validating" || h.batch(t, b.ID).Status != "validating" {
+			t.Error("a batch that takes an hour has changed its state")
+		}
+	},
+	"job": func(t *testing.T, h *fixture) {
+		for mode, want := range map[string]string{"hang": "in_progress", "fail": "failed", "expire": "expired", "slow-cancel": "completed"} {
+			b := h.mustBatch(t, "m+job="+mode)
+			for range 4 {
+				b = h.batch(t, b.ID)
+			}
+			if b.Status != want {
+				t.Errorf("job=%s: %s, want %s", mode, b.Status, want)
+			}
+		}
+	},
+	"lost": func(t *testing.T, h *fixture) {
+		file := h.mustUploadBatch(t, batchInput("m+lost", 1))
+		if _, err := h.send("POST", "/v1/batches", batchBody(file)); err == nil {
+			t.Error("there is a response")
+		}
+		if a := h.mustSend("GET", "/v1/batches", ""); !strings.Contains(a.body, file) {
+			t.Errorf("the batch is not stored: %s", a.body)
+		}
+	},
+	"half-content": func(t *testing.T, h *fixture) {
+		var got struct{ ID string }
+		body, kind := form(t, []byte("content."), "purpose", "batch")
+		h.mustSend("POST", "/v1/files", body, "Content-Type", kind, simulator.HeaderFault, "half-content").mustDecodeInto(t, &got)
+		if a := h.mustSend("GET", "/v1/files/"+got.ID+"/content", ""); a.body != "cont" || a.err == nil {
+			t.Errorf("content %q, %v", a.body, a.err)
+		}
+	},
 	"times": func(t *testing.T, h *fixture) { h.wantStatuses(t, "status=500+times=2", 500, 500, 200, 200) },
 	"every": func(t *testing.T, h *fixture) { h.wantStatuses(t, "status=503+every=3", 200, 200, 503, 200, 200, 503) },
 	"flap": func(t *testing.T, h *fixture) {

@@ -26,6 +26,9 @@ var faultTable = []faultSpec{
 	{Fault{"image", "image", "an image after the text (gemini only)"}, flag(func(p *plan) *bool { return &p.image })},
 	{Fault{"generated", "generated", "an uploaded file can be downloaded, as if a tool had made it (messages and gemini)"},
 		flag(func(p *plan) *bool { return &p.generated })},
+	{Fault{"reads", "reads=N", "a batch, a job or a response in the background changes its state after every N reads of it; the default is 1"},
+		integerParam(1, 1<<20, func(p *plan) *int { return &p.reads })},
+	{Fault{"takes", "takes=2s", "it changes its state by time instead, and ends this long after its creation"}, setTakes},
 
 	// To which calls the faults apply.
 	{Fault{"times", "times=N", "the faults apply to the first N calls of this model name; later calls succeed"},
@@ -61,6 +64,15 @@ var faultTable = []faultSpec{
 	{Fault{"huge", "huge=100MB", "a valid response of this many bytes; in a stream, one frame of this size"}, setHuge},
 	{Fault{"gzip-bomb", "gzip-bomb", "about 1 MiB of gzip that decodes to a valid response of 1 GiB"},
 		flag(func(p *plan) *bool { return &p.gzipBomb })},
+
+	// Stored objects.
+	{Fault{"job", "job=MODE",
+		"a batch or a job hangs while it is running (hang), fails (fail), expires with half of its results (expire) or is cancelled slowly (slow-cancel)"},
+		word(func(p *plan) *string { return &p.job }, jobHangs, jobFails, jobExpires, jobSlowCancels)},
+	{Fault{"lost", "lost", "the object is stored, and the connection is reset instead of a response"},
+		flag(func(p *plan) *bool { return &p.lost })},
+	{Fault{"half-content", "half-content", "the content of an uploaded file, or of files with results of a batch, is cut half way"},
+		flag(func(p *plan) *bool { return &p.halfContent })},
 
 	// Slowness.
 	{Fault{"headers", "headers=20s", "delay before the headers"}, delay(func(p *plan) *time.Duration { return &p.headers })},

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -19,8 +20,10 @@ type storedFile struct {
 	protocol    *protocol // whose clients see it
 	purpose     string    // chat only
 	displayName string    // gemini only
+	created     time.Time
 	expires     time.Time // zero means never
 	generated   bool      // can be downloaded
+	half        bool      // its content is cut half way
 	upload
 }
 
@@ -85,7 +88,12 @@ func (f *fileStore) remove(p *protocol, id string) bool {
 }
 
 func (f *fileStore) index(p *protocol, id string) int {
-	return slices.IndexFunc(f.files, func(file *storedFile) bool { return file.protocol == p && file.id == id })
+	return slices.IndexFunc(f.files, func(file *storedFile) bool { return file.protocol == p && file.id == id && !file.expired() })
+}
+
+// expired reports whether the file's time is over.
+func (file *storedFile) expired() bool {
+	return !file.expires.IsZero() && !time.Now().Before(file.expires)
 }
 
 // list returns the files of a protocol, newest first.
@@ -94,11 +102,20 @@ func (f *fileStore) list(p *protocol) []*storedFile {
 	defer f.mu.Unlock()
 	var list []*storedFile
 	for _, file := range slices.Backward(f.files) {
-		if file.protocol == p {
+		if file.protocol == p && !file.expired() {
 			list = append(list, file)
 		}
 	}
 	return list
+}
+
+// filePurposes are the purposes of uploads, and those of some vendors.
+// https://platform.openai.com/docs/api-reference/files/create
+var filePurposes = []string{"assistants", "batch", "fine-tune", "vision", "user_data", "evals"}
+
+var vendorPurposes = map[string][]string{
+	"groq": {"batch"}, "together": {"fine-tune", "batch-api", "eval"}, "mistral": {"fine-tune", "batch", "ocr", "audio"},
+	"xai": append([]string{""}, filePurposes...), "fireworks": {"batch", "fine-tune"},
 }
 
 // serveUpload answers POST /files.
@@ -107,43 +124,88 @@ func serveUpload(x *exchange) {
 	if !ok || !x.begin(nil) {
 		return
 	}
-	switch {
-	case up.name == "":
-		x.refuse(http.StatusBadRequest, missing("file"))
-		return
-	case up.fields["purpose"] == "":
-		x.refuse(http.StatusBadRequest, missing("purpose"))
+	file := &storedFile{number: x.number, id: "file-sim" + strconv.FormatInt(x.number, 10), purpose: up.fields["purpose"], upload: up}
+	file.created, file.half = x.began, x.plan.halfContent
+	if wrong := file.readFields(x.vendor()); wrong.kind != "" {
+		x.refuse(http.StatusBadRequest, wrong)
 		return
 	}
-	file := &storedFile{number: x.number, id: "file-sim" + strconv.FormatInt(x.number, 10), purpose: up.fields["purpose"], upload: up}
 	x.sim.files.add(file)
 	x.out = file.appendJSON(x.out[:0])
+	if x.plan.lost {
+		x.resetConn()
+		return
+	}
 	x.sendBody(http.StatusOK, typeJSON, x.out)
+}
+
+// readFields reads the form of an upload and returns its mistake.
+func (file *storedFile) readFields(vendor string) (wrong providerError) {
+	purposes := filePurposes
+	if own, ok := vendorPurposes[vendor]; ok {
+		purposes = own
+	}
+	for name := range file.fields {
+		if !slices.Contains([]string{"purpose", "expires_after[anchor]", "expires_after[seconds]", "file_name", "file_type"}, name) {
+			return unknownMember("", name)
+		}
+	}
+	switch {
+	case !file.found || file.name == "":
+		return missing("file")
+	case file.purpose == "" && !slices.Contains(purposes, ""):
+		return missing("purpose")
+	case !slices.Contains(purposes, file.purpose):
+		return invalid("purpose", "'"+file.purpose+"' is not one of ['"+strings.Join(purposes, "', '")+"'] - 'purpose'")
+	}
+	anchor, seconds := file.fields["expires_after[anchor]"], file.fields["expires_after[seconds]"]
+	if anchor == "" && seconds == "" {
+		return wrong
+	}
+	n, err := strconv.ParseFloat(seconds, 64)
+	if err != nil {
+		n = 0
+	}
+	c := newChecker(nil)
+	file.expires = file.created.Add(c.lifetime(map[string]any{"e": map[string]any{"anchor": anchor, "seconds": n}}, "e"))
+	if c.wrong.kind != "" {
+		return invalid("expires_after", "Invalid 'expires_after': the anchor must be created_at, and the seconds from 3600 to 2592000.")
+	}
+	return wrong
 }
 
 func (file *storedFile) appendJSON(dst []byte) []byte {
 	dst = append(append(append(dst, `{"id":"`...), file.id...), `","object":"file","bytes":`...)
 	dst = strconv.AppendInt(dst, file.size, 10)
-	dst = appendRaw(append(dst, `,"created_at":`+created+`,"filename":"`...), file.name)
+	dst = strconv.AppendInt(append(dst, `,"created_at":`...), file.created.Unix(), 10)
+	if !file.expires.IsZero() {
+		dst = strconv.AppendInt(append(dst, `,"expires_at":`...), file.expires.Unix(), 10)
+	}
+	dst = appendRaw(append(dst, `,"filename":"`...), file.name)
 	dst = appendRaw(append(dst, `","purpose":"`...), file.purpose)
-	dst = append(append(dst, `","status":"processed","sha256":"`...), file.sum...)
+	dst = append(append(dst, `","status":"processed","status_details":null,"sha256":"`...), file.sum...)
 	return append(dst, `"}`...)
 }
+
+// filePages are the pages of the list of files.
+// https://platform.openai.com/docs/api-reference/files/list
+var filePages = pager{usual: 10000, most: 10000}
 
 // serveFiles answers GET /files, newest first.
 func serveFiles(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
-	x.out = append(x.out[:0], `{"object":"list","data":[`...)
-	for i, file := range x.sim.files.list(x.protocol) {
-		if i > 0 {
-			x.out = append(x.out, ',')
-		}
-		x.out = file.appendJSON(x.out)
+	query, ok := x.query("purpose", "after", "limit", "order", "page", "page_size")
+	if !ok {
+		return
 	}
-	x.out = append(x.out, `],"has_more":false}`...)
-	x.sendBody(http.StatusOK, typeJSON, x.out)
+	list := x.sim.files.list(x.protocol)
+	if purpose := query.Get("purpose"); purpose != "" {
+		list = slices.DeleteFunc(list, func(file *storedFile) bool { return file.purpose != purpose })
+	}
+	sendList(x, filePages, list, func(file *storedFile) string { return file.id }, query,
+		func(file *storedFile) any { return json.RawMessage(file.appendJSON(nil)) })
 }
 
 // serveFile answers GET /files/{id} and /files/{id}/content.
@@ -159,6 +221,9 @@ func serveFile(x *exchange) {
 	case content && int64(len(file.kept)) < file.size:
 		x.refuse(http.StatusNotFound, noContent)
 	case content:
+		if file.half {
+			x.faulty, x.plan.cut = true, len(file.kept)/2+1
+		}
 		x.sendBody(http.StatusOK, []string{"application/octet-stream"}, file.kept)
 	default:
 		x.out = file.appendJSON(x.out[:0])

@@ -132,7 +132,8 @@ func (x *exchange) describeFile(raw []byte) (*storedFile, bool) {
 func (x *exchange) storeGemini(file *storedFile) {
 	file.number, file.protocol = x.number, x.protocol
 	file.id = cmp.Or(strings.TrimPrefix(file.id, "files/"), "sim"+strconv.FormatInt(x.number, 10))
-	file.expires = createdTime().Add(geminiLifetime)
+	file.created = x.began
+	file.expires = x.began.Add(geminiLifetime)
 	file.complete(x.plan.generated)
 	if x.sim.files.find(x.protocol, file.id) != nil {
 		x.refuse(http.StatusConflict, invalid("file.name", "Requested entity already exists: files/"+file.id))
@@ -145,7 +146,7 @@ func (x *exchange) storeGemini(file *storedFile) {
 
 func (file *storedFile) appendGemini(dst []byte) []byte {
 	const address = "https://generativelanguage.googleapis.com/v1beta/files/"
-	at := createdTime().Format(time.RFC3339)
+	at := file.created.UTC().Format(time.RFC3339)
 	dst = appendAll(dst, `{"name":"files/`, file.id, `"`)
 	if file.displayName != "" {
 		dst = appendAll(dst, `,"displayName":`, quoted(file.displayName))
@@ -153,7 +154,7 @@ func (file *storedFile) appendGemini(dst []byte) []byte {
 	sum, _ := hex.DecodeString(file.sum) // made by upload
 	dst = appendAll(dst, `,"mimeType":`, quoted(file.mime), `,"sizeBytes":"`, strconv.FormatInt(file.size, 10), `","createTime":"`, at,
 		`","updateTime":"`, at,
-		`","expirationTime":"`, file.expires.Format(time.RFC3339), `","sha256Hash":"`, base64.StdEncoding.EncodeToString(sum),
+		`","expirationTime":"`, file.expires.UTC().Format(time.RFC3339), `","sha256Hash":"`, base64.StdEncoding.EncodeToString(sum),
 		`","uri":"`, address, file.id, `","state":"ACTIVE"`)
 	if file.generated {
 		return appendAll(dst, `,"source":"GENERATED","downloadUri":"`, address, file.id, `:download?alt=media"}`)

@@ -33,13 +33,14 @@ func serveMessagesUpload(x *exchange) {
 		return
 	}
 	file := &storedFile{number: x.number, id: messagesFileID + strconv.FormatInt(x.number, 10), protocol: x.protocol, upload: up}
+	file.created = x.began
 	if text, ok := up.fields["expires_in_seconds"]; ok {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 3600 || n > 7776000 {
 			x.refuse(statusOf, invalid("expires_in_seconds", "expires_in_seconds: Input should be an integer from 3600 to 7776000"))
 			return
 		}
-		file.expires = createdTime().Add(time.Duration(n) * time.Second)
+		file.expires = file.created.Add(time.Duration(n) * time.Second)
 	}
 	if len(up.name) > 255 || strings.ContainsFunc(up.name, func(r rune) bool { return r < ' ' || strings.ContainsRune(`<>:"|?*\/`, r) }) {
 		x.refuse(statusOf, invalid("file", "file: Invalid filename: at most 255 characters and none of <>:\"|?*\\/"))
@@ -70,18 +71,12 @@ func (file *storedFile) complete(generated bool) {
 
 func (file *storedFile) appendMessages(dst []byte) []byte {
 	dst = appendAll(dst, `{"type":"file","id":"`, file.id, `","filename":`, quoted(file.name), `,"mime_type":`, quoted(file.mime),
-		`,"size_bytes":`, strconv.FormatInt(file.size, 10), `,"created_at":"`, createdTime().Format(time.RFC3339),
+		`,"size_bytes":`, strconv.FormatInt(file.size, 10), `,"created_at":"`, file.created.UTC().Format(time.RFC3339),
 		`","downloadable":`, strconv.FormatBool(file.generated))
 	if !file.expires.IsZero() {
-		dst = appendAll(dst, `,"expires_at":"`, file.expires.Format(time.RFC3339), `"`)
+		dst = appendAll(dst, `,"expires_at":"`, file.expires.UTC().Format(time.RFC3339), `"`)
 	}
 	return append(dst, '}')
-}
-
-// createdTime returns created as a time.
-func createdTime() time.Time {
-	n, _ := strconv.ParseInt(created, 10, 64) // a constant
-	return time.Unix(n, 0).UTC()
 }
 
 // serveMessagesFiles answers GET /files, newest first. Pages are found by their

@@ -284,6 +284,11 @@ var faultChecks = map[string]faultCheck{
 			t.Errorf("%d bytes, %v", len(a.body), a.err)
 		}
 	},
+	"reads":        validCase("reads=2"), // faults of stored objects do not change other responses
+	"takes":        validCase("takes=1h"),
+	"job":          validCase("job=fail"),
+	"lost":         validCase("lost"),
+	"half-content": validCase("half-content"),
 	"duplicate-length": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		path, body := g.request("m+duplicate-length", simpleQuestion, streamed)
 		if _, err := h.send("POST", path, body, g.header...); err == nil {

