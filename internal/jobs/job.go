@@ -30,6 +30,16 @@ func (f *failure) Unwrap() error { return f.cause }
 // must not contain secrets; the cause is only logged.
 func Fail(reason string, cause error) error { return &failure{reason, cause} }
 
+// postponement is an error after which a job returns to the queue.
+type postponement struct{ pause time.Duration }
+
+// Error implements error.
+func (p *postponement) Error() string { return "the job is postponed by " + p.pause.String() }
+
+// Later returns an error after which a job returns to the queue, and is due after a pause of
+// at most the kind's MaxDelay. It is no failure, and the try does not count.
+func Later(pause time.Duration) error { return &postponement{pause} }
+
 // reason returns what is shown of the error of a job.
 func reason(err error) string {
 	if f, ok := errors.AsType[*failure](err); ok {

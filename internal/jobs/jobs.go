@@ -14,6 +14,7 @@ package jobs
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,8 +26,8 @@ type Kind struct {
 	Name string
 
 	// Run does the work of a job. It must return soon after ctx ends. If it returns nil
-	// and has not called [Job.Finish], the job is done. An error of [Fail] is final;
-	// after another one the job is tried again.
+	// and has not called [Job.Finish], the job is done. An error of [Fail] is final, one of
+	// [Later] is no failure; after another one the job is tried again.
 	Run func(ctx context.Context, j *Job) error
 
 	AtOnce int           // jobs of the kind that a node runs at a time; 1
@@ -36,6 +37,11 @@ type Kind struct {
 
 	Backoff  time.Duration // longest pause after the first try, doubled with each; 5 s
 	MaxDelay time.Duration // longest time until a queued job is due; 10 min
+
+	// Pauses are the longest pauses after each try, instead of those of Backoff. A job has
+	// one more try than there are pauses, and MaxDelay is the longest of them at least. Nil
+	// means Backoff.
+	Pauses []time.Duration
 }
 
 func (k Kind) withDefaults() Kind {
@@ -46,6 +52,9 @@ func (k Kind) withDefaults() Kind {
 		if *d.to <= 0 {
 			*d.to = d.def
 		}
+	}
+	if k.Pauses != nil {
+		k.Tries, k.MaxDelay = len(k.Pauses)+1, max(k.MaxDelay, slices.Max(k.Pauses))
 	}
 	k.AtOnce = max(k.AtOnce, 1)
 	if k.Tries <= 0 {

@@ -163,6 +163,49 @@ func TestHowAJobEnds(t *testing.T) {
 	}
 }
 
+// TestPausesAreThoseOfTheKind measures each pause by the steps of a clock. A tenth of it may be
+// left out.
+func TestPausesAreThoseOfTheKind(t *testing.T) {
+	b := newBench(t)
+	b.add("k", "j")
+	pauses := []time.Duration{time.Minute, 3 * time.Hour, 10 * time.Minute}
+	r := b.runner("a", jobs.Kind{Pauses: pauses, Run: func(context.Context, *jobs.Job) error { return errors.New("x") }})
+	for try, pause := range pauses {
+		r.RunDue(t.Context())
+		if n := b.job("j").NextAt.Sub(b.now()); n > pause || n < pause*9/10-time.Millisecond {
+			t.Errorf("try %d: due after %v, want %v", try+1, n, pause)
+		}
+		b.pass(pause*9/10 - time.Second)
+		if n := r.RunDue(t.Context()); n != 0 {
+			t.Errorf("try %d: again before the end of its pause", try+1)
+		}
+		b.pass(pause/10 + time.Second)
+	}
+	if r.RunDue(t.Context()); b.job("j").State != store.JobDead {
+		t.Errorf("after the last try: %+v", b.job("j"))
+	}
+}
+
+func TestAPostponedJobHasNotFailed(t *testing.T) {
+	b := newBench(t)
+	b.add("k", "j")
+	pause := time.Hour
+	r := b.runner("a", jobs.Kind{Tries: 2, MaxDelay: 5 * time.Minute, Run: func(context.Context, *jobs.Job) error { return jobs.Later(pause) }})
+	for range 5 {
+		if n := r.RunDue(t.Context()); n != 1 {
+			t.Fatalf("%d jobs ran", n)
+		}
+		if j := b.job("j"); j.State != store.JobQueued || j.Tries != 0 || j.Failure != "" || !j.NextAt.Equal(b.now().Add(min(pause, 5*time.Minute))) {
+			t.Errorf("%+v at %v", j, b.now())
+		}
+		if n := r.RunDue(t.Context()); n != 0 {
+			t.Error("it was run again at once")
+		}
+		b.pass(min(pause, 5*time.Minute))
+		pause = time.Minute
+	}
+}
+
 // hanging is a kind whose jobs do not return before the end of the test.
 func hanging(t *testing.T, started chan<- string) jobs.Kind {
 	end := make(chan struct{})

@@ -65,12 +65,15 @@ func (r *Runner) endJob(ctx context.Context, j *Job, isLost bool, err error) {
 	}
 	now := r.Now()
 	final, isFinal := errors.AsType[*failure](err)
+	later, isPostponed := errors.AsType[*postponement](err)
 	stored := j.move(ctx, func(row store.Job) store.Job {
 		switch {
 		case err == nil:
 			return end(row, store.JobDone, "", now)
 		case isLost, ctx.Err() != nil:
 			return release(row, now)
+		case isPostponed:
+			return release(row, now.Add(min(later.pause, j.kind.MaxDelay)))
 		case isFinal:
 			return end(row, store.JobFailed, final.reason, now)
 		}
@@ -82,7 +85,7 @@ func (r *Runner) endJob(ctx context.Context, j *Job, isLost bool, err error) {
 	case errors.Is(stored, ErrLost): // cancelled, or another node's
 	case stored != nil: // the lease expires, and the job is run again
 		log.Warn("storing the state of a job failed", "err", stored.Error())
-	case err != nil && !isLost && ctx.Err() == nil:
+	case err != nil && !isPostponed && !isLost && ctx.Err() == nil:
 		log.Warn("job failed", "state", row.State, "err", err.Error())
 	case errors.Is(err, errHangs):
 		log.Warn("job hangs; its lease is released")

@@ -40,9 +40,10 @@ func renew(j store.Job, now time.Time) store.Job {
 	return j
 }
 
-// release returns a job that its node returns to the queue without having failed.
-func release(j store.Job, now time.Time) store.Job {
-	j.State, j.NextAt, j.Progress = store.JobQueued, now, 0
+// release returns a job that its node returns to the queue without having failed. It is
+// due at a time.
+func release(j store.Job, at time.Time) store.Job {
+	j.State, j.NextAt, j.Progress = store.JobQueued, at, 0
 	j.Tries--
 	return j
 }
@@ -57,10 +58,13 @@ func retry(j store.Job, k *Kind, failure string, now time.Time) store.Job {
 	return j
 }
 
-// pause returns how long to wait after a try: twice as long as after the one before, up to
-// MaxDelay, and a random part less, so that jobs that failed together are not tried
-// together.
+// pause returns how long to wait after a try: as long as the kind says, or twice as long as
+// after the one before, up to MaxDelay. A random part of it is left out, so that jobs that
+// failed together are not tried together.
 func pause(k *Kind, tries int64) time.Duration {
+	if n := int(tries) - 1; n >= 0 && n < len(k.Pauses) {
+		return k.Pauses[n] - rand.N(k.Pauses[n]/10+1)
+	}
 	d := k.Backoff
 	for ; tries > 1 && d < k.MaxDelay; tries-- {
 		d *= 2

@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/alert"
 	"modelgate/internal/base/oserr"
 	"modelgate/internal/base/secret"
+	"modelgate/internal/base/webhook"
 )
 
 // Alerts configures where alerts about budgets and expiries are sent. They are sent to
@@ -83,7 +84,7 @@ func (a *Alerts) check(o SecretResolver) (f *fault) {
 			return at(errors.New("this address is duplicated"), "alerts.webhooks[%d].url", i)
 		}
 		if w.secret, err = o.Open(w.Secret); err == nil {
-			err = alert.CheckSecret(w.secret)
+			err = webhook.CheckSecret(w.secret)
 		}
 		if err != nil {
 			return at(err, "alerts.webhooks[%d].secret", i)
