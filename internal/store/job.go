@@ -67,8 +67,9 @@ var jobTable = table[Job]{
 // followers write the state of a job to its subject, by kind, in the transaction that
 // changes the state.
 var followers = map[string]func(ctx context.Context, tx *Tx, j *Job) error{
-	JobExport:  followExport,
-	JobWebhook: followWebhook,
+	JobExport:   followExport,
+	JobResponse: followResponse,
+	JobWebhook:  followWebhook,
 }
 
 // JobQuery filters jobs. Empty fields filter nothing, except for Organisation.
