@@ -49,6 +49,7 @@ func (s *Server) openJobs(set *settings.Settings) error {
 	if s.exports != nil {
 		kinds = append(kinds, s.exports.Kind())
 	}
+	kinds = append(kinds, s.kept.Kinds()...)
 	s.jobs = jobs.New(jobs.Options{DB: s.store, Node: node, Kinds: kinds, Logger: s.Logger})
 	return nil
 }

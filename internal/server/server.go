@@ -255,10 +255,10 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.openTelemetry(ctx, set); err != nil {
 		return err
 	}
-	if err := s.openJobs(set); err != nil {
+	if err := s.openState(set); err != nil {
 		return err
 	}
-	if err := s.openState(set); err != nil {
+	if err := s.openJobs(set); err != nil {
 		return err
 	}
 	if err := s.openPrices(set); err != nil {

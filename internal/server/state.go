@@ -4,13 +4,17 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"net/http"
 	"time"
 
+	"modelgate/internal/dataplane"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
 	"modelgate/internal/stateplane"
 	"modelgate/internal/stateplane/kept"
+	"modelgate/internal/stateplane/responses"
 	"modelgate/internal/storage/blob"
 )
 
@@ -22,12 +26,24 @@ func (s *Server) openState(set *settings.Settings) error {
 	}
 	s.kept = stateplane.New(kept.Deps{
 		DB: s.store, Contents: contents{files}, Logger: s.Logger, Now: time.Now,
-		NewID:   func() string { return reqlog.NewID(time.Now()).String() },
-		Limits:  keptLimits(set),
-		Managed: s.managedTarget,
-		Queued:  s.jobs.Notify,
-	})
+		NewID:    func() string { return reqlog.NewID(time.Now()).String() },
+		Limits:   keptLimits(set),
+		Managed:  s.managedTarget,
+		Queued:   func() { s.jobs.Notify() },
+		Call:     func(w http.ResponseWriter, r *http.Request, c *dataplane.Call) { s.requests.Call(w, r, c) },
+		KeyOwner: func(hash access.Hash, now time.Time) (*access.Identity, error) { return s.requests.KeyOwner(hash, now) },
+	}, stateplane.Options{Responses: s.keptResponses(set), ResponsesAtOnce: cmp.Or(set.Responses.AtOnce, 32)})
 	return nil
+}
+
+// keptResponses returns how responses are kept.
+func (s *Server) keptResponses(set *settings.Settings) responses.Options {
+	return responses.Options{
+		Keep:    time.Duration(cmp.Or(set.Responses.KeepDays, 30)) * 24 * time.Hour,
+		Own:     s.box != nil && set.Responses.Store != "provider",
+		Refuse:  set.Responses.Unkept == "refuse",
+		DataKey: s.ring.Create,
+	}
 }
 
 // keptLimits returns the limits of what workspaces keep.

@@ -13,16 +13,40 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/jobs"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
+	"modelgate/internal/stateplane/responses"
 	"modelgate/internal/store"
 )
 
 // Plane serves requests to objects that outlive them. It is safe for concurrent use.
-type Plane struct{ deps kept.Deps }
+type Plane struct {
+	deps      kept.Deps
+	options   Options
+	responses *responses.Keeper
+}
+
+// Options configure the families of a [Plane].
+type Options struct {
+	Responses       responses.Options
+	ResponsesAtOnce int // that a node makes in the background
+}
 
 // New returns a plane.
-func New(d kept.Deps) *Plane { return &Plane{d} }
+func New(d kept.Deps, o Options) *Plane {
+	p := &Plane{deps: d, options: o}
+	p.responses = responses.New(&p.deps, o.Responses)
+	return p
+}
+
+// Responses returns what keeps responses.
+func (p *Plane) Responses() *responses.Keeper { return p.responses }
+
+// Kinds returns the kinds of the plane's jobs.
+func (p *Plane) Kinds() []jobs.Kind {
+	return []jobs.Kind{p.responses.Kind(p.options.ResponsesAtOnce)}
+}
 
 // Keep implements [dataplane.Keeper].
 func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRequest) error {
@@ -31,6 +55,8 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 	switch family {
 	case "files":
 		return files.Serve(q)
+	case "responses", "conversations":
+		return p.responses.Serve(q)
 	}
 	return q.Through()
 }
