@@ -51,6 +51,10 @@ type Turn struct {
 	// Store is true if the response is to be kept, by its provider or else the gateway, and
 	// Asked if the request says so itself.
 	Store, Asked bool
+	// Content is true if the gateway may keep the response itself.
+	Content bool
+	// Effect is true if the response changes more than itself, so that it is not cached.
+	Effect bool
 	// Background is true if the client does not wait for the response.
 	Background bool
 
@@ -97,7 +101,7 @@ func (p *Plane) beginTurn(r *http.Request, a *admission) error {
 	if err != nil || t == nil {
 		return err
 	}
-	a.turn = t
+	a.turn, a.request.Cache.Effect = t, t.Effect
 	if len(t.Edits) == 0 {
 		return nil
 	}
@@ -118,7 +122,7 @@ func (a *admission) checkTurn() error {
 	if t == nil {
 		return nil
 	}
-	if t.Store && t.Asked && !a.hasNativeTarget() { // nothing is left to do for the targets
+	if t.Asked && t.Content && !a.hasNativeTarget() { // nothing is left to do for the targets
 		a.request.Edits = append(a.request.Edits, jsonedit.Edit{Name: "store", Value: []byte("false")})
 	}
 	if t.Provider == "" && t.Missing == nil {
@@ -196,7 +200,7 @@ func (x *roundTrip) newTurnWriter() *turnWriter {
 		return nil
 	}
 	native := outcome.Target.DialectFor(api.DialectResponses, outcome.Model) == api.DialectResponses
-	return &turnWriter{Turn: t, trip: x, slug: outcome.Target.Slug, native: native, content: !native && t.Store}
+	return &turnWriter{Turn: t, trip: x, slug: outcome.Target.Slug, native: native, content: !native && t.Store && t.Content}
 }
 
 // keep stores a response object. It reports whether that succeeded.
@@ -250,7 +254,7 @@ func (t *turnWriter) storesAtProvider(d *jsonedit.Doc) bool {
 	}
 	v, ok := d.Find("store")
 	if is, isBool := v.Bool(); ok && isBool && !is {
-		t.content = t.Asked
+		t.content = t.Asked && t.Content
 		return false
 	}
 	return true

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
 	"modelgate/internal/testing/waittest"
 )
 
@@ -163,5 +164,30 @@ func TestBackgroundSurvivesItsNode(t *testing.T) {
 		if e.Sequence != int64(i) {
 			t.Errorf("event %d has the number %d", i, e.Sequence)
 		}
+	}
+}
+
+// The events are in the database, so that any node has them.
+func TestBackgroundIsJoinedOnAnotherNode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs PostgreSQL")
+	}
+	v := newVendor()
+	v.hold = make(chan struct{})
+	dsn := storetest.Postgres(t)
+	a := start(t, v, gatewaytest.Options{Database: dsn}, "")
+	b := start(t, v, gatewaytest.Options{Database: dsn}, "")
+	first := events(t, open(t, t.Context(), a, "POST", "/responses", fmt.Sprintf(claude, "one", `,"background":true,"stream":true`)).Body, 3)
+	id := first[0].Response["id"].(string)
+	joined := open(t, t.Context(), b, "GET", fmt.Sprintf("/responses/%s?stream=true&starting_after=%d", id, first[len(first)-1].Sequence), "")
+	close(v.hold)
+	all := slices.Concat(first, events(t, joined.Body, 1000))
+	for i, e := range all {
+		if e.Sequence != int64(i) {
+			t.Errorf("event %d has the number %d", i, e.Sequence)
+		}
+	}
+	if end := all[len(all)-1]; end.Type != "response.completed" {
+		t.Errorf("the last event is %+v", end)
 	}
 }

@@ -46,10 +46,7 @@ func (k *Keeper) Begin(ctx context.Context, q *dataplane.TurnRequest) (*dataplan
 	}
 	t := &turn{keeper: k, retains: canKeep}
 	t.Object = k.object(store.ObjectResponse, ownPrefix, q)
-	t.plane = &dataplane.Turn{Store: r.store && canKeep, Asked: r.asked, Background: r.background, Keep: t.keep}
-	if r.store && !canKeep { // a provider may store it all the same
-		t.plane.Store, t.plane.Asked = true, false
-	}
+	t.plane = &dataplane.Turn{Store: r.store, Asked: r.asked, Content: canKeep, Background: r.background, Keep: t.keep}
 	if err := t.findPrevious(ctx, q, r.previous); err != nil {
 		return nil, err
 	}
@@ -221,6 +218,7 @@ func (t *turn) findConversation(ctx context.Context, q *dataplane.TurnRequest, i
 		return apierr.New(apierr.Invalid, "this gateway may not keep the content of this key's requests, so none is added to a conversation").
 			WithParam("conversation").WithCode("store_refused")
 	}
+	t.plane.Effect = true
 	t.before, err = t.keeper.conversationItems(ctx, &o, q.MaxBody)
 	return err
 }
