@@ -62,6 +62,8 @@ type admission struct {
 	models  *requestedModels // models outside of Doc; nil until a target asks
 	// oneModel is true if policies depend on the model of a body that streams through.
 	oneModel bool
+	// turn is what the request continues and whether its response is kept; nil if neither.
+	turn *Turn
 
 	variables      map[string]string // for saved prompts; nil until one needs them
 	promptProvider string            // provider of the prompt in the path; empty if none
@@ -112,6 +114,7 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 	if err := p.authenticateAgain(&x.admission); err != nil || x.admission.route.renders {
 		return err
 	}
+	x.admission.chooseTurnProvider()
 	if !x.admission.opts.namesTarget() {
 		if err := x.targets.chooseProvider(); err != nil {
 			return err
@@ -124,6 +127,9 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 	x.admission.request.Limiting.Policies, x.admission.request.Limiting.Facts = x.admission.snap.Policies, x.admission.facts()
 	x.admission.findFurtherModels()
 	if x.admission.request.Routing, err = x.targets.handler(); err != nil {
+		return err
+	}
+	if err := x.admission.checkTurn(); err != nil {
 		return err
 	}
 	if c := x.admission.call; c != nil && c.Admit != nil {

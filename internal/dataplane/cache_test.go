@@ -348,7 +348,7 @@ func TestRequestsWithEffectsAreNotCached(t *testing.T) {
 		{"/batches", `{"input_file_id":"f","endpoint":"/v1/chat/completions"}`},
 		{"/assistants", `{"model":"m"}`},
 		{"/threads/t/runs", `{"model":"m"}`},
-		{"/responses", `{"model":"m","input":"hi","conversation":"conv_1"}`},
+		{"/responses", `{"model":"m","input":"hi","background":true}`},
 	} {
 		for range 2 {
 			res := cachedPost(g, tt.path, tt.body, simpleCache, api.HeaderCacheNamespace, "n")

@@ -115,17 +115,22 @@ func (p *Plane) startCapture(r *http.Request, a *admission) {
 // level returns the logging level of the key, or metadata for a request that
 // excludes its bodies.
 func (a *admission) level() reqlog.RecordLevel {
-	var said access.Logging
-	if a.request.Identity != nil {
-		said = a.request.Identity.Logging
-	}
-	switch level := said.Level(a.snap.Logs.Level); {
+	switch level := a.logLevel(); {
 	case level == access.LogNone:
 		return reqlog.LevelNone
 	case level == access.LogFull && !a.skipBodies:
 		return reqlog.LevelFull
 	}
 	return reqlog.LevelMetadata
+}
+
+// logLevel returns the logging level of the key.
+func (a *admission) logLevel() access.LogLevel {
+	var said access.Logging
+	if a.request.Identity != nil {
+		said = a.request.Identity.Logging
+	}
+	return said.Level(a.snap.Logs.Level)
 }
 
 // captureRequest captures a buffered request body: JSON, whatever its content

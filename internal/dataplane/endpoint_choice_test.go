@@ -221,7 +221,7 @@ func TestErrorOfTheFirstEndpointIsKeptIfTheOtherFails(t *testing.T) {
 		}
 	}
 	// This cannot be sent in chat: the error stays that of responses.
-	res := g.Post("/responses", `{"model":"m","previous_response_id":"resp_1","input":"hi"}`, "x-gateway-provider", "@chat")
+	res := g.Post("/responses", `{"model":"m","prompt":{"id":"pmpt_1"},"input":"hi"}`, "x-gateway-provider", "@chat")
 	if said := str(at(res.JSON(t), "error.message")); res.Status != 404 || !strings.Contains(said, "Responses API") {
 		t.Errorf("status %d, message %q, want that of responses", res.Status, said)
 	}

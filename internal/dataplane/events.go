@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -32,7 +33,8 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *roundTrip
 	defer out.stop() // no comment may follow a panic
 	out.write(x.firstComments(res, silence), true)
 	x.admission.upload.responseBegun()
-	end := x.end(r, res, x.relay(out, res))
+	end := x.end(r, res, x.relay(r.Context(), out, res))
+	x.turn.end(r.Context())
 	if x.array != nil {
 		end = x.array.close(end)
 	}
@@ -86,7 +88,7 @@ var (
 
 // relay copies events until the stream ends or breaks, or the client
 // disconnects.
-func (x *roundTrip) relay(out *eventWriter, res *exchange.Response) error {
+func (x *roundTrip) relay(ctx context.Context, out *eventWriter, res *exchange.Response) error {
 	s := res.Events
 	for {
 		e, err := s.Next()
@@ -104,8 +106,11 @@ func (x *roundTrip) relay(out *eventWriter, res *exchange.Response) error {
 		if e.Unterminated { // in one write, so that no comment is inserted
 			raw = append(raw, "\n\n"...)
 		}
-		if x.array != nil {
+		switch {
+		case x.array != nil:
 			raw = x.array.take(raw)
+		case x.turn != nil:
+			raw = x.turn.event(ctx, raw)
 		}
 		out.write(raw, !s.More())
 		s.Resume()

@@ -122,6 +122,9 @@ type Options struct {
 	// through.
 	Keeper Keeper
 
+	// Responses keeps the responses that requests store. Nil keeps none.
+	Responses ResponseKeeper
+
 	// Feedback stores the feedback of hooks on an ended request. It may take its
 	// time: nobody waits for it. Nil stores none.
 	Feedback func(ctx context.Context, e *reqlog.Entry, list []guardrail.FeedbackResult)
@@ -240,6 +243,9 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *roundTrip) erro
 	}
 	if x.admission.request.Routing == nil {
 		return p.serveLocally(w, r, x)
+	}
+	if x.admission.runsInBackground() {
+		return p.startInBackground(w, r, x)
 	}
 	r, stop := x.admission.limitTime(r)
 	defer stop()

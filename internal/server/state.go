@@ -17,6 +17,7 @@ import (
 	"modelgate/internal/settings"
 	"modelgate/internal/stateplane"
 	"modelgate/internal/stateplane/kept"
+	"modelgate/internal/stateplane/responses"
 	"modelgate/internal/storage/blob"
 )
 
@@ -41,8 +42,20 @@ func (s *Server) openState(set *settings.Settings) error {
 		Record:   func(ctx context.Context, e *reqlog.Entry) { s.recorder().Record(ctx, e) },
 		Spent:    s.spender.act,
 		Queued:   func() { s.jobs.Notify() },
-	}, cmp.Or(set.Batches.AtOnce, 4))
+	}, stateplane.Options{
+		BatchesAtOnce: cmp.Or(set.Batches.AtOnce, 4), Responses: s.keptResponses(set), ResponsesAtOnce: cmp.Or(set.Responses.AtOnce, 32),
+	})
 	return nil
+}
+
+// keptResponses returns how responses are kept.
+func (s *Server) keptResponses(set *settings.Settings) responses.Options {
+	return responses.Options{
+		Keep:    time.Duration(cmp.Or(set.Responses.KeepDays, 30)) * 24 * time.Hour,
+		Own:     s.box != nil && set.Responses.Store != "provider",
+		Refuse:  set.Responses.Unkept == "refuse",
+		DataKey: s.ring.Create,
+	}
 }
 
 // keptLimits returns the limits of what workspaces keep.

@@ -46,6 +46,7 @@ func (s *Settings) check(o SecretResolver) *fault {
 		s.Exports.check,
 		s.Files.check,
 		s.Batches.check,
+		s.Responses.check,
 		func() *fault { return s.Limits.Counters.check(o) },
 		func() *fault { return s.Cache.check(o) },
 		s.Listener.check,

@@ -69,6 +69,8 @@ type Settings struct {
 	Files   Files   `json:"files,omitzero"`
 	Batches Batches `json:"batches,omitzero"`
 
+	Responses Responses `json:"responses,omitzero"`
+
 	References References `json:"secrets,omitzero"`
 
 	file   string // path of the file

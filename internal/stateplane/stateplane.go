@@ -17,25 +17,41 @@ import (
 	"modelgate/internal/stateplane/batches"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
+	"modelgate/internal/stateplane/responses"
 	"modelgate/internal/stateplane/tuning"
 	"modelgate/internal/store"
 )
 
 // Plane serves requests to objects that outlive them. It is safe for concurrent use.
 type Plane struct {
-	deps    kept.Deps
-	batches *batches.Runner
+	deps      kept.Deps
+	options   Options
+	batches   *batches.Runner
+	responses *responses.Keeper
 }
 
-// New returns a plane. A node runs atOnce batches at a time.
-func New(d kept.Deps, atOnce int) *Plane {
-	p := &Plane{deps: d}
-	p.batches = batches.NewRunner(&p.deps, atOnce)
+// Options configure the families of a [Plane].
+type Options struct {
+	BatchesAtOnce   int // that a node runs
+	Responses       responses.Options
+	ResponsesAtOnce int // that a node makes in the background
+}
+
+// New returns a plane.
+func New(d kept.Deps, o Options) *Plane {
+	p := &Plane{deps: d, options: o}
+	p.batches = batches.NewRunner(&p.deps, o.BatchesAtOnce)
+	p.responses = responses.New(&p.deps, o.Responses)
 	return p
 }
 
-// Kinds returns the kinds of jobs of the plane.
-func (p *Plane) Kinds() []jobs.Kind { return p.batches.Kinds() }
+// Responses returns what keeps responses.
+func (p *Plane) Responses() *responses.Keeper { return p.responses }
+
+// Kinds returns the kinds of the plane's jobs.
+func (p *Plane) Kinds() []jobs.Kind {
+	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce))
+}
 
 // Keep implements [dataplane.Keeper].
 func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRequest) error {
@@ -50,6 +66,8 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 		return batches.Serve(q)
 	case "fine_tuning":
 		return tuning.Serve(q)
+	case "responses", "conversations":
+		return p.responses.Serve(q)
 	}
 	return q.Through()
 }

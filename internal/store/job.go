@@ -74,6 +74,7 @@ var followers = map[string]func(ctx context.Context, tx *Tx, j *Job) error{
 	JobExport:    followExport,
 	JobBatch:     followBatch,
 	JobBatchPoll: followBatch,
+	JobResponse:  followResponse,
 	JobWebhook:   followWebhook,
 }
 

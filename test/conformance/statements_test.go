@@ -20,8 +20,8 @@ const (
 	ofBatch        = "the provider's batches, by pass-through; the gateway has none of its own"
 	ofJob          = "the provider's fine-tuning jobs, by pass-through; the gateway has none of its own"
 	ofFile         = "the provider's files, by pass-through; the gateway has none of its own"
-	passedResponse = "the provider's responses, by pass-through; the gateway stores none"
-	ofResponse     = passedResponse + ". Translated responses have it too"
+	passedResponse = "the provider's responses, by pass-through"
+	ofResponse     = passedResponse + ". Translated responses, which the gateway keeps, have it too"
 	imageURLs      = "the URLs are the provider's, with the lifetime that it gave them; the gateway stores no images"
 )
 
@@ -223,7 +223,7 @@ var specification = []statement{
 	{number: "S-194", text: "created_at of a stored response is a number.", partly: ofResponse},
 	{number: "S-195", text: "status of a stored response is completed, failed, in_progress or incomplete.", partly: ofResponse},
 	{number: "S-196", text: "model of a stored response is the id of the model used.", partly: ofResponse},
-	{number: "S-197", text: "instructions of a stored response is a string or null, the system or developer message inserted first, and is not carried over with previous_response_id.", partly: ofResponse + "; previous_response_id is for the provider that stored the response and is refused when translated"},
+	{number: "S-197", text: "instructions of a stored response is a string or null, the system or developer message inserted first, and is not carried over with previous_response_id.", partly: ofResponse},
 	{number: "S-198", text: "metadata of a stored response has up to 16 pairs, keys of up to 64 characters and values of up to 512.", partly: ofResponse + "; the provider enforces the limits"},
 	{number: "S-199", text: "temperature of a stored response is a number from 0 to 2 or null, default 1.", partly: ofResponse + "; a translated one repeats what was sent, within this range, and has null otherwise"},
 	{number: "S-200", text: "top_p of a stored response is a number from 0 to 1 or null, default 1.", partly: ofResponse + "; a translated one repeats what was sent, within this range, and has null otherwise"},
@@ -235,7 +235,7 @@ var specification = []statement{
 	{number: "S-206", text: "output_text is a convenience of client libraries only; a response does not have it."},
 	{number: "S-207", text: "error of a stored response has code, such as server_error, and message.", partly: ofResponse},
 	{number: "S-208", text: "incomplete_details of a stored response has a reason, such as max_output_tokens.", partly: ofResponse},
-	{number: "S-209", text: "previous_response_id of a stored response is a string or null, for multi-turn conversations.", partly: ofResponse + "; it is refused when translated"},
+	{number: "S-209", text: "previous_response_id of a stored response is a string or null, for multi-turn conversations.", partly: ofResponse},
 	{number: "S-210", text: "reasoning of a stored response has effort and generate_summary; reasoning models only.", partly: passedResponse + "; a translated one has effort and summary, the newer name"},
 	{number: "S-211", text: "max_output_tokens of a stored response is an integer or null; the bound includes reasoning tokens.", partly: ofResponse},
 	{number: "S-212", text: "text of a stored response is an object whose format has a type, such as text.", partly: ofResponse},
@@ -401,10 +401,10 @@ var specification = []statement{
 	{number: "S-372", text: "GET /files returns 200 with the file list.", partly: ofFile},
 	{number: "S-373", text: "GET /files/{file_id} returns 200 with the file.", partly: ofFile},
 	{number: "S-374", text: "Operations that the specification leaves open are reachable: upload, deletion and content of files, batch retrieval and the list of fine-tuning jobs."},
-	{number: "S-375", text: "GET /responses/{response_id} accepts include, an array of file_search_call.results, message.input_image.image_url and computer_call_output.output.image_url.", partly: passedResponse + "; the provider checks what is sent"},
+	{number: "S-375", text: "GET /responses/{response_id} accepts include, an array of file_search_call.results, message.input_image.image_url and computer_call_output.output.image_url."},
 	{number: "S-376", text: "include of a stored response is accepted as a repeated parameter, in brackets or separated by commas."},
-	{number: "S-377", text: "GET /responses/{response_id} needs only the gateway API key header.", partly: "with a key whose default config names the provider; otherwise the request must name it, since the gateway does not know where a response is stored"},
-	{number: "S-378", text: "GET /responses/{response_id} returns 200 with the stored response.", partly: passedResponse},
+	{number: "S-377", text: "GET /responses/{response_id} needs only the gateway API key header."},
+	{number: "S-378", text: "GET /responses/{response_id} returns 200 with the stored response."},
 	{number: "S-379", text: "POST /policies/rate-limits creates a policy."},
 	{number: "S-380", text: "A name of more than 255 characters is refused."},
 	{number: "S-381", text: "Empty conditions and an empty group_by are refused."},

@@ -30,33 +30,35 @@ func TestIncludeIsReadInEverySpelling(t *testing.T) {
 }
 
 func TestStoredResponsesAreReadWithAKeyAlone(t *testing.T) {
-	p := newProvider(t, says(http.StatusOK, "application/json", storedResponse))
+	stored := strings.Replace(storedResponse, "STATUS", "completed", 1)
+	p := newProvider(t, says(http.StatusOK, "application/json", stored))
 	g := launchFor(t, strings.NewReplacer("BASE", p.url, "DEFAULTED", hashOf(defaultedKey)).Replace(`
 version: 1
 providers:
-  - {slug: first, provider: openai-compatible, custom_host: "BASE"}
+  - {slug: first, provider: openai, custom_host: "BASE", api_key: "${FIRST_KEY}"}
 configs:
   - {slug: pc-main, config: {provider: "@first"}}
 keys:
   - {name: defaulted, sha256: DEFAULTED, config: pc-main}
-`), "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
-	prove(t, "S-377", "with a config as default", func(t *testing.T) {
-		if got := g.do(t, "GET", "/v1/responses/resp_1", "", "x-gateway-api-key", defaultedKey).wantOK(t); string(got.body) != storedResponse {
-			t.Errorf("the client got %s", got.body)
-		}
-		p.only(t)
-	})
-	prove(t, "S-377", "without one", func(t *testing.T) {
-		e := g.do(t, "GET", "/v1/responses/resp_1", "", "x-gateway-api-key", bootstrapKey).refused(t, http.StatusBadRequest)
-		if e["code"] != "missing_provider" {
-			t.Errorf("code %v, want missing_provider", e["code"])
-		}
-		p.wantNoRequests(t)
-	})
+`), "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "FIRST_KEY=sk-first-provider-key-0123456789")
+	g.do(t, "POST", "/v1/responses", `{"model":"m-1","input":"hi"}`, "x-gateway-api-key", defaultedKey).wantOK(t)
+	for name, key := range map[string]string{"with the key that created it": defaultedKey, "with another key of the workspace": bootstrapKey} {
+		prove(t, "S-377 S-378", name, func(t *testing.T) {
+			if got := g.do(t, "GET", "/v1/responses/resp_1", "", "x-gateway-api-key", key).wantOK(t); string(got.body) != stored {
+				t.Errorf("the client got %s", got.body)
+			}
+		})
+		prove(t, "S-378", "an unknown id, "+name, func(t *testing.T) {
+			g.do(t, "GET", "/v1/responses/resp_2", "", "x-gateway-api-key", key).refused(t, http.StatusNotFound)
+		})
+		prove(t, "S-375", "an unknown value of include, "+name, func(t *testing.T) {
+			g.do(t, "GET", "/v1/responses/resp_1?include=everything", "", "x-gateway-api-key", key).refusedFor(t, "include")
+		})
+	}
 }
 
 // TestTranslatedResponsesHaveEveryField reads from the responses protocol what a provider
-// of another one says. Nothing of it is stored.
+// of another one says.
 func TestTranslatedResponsesHaveEveryField(t *testing.T) {
 	g, _ := start(t)
 	x := byProvider("anthropic")

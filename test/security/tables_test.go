@@ -31,6 +31,10 @@ var boundedTables = map[string]string{
 
 	"objects": "files.workspace_quota, files.max_objects; they expire",
 
+	"response_turns":     "responses.keep_days; deleted with their objects",
+	"response_events":    "responses.keep_days; deleted with their objects",
+	"conversation_items": "10000 in a conversation; deleted with it",
+
 	"revision":          "one row",
 	"schema_migrations": "a row for each version of the database",
 	"format":            "one row",

@@ -108,6 +108,11 @@ var parameters = map[string]func(q *requestDecoder, v jsonedit.Value){
 	"previous_response_id": func(q *requestDecoder, _ jsonedit.Value) {
 		q.stateful("previous_response_id", "send the earlier turns as input")
 	},
+	"generate": func(q *requestDecoder, v jsonedit.Value) {
+		if on, ok := v.Bool(); ok && !on {
+			q.Refuse("generate", dialect.CodeUnsupported, "can't be translated for another provider, which would generate a response: leave it out, or send the request to a provider that speaks this protocol")
+		}
+	},
 	"prompt": func(q *requestDecoder, _ jsonedit.Value) {
 		q.stateful("prompt", "send the prompt's text as instructions and input")
 	},

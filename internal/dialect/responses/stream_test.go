@@ -9,9 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/responses"
+	"modelgate/internal/format/sse"
 	"modelgate/internal/model/llm"
 )
 
@@ -228,5 +230,22 @@ func TestAnErrorBeforeAllElseStillBeginsTheStream(t *testing.T) {
 	stream := encoded(dialect.ResponseTarget{ID: id}, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Code: "rate_limit_error", Message: "m"}}, llm.Event{Kind: llm.EventEnd})
 	if n := strings.Count(stream, "event: "); n != 3 || !strings.Contains(stream, `"error":{"code":"rate_limit_exceeded","message":"m"}`) {
 		t.Errorf("%d events, want 3: %s", n, stream)
+	}
+}
+
+// Each end of a response is another outcome.
+func TestEndsOfResponsesAreTold(t *testing.T) {
+	for _, tt := range []struct{ event, finish, failed string }{
+		{`{"type":"response.completed","response":{"status":"completed"}}`, "completed", ""},
+		{`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}`, "max_output_tokens", ""},
+		{`{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"broken"}}}`, "failed", "broken"},
+		{`{"type":"response.failed","response":{"status":"failed","error":null}}`, "failed", "the provider reported an error without a message"},
+		{`{"type":"error","code":"x","message":"cut"}`, "", "cut"},
+	} {
+		tap := responses.Dialect{}.NewTap(api.Responses)
+		tap.Event(sse.Event{Data: []byte(tt.event)})
+		if got := tap.Info(); got.Finish != tt.finish || got.Failed != tt.failed {
+			t.Errorf("%s ends as %q with the error %q, want %q with %q", tt.event, got.Finish, got.Failed, tt.finish, tt.failed)
+		}
 	}
 }

@@ -217,6 +217,11 @@ func (t *tap) take(f *fields) {
 				t.seen.Finish = reason
 			}
 		}
+	case "failed":
+		t.seen.Finish = status
+		if t.seen.Failed == "" { // it says only that
+			t.seen.Failed = failure(nil)
+		}
 	default:
 		t.seen.Finish = status
 	}

@@ -45,7 +45,7 @@ var statefulFields = [...]string{"conversation", "background"}
 
 // cacheable reports whether equal requests may share a response.
 func cacheable(r *exchange.Request) bool {
-	if r.Received.Method != http.MethodPost || r.Received.Doc == nil || r.Received.Body == nil || r.Identity == nil {
+	if r.Received.Method != http.MethodPost || r.Received.Doc == nil || r.Received.Body == nil || r.Identity == nil || r.Cache.Effect {
 		return false
 	}
 	if r.Operation == api.Invoke && r.Stream { // its events cannot be inspected without decoding

@@ -18,5 +18,6 @@ const (
 type CacheOptions struct {
 	Namespace string // replaces the metadata as the partition; empty means none
 	Refresh   bool   // the provider is called, and the stored response replaced
+	Effect    bool   // the request has an effect each time, so that no response is shared
 	Config    string // id of the saved config, for invalidation; empty for none
 }
