@@ -39,7 +39,10 @@ func (g *generated) Close() error { return nil }
 // Results of 100,000 lines of 500 bytes are read with the memory of a few lines and
 // the ids of all.
 func TestResultsAreStreamedInBoundedMemory(t *testing.T) {
-	const n = 100_000
+	n := 100_000
+	if testing.Short() {
+		n = 10_000
+	}
 	padding := strings.Repeat("x", 500)
 	fake := newFake(t, nil)
 	fake.stream = map[string]func() io.ReadCloser{"GET /messages/batches/b/results": func() io.ReadCloser {
@@ -62,7 +65,7 @@ func TestResultsAreStreamedInBoundedMemory(t *testing.T) {
 			t.Fatalf("the result %d is %s", results, r.Append(nil))
 		}
 		out = r.Append(out[:0])
-		if results++; results%25_000 == 0 {
+		if results++; results%10_000 == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&now)
 			largest = max(largest, now.HeapAlloc)
@@ -78,7 +81,10 @@ func TestResultsAreStreamedInBoundedMemory(t *testing.T) {
 
 // The upload of an input is made while it is sent.
 func TestInputsAreUploadedInBoundedMemory(t *testing.T) {
-	const n = 20_000
+	n := 20_000
+	if testing.Short() {
+		n = 5000
+	}
 	body := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("x", 2000) + `"}]}`
 	var before runtime.MemStats
 	runtime.GC()
@@ -88,7 +94,7 @@ func TestInputsAreUploadedInBoundedMemory(t *testing.T) {
 	if _, err := mustVendor(t, "openai").Create(t.Context(), &reader, in); err != nil {
 		t.Fatal(err)
 	}
-	if reader.bytes != reader.length || reader.bytes < n*2000 {
+	if reader.bytes != reader.length || reader.bytes < int64(n)*2000 {
 		t.Errorf("%d bytes of %d were sent", reader.bytes, reader.length)
 	}
 	if grown := int64(reader.largest) - int64(before.HeapAlloc); grown > 16<<20 {
