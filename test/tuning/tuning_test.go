@@ -22,6 +22,8 @@ type openAI struct {
 	mu   sync.Mutex
 	jobs map[string]map[string]any // guarded by mu
 	keys map[string]bool           // credentials that were seen; guarded by mu
+
+	uploads []string // contents of files; guarded by mu
 }
 
 func (o *openAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +33,16 @@ func (o *openAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/"), "/")
 	switch {
 	case r.Method == "POST" && parts[0] == "files":
-		io.Copy(io.Discard, r.Body)
+		f, _, err := r.FormFile("file")
+		if err != nil || r.FormValue("purpose") != "fine-tune" {
+			reply(w, 400, map[string]any{"error": map[string]any{"message": "no file"}})
+			return
+		}
+		content, err := io.ReadAll(f)
+		if err != nil {
+			o.t.Error(err)
+		}
+		o.uploads = append(o.uploads, string(content))
 		reply(w, 200, map[string]any{"id": "file-1", "object": "file", "purpose": "fine-tune", "filename": "a.jsonl", "bytes": 3, "created_at": 1, "status": "processed"})
 	case r.Method == "POST" && len(parts) == 2:
 		var in map[string]any
@@ -78,11 +89,12 @@ upstream: {trusted_hosts: [127.0.0.1]}
 // none removes the header that names the provider.
 var none = []string{"x-gateway-provider", ""}
 
-func upload(t *testing.T, g *gatewaytest.Gateway) string {
+// upload stores a file at a provider, or in the gateway if the name is empty.
+func upload(t *testing.T, g *gatewaytest.Gateway, at string) string {
 	t.Helper()
 	const form = "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nfine-tune\r\n" +
 		"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.jsonl\"\r\n\r\n{}\n\r\n--b--\r\n"
-	res := g.Do(g.Request("POST", "/files", form, "x-gateway-provider", "@team", "Content-Type", "multipart/form-data; boundary=b"))
+	res := g.Do(g.Request("POST", "/files", form, "x-gateway-provider", at, "Content-Type", "multipart/form-data; boundary=b"))
 	if res.Status != 200 {
 		t.Fatalf("upload: %d %s", res.Status, res.Body)
 	}
@@ -91,7 +103,7 @@ func upload(t *testing.T, g *gatewaytest.Gateway) string {
 
 func TestJobsAreRunByProvidersAndFoundByTheGatewayKey(t *testing.T) {
 	g, provider := newGateway(t)
-	file := upload(t, g)
+	file := upload(t, g, "@team")
 	res := g.Post("/fine_tuning/jobs", `{"model":"gpt-4o-mini","training_file":"`+file+`","method":{"type":"supervised"},"metadata":{"a":"b"}}`, none...)
 	if res.Status != 200 {
 		t.Fatalf("create: %d %s", res.Status, res.Body)
@@ -127,7 +139,7 @@ func TestJobsAreRunByProvidersAndFoundByTheGatewayKey(t *testing.T) {
 
 func TestBadRequestsNameWhatIsWrong(t *testing.T) {
 	g, provider := newGateway(t)
-	file := upload(t, g)
+	file := upload(t, g, "@team")
 	for _, tt := range []struct {
 		name, body, provider string
 		status               int
@@ -182,5 +194,24 @@ upstream: {trusted_hosts: [127.0.0.1]}
 	res = g.Post("/fine_tuning/jobs", `{"model":"m","training_file":"s3://b/k","role_arn":"r"}`, "x-gateway-provider", "@rock")
 	if res.Status != 501 || !strings.Contains(string(res.Body), "custom host") || len(paths) != 1 {
 		t.Errorf("bedrock behind a custom host: %d %s, paths %q", res.Status, res.Body, paths)
+	}
+}
+
+// A file of the gateway is copied to the provider of the job, once.
+func TestFilesOfTheGatewayAreCopiedToTheProvider(t *testing.T) {
+	g, provider := newGateway(t)
+	file := upload(t, g, "")
+	for range 2 {
+		res := g.Post("/fine_tuning/jobs", `{"model":"@team/gpt-4o-mini","training_file":"`+file+`"}`, none...)
+		if got := res.JSON(t); res.Status != 200 || got["training_file"] != file || got["model"] != "@team/gpt-4o-mini" {
+			t.Fatalf("create: %d %s", res.Status, res.Body)
+		}
+	}
+	if len(provider.uploads) != 1 || provider.uploads[0] != "{}\n" {
+		t.Errorf("the provider got the files %q, want one", provider.uploads)
+	}
+	res := g.Post("/fine_tuning/jobs", `{"model":"m","training_file":"`+file+`"}`, none...)
+	if e, _ := res.JSON(t)["error"].(map[string]any); res.Status != 400 || e["param"] != "training_file" {
+		t.Errorf("without a provider: %d %s", res.Status, res.Body)
 	}
 }

@@ -68,7 +68,7 @@ func (h *handler) resolve(in *vendortune.Input) (string, error) {
 		if *f.id == "" {
 			continue
 		}
-		at, id, err := h.resolveFile(f.param, *f.id)
+		at, id, err := h.resolveFile(f.param, *f.id, name)
 		if err != nil {
 			return "", err
 		}
@@ -85,9 +85,10 @@ func (h *handler) resolve(in *vendortune.Input) (string, error) {
 	return name, nil
 }
 
-// resolveFile returns the provider that has a file of the workspace, and its id there. The
-// provider of a file without a record is empty: such ids pass if the setting allows it.
-func (h *handler) resolveFile(param, id string) (at, there string, err error) {
+// resolveFile returns the provider that has a file of the workspace, and its id there. A
+// file of the gateway is copied to the provider of the job, if that is named. The provider
+// of a file without a record is empty: such ids pass if the setting allows it.
+func (h *handler) resolveFile(param, id, name string) (at, there string, err error) {
 	o, err := h.q.Find(store.ObjectFile, id)
 	switch {
 	case apierr.IsNotFound(err) && h.q.Deps.Limits.Unrecorded:
@@ -99,9 +100,12 @@ func (h *handler) resolveFile(param, id string) (at, there string, err error) {
 	case o.Label != "" && o.Label != purpose:
 		return "", "", apierr.New(apierr.Invalid, "%s has the purpose %.40s: upload it with the purpose %s", param, o.Label, purpose).
 			WithParam(param)
+	case o.ProviderID == "" && name != "":
+		there, err := h.copyThere(param, &o, name)
+		return name, there, err
 	case o.ProviderID == "":
 		return "", "", apierr.New(apierr.Invalid,
-			"%s is a file of the gateway: upload it with x-gateway-provider, to the provider of the job", param).
+			"%s is a file of the gateway: name the provider of the job in x-gateway-provider or in the model, as @slug/model", param).
 			WithParam(param).WithCode("file_of_another_provider")
 	}
 	return o.Provider, o.ProviderID, nil

@@ -161,3 +161,22 @@ func TestRequestsGoToThePathsOfTheProvider(t *testing.T) {
 		t.Errorf("requests %q, want %q", w.requests, want)
 	}
 }
+
+// A copy has a record before the provider is asked, like everything that it keeps.
+func TestCopiesThatFailLeaveARecordOnlyIfTheyMayExist(t *testing.T) {
+	w := newWorld(t, mustOpen(t))
+	w.addFile("w1", "gw_file_1", "", "", "fine-tune")
+	for status, left := range map[int]int{400: 0, 500: 1} {
+		before := len(w.objects("w1", store.ObjectFile))
+		w.respond = func(*http.Request, string) (int, string) { return status, `{"error":{"message":"why"}}` }
+		if _, _, err := w.request("w1", "POST", root, `{"model":"@team/m","training_file":"gw_file_1"}`); err == nil {
+			t.Errorf("%d: the job was created", status)
+		}
+		if n := len(w.objects("w1", store.ObjectFile)) - before; n != left {
+			t.Errorf("%d: %d records are left, want %d", status, n, left)
+		}
+		if n := len(w.objects("w1", store.ObjectTuningJob)); n != 0 {
+			t.Errorf("%d: %d jobs", status, n)
+		}
+	}
+}

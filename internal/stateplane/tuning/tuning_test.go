@@ -243,6 +243,7 @@ func TestJobsOfOtherWorkspacesDoNotExist(t *testing.T) {
 func TestFilesMustBeAtTheProviderOfTheJob(t *testing.T) {
 	w := newWorld(t, storetest.Open(t, "file:"+t.TempDir()+"/db"))
 	w.add("w1", "other", "openai", nil)
+	w.add("w1", "own", "cohere", nil)
 	w.addFile("w1", "gw_file_1", "file-there", "@team", "fine-tune")
 	w.addFile("w1", "gw_file_2", "", "", "fine-tune")
 	w.addFile("w1", "gw_file_3", "file-batch", "@team", "batch")
@@ -250,7 +251,8 @@ func TestFilesMustBeAtTheProviderOfTheJob(t *testing.T) {
 	for _, tt := range []struct{ name, body, at, param, word string }{
 		{"another provider", `"training_file":"gw_file_1"`, "@other", "training_file", "@team"},
 		{"two providers", `"training_file":"gw_file_1","validation_file":"gw_file_4"`, "", "validation_file", "@other"},
-		{"of the gateway", `"training_file":"gw_file_2"`, "@team", "training_file", "x-gateway-provider"},
+		{"of the gateway", `"training_file":"gw_file_2"`, "", "training_file", "x-gateway-provider"},
+		{"not copied", `"training_file":"gw_file_2"`, "@own", "training_file", "@own"},
 		{"purpose", `"training_file":"gw_file_3"`, "@team", "training_file", "fine-tune"},
 		{"two names", `"model":"@other/m","training_file":"gw_file_1"`, "@team", "model", "@other"},
 	} {
