@@ -132,6 +132,9 @@ func (b *batch) firstModel() string {
 
 // produce runs the lines and stores their results.
 func (b *batch) produce(end jobPhase, began bool) {
+	if end == jobFailed && len(b.problems) == 0 { // by a fault
+		b.problem(1, "invalid_json_line", "", "This line is not parseable as valid JSON.")
+	}
 	if !began {
 		return
 	}

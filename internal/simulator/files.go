@@ -135,12 +135,16 @@ func serveUpload(x *exchange) {
 	}
 	file := &storedFile{number: x.number, id: "file-sim" + strconv.FormatInt(x.number, 10), purpose: up.fields["purpose"], upload: up}
 	file.created, file.half = x.began, x.plan.halfContent
+	if x.vendor() == "together" && !up.found {
+		x.startTogetherUpload(file)
+		return
+	}
 	if wrong := file.readFields(x.vendor()); wrong.kind != "" {
 		x.refuse(http.StatusBadRequest, wrong)
 		return
 	}
 	x.sim.files.add(file)
-	x.out = file.appendJSON(x.out[:0])
+	x.out = x.appendFile(x.out[:0], file)
 	if x.plan.lost {
 		x.resetConn()
 		return
@@ -154,8 +158,15 @@ func (file *storedFile) readFields(vendor string) (wrong providerError) {
 	if own, ok := vendorPurposes[vendor]; ok {
 		purposes = own
 	}
+	names := []string{"purpose", "expires_after[anchor]", "expires_after[seconds]"}
+	switch vendor {
+	case "mistral":
+		names = []string{"purpose", "expiry", "visibility"}
+	case "together":
+		names = []string{"purpose", "file_name", "file_type", "checksum"}
+	}
 	for name := range file.fields {
-		if !slices.Contains([]string{"purpose", "expires_after[anchor]", "expires_after[seconds]", "file_name", "file_type"}, name) {
+		if !slices.Contains(names, name) {
 			return unknownMember("", name)
 		}
 	}
@@ -196,6 +207,19 @@ func (file *storedFile) appendJSON(dst []byte) []byte {
 	return append(dst, `"}`...)
 }
 
+// appendFile appends a file in the shape of the vendor that was asked.
+func (x *exchange) appendFile(dst []byte, file *storedFile) []byte {
+	dst = file.appendJSON(dst)
+	switch x.vendor() {
+	case "mistral":
+		kind := map[string]string{"batch": "batch_request", "batch_output": "batch_result"}[file.purpose]
+		return appendAll(dst[:len(dst)-1], `,"sample_type":"`, valueOr(kind, "instruct"), `","source":"upload","num_lines":null,"mimetype":null}`)
+	case "together":
+		return append(dst[:len(dst)-1], `,"FileType":"jsonl","Processed":true,"processing_status":"COMPLETED"}`...)
+	}
+	return dst
+}
+
 // filePages are the pages of the list of files.
 // https://platform.openai.com/docs/api-reference/files/list
 var filePages = pager{usual: 10000, most: 10000}
@@ -214,7 +238,7 @@ func serveFiles(x *exchange) {
 		list = slices.DeleteFunc(list, func(file *storedFile) bool { return file.purpose != purpose })
 	}
 	collection[*storedFile]{filePages, list, func(file *storedFile) string { return file.id },
-		func(file *storedFile) any { return json.RawMessage(file.appendJSON(nil)) }}.send(x, query)
+		func(file *storedFile) any { return json.RawMessage(x.appendFile(nil, file)) }}.send(x, query)
 }
 
 // serveFile answers GET /files/{id}, /files/{id}/content and, for Mistral, the
@@ -243,7 +267,7 @@ func serveFile(x *exchange) {
 		}
 		x.sendBody(http.StatusOK, []string{"application/octet-stream"}, file.kept)
 	default:
-		x.out = file.appendJSON(x.out[:0])
+		x.out = x.appendFile(x.out[:0], file)
 		x.sendBody(http.StatusOK, typeJSON, x.out)
 	}
 }

@@ -152,6 +152,9 @@ func (x *exchange) signedURL(path string) string {
 
 // isSigned reports whether the address of a request is its credential.
 func isSigned(r *http.Request) bool {
+	if !strings.Contains(r.URL.RawQuery, "signature=") {
+		return false
+	}
 	sign := r.URL.Query().Get("signature")
 	return sign != "" && sign == signature("url", r.URL.Path)
 }

@@ -172,13 +172,15 @@ func newRoutes() routes {
 // vendorRoutes returns the operations below the names of vendors that differ from
 // those of the chat protocol.
 func vendorRoutes() map[string]table {
-	const get, post = http.MethodGet, http.MethodPost
+	const get, post, put = http.MethodGet, http.MethodPost, http.MethodPut
 	return map[string]table{
 		"together": {exact: map[route]service{
 			{post, "/files/upload"}: {serveUpload, nil},
 			{post, "/batches"}:      {serveTogetherCreate, nil},
 			{get, "/batches"}:       {serveTogetherBatches, nil},
 		}, prefix: map[route]service{
+			{put, "/files/"}:    {serveTogetherContent, nil},
+			{post, "/files/"}:   {serveTogetherPreprocess, nil},
 			{get, "/batches/"}:  {serveTogetherBatch, nil},
 			{post, "/batches/"}: {serveTogetherBatch, nil},
 		}},

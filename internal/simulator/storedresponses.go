@@ -223,7 +223,7 @@ func (x *exchange) keepResponse(q *turn, a *response) *storedResponse {
 	r := &storedResponse{sim: x.sim, id: responsePrefix + x.idText(), previous: s.previous, thread: s.thread, input: s.input}
 	r.stream = s.background && q.stream
 	r.final = x.appendResponse(nil, q, a, a.status())
-	size := len(r.final) + len(x.in)
+	size := len(r.final) + 4*len(x.in) // the input is kept decoded
 	pace := jobPace{}
 	if s.background {
 		pace = x.jobPaceOf("")

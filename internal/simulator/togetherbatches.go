@@ -1,7 +1,9 @@
 package simulator
 
 import (
+	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,4 +125,51 @@ func serveTogetherBatch(x *exchange) {
 		return
 	}
 	x.sendJSON(http.StatusOK, b.describeTogether())
+}
+
+// startTogetherUpload redirects to a signed address for the content of a file, as
+// Together does for a form without one.
+func (x *exchange) startTogetherUpload(file *storedFile) {
+	file.name = file.fields["file_name"]
+	if file.name == "" || !slices.Contains(vendorPurposes["together"], file.purpose) {
+		x.refuse(statusOf, invalid("purpose", "the form must have a file_name and a purpose"))
+		return
+	}
+	x.sim.files.add(file)
+	h := x.w.Header()
+	h.Set("Location", x.signedURL("/together/v1/files/"+file.id+"/content"))
+	h.Set("X-Together-File-Id", file.id)
+	x.sendJSON(http.StatusFound, object{})
+}
+
+// serveTogetherContent answers PUT of the content of a file at its signed address.
+func serveTogetherContent(x *exchange) {
+	if !x.readBody() || !x.begin(nil) {
+		return
+	}
+	id, content := strings.CutSuffix(fileID(x.r), "/content")
+	file := x.sim.files.find(x.protocol, id)
+	if file == nil || !content || !isSigned(x.r) {
+		x.refuse(http.StatusNotFound, noFile)
+		return
+	}
+	complete := *file
+	complete.upload = madeUpload(file.name, bytes.Clone(x.in))
+	x.sim.files.remove(x.protocol, id)
+	x.sim.files.add(&complete)
+	x.sendBody(http.StatusOK, typeJSON, nil)
+}
+
+// serveTogetherPreprocess answers POST /files/{id}/preprocess, after the content.
+func serveTogetherPreprocess(x *exchange) {
+	if !x.readBody() || !x.begin(nil) {
+		return
+	}
+	id, preprocesses := strings.CutSuffix(fileID(x.r), "/preprocess")
+	file := x.sim.files.find(x.protocol, id)
+	if file == nil || !preprocesses {
+		x.refuse(http.StatusNotFound, noFile)
+		return
+	}
+	x.sendBody(http.StatusOK, typeJSON, x.appendFile(nil, file))
 }

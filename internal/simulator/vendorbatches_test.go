@@ -268,3 +268,31 @@ func TestXAIBatchesTakeRequestsInSteps(t *testing.T) {
 		t.Errorf("an unknown batch: %d", a.StatusCode)
 	}
 }
+
+func TestTogetherTakesContentAtASignedAddress(t *testing.T) {
+	h := mustServe(t, simulator.Options{Key: "k"})
+	key := []string{"Authorization", "Bearer k"}
+	body, kind := form(t, nil, "purpose", "batch-api", "file_name", "a.jsonl", "file_type", "jsonl")
+	start := h.mustSend("POST", "/together/v1/files", body, append(key, "Content-Type", kind)...)
+	id := start.Header.Get("X-Together-File-Id")
+	if start.StatusCode != 302 || id == "" {
+		t.Fatalf("%d %v", start.StatusCode, start.Header)
+	}
+	address := strings.TrimPrefix(start.Header.Get("Location"), h.url)
+	if a := h.mustSend("PUT", strings.Split(address, "?")[0], "x", key...); a.StatusCode != 404 {
+		t.Errorf("without a signature: %d", a.StatusCode)
+	}
+	if a := h.mustSend("PUT", address, bareLines(1)); a.StatusCode != 200 {
+		t.Errorf("content: %d %s", a.StatusCode, a.body)
+	}
+	if a := h.mustSend("POST", "/together/v1/files/"+id+"/preprocess", "", key...); a.StatusCode != 200 || !strings.Contains(a.body, `"FileType":"jsonl"`) {
+		t.Errorf("preprocess: %d %s", a.StatusCode, a.body)
+	}
+	if a := h.mustSend("GET", "/together/v1/files/"+id+"/content", "", key...); a.body != bareLines(1) {
+		t.Errorf("content %q", a.body)
+	}
+	body, kind = form(t, nil, "purpose", "batch", "file_name", "a")
+	if a := h.mustSend("POST", "/together/v1/files", body, append(key, "Content-Type", kind)...); a.StatusCode != 400 {
+		t.Errorf("another purpose: %d", a.StatusCode)
+	}
+}
