@@ -46,13 +46,6 @@ type admission struct {
 	skipBodies bool    // the request excludes its bodies from the log
 	bodies     *bodies // captured bodies; nil for none
 
-	// offered are the sub-protocols that a client of a WebSocket connection offers, without
-	// keys. fixed are the fields of its session that it may not change, nil for none, and
-	// fixedModel is true if its model is one of them.
-	offered    []string
-	fixed      []byte
-	fixedModel bool
-
 	doc       jsonedit.Doc
 	upload    *upload // nil unless the body streams through
 	jsonArray bool    // the client reads a stream as a JSON array
@@ -92,7 +85,7 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 		return nil
 	}
 	x.admission.request.Limiting.Limits = x.admission.limits()
-	if err := p.checkUnmetered(&x.admission); err != nil {
+	if err := checkUnmetered(p, &x.admission); err != nil {
 		return err
 	}
 	if !x.admission.route.renders && r.Method != http.MethodGet { // reading costs nothing
@@ -284,7 +277,7 @@ func (a *admission) checkRoute() error {
 	a.passModelsThrough()
 	a.request.Operation, a.entry.Operation = a.route.op, a.route.op
 	if !a.request.Identity.Allows(a.route.scope) {
-		return a.lacksScope()
+		return missingScope(a.route.scope)
 	}
 	return a.checkUpgrade()
 }

@@ -75,9 +75,9 @@ func (u *usedSecrets) use(id string, until, now time.Time) bool {
 }
 
 // mintSecret answers a request for a client secret.
-func (p *Plane) mintSecret(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
-	a := &x.admission
-	if err := p.admitSocket(r, x); err != nil {
+func (c *connection) mintSecret(w http.ResponseWriter, r *http.Request) error {
+	p, x, a := c.plane, c.round, &c.round.admission
+	if err := c.admit(r); err != nil {
 		return p.earlierLimit(r.Context(), a, err)
 	}
 	if err := p.enterGate(r, a); err != nil {
@@ -89,11 +89,11 @@ func (p *Plane) mintSecret(w http.ResponseWriter, r *http.Request, x *roundTrip)
 	if err := scan(a); err != nil {
 		return err
 	}
-	grant, session, err := a.readSecretRequest()
+	grant, session, err := c.readSecretRequest()
 	if err != nil {
 		return err
 	}
-	if err := x.checkSecretTarget(&grant); err != nil {
+	if err := c.checkSecretTarget(&grant); err != nil {
 		return err
 	}
 	sealed, err := json.Marshal(grant)
@@ -109,7 +109,8 @@ func (p *Plane) mintSecret(w http.ResponseWriter, r *http.Request, x *roundTrip)
 }
 
 // readSecretRequest reads the body of a request for a client secret.
-func (a *admission) readSecretRequest() (grant clientSecret, session jsonedit.Value, err error) {
+func (c *connection) readSecretRequest() (grant clientSecret, session jsonedit.Value, err error) {
+	a := &c.round.admission
 	life := 10 * time.Minute
 	for name, v := range a.doc.Members() {
 		switch name.String() {
@@ -122,8 +123,8 @@ func (a *admission) readSecretRequest() (grant clientSecret, session jsonedit.Va
 				return grant, session, apierr.New(apierr.Invalid, "session must be an object").WithParam("session")
 			}
 		default:
-			return grant, session, apierr.New(apierr.Invalid, "unknown parameter %.60q; a client secret has expires_after and session", name.String()).
-				WithParam(name.String())
+			return grant, session, apierr.New(apierr.Invalid,
+				"unknown parameter %.60q; a client secret has expires_after and session", name.String()).WithParam(name.String())
 		}
 	}
 	grant = clientSecret{ID: rand.Text(), Key: a.request.Received.Key.Reveal(), Until: a.request.Time.Add(life).Truncate(time.Second)}
@@ -131,8 +132,9 @@ func (a *admission) readSecretRequest() (grant clientSecret, session jsonedit.Va
 		return grant, session, apierr.New(apierr.Forbidden, "client secrets are made with a gateway key")
 	}
 	if len(session.Raw()) > maxSecretSession {
-		return grant, session, apierr.New(apierr.Invalid, "the session has %d bytes, and a client secret holds %d; set the rest by session.update",
-			len(session.Raw()), maxSecretSession).WithParam("session")
+		return grant, session, apierr.New(apierr.Invalid,
+			"the session has %d bytes, and a client secret holds %d; set the rest by session.update", len(session.Raw()), maxSecretSession).
+			WithParam("session")
 	}
 	if session.Kind() == jsonedit.Object {
 		a.request.Model = session.TextOf("model")
@@ -177,8 +179,8 @@ func fixedFields(session jsonedit.Value) []byte {
 }
 
 // checkSecretTarget completes a grant by its target, which the key may use now.
-func (x *roundTrip) checkSecretTarget(grant *clientSecret) error {
-	a := &x.admission
+func (c *connection) checkSecretTarget(grant *clientSecret) error {
+	x, a := c.round, &c.round.admission
 	if a.opts.customHost != "" {
 		return apierr.New(apierr.Invalid, "a client secret holds no custom host; use a managed provider").WithParam("x-gateway-custom-host")
 	}
@@ -233,12 +235,13 @@ func secretBody(value string, grant *clientSecret, session jsonedit.Value) []byt
 
 // useClientSecret takes the place of a client secret in the headers h by the key, the provider
 // and the config of the request that made it.
-func (a *admission) useClientSecret(h http.Header) error {
+func (c *connection) useClientSecret(h http.Header) error {
+	a := &c.round.admission
 	value := snapshot.Bearer(h)
 	if !strings.HasPrefix(value, clientSecretPrefix) {
 		return nil
 	}
-	grant, ok := a.plane.openSecret(value)
+	grant, ok := openSecret(a.plane.Box, value)
 	now := a.request.Time
 	refused := func(code, message string) error {
 		return apierr.New(apierr.Unauthenticated, "%s", message).WithParam("authorization").WithCode(code)
@@ -258,7 +261,7 @@ func (a *admission) useClientSecret(h http.Header) error {
 			h[name] = []string{value}
 		}
 	}
-	if err := a.useSecretModel(grant.Model); err != nil {
+	if err := c.useSecretModel(grant.Model); err != nil {
 		return err
 	}
 	if !a.plane.secrets.use(grant.ID, grant.Until, now) {
@@ -267,13 +270,14 @@ func (a *admission) useClientSecret(h http.Header) error {
 	delete(h, "Authorization")
 	h[api.HeaderKey] = []string{grant.Key}
 	if len(grant.Session) > 0 {
-		a.fixed = grant.Session
+		c.fixed = grant.Session
 	}
 	return nil
 }
 
 // useSecretModel sets the model of a session in its query.
-func (a *admission) useSecretModel(model string) error {
+func (c *connection) useSecretModel(model string) error {
+	a := &c.round.admission
 	if model == "" {
 		return nil
 	}
@@ -295,17 +299,17 @@ func (a *admission) useSecretModel(model string) error {
 	default:
 		a.request.Received.Query += "&model=" + url.QueryEscape(model)
 	}
-	a.fixedModel = true
+	c.fixedModel = true
 	return nil
 }
 
 // openSecret opens a client secret.
-func (p *Plane) openSecret(value string) (grant clientSecret, ok bool) {
+func openSecret(box *secret.Box, value string) (grant clientSecret, ok bool) {
 	sealed, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(value, clientSecretPrefix))
 	if err != nil {
 		return grant, false
 	}
-	opened, err := p.Box.Open(string(sealed))
+	opened, err := box.Open(string(sealed))
 	if err != nil {
 		return grant, false
 	}
@@ -315,7 +319,7 @@ func (p *Plane) openSecret(value string) (grant clientSecret, ok bool) {
 
 // checkUnmetered returns an error for a request that connects a client and a provider directly,
 // so that nobody counts what they use, if its key has limits of tokens or money.
-func (p *Plane) checkUnmetered(a *admission) error {
+func checkUnmetered(p *Plane, a *admission) error {
 	path := strings.TrimSuffix(lenient(a.request.Received.Path), "/")
 	if p.UnmeteredCalls || a.request.Operation != api.Proxy || a.request.Received.Method != http.MethodPost ||
 		path != "/realtime/calls" && path != "/realtime/translations/calls" {

@@ -76,7 +76,7 @@ func TestAClientSecretBeginsOneSessionWithItsRights(t *testing.T) {
 	}
 }
 
-func TestAClientSecretIsNoKeyElsewhere(t *testing.T) {
+func TestAClientSecretIsRefusedElsewhere(t *testing.T) {
 	t.Parallel()
 	g := newRealtime(t, "")
 	value, _ := mintSecret(t, g, `{"session":{"model":"@chat/gpt-realtime"}}`, toChat, "")

@@ -234,9 +234,9 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *roundTrip) erro
 	defer x.trail.ReleaseChecks()
 	switch {
 	case x.admission.route.socket != noSocket:
-		return p.serveSocket(w, r, x)
+		return (&connection{plane: p, round: x}).serve(w, r)
 	case x.admission.route.mints:
-		return p.mintSecret(w, r, x)
+		return (&connection{plane: p, round: x}).mintSecret(w, r)
 	}
 	if err := p.prepare(r, x); err != nil {
 		return p.earlierLimit(r.Context(), &x.admission, err)

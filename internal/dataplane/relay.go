@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/coder/websocket"
-
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane/socket"
@@ -25,11 +23,12 @@ const maxRealtimeMessage = 16 << 20
 
 // serveRelay joins the connection of a client with one to its provider. Errors before that are
 // responses to the handshake, those of the provider too.
-func (p *Plane) serveRelay(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
-	if err := p.prepareRelay(r, x); err != nil {
+func (c *connection) serveRelay(w http.ResponseWriter, r *http.Request) error {
+	p, x := c.plane, c.round
+	if err := c.prepareRelay(r); err != nil {
 		return p.earlierLimit(r.Context(), &x.admission, err)
 	}
-	upgraded, conn, err := p.dialProvider(r.Context(), x)
+	upgraded, conn, err := c.dial(r.Context())
 	if err != nil {
 		return p.earlierLimit(r.Context(), &x.admission, err)
 	}
@@ -38,9 +37,9 @@ func (p *Plane) serveRelay(w http.ResponseWriter, r *http.Request, x *roundTrip)
 		return p.write(w, r, x, upgraded)
 	}
 	x.setGatewayHeaders(w.Header())
-	result, err := p.Sockets.Relay(w, r, p.relayOf(x, conn, upgraded))
+	result, err := p.Sockets.Relay(w, r, c.relay(conn, upgraded))
 	if err != nil {
-		socket.Close(conn)
+		conn.Close()
 		if !socket.IsAnswered(err) {
 			return err
 		}
@@ -50,12 +49,12 @@ func (p *Plane) serveRelay(w http.ResponseWriter, r *http.Request, x *roundTrip)
 }
 
 // prepareRelay finds the target of a connection, as for a request that passes through.
-func (p *Plane) prepareRelay(r *http.Request, x *roundTrip) error {
-	a := &x.admission
+func (c *connection) prepareRelay(r *http.Request) error {
+	p, x, a := c.plane, c.round, &c.round.admission
 	if err := p.enterGate(r, a); err != nil {
 		return err
 	}
-	if err := a.takeSocketModel(); err != nil {
+	if err := c.takeSocketModel(); err != nil {
 		return err
 	}
 	if !a.opts.namesTarget() {
@@ -78,7 +77,8 @@ func (p *Plane) prepareRelay(r *http.Request, x *roundTrip) error {
 }
 
 // takeSocketModel reads the model in the query. The prefix with the provider is not sent.
-func (a *admission) takeSocketModel() error {
+func (c *connection) takeSocketModel() error {
+	a := &c.round.admission
 	values, err := url.ParseQuery(a.request.Received.Query)
 	if err != nil {
 		return apierr.New(apierr.Invalid, "the query is not valid; encode its values").WithParam("query")
@@ -115,12 +115,12 @@ func replaceModel(query, model string) string {
 // errNoUpgrade is the error of a handshake that the provider answers with a response.
 var errNoUpgrade = errors.New("the provider does not change the protocol")
 
-// dialProvider opens the connection to the provider, by the attempts that the config of the
+// dial opens the connection to the provider, by the attempts that the config of the
 // request allows. Without a connection the response is the provider's, an error.
-func (p *Plane) dialProvider(ctx context.Context, x *roundTrip) (*exchange.Response, *websocket.Conn, error) {
-	a := &x.admission
+func (c *connection) dial(ctx context.Context) (*exchange.Response, *socket.Provider, error) {
+	p, x, a := c.plane, c.round, &c.round.admission
 	var res *exchange.Response
-	conn, err := socket.Dial(ctx, a.offered, func(h http.Header) (*http.Response, error) {
+	conn, err := socket.Dial(ctx, c.offered, func(h http.Header) (*http.Response, error) {
 		request := a.request
 		request.Upgrade = h
 		var err error
@@ -140,23 +140,24 @@ func (p *Plane) dialProvider(ctx context.Context, x *roundTrip) (*exchange.Respo
 		res.Close()
 	}
 	if errors.Is(err, errNoUpgrade) {
-		err = apierr.New(apierr.UpstreamFailed, "the provider answers the WebSocket handshake with status %d", res.Status).WithCode("upstream_unreadable")
+		err = apierr.New(apierr.UpstreamFailed, "the provider answers the WebSocket handshake with status %d", res.Status).
+			WithCode("upstream_unreadable")
 	}
 	return nil, nil, err
 }
 
-// relayOf returns what the connections of x do.
-func (p *Plane) relayOf(x *roundTrip, conn *websocket.Conn, upgraded *exchange.Response) socket.Relay {
-	a := &x.admission
-	protocols := a.offered
+// relay returns what the connections do.
+func (c *connection) relay(conn *socket.Provider, upgraded *exchange.Response) socket.Relay {
+	x, a := c.round, &c.round.admission
+	protocols := c.offered
 	if chosen := conn.Subprotocol(); chosen != "" {
 		protocols = []string{chosen}
 	}
 	return socket.Relay{
-		Provider: conn, Protocol: a.route.socket.protocol(), Subprotocols: protocols, Fixed: a.fixed,
-		Check:      func() error { return p.checkSession(a) },
+		Provider: conn, Protocol: a.route.socket.protocol(), Subprotocols: protocols, Fixed: c.fixed,
+		Check:      func() error { return c.check() },
 		EndTurn:    func(t socket.Turn) error { return x.endTurn(upgraded, t) },
-		AllowModel: a.allowSocketModel(upgraded.Attempt.Target),
+		AllowModel: c.allowSocketModel(upgraded.Attempt.Target),
 		Memory:     a.request.Memory, MaxMessage: maxRealtimeMessage,
 	}
 }
@@ -172,7 +173,8 @@ func (x *roundTrip) endTurn(upgraded *exchange.Response, t socket.Turn) error {
 
 // addUsage returns the sum of the usage of turns.
 func addUsage(a, b llm.Usage) llm.Usage {
-	a.Input, a.CachedInput, a.InputAudio, a.InputImage = a.Input+b.Input, a.CachedInput+b.CachedInput, a.InputAudio+b.InputAudio, a.InputImage+b.InputImage
+	a.Input, a.CachedInput = a.Input+b.Input, a.CachedInput+b.CachedInput
+	a.InputAudio, a.InputImage = a.InputAudio+b.InputAudio, a.InputImage+b.InputImage
 	a.Output, a.OutputAudio, a.Reasoning = a.Output+b.Output, a.OutputAudio+b.OutputAudio, a.Reasoning+b.Reasoning
 	a.Known, a.Estimated = a.Known || b.Known, a.Estimated || b.Estimated
 	return a
@@ -180,13 +182,14 @@ func addUsage(a, b llm.Usage) llm.Usage {
 
 // allowSocketModel returns the function that checks a model which the client names during a
 // session.
-func (a *admission) allowSocketModel(t *provider.Target) func(model string) error {
+func (c *connection) allowSocketModel(t *provider.Target) func(model string) error {
+	a := &c.round.admission
 	limited := a.request.Limiting.Policies.ReadsModels(a.request.Limiting.Facts)
 	return func(model string) error {
 		switch {
 		case model == a.request.Model:
 			return nil
-		case a.fixedModel:
+		case c.fixedModel:
 			return apierr.New(apierr.Forbidden, "the client secret of this session is for the model %.100q", a.request.Model).
 				WithParam("session.model").WithCode("session_field_fixed")
 		case limited && a.request.Model != "":
@@ -229,7 +232,8 @@ const keyProtocol = "openai-insecure-api-key."
 // of the Authorization header, and is never sent to the client again. Headers that are about the
 // connection, or that the present version of the realtime protocol refuses, are removed. An
 // error is that of a client secret.
-func (a *admission) useSubprotocols() error {
+func (c *connection) useSubprotocols() error {
+	a := &c.round.admission
 	h := a.request.Received.Header.Clone()
 	for _, line := range h["Sec-Websocket-Protocol"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -239,7 +243,7 @@ func (a *admission) useSubprotocols() error {
 			case isKey && h["Authorization"] == nil:
 				h["Authorization"] = []string{"Bearer " + key}
 			case name != "" && !strings.HasPrefix(name, "openai-"):
-				a.offered = append(a.offered, name)
+				c.offered = append(c.offered, name)
 			}
 		}
 	}
@@ -251,7 +255,7 @@ func (a *admission) useSubprotocols() error {
 	delete(h, "Openai-Beta")
 	delete(h, "Origin")
 	a.request.Received.Header = h
-	return a.useClientSecret(h)
+	return c.useClientSecret(h)
 }
 
 // live is the path of the live protocol of gemini.

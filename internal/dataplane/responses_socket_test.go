@@ -172,7 +172,7 @@ func TestErrorsOfATurnAreEventsAndTheConnectionGoesOn(t *testing.T) {
 		{"another type", `{"type":"response.cancel"}`, 400, "invalid_request"},
 		{"a hostile stream id", createTurn("sim-1", "x", `,"stream_id":"a\"b"`), 400, "invalid_stream_id"},
 		{"background", createTurn("sim-1", "x", `,"background":true`), 400, "invalid_request"},
-		{"generate that is no boolean", createTurn("sim-1", "x", `,"generate":"no"`), 400, "invalid_request"},
+		{"generate that is a string", createTurn("sim-1", "x", `,"generate":"no"`), 400, "invalid_request"},
 		{"an error of the provider", createTurn("sim-1+status=429", "x", ""), 429, "rate_limit_exceeded"},
 		{"an unknown chain", createTurn("sim-1", "x", `,"store":false,"previous_response_id":"resp_x"`), 400, "previous_response_not_found"},
 	} {

@@ -51,7 +51,7 @@ func (p *Plane) open(r *http.Request) *roundTrip {
 	a := &x.admission
 	a.remote = r.RemoteAddr
 	a.route, a.noRoute = findRoute(r.Method, routePath(r.Header, path))
-	if upgraded, ok := p.findSocketRoute(r, path); ok {
+	if upgraded, ok := findSocketRoute(p, r, path); ok {
 		a.route, a.noRoute = upgraded, nil
 	}
 	if r.Method == http.MethodPost && path == clientSecretsPath && !p.PassesThrough(r.Header) {

@@ -29,7 +29,8 @@ const (
 
 // socketRoutes are the routes that serve WebSocket connections, by path.
 var socketRoutes = map[string]route{
-	"/v1/responses":             {op: api.Responses, body: bodyNone, scope: access.ScopeCompletions, dialect: api.DialectResponses, socket: socketTurns},
+	"/v1/responses": {op: api.Responses, body: bodyNone, scope: access.ScopeCompletions, dialect: api.DialectResponses,
+		socket: socketTurns},
 	"/v1/realtime":              relayRoute(socketRealtime),
 	"/v1/realtime/translations": relayRoute(socketRealtime),
 	"/v1/live/sessions":         relayRoute(socketOpaque),
@@ -41,7 +42,7 @@ func relayRoute(k socketKind) route {
 
 // findSocketRoute returns the route of a request that begins a WebSocket connection. It is
 // false for other requests, and for paths that serve none.
-func (p *Plane) findSocketRoute(r *http.Request, path string) (route, bool) {
+func findSocketRoute(p *Plane, r *http.Request, path string) (route, bool) {
 	if p.Sockets == nil || r.Method != http.MethodGet || !isUpgrade(r.Header) {
 		return route{}, false
 	}
@@ -81,24 +82,38 @@ func lists(values []string, name string) bool {
 	return false
 }
 
-// serveSocket serves a WebSocket connection to its end. An error means that nothing has been
+// connection is a handshake with a WebSocket connection, or with a client secret for one.
+type connection struct {
+	plane *Plane
+	round *roundTrip
+
+	// offered are the sub-protocols that the client offers, without keys.
+	offered []string
+	// fixed are the fields of the session that the client may not change, nil for none.
+	// fixedModel is true if its model is one of them.
+	fixed      []byte
+	fixedModel bool
+}
+
+// serve serves a WebSocket connection to its end. An error means that nothing has been
 // written: the client gets it as the response to its handshake.
-func (p *Plane) serveSocket(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
-	if err := p.admitSocket(r, x); err != nil {
+func (c *connection) serve(w http.ResponseWriter, r *http.Request) error {
+	p, x := c.plane, c.round
+	if err := c.admit(r); err != nil {
 		return p.earlierLimit(r.Context(), &x.admission, err)
 	}
 	if x.admission.route.socket == socketTurns {
-		return p.serveTurns(w, r, x)
+		return c.serveTurns(w, r)
 	}
-	return p.serveRelay(w, r, x)
+	return c.serveRelay(w, r)
 }
 
-// admitSocket admits a connection, or a request whose body is read later, in the order in which
+// admit admits a connection, or a request whose body is read later, in the order in which
 // requests are. What the messages of a connection ask for is checked when they arrive.
-func (p *Plane) admitSocket(r *http.Request, x *roundTrip) error {
-	a := &x.admission
+func (c *connection) admit(r *http.Request) error {
+	p, a := c.plane, &c.round.admission
 	if a.route.socket > socketTurns {
-		if err := a.useSubprotocols(); err != nil {
+		if err := c.useSubprotocols(); err != nil {
 			return err
 		}
 	}
@@ -124,9 +139,10 @@ func (p *Plane) admitSocket(r *http.Request, x *roundTrip) error {
 	return p.checkRates(a)
 }
 
-// checkSession returns an error if the client of an open connection may not go on: its key was
+// check returns an error if the client of an open connection may not go on: its key was
 // revoked, is disabled or has expired, or lost its scope.
-func (p *Plane) checkSession(a *admission) error {
+func (c *connection) check() error {
+	p, a := c.plane, &c.round.admission
 	now := p.Snapshot.Load()
 	id, _, err := now.Authenticate(a.request.Received.Header, time.Now())
 	if err != nil {
@@ -136,24 +152,24 @@ func (p *Plane) checkSession(a *admission) error {
 		return err
 	}
 	if !id.Allows(a.route.scope) {
-		return a.lacksScope()
+		return missingScope(a.route.scope)
 	}
 	return now.CheckServed(id)
 }
 
-func (a *admission) lacksScope() error {
-	return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", a.route.scope)
+func missingScope(s access.Scope) error {
+	return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", s)
 }
 
 // serveTurns serves a connection for responses. Each turn is a request with the headers of the
 // handshake: it is admitted, limited, routed and recorded like one, in the trace of the
 // connection.
-func (p *Plane) serveTurns(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
-	a := &x.admission
+func (c *connection) serveTurns(w http.ResponseWriter, r *http.Request) error {
+	p, x, a := c.plane, c.round, &c.round.admission
 	turn := turnRequest{plane: p, header: turnHeader(a), host: r.Host, remote: r.RemoteAddr}
 	x.setGatewayHeaders(w.Header())
 	served, err := p.Sockets.ServeResponses(w, r, socket.Responses{
-		Check:      func() error { return p.checkSession(a) },
+		Check:      func() error { return c.check() },
 		Serve:      turn.serve,
 		Memory:     p.Engine.Bounds.Pool.Organisation(a.request.Identity.Organisation),
 		MaxMessage: p.MaxJSON,

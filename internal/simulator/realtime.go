@@ -83,7 +83,8 @@ func serveRealtime(x *exchange) {
 		x.refuse(s.faults.status, providerError{kind: "invalid_request_error", message: "The session was refused."})
 		return
 	case strings.Contains(x.r.Header.Get("Openai-Beta"), "realtime"):
-		x.refuse(http.StatusBadRequest, providerError{kind: "invalid_request_error", message: "The beta of the Realtime API is no longer supported."})
+		x.refuse(http.StatusBadRequest, providerError{kind: "invalid_request_error",
+			message: "The beta of the Realtime API is no longer supported."})
 		return
 	case model == "" && !x.r.URL.Query().Has("call_id") && !x.r.URL.Query().Has("intent"):
 		x.refuse(http.StatusBadRequest, providerError{kind: "invalid_request_error", message: "You must provide a model parameter."})

@@ -50,7 +50,7 @@ func (b *batcher) send() error {
 	return b.flush()
 }
 
-// flush is called with mu held.
+// flush writes what is held. The caller holds mu.
 func (b *batcher) flush() error {
 	if len(b.held) == 0 {
 		return nil

@@ -45,7 +45,7 @@ func realtimeError(e *apierr.Error) []byte {
 	return b.Bytes()
 }
 
-// noFault is the fault of protocols that tell of errors by their close frame only.
+// noFault returns nil: the protocol reports errors by close frames only.
 func noFault(*apierr.Error) []byte { return nil }
 
 func writeFault(b *jsonedit.Builder, e *apierr.Error) {

@@ -52,14 +52,14 @@ func (h *history) find(id string) (*pastTurn, bool) {
 	return t, ok
 }
 
-// release gives back a turn that was found. Nil is allowed.
+// release ends the use of a turn that was found. Nil is allowed.
 func (h *history) release(t *pastTurn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.leave(t)
 }
 
-// leave is called with mu held. It frees a turn that nobody uses, and those before it.
+// leave frees a turn that nobody uses, and those before it. The caller holds mu.
 func (h *history) leave(t *pastTurn) {
 	for ; t != nil; t = t.before {
 		if t.users--; t.users > 0 {
@@ -93,7 +93,7 @@ func (h *history) add(id string, t *pastTurn) {
 	h.turns[id], h.order = t, append(h.order, id)
 }
 
-// hold counts the memory of t. It is called with mu held.
+// hold counts the memory of t. The caller holds mu.
 func (h *history) hold(t *pastTurn) bool {
 	t.free = func() {}
 	if h.memory == nil {
@@ -114,7 +114,7 @@ func (h *history) drop(id string) {
 	h.forget(id)
 }
 
-// forget is drop, called with mu held.
+// forget removes a turn. The caller holds mu.
 func (h *history) forget(id string) {
 	t, ok := h.turns[id]
 	if !ok {

@@ -60,8 +60,8 @@ func (p *peer) flush() error {
 	return err
 }
 
-// tell sends a text if the peer accepts it soon.
-func (p *peer) tell(text []byte) {
+// sendLast sends a text if the peer accepts it soon.
+func (p *peer) sendLast(text []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
 	select {

@@ -28,14 +28,14 @@ const (
 // Turn is what the provider reports of a turn.
 type Turn struct {
 	Usage llm.Usage
-	Model string // that served it; empty if that is not known
+	Model string // that served it; empty if it is unknown
 	Other bool   // Model is not the model of the session, such as one that transcribes
 }
 
 // Relay is a connection that the data plane has admitted and whose provider has accepted it.
 type Relay struct {
 	// Provider is the connection to the provider, from [Dial].
-	Provider *websocket.Conn
+	Provider *Provider
 	Protocol Protocol
 	// Subprotocols are those that the client may get, the first of which it gets.
 	Subprotocols []string
@@ -61,9 +61,22 @@ type Result struct {
 	Err             error // why the gateway ended the session; nil if a peer did
 }
 
+// Provider is an open connection to a provider.
+type Provider struct{ conn *websocket.Conn }
+
+// Subprotocol returns the sub-protocol that the provider has chosen, empty for none.
+func (p *Provider) Subprotocol() string { return p.conn.Subprotocol() }
+
+// Close closes a connection that was not relayed.
+func (p *Provider) Close() {
+	timer := time.AfterFunc(closeTimeout, func() { p.conn.CloseNow() })
+	defer timer.Stop()
+	p.conn.Close(websocket.StatusGoingAway, "")
+}
+
 // Dial opens a connection to a provider. send sends the request of the handshake, which has the
 // headers h, and returns its response; an error of it is returned.
-func Dial(ctx context.Context, protocols []string, send func(h http.Header) (*http.Response, error)) (*websocket.Conn, error) {
+func Dial(ctx context.Context, protocols []string, send func(h http.Header) (*http.Response, error)) (*Provider, error) {
 	var failed error
 	through := roundTripper(func(r *http.Request) (*http.Response, error) {
 		res, err := send(r.Header)
@@ -79,7 +92,7 @@ func Dial(ctx context.Context, protocols []string, send func(h http.Header) (*ht
 		return nil, apierr.New(apierr.UpstreamFailed, "the provider does not accept the WebSocket connection as the protocol demands").
 			WithCode("upstream_unreadable").WithCause(err)
 	}
-	return conn, nil
+	return &Provider{conn}, nil
 }
 
 type roundTripper func(r *http.Request) (*http.Response, error)
@@ -109,15 +122,15 @@ func (s *Server) Relay(w http.ResponseWriter, r *http.Request, o Relay) (Result,
 	c := &relay{session: s.newSession(r.Context()), o: o}
 	c.observer = observer{protocol: o.Protocol, fixed: newFixed(o.Fixed), allowModel: o.AllowModel}
 	conn.SetReadLimit(o.MaxMessage)
-	o.Provider.SetReadLimit(o.MaxMessage)
-	c.client, c.provider, c.check = newPeer(conn, batch), newPeer(o.Provider, nil), o.Check
+	o.Provider.conn.SetReadLimit(o.MaxMessage)
+	c.client, c.provider, c.check = newPeer(conn, batch), newPeer(o.Provider.conn, nil), o.Check
 	c.fault = realtimeError
 	if o.Protocol != Realtime {
 		c.fault = noFault
 	}
 	c.drain = func() {
 		if text := c.fault(shuttingDown()); text != nil {
-			c.client.tell(text)
+			c.client.sendLast(text)
 		}
 	}
 	c.stop = func() { c.endFor(shuttingDown(), websocket.StatusServiceRestart) }
@@ -292,7 +305,7 @@ func (c *relay) hold(n int) (release func(), err error) {
 const maxKept = 64 << 10
 
 func buffer() *[]byte {
-	if b, ok := rooms.Get().(*[]byte); ok {
+	if b, ok := messagePool.Get().(*[]byte); ok {
 		return b
 	}
 	return new([]byte)
@@ -301,19 +314,12 @@ func buffer() *[]byte {
 func reuse(room *[]byte, message []byte) {
 	if cap(message) <= maxKept {
 		*room = message[:0]
-		rooms.Put(room)
+		messagePool.Put(room)
 	}
 }
 
-// rooms are *[]byte for messages, which a session has only while it passes one on.
-var rooms sync.Pool
+// messagePool holds *[]byte for messages, which a session has only while it passes one on.
+var messagePool sync.Pool
 
 // closeTimeout bounds closing the connection of a provider whose client was not accepted.
 const closeTimeout = time.Second
-
-// Close closes a connection to a provider that was not relayed.
-func Close(conn *websocket.Conn) {
-	timer := time.AfterFunc(closeTimeout, func() { conn.CloseNow() })
-	defer timer.Stop()
-	conn.Close(websocket.StatusGoingAway, "")
-}

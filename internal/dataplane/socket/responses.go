@@ -188,7 +188,8 @@ func (c *turns) handle(kind websocket.MessageType, text []byte, release func()) 
 		release()
 		return c.client.write(websocket.MessageText, steerFailed(f))
 	}
-	return apierr.New(apierr.Invalid, "the connection accepts messages of the type response.create, not %.60q", f.kind()).WithParam("type")
+	return apierr.New(apierr.Invalid, "the connection accepts messages of the type response.create, not %.60q", f.kind()).
+		WithParam("type")
 }
 
 // steerFailed returns the event that refuses to steer a response. Requests to providers are
@@ -232,13 +233,14 @@ func (c *turns) enqueue(f *frame) error {
 	case c.last != nil:
 		return c.refusal
 	case c.waiting >= maxWaiting:
-		return apierr.New(apierr.RateLimited, "%d requests wait on this connection; wait for responses", maxWaiting).WithCode("websocket_queue_full")
+		return apierr.New(apierr.RateLimited, "%d requests wait on this connection; wait for responses", maxWaiting).
+			WithCode("websocket_queue_full")
 	}
 	l := c.lanes[f.stream]
 	if l == nil {
 		if named := len(c.lanes); f.stream != "" && (named > maxStreams || named == maxStreams && c.lanes[""] == nil) {
-			return apierr.New(apierr.Invalid, "a connection has at most %d different stream_id; use one again or connect again", maxStreams).
-				WithParam("stream_id").WithCode("websocket_stream_limit_reached")
+			return apierr.New(apierr.Invalid, "a connection has at most %d different stream_id; use one again or connect again",
+				maxStreams).WithParam("stream_id").WithCode("websocket_stream_limit_reached")
 		}
 		l = new(lane)
 		c.lanes[f.stream] = l
@@ -304,7 +306,7 @@ func (c *turns) endAfterTurns(e ending, refusal *apierr.Error) {
 	c.endIfIdle()
 }
 
-// endIfIdle is called with mu held.
+// endIfIdle ends the session if it should end and no lane works. The caller holds mu.
 func (c *turns) endIfIdle() {
 	if c.last != nil && c.busy == 0 {
 		c.end(*c.last)
@@ -318,7 +320,8 @@ func (c *turns) expire() {
 }
 
 func lifetimeOver(d time.Duration) *apierr.Error {
-	return apierr.New(apierr.Invalid, "the connection has reached its limit of %v; connect again", d).WithCode("websocket_connection_limit_reached")
+	return apierr.New(apierr.Invalid, "the connection has reached its limit of %v; connect again", d).
+		WithCode("websocket_connection_limit_reached")
 }
 
 // dropWaiting releases turns that were not begun.
@@ -353,14 +356,15 @@ var errRefused = errors.New("the handshake was refused")
 // IsAnswered reports whether err is that of a handshake that has its response.
 func IsAnswered(err error) bool { return errors.Is(err, errRefused) }
 
-// CheckHandshake returns an error for a request that is no complete handshake.
+// CheckHandshake returns an error for an incomplete handshake.
 func CheckHandshake(r *http.Request) error {
 	key := r.Header["Sec-Websocket-Key"]
 	switch {
 	case r.ProtoMajor != 1 || r.ProtoMinor < 1:
 		return apierr.New(apierr.UpgradeRefused, "WebSocket connections need HTTP/1.1").WithParam("upgrade")
 	case r.Header.Get("Sec-Websocket-Version") != "13":
-		return apierr.New(apierr.UpgradeRefused, "the gateway supports version 13 of the WebSocket protocol only").WithParam("sec-websocket-version")
+		return apierr.New(apierr.UpgradeRefused, "the gateway supports version 13 of the WebSocket protocol only").
+			WithParam("sec-websocket-version")
 	case len(key) != 1 || len(key[0]) != 24:
 		return apierr.New(apierr.Invalid, "the header sec-websocket-key must have 24 characters").WithParam("sec-websocket-key")
 	}

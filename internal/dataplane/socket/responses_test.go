@@ -88,26 +88,32 @@ func write(t *testing.T, c *websocket.Conn, text string) {
 
 func TestAConnectionEndsAfterItsLifetimeBetweenTurns(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
-	_, address := serveResponses(t, socket.Options{Lifetime: time.Millisecond, Check: time.Millisecond},
+	begun, release := make(chan struct{}), make(chan struct{})
+	s, address := serveResponses(t, socket.Options{Lifetime: 200 * time.Millisecond, Check: time.Millisecond},
 		socket.Responses{Serve: func(ctx context.Context, w http.ResponseWriter, body []byte) {
+			close(begun)
 			<-release
 			completed(ctx, w, body)
 		}})
-	c := mustDial(t, address)
+	c, idle := mustDial(t, address), mustDial(t, address)
 	write(t, c, `{"type":"response.create"}`)
-	time.AfterFunc(20*time.Millisecond, func() { close(release) }) // many checks later
-	messages, code := readUntilEnd(t, c)
-	if code == websocket.StatusGoingAway && len(messages) == 1 { // the lifetime was over before the turn came
-		t.Skip("the turn came too late")
+	waittest.Receive(t, begun, "the turn")
+	if messages, code := readUntilEnd(t, idle); code != websocket.StatusGoingAway || len(messages) != 1 ||
+		!strings.Contains(messages[0], "websocket_connection_limit_reached") {
+		t.Errorf("an idle connection is closed with %d after %q", code, messages)
 	}
+	if s.Sessions() == 0 {
+		t.Error("a connection is closed during its turn")
+	}
+	close(release)
+	messages, code := readUntilEnd(t, c)
 	if code != websocket.StatusGoingAway || len(messages) != 2 || !strings.Contains(messages[0], "response.completed") ||
 		!strings.Contains(messages[1], "websocket_connection_limit_reached") {
 		t.Errorf("closed with %d after %q", code, messages)
 	}
 }
 
-func TestAClientThatMayNotGoOnIsToldWhy(t *testing.T) {
+func TestAClientThatMayNotGoOnGetsTheReason(t *testing.T) {
 	t.Parallel()
 	var revoked atomic.Bool
 	_, address := serveResponses(t, socket.Options{Check: time.Millisecond}, socket.Responses{Serve: completed, Check: func() error {
@@ -140,8 +146,10 @@ func TestAClientThatAnswersNoPingIsGone(t *testing.T) {
 		_, _, err := alive.Read(context.Background())
 		pinged <- err
 	}()
-	pause := time.NewTimer(300 * time.Millisecond) // thirty times the silence
-	<-pause.C
+	for range 3 { // each silent session is dropped after more than one ping of the other
+		mustDial(t, address)
+		waittest.Until(t, "the end of a silent session", func() bool { return s.Sessions() <= 1 })
+	}
 	if s.Sessions() != 1 {
 		t.Error("a client that answers is dropped")
 	}
@@ -173,7 +181,7 @@ func TestASlowClientStopsItsTurn(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptIsCountedAndReleased(t *testing.T) {
+func TestTurnsThatAreHeldCountAsMemory(t *testing.T) {
 	t.Parallel()
 	pool := bytepool.New(1 << 20)
 	s, address := serveResponses(t, socket.Options{}, socket.Responses{Serve: completed, Memory: pool.Organisation("o")})

@@ -109,16 +109,17 @@ func (s *Server) Wait(ctx context.Context) error {
 func (s *Server) admit() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.full()
+	return s.checkRoom()
 }
 
-// full is called with mu held.
-func (s *Server) full() error {
+// checkRoom returns the error of a session for which there is no room. The caller holds mu.
+func (s *Server) checkRoom() error {
 	switch {
 	case s.draining:
 		return shuttingDown()
 	case len(s.sessions) >= s.o.MaxSessions:
-		e := apierr.New(apierr.Unavailable, "the gateway has reached its limit of WebSocket connections; try again shortly").WithCode("overloaded")
+		e := apierr.New(apierr.Unavailable, "the gateway has reached its limit of WebSocket connections; try again shortly").
+			WithCode("overloaded")
 		e.RetryAfter = time.Second
 		return e
 	}
@@ -136,7 +137,7 @@ func shuttingDown() *apierr.Error {
 func (s *Server) add(one *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.full() != nil {
+	if s.checkRoom() != nil {
 		one.end(ending{code: websocket.StatusTryAgainLater, reason: "the gateway has no room for the session"})
 	}
 	s.sessions[one] = struct{}{}

@@ -134,24 +134,25 @@ func (s *session) inspect(now time.Time, pings *sync.WaitGroup) {
 		switch {
 		case p == nil:
 		case p.stalled(now, o.Stall):
-			s.end(s.gone(p))
+			s.end(s.endingFor(p))
 		case p.silent(now, o.Ping):
 			p.pinged.Store(true)
 			pings.Go(func() {
 				if !p.ping(o.Ping + o.Ping/4) {
-					s.end(s.gone(p))
+					s.end(s.endingFor(p))
 				}
 			})
 		}
 	}
 }
 
-// gone returns the ending of a session whose peer p does not react.
-func (s *session) gone(p *peer) ending {
+// endingFor returns the ending of a session whose peer p does not react.
+func (s *session) endingFor(p *peer) ending {
 	if p == s.client {
 		return ending{drop: true}
 	}
-	e := apierr.New(apierr.UpstreamFailed, "the provider's connection no longer responds; connect again").WithCode("provider_unresponsive")
+	e := apierr.New(apierr.UpstreamFailed, "the provider's connection no longer responds; connect again").
+		WithCode("provider_unresponsive")
 	return ending{code: websocket.StatusInternalError, reason: e.Message, event: s.fault(e)}
 }
 
@@ -163,7 +164,7 @@ func (s *session) close(e ending) {
 		return
 	}
 	if e.event != nil {
-		s.client.tell(e.event)
+		s.client.sendLast(e.event)
 	}
 	if e.code == 0 {
 		s.client.conn.CloseNow()

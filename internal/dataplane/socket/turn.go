@@ -16,7 +16,7 @@ import (
 	"modelgate/internal/format/jsonedit"
 )
 
-// maxErrorBody is the limit in bytes of a response that is no stream.
+// maxErrorBody is the limit in bytes of a response other than a stream.
 const maxErrorBody = 8 << 20
 
 // turnWriter is the http.ResponseWriter of a turn. It sends each event of the stream as a
@@ -30,7 +30,7 @@ type turnWriter struct {
 	streams bool
 	holds   bool // messages may be held until they are flushed
 	events  eventSplitter
-	plain   []byte // of a response that is no stream
+	plain   []byte // of another response than a stream
 	scratch []byte // for the stream id
 	sent    int    // messages
 
@@ -182,8 +182,8 @@ func withStatus(data []byte) []byte {
 	return doc.Apply(nil, edits...)
 }
 
-// finish sends what a response that is no stream has: an error, or a complete response. It
-// returns the error of the client's connection.
+// finish sends the content of another response than a stream: an error, or a complete response.
+// It returns the error of the client's connection.
 func (w *turnWriter) finish() error {
 	if w.streams || w.status == 0 {
 		return nil
@@ -254,7 +254,8 @@ func (w *turnWriter) refusesPrevious() bool {
 const codeNoPrevious = "previous_response_not_found"
 
 func noPrevious(id string) *apierr.Error {
-	return apierr.New(apierr.Invalid, "the previous response %.80q is not known on this connection; send the complete input without previous_response_id", id).
+	return apierr.New(apierr.Invalid,
+		"the previous response %.80q is unknown on this connection; send the complete input without previous_response_id", id).
 		WithParam("previous_response_id").WithCode(codeNoPrevious)
 }
 

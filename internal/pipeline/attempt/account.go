@@ -48,7 +48,7 @@ func (a *attempt) openAccount() error {
 	if a.plan.request.Attempts != nil {
 		used = a.plan.request.Attempts
 	}
-	if !a.inSession() { // whose turns are no repetitions
+	if a.response.Session == nil { // the turns of a session are not repetitions
 		if err := exchange.CountAttempt(used, a.plan.handler.Engine.Bounds.AttemptLimit()); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (a *attemptAccount) end(r *exchange.Response) {
 	if !a.open {
 		return
 	}
-	if a.attempt.inSession() { // a turn that was not used
+	if a.attempt.response.Session != nil { // a turn that was not used
 		a.settleTurn(exchange.Turn{Usage: llm.Usage{Known: true}}, reqlog.Answered)
 		return
 	}

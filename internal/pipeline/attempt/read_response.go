@@ -45,7 +45,7 @@ func (a *attempt) handleResponse(res *http.Response) (*exchange.Response, error)
 		Source:     a,
 	}
 	if out.Status == http.StatusSwitchingProtocols && a.plan.request.Upgrade != nil {
-		return a.upgraded(out), nil
+		return newSession(a, out), nil
 	}
 	if out.Status < 200 { // 101 would give the client the bare connection
 		return nil, a.unreadable("status " + strconv.Itoa(out.Status))

@@ -14,20 +14,24 @@ import (
 // ledger.
 const maxListedTurns = 50
 
-// upgraded returns a connection whose protocol the provider has changed. It has no timeouts of
-// its own.
-func (a *attempt) upgraded(out *exchange.Response) *exchange.Response {
+// session is a connection whose protocol the provider has changed. Its attempt is the turn in
+// progress.
+type session struct{ turn *attempt }
+
+var _ exchange.Session = session{}
+
+// newSession returns the response of an attempt whose connection has changed its protocol. It has
+// no timeouts of its own.
+func newSession(a *attempt, out *exchange.Response) *exchange.Response {
 	a.plan.timers.stopRequestTimeout()
 	a.plan.timers.dog.Pause()
-	out.Session = a
+	out.Session = session{a}
 	return out
 }
 
-// inSession reports whether the attempt is a turn of a session.
-func (a *attempt) inSession() bool { return a.response.Session != nil }
-
 // EndTurn implements [exchange.Session].
-func (a *attempt) EndTurn(t exchange.Turn) error {
+func (s session) EndTurn(t exchange.Turn) error {
+	a := s.turn
 	began := a.account.began
 	a.account.settleTurn(t, reqlog.Answered)
 	if len(a.plan.trail.Attempts) < maxListedTurns {
@@ -38,11 +42,6 @@ func (a *attempt) EndTurn(t exchange.Turn) error {
 	if a.account.number == math.MaxUint16 {
 		return apierr.New(apierr.RateLimited, "the session has had %d turns; connect again", math.MaxUint16).WithCode("session_turns")
 	}
-	return a.openTurn()
-}
-
-// openTurn begins a turn.
-func (a *attempt) openTurn() error {
 	err := a.openAccount()
 	if err != nil && !refusedHere(err) {
 		return intentError(err)
@@ -51,7 +50,7 @@ func (a *attempt) openTurn() error {
 }
 
 // Abandon implements [exchange.Session].
-func (a *attempt) Abandon(t exchange.Turn) { a.account.settleTurn(t, reqlog.Abandoned) }
+func (s session) Abandon(t exchange.Turn) { s.turn.account.settleTurn(t, reqlog.Abandoned) }
 
 // settleTurn settles the turn in progress.
 func (a *attemptAccount) settleTurn(t exchange.Turn, outcome reqlog.Outcome) {
