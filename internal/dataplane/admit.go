@@ -329,7 +329,7 @@ func (a *admission) identify() {
 		}
 		maps.Copy(a.request.Metadata, id.Metadata)
 	}
-	a.baggage()
+	baggage(a)
 }
 
 // singleValueHeaders are the headers, in addition to the gateway's own, that

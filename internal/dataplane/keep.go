@@ -249,7 +249,7 @@ func (k *keptWriter) Write(b []byte) (int, error) {
 	k.patient.extend(time.Now())
 	n, err := k.ResponseWriter.Write(b)
 	k.patient.written()
-	k.trip.admission.responseCapture().add(b[:n])
+	responseCapture(&k.trip.admission).add(b[:n])
 	k.trip.entry.ResponseBytes += int64(n)
 	return n, err
 }

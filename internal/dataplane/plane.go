@@ -276,9 +276,9 @@ func (p *Plane) serveLocally(w http.ResponseWriter, r *http.Request, x *roundTri
 		return p.showRendered(w, r, x)
 	}
 	if x.admission.route.model != "" {
-		return p.showModel(w, r, x)
+		return showModel(p, w, r, x)
 	}
-	return p.listModels(w, r, x)
+	return listModels(p, w, r, x)
 }
 
 // recoverPanic turns a panic into a 500 and a log line. A deliberate abort of

@@ -145,7 +145,7 @@ func (x *providerTrial) list(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, trialListTime)
 	defer cancel()
 	began := time.Now()
-	res, err := x.plane.sendModels(ctx, x.Target)
+	res, err := sendModels(x.plane, ctx, x.Target)
 	credential, models := TrialStep{Name: "credential", Took: time.Since(began)}, TrialStep{Name: "models"}
 	switch e, ok := errors.AsType[*apierr.Error](err); {
 	case errors.Is(err, errNoModelList):
@@ -326,7 +326,7 @@ func (x *providerTrial) record(rt *roundTrip, res *exchange.Response, err error)
 	} else {
 		e.Status = res.Status
 	}
-	if e.Level = rt.admission.level(); e.Level == reqlog.LevelFull {
+	if e.Level = level(&rt.admission); e.Level == reqlog.LevelFull {
 		e.Level = reqlog.LevelMetadata
 	}
 	if x.plane.Engine.Quota != nil {

@@ -89,10 +89,10 @@ func (a *attempt) send(ctx context.Context) (*exchange.Response, error) {
 		return nil, err
 	}
 	if a.plan.wire.estimates != nil {
-		if err := a.reserveEstimate(ctx); err != nil {
+		if err := reserveEstimate(a, ctx); err != nil {
 			return nil, err
 		}
-		return a.estimateCount()
+		return estimateCount(a)
 	}
 	counted, err := a.plan.reserveTranslation()
 	if err != nil {

@@ -99,7 +99,7 @@ func (m *streamMeter) count(e sse.Event) error {
 	if seen := m.attempt.response.Tap.Info(); seen.Finished || seen.Terminated || seen.Failed != "" {
 		return nil
 	}
-	u := m.attempt.usageSoFar()
+	u := usageSoFar(m.attempt)
 	if acc := &m.attempt.account; !acc.open || acc.limits.Extend(m.attempt.plan.timers.context(), acc.use(u)) {
 		return nil
 	}
