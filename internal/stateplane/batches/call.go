@@ -39,7 +39,7 @@ func jobCaller(deps *kept.Deps, o *store.Object, d *details) *caller {
 
 // Call implements [vendorbatch.Caller].
 func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
-	if in.Service != "" || in.Link != "" {
+	if in.Link != "" || in.Service != "" && in.Service != vendorbatch.ServiceHost && in.Service != vendorbatch.ServiceBedrock {
 		return nil, apierr.New(apierr.Unsupported, "batches of the provider %s need its storage, which the gateway does not reach yet; run the batch without x-gateway-provider", c.provider).
 			WithCode("unsupported_operation")
 	}
@@ -65,14 +65,14 @@ func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	if c.trace != "" {
 		r.Header.Set(api.HeaderTraceID, c.trace)
 	}
-	return c.send(r)
+	return c.send(r, in.Service)
 }
 
 // send serves a call in the background, and returns its response when it begins.
-func (c *caller) send(r *http.Request) (*vendorbatch.Response, error) {
+func (c *caller) send(r *http.Request, service string) (*vendorbatch.Response, error) {
 	out, in := io.Pipe()
 	w := &pipeWriter{header: make(http.Header), to: in, begun: make(chan struct{})}
-	call := &dataplane.Call{Identity: c.identity}
+	call := &dataplane.Call{Identity: c.identity, Service: service}
 	go func() {
 		c.deps.Call(w, r, call)
 		w.WriteHeader(http.StatusOK) // a response without a body

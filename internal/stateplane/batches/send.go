@@ -22,7 +22,7 @@ import (
 )
 
 // send sends the lines that have no result, several at a time, and stores the results as
-// they come. When ctx ends, lines in flight are given up.
+// they come. When ctx ends, lines in flight are abandoned.
 func (w *work) send(ctx context.Context, file *store.Object) error {
 	in, err := w.Open(context.WithoutCancel(ctx), file)
 	if err != nil {
@@ -169,7 +169,7 @@ func (w *work) sendLine(ctx context.Context, l *line) (x outcome, ok bool) {
 			x.result = failedLine(w.resultID(l.Number), l.CustomID, apierr.From(err))
 			return x, true
 		}
-		if ctx.Err() != nil && !res.OK() { // given up
+		if ctx.Err() != nil && !res.OK() { // abandoned
 			return x, false
 		}
 		pause, again := w.pause(res, call, &retries, wait)

@@ -225,7 +225,7 @@ func (f *form) field(part *multipart.Part) error {
 }
 
 func expiryError() error {
-	return apierr.New(apierr.Invalid, "expires_after[seconds] must be a whole number from %d to %d", int(leastExpiry/time.Second), int(mostExpiry/time.Second)).
+	return apierr.New(apierr.Invalid, "expires_after[seconds] must be an integer from %d to %d", int(leastExpiry/time.Second), int(mostExpiry/time.Second)).
 		WithParam("expires_after")
 }
 
