@@ -317,3 +317,14 @@ func TestSessionsCountAsRequestsInProgress(t *testing.T) {
 		return other != nil
 	})
 }
+
+func TestSessionsThatGuardrailsCannotCheckAreRefused(t *testing.T) {
+	t.Parallel()
+	g := newRealtime(t, "")
+	const checked = `{"provider":"@chat","input_guardrails":[{"deny":true,"default.contains":{"operator":"none","words":["secret"]}}]}`
+	if c, res := tryDial(t, g, "/realtime?model=m", nil, toChat, "", "x-gateway-config", checked); c != nil || res.StatusCode != 403 {
+		t.Errorf("with guardrails: status %d, want 403", res.StatusCode)
+	}
+	c := dialSocket(t, g, "/realtime?model=m", toChat, "", "x-gateway-config", `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@messages"},{"provider":"@chat"}]}`)
+	c.until("session.created")
+}
