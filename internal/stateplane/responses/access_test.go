@@ -111,7 +111,7 @@ func TestQueriesOfResponsesAreChecked(t *testing.T) {
 	}
 }
 
-func TestTokensAreEstimatedWhereTheProviderDoesNotCount(t *testing.T) {
+func TestTokensAreEstimatedForProvidersWithoutACount(t *testing.T) {
 	v := newVendor()
 	g := start(t, v, gatewaytest.Options{}, "")
 	id := ask(t, g, 200, fmt.Sprintf(claude, strings.Repeat("many words ", 100), ``))["id"].(string)

@@ -122,8 +122,8 @@ func expired(o *store.Object, now time.Time) bool {
 	return !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt)
 }
 
-// isKept reports whether the gateway has the content of an object.
-func isKept(o *store.Object) bool { return o.ProviderID == "" }
+// hasContent reports whether the gateway has the content of an object.
+func hasContent(o *store.Object) bool { return o.ProviderID == "" }
 
 // relay sends the request to the provider of an object, with the provider's id.
 func (q *request) relay(o *store.Object) error {
@@ -134,7 +134,7 @@ func (q *request) relay(o *store.Object) error {
 	return nil
 }
 
-// relayDeletion has the provider delete an object, and deletes its record.
+// relayDeletion deletes an object at its provider, and its record.
 func (q *request) relayDeletion(o *store.Object) error {
 	if _, _, err := q.Target(o.Provider); err != nil {
 		return err
