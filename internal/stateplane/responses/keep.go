@@ -43,7 +43,7 @@ func (t *turn) changes(ctx context.Context, r *dataplane.EndedResponse, doc *jso
 		}
 	}
 	switch {
-	case r.AtProvider:
+	case r.AtProvider && t.keeper.Records:
 		list = t.record(r, doc)
 	case r.Content && t.retains:
 		add, err := t.content(key, r)

@@ -37,6 +37,8 @@ type Options struct {
 	Keep time.Duration
 	// Own is true if the gateway keeps responses itself, which needs data keys.
 	Own bool
+	// Records is true if responses that a managed provider stores get records.
+	Records bool
 	// Refuse refuses requests that want to store a response that may not be kept, instead
 	// of running them without.
 	Refuse bool

@@ -36,6 +36,9 @@ func (k *Keeper) Begin(ctx context.Context, q *dataplane.TurnRequest) (*dataplan
 		return nil, err
 	}
 	canKeep := k.Own && q.Retains
+	if !k.Own && !k.Records && r.previous == "" && r.conversation == "" && !(r.asked && k.Refuse) {
+		return nil, nil
+	}
 	if !canKeep && r.asked && k.Refuse {
 		return nil, apierr.New(apierr.Invalid, "this gateway may not keep responses of this key; send store false, or leave it out").
 			WithParam("store").WithCode("store_refused")
