@@ -52,6 +52,9 @@ const (
 	// GuardrailTest is a test of a guardrail whose checks asked models.
 	GuardrailTest Operation = "guardrails.test"
 
+	// IntegrationTest is a test of an integration that sent a completion.
+	IntegrationTest Operation = "integrations.test"
+
 	// LogInsert is an exchange outside of the gateway that was posted to the
 	// log.
 	LogInsert Operation = "logs.insert"
@@ -71,7 +74,7 @@ var logged = []Operation{
 	Chat, Completions, Embeddings, Images, ImageEdits, ImageVariations, AudioSpeech, AudioTranscriptions, AudioTranslations,
 	Moderations, Rerank, Responses, Messages, CountTokens, Generate, GenerateCount, GenerateEmbed, GenerateEmbedBatch, Converse,
 	ConverseCount, Invoke, Models, Files, Batches, FineTuning, Conversations, Realtime, Proxy, Explain, ConfigSchema, PromptRender,
-	GuardrailTest, LogInsert,
+	GuardrailTest, IntegrationTest, LogInsert,
 }
 
 // IsLogged reports whether a log entry can have the operation.

@@ -6,6 +6,7 @@ import (
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/controlplane/analytics"
 	"modelgate/internal/controlplane/audits"
+	"modelgate/internal/controlplane/catalogue"
 	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/deployments"
 	"modelgate/internal/controlplane/exports"
@@ -21,6 +22,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
@@ -32,12 +34,16 @@ import (
 type Families struct {
 	Organisations organisations.Routes
 	Sessions      sessions.Routes
+	Integrations  integrations.Routes
+	Providers     providers.Routes
+	Catalogue     catalogue.Routes
 	Guardrails    guardrails.Routes
 	Policies      policies.Routes
 	Secrets       secrets.Routes
 	Analytics     analytics.Routes
 	Exports       exports.Routes
 	Jobs          jobs.Routes
+	Webhooks      webhooks.Routes
 	Logs          Logs
 	Cache         *respcache.Invalidations // nil if no responses are cached
 }
@@ -68,8 +74,9 @@ func (f Families) Add(a *route.API) {
 	members.Add(a)
 	f.Sessions.Add(a)
 	keys.Add(a)
-	integrations.Add(a)
-	providers.Add(a)
+	f.Integrations.Add(a)
+	f.Providers.Add(a)
+	f.Catalogue.Add(a)
 	configs.Add(a)
 	prompts.Add(a)
 	f.Guardrails.Add(a)
@@ -80,6 +87,7 @@ func (f Families) Add(a *route.API) {
 	f.Analytics.Add(a)
 	f.Exports.Add(a)
 	f.Jobs.Add(a)
+	f.Webhooks.Add(a)
 	addInsert(a, f.Logs)
 	addTraces(a, f.Logs)
 	addFeedback(a, f.Logs)

@@ -34,6 +34,7 @@ var versioned = []struct {
 	{"partial", "/prompts/partials", `{"name":"one","workspace_id":"default","string":"Hello"}`, "/prompts/partials/", `{"string":"two"}`, "/prompts/partials/", ""},
 	{"label", "/labels", `{"name":"one","workspace_id":"default"}`, "/labels/", `{"name":"two"}`, "/labels/", ""},
 	{"collection", "/collections", `{"name":"one","workspace_id":"default"}`, "/collections/", `{"name":"two"}`, "/collections/", ""},
+	{"webhook endpoint", "/webhook_endpoints", `{"name":"one","url":"https://hooks.example.com","event_types":["batch.failed"]}`, "/webhook_endpoints/", `{"name":"two"}`, "/webhook_endpoints/", ""},
 	{"guardrail credential", "/guardrail-credentials", `{"partner":"lakera","workspace_id":"default","credentials":{"apiKey":"k-0123456789"}}`, "/guardrail-credentials/", `{"credentials":{"apiKey":"k-9876543210"}}`, "/guardrail-credentials/", ""},
 }
 

@@ -2,17 +2,23 @@ package controlplane_test
 
 import (
 	"context"
+	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"modelgate/internal/base/secret"
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/analytics"
 	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/webhooks"
+	"modelgate/internal/dataplane"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/limits/policy"
@@ -71,10 +77,14 @@ func newWorld(t testing.TB) *world {
 	w := new(world)
 	w.log = openLog(t)
 	w.Bench = routetest.New(t, controlplane.Families{
-		Sessions:   sessions.Routes{Verify: func(token string) (*access.Identity, error) { return w.Verify(token) }},
+		Sessions: sessions.Routes{Verify: func(token string) (*access.Identity, error) { return w.Verify(token) }},
+		Integrations: integrations.Routes{Try: func(context.Context, *integrations.Trial) (*dataplane.ProviderTrialResult, error) {
+			return new(dataplane.ProviderTrialResult), nil
+		}},
 		Guardrails: guardrails.Routes{CheckModule: new(checks.Modules).Check, Log: w.log},
 		Policies:   policies.Routes{Policies: func() *policy.Set { return w.policies }},
 		Analytics:  analytics.Routes{Log: w.log},
+		Webhooks:   webhooks.Routes{Sender: webhooks.New(webhooks.Options{Client: receiver{}, Secrets: lateSealer{w}})},
 		Logs:       controlplane.Logs{Log: w.log, Flush: w.log.Flush, Recorder: w.log},
 		Cache:      new(respcache.Invalidations),
 	}.Add)
@@ -112,6 +122,7 @@ func newWorld(t testing.TB) *world {
 	}
 	w.addLimits(t)
 	w.addJob()
+	ids = append(ids, "{delivery}", w.addDelivery(t))
 	ids = append(ids, "{job}", "the-job")
 	ids = append(ids, "{result}", w.addObserved(t, strings.NewReplacer(ids...).Replace("{guardrail}")))
 	ids = append(ids, "{entity}", policy.EntityID("api_key:a"))
@@ -175,6 +186,37 @@ func (w *world) addJob() {
 		VALUES ('the-job', 'other', 'none', $1, $2, 'dead', 'a', 5, 0, 5, 'it failed', 0, 0, 0)`, store.DefaultOrganisation, store.DefaultWorkspace)
 }
 
+// addDelivery adds a delivery that has failed, and returns its id.
+func (w *world) addDelivery(t testing.TB) (id string) {
+	e := store.Event{Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Type: "batch.failed", Object: "batch", Time: w.Clock}
+	if err := w.DB.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.EmitEvent(t.Context(), e) }); err != nil {
+		t.Fatal(err)
+	}
+	w.Exec(`UPDATE webhook_deliveries SET state = 'failed'`)
+	w.Exec(`UPDATE jobs SET state = 'dead' WHERE kind = 'webhook'`)
+	return w.Query(`SELECT id FROM webhook_deliveries`)[0]
+}
+
+// receiver is an endpoint of webhooks that receives everything.
+type receiver struct{}
+
+func (receiver) IsTrusted(*url.URL) bool { return false }
+
+func (receiver) Do(*http.Request, bool) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
+}
+
+// lateSealer is the sealer of a world that is made later.
+type lateSealer struct{ *world }
+
+func (s lateSealer) Seal(ctx context.Context, organisation string, v secret.String) (string, error) {
+	return s.Secrets.Seal(ctx, organisation, v)
+}
+
+func (s lateSealer) Open(ctx context.Context, organisation, sealed string) (secret.String, error) {
+	return s.Secrets.Open(ctx, organisation, sealed)
+}
+
 // addObserved stores a result of a guardrail and returns its id.
 func (w *world) addObserved(t testing.TB, slug string) string {
 	r := logstore.GuardResult{
@@ -210,6 +252,7 @@ var makings = []struct{ word, path, body string }{
 	{"{usage}", "/policies/usage-limits", `{"name":"Money","workspace_id":"default","organisation_id":"default",` + everyKey + `,"type":"cost","credit_limit":10}`},
 	{"{reference}", "/secret-references", `{"name":"Vault","slug":"vault","manager_type":"hashicorp_vault","secret_path":"kv/app","auth_config":{"type":"token","address":"https://vault.example.com","token":"hv-of-the-world"}}`},
 	{"{export}", "/logs/exports", `{"workspace_id":"default","requested_data":["id"],"filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
+	{"{endpoint}", "/webhook_endpoints", `{"name":"Batches","url":"https://hooks.example.com/batches","event_types":["batch.failed"],"workspace_id":"default"}`},
 	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
 	{"{trace}", "/logs", `{"request":{"url":"/","body":null},"response":{"body":null}}`}, // an entry without a trace has its own, of the same id
 	{"{feedback}", "/feedback", `{"trace_id":"{trace}","value":5}`},
@@ -253,18 +296,22 @@ var samples = map[string][2]string{
 	"update-integration":            {"", `{"name":"Renamed","description":"d"}`},
 	"update-integration-models":     {"", `{"models":[{"slug":"gpt-4o","enabled":true}]}`},
 	"delete-integration-models":     {"?slugs=none", ""},
+	"test-integration":              {"", `{"ai_provider_id":"openai","key":"sk-other","configurations":{},"workspace_id":"default"}`},
 	"update-integration-workspaces": {"", `{"workspaces":[{"id":"default","enabled":true}]}`},
 
-	"create-provider":    {"", `{"name":"Third","integration_id":"main","slug":"third","note":"n","workspace_id":"default"}`},
-	"list-providers":     {"?workspace_id=default", ""},
-	"get-provider":       {"?workspace_id=default", ""},
-	"update-provider":    {"", `{"name":"Renamed","note":"n","workspace_id":"default"}`},
-	"delete-provider":    {"?workspace_id=default", ""},
-	"create-virtual-key": {"", `{"name":"VK","provider":"openai","key":"sk-vk","note":"n","workspace_id":"default"}`},
-	"list-virtual-keys":  {"?workspace_id=default", ""},
-	"get-virtual-key":    {"?workspace_id=default", ""},
-	"update-virtual-key": {"", `{"name":"Renamed","note":"n","workspace_id":"default"}`},
-	"delete-virtual-key": {"?workspace_id=default", ""},
+	"create-provider":     {"", `{"name":"Third","integration_id":"main","slug":"third","note":"n","workspace_id":"default"}`},
+	"list-providers":      {"?workspace_id=default", ""},
+	"get-provider":        {"?workspace_id=default", ""},
+	"get-provider-health": {"?workspace_id=default", ""},
+	"update-provider":     {"", `{"name":"Renamed","note":"n","workspace_id":"default"}`},
+	"delete-provider":     {"?workspace_id=default", ""},
+	"create-virtual-key":  {"", `{"name":"VK","provider":"openai","key":"sk-vk","note":"n","workspace_id":"default"}`},
+	"list-virtual-keys":   {"?workspace_id=default", ""},
+	"get-virtual-key":     {"?workspace_id=default", ""},
+	"update-virtual-key":  {"", `{"name":"Renamed","note":"n","workspace_id":"default"}`},
+	"delete-virtual-key":  {"?workspace_id=default", ""},
+
+	"list-catalogue-models": {"?workspace_id=default", ""},
 
 	"create-config":          {"", `{"name":"Other","workspace_id":"default","config":{"retry":{"attempts":2}}}`},
 	"list-configs":           {"?workspace_id=default", ""},
@@ -330,6 +377,13 @@ var samples = map[string][2]string{
 	"update-export": {"", `{"format":"parquet"}`},
 
 	"list-jobs": {"?workspace_id=default", ""},
+
+	"create-webhook-endpoint": {"", `{"name":"Other","description":"d","url":"https://hooks.example.com/other?key=k","event_types":["batch.completed","response.completed"],"status":"disabled","workspace_id":"default"}`},
+	"list-webhook-endpoints":  {"?workspace_id=default", ""},
+	"update-webhook-endpoint": {"", `{"name":"Renamed","description":"d"}`},
+	"modify-webhook-endpoint": {"", `{"event_types":["batch.expired"]}`},
+	"rotate-webhook-secret":   {"", `{"keep_old_secret_active_for_24_hours":true}`},
+	"test-webhook-endpoint":   {"", `{"event_type":"batch.completed"}`},
 
 	"list-audit-logs": {"?start_time=2026-05-01T00:00:00Z&end_time=2026-05-02T00:00:00Z", ""},
 }

@@ -85,6 +85,9 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 		return nil
 	}
 	x.admission.request.Limiting.Limits = x.admission.limits()
+	if err := checkUnmetered(p, &x.admission); err != nil {
+		return err
+	}
 	if !x.admission.route.renders && r.Method != http.MethodGet { // reading costs nothing
 		if err := x.admission.checkBudget(); err != nil {
 			return err
@@ -274,31 +277,9 @@ func (a *admission) checkRoute() error {
 	a.passModelsThrough()
 	a.request.Operation, a.entry.Operation = a.route.op, a.route.op
 	if !a.request.Identity.Allows(a.route.scope) {
-		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", a.route.scope)
+		return missingScope(a.route.scope)
 	}
 	return a.checkUpgrade()
-}
-
-// checkUpgrade returns an error for a request that begins a WebSocket connection: without
-// the upgrade, a provider would read another request in it. Clients such as Codex take its
-// status for "use HTTP", and other statuses for a failure that they repeat.
-func (a *admission) checkUpgrade() error {
-	if !lists(a.request.Received.Header["Connection"], "upgrade") || !lists(a.request.Received.Header["Upgrade"], "websocket") {
-		return nil
-	}
-	return apierr.New(apierr.UpgradeRefused, "the gateway does not support WebSocket connections or realtime sessions; send requests over HTTP").WithParam("upgrade")
-}
-
-// lists reports whether values of a header list a name, with or without a version.
-func lists(values []string, name string) bool {
-	for _, v := range values {
-		for one := range strings.SplitSeq(v, ",") {
-			if one, _, _ = strings.Cut(one, "/"); strings.EqualFold(strings.TrimSpace(one), name) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // isGatewayRoute reports whether the gateway answers by itself, whatever the
@@ -348,7 +329,7 @@ func (a *admission) identify() {
 		}
 		maps.Copy(a.request.Metadata, id.Metadata)
 	}
-	a.baggage()
+	baggage(a)
 }
 
 // singleValueHeaders are the headers, in addition to the gateway's own, that

@@ -18,7 +18,7 @@ const (
 // baggage adds the members of the client's W3C baggage to the metadata.
 // Existing keys win. A malformed member, or one longer than metadata may be, is
 // ignored: baggage is not meant for the gateway in particular.
-func (a *admission) baggage() {
+func baggage(a *admission) {
 	bytes, members := 0, 0
 	for _, line := range a.request.Received.Header["Baggage"] {
 		if bytes += len(line); bytes > maxBaggage {
@@ -29,14 +29,14 @@ func (a *admission) baggage() {
 				return
 			}
 			if key, value, ok := baggageMember(member); ok {
-				a.describe(key, value)
+				describe(a, key, value)
 			}
 		}
 	}
 }
 
 // describe adds a key to the metadata if it is not there.
-func (a *admission) describe(key, value string) {
+func describe(a *admission, key, value string) {
 	if _, ok := a.request.Metadata[key]; ok {
 		return
 	}

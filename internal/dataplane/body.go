@@ -111,7 +111,7 @@ func (a *admission) readRoutingFields() {
 	}
 	if v, ok := a.doc.Find("user"); ok {
 		if user, ok := v.Text(); ok && user != "" && len(user) <= api.MaxMetadataValue {
-			a.describe("_user", user)
+			describe(a, "_user", user)
 		}
 	}
 	v, ok := a.doc.Find("model")
@@ -225,7 +225,7 @@ func (p *Plane) buffer(a *admission, body io.Reader, length, limit int64) error 
 	}
 	a.request.Received.Body = buf
 	a.entry.RequestBytes = int64(buf.Len())
-	a.captureRequest(buf.Bytes())
+	captureRequest(a, buf.Bytes())
 	return nil
 }
 

@@ -99,7 +99,7 @@ type bodies struct{ request, response capture }
 // startCapture starts the capture for the exchange's logging level, once the
 // identity is known or known to be missing.
 func (p *Plane) startCapture(r *http.Request, a *admission) {
-	a.entry.Level = a.level()
+	a.entry.Level = level(a)
 	if a.entry.Level != reqlog.LevelFull {
 		return
 	}
@@ -114,8 +114,8 @@ func (p *Plane) startCapture(r *http.Request, a *admission) {
 
 // level returns the logging level of the key, or metadata for a request that
 // excludes its bodies.
-func (a *admission) level() reqlog.RecordLevel {
-	switch level := a.logLevel(); {
+func level(a *admission) reqlog.RecordLevel {
+	switch level := logLevel(a); {
 	case level == access.LogNone:
 		return reqlog.LevelNone
 	case level == access.LogFull && !a.skipBodies:
@@ -125,7 +125,7 @@ func (a *admission) level() reqlog.RecordLevel {
 }
 
 // logLevel returns the logging level of the key.
-func (a *admission) logLevel() access.LogLevel {
+func logLevel(a *admission) access.LogLevel {
 	var said access.Logging
 	if a.request.Identity != nil {
 		said = a.request.Identity.Logging
@@ -136,7 +136,7 @@ func (a *admission) logLevel() access.LogLevel {
 // captureRequest captures a buffered request body: JSON, whatever its content
 // type. The body of a dry run is not captured, since it may contain
 // credentials.
-func (a *admission) captureRequest(b []byte) {
+func captureRequest(a *admission, b []byte) {
 	if a.bodies == nil {
 		return
 	}
@@ -145,7 +145,7 @@ func (a *admission) captureRequest(b []byte) {
 }
 
 // responseCapture returns the capture of the response, nil if there is none.
-func (a *admission) responseCapture() *capture {
+func responseCapture(a *admission) *capture {
 	if a.bodies == nil {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (p *Plane) finishCapture(w http.ResponseWriter, x *roundTrip) {
 		}
 		e.Bodies.Request = x.admission.bodies.request.body(e.RequestBytes, rules)
 	case e.Level == reqlog.LevelNone:
-		e.StripClientText(x.plainPath(), x.admission.ownMetadata())
+		e.StripClientText(x.plainPath(), ownMetadata(&x.admission))
 	}
 }
 
@@ -193,7 +193,7 @@ func (x *roundTrip) plainPath() string {
 }
 
 // ownMetadata returns the part of the metadata that belongs to the key.
-func (a *admission) ownMetadata() map[string]string {
+func ownMetadata(a *admission) map[string]string {
 	if a.request.Identity == nil {
 		return nil
 	}

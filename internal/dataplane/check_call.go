@@ -141,7 +141,7 @@ func (p *Plane) TestGuardrail(ctx context.Context, t *guarding.Trial) (*guarding
 		return res, err
 	}
 	e := &x.entry
-	if e.Level = a.level(); e.Level == reqlog.LevelFull {
+	if e.Level = level(a); e.Level == reqlog.LevelFull {
 		e.Level = reqlog.LevelMetadata
 	}
 	e.Operation, e.Status, e.Metadata, e.Total = api.GuardrailTest, http.StatusOK, t.Metadata, time.Since(now)

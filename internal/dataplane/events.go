@@ -29,7 +29,7 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *roundTrip
 	if x.admission.request.Client.ContentType() != "text/event-stream" || x.array != nil {
 		silence = -1 // other framings have no comments
 	}
-	out := newEventWriter(w, x.admission.responseCapture(), silence, newStallTimer(w, r, p.ClientStall))
+	out := newEventWriter(w, responseCapture(&x.admission), silence, newStallTimer(w, r, p.ClientStall))
 	defer out.stop() // no comment may follow a panic
 	out.write(x.firstComments(res, silence), true)
 	x.admission.upload.responseBegun()

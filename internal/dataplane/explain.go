@@ -194,7 +194,7 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *roundTrip) er
 	if err != nil {
 		return err
 	}
-	return p.writeJSON(w, r, x, out)
+	return writeJSON(p, w, r, x, out)
 }
 
 func explainError(err error) error {

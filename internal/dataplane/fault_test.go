@@ -55,6 +55,11 @@ var faults = map[string]struct {
 	"cache-write":      {"cache-write=5", completed, streamed},
 	"image":            {"image", completed, streamed},
 	"generated":        {"generated", completed, streamed},
+	"reads":            {"reads=2", completed, streamed}, // this fault and the four below are of stored objects
+	"takes":            {"takes=1h", completed, streamed},
+	"job":              {"job=hang", completed, streamed},
+	"lost":             {"lost", completed, streamed},
+	"half-content":     {"half-content", completed, streamed},
 	"times":            {"times=1+status=503", refusedWith(503), refusedWith(503)},
 	"every":            {"every=1+status=503", refusedWith(503), refusedWith(503)},
 	"flap":             {"flap=1h+status=503", refusedWith(503), refusedWith(503)},

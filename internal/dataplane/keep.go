@@ -8,6 +8,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline/exchange"
 )
 
@@ -75,6 +76,10 @@ func (k *KeptRequest) Ask(w http.ResponseWriter, r *http.Request, c *Call) { k.p
 type Call struct {
 	Identity *access.Identity
 
+	// Service names another address of the provider, which the call must name itself; see
+	// [provider.Target.At]. Empty is its own.
+	Service string
+
 	// Admit decides about the targets that the call may be sent to; an error is that of
 	// the call. Nil allows all.
 	Admit func(targets []exchange.Leaf) error
@@ -94,7 +99,8 @@ type CallResult struct {
 	Status    int
 	ErrorCode string // empty on success
 	Sent      bool   // a provider may have received the request
-	Broken    bool   // the response ended early
+	Usage     llm.Usage
+	Broken    bool // the response ended early
 }
 
 // Call serves r for the identity of c and writes the response to w, as [Plane.ServeHTTP]
@@ -123,7 +129,7 @@ func (p *Plane) Call(w http.ResponseWriter, r *http.Request, c *Call) {
 func (c *Call) end(x *roundTrip) {
 	e := &x.entry
 	c.Result.RequestID, c.Result.Status, c.Result.ErrorCode = x.admission.id, e.Status, e.ErrorCode
-	c.Result.Sent = len(e.Attempts) > 0
+	c.Result.Sent, c.Result.Usage = len(e.Attempts) > 0, e.Usage
 	for i := range e.Attempts {
 		c.Result.Slug, c.Result.Provider = e.Attempts[i].Slug, e.Attempts[i].Provider
 	}
@@ -243,7 +249,7 @@ func (k *keptWriter) Write(b []byte) (int, error) {
 	k.patient.extend(time.Now())
 	n, err := k.ResponseWriter.Write(b)
 	k.patient.written()
-	k.trip.admission.responseCapture().add(b[:n])
+	responseCapture(&k.trip.admission).add(b[:n])
 	k.trip.entry.ResponseBytes += int64(n)
 	return n, err
 }

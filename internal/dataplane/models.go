@@ -82,8 +82,8 @@ type providerModel struct {
 // listModels responds with the models of every managed provider that the key
 // may use, in the format of the client's protocol: clients of the messages
 // dialect name its version in a header.
-func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
-	list := p.gatherModels(r, &x.targets, x.targets.allowedSlugs())
+func listModels(p *Plane, w http.ResponseWriter, r *http.Request, x *roundTrip) error {
+	list := gatherModels(p, r, &x.targets, x.targets.allowedSlugs())
 	var page any = list
 	var err error
 	switch {
@@ -95,12 +95,12 @@ func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *roundTrip)
 	if err != nil {
 		return err
 	}
-	return p.writeJSON(w, r, x, page)
+	return writeJSON(p, w, r, x, page)
 }
 
 // showModel responds with one model of a managed provider, named as
 // @slug/model, in the format of the client's protocol.
-func (p *Plane) showModel(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
+func showModel(p *Plane, w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	id := x.admission.route.model
 	slug, name, named := strings.Cut(strings.TrimPrefix(id, "@"), "/")
 	if !strings.HasPrefix(id, "@") || !named || name == "" {
@@ -109,7 +109,7 @@ func (p *Plane) showModel(w http.ResponseWriter, r *http.Request, x *roundTrip) 
 	if _, err := x.targets.target(providerChoice{provider: "@" + slug, model: name}); err != nil {
 		return err
 	}
-	list := p.gatherModels(r, &x.targets, []string{slug})
+	list := gatherModels(p, r, &x.targets, []string{slug})
 	i := list.index(id)
 	switch {
 	case i < 0 && list.noList:
@@ -127,7 +127,7 @@ func (p *Plane) showModel(w http.ResponseWriter, r *http.Request, x *roundTrip) 
 	case x.admission.isMessagesClient():
 		shown = list.Data[i].entry()
 	}
-	return p.writeJSON(w, r, x, shown)
+	return writeJSON(p, w, r, x, shown)
 }
 
 func modelNotFound(id, why string) error {
@@ -139,7 +139,7 @@ func modelNotFound(id, why string) error {
 // many providers as one request may make attempts, a few at a time and within
 // one deadline. Failures are cached as well, so that requests cannot be used to
 // flood a broken provider.
-func (p *Plane) gatherModels(r *http.Request, rs *resolver, slugs []string) modelList {
+func gatherModels(p *Plane, r *http.Request, rs *resolver, slugs []string) modelList {
 	// A client that disconnects does not cancel the requests: their responses
 	// are cached, so that the next client does not cause them again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.ModelsTimeout)
@@ -158,7 +158,7 @@ func (p *Plane) gatherModels(r *http.Request, rs *resolver, slugs []string) mode
 		fetches[i] = a
 		if claimed {
 			left--
-			wg.Go(func() { p.fetchModels(ctx, entry.Target, a, slots) })
+			wg.Go(func() { fetchModels(p, ctx, entry.Target, a, slots) })
 		}
 	}
 	wg.Wait()
@@ -205,7 +205,7 @@ func knownModels(ids []string) *modelFetch {
 }
 
 // fetchModels asks a provider when a slot is free and stores its response.
-func (p *Plane) fetchModels(ctx context.Context, t *provider.Target, a *modelFetch, slots chan struct{}) {
+func fetchModels(p *Plane, ctx context.Context, t *provider.Target, a *modelFetch, slots chan struct{}) {
 	select {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()
@@ -215,7 +215,7 @@ func (p *Plane) fetchModels(ctx context.Context, t *provider.Target, a *modelFet
 		a.finish(nil, err, 0) // the provider was not asked: nothing to cache
 		return
 	}
-	list, err := p.askModels(ctx, t)
+	list, err := askModels(p, ctx, t)
 	if err != nil {
 		a.finish(nil, err, failedModelsAge)
 		return
@@ -227,7 +227,23 @@ func (p *Plane) fetchModels(ctx context.Context, t *provider.Target, a *modelFet
 // the table or the provider itself says.
 var errNoModelList = errors.New("the provider has no list of models")
 
-func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]providerModel, error) {
+func askModels(p *Plane, ctx context.Context, t *provider.Target) ([]providerModel, error) {
+	res, err := sendModels(p, ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	switch res.StatusCode {
+	case http.StatusOK:
+		return readModels(io.LimitReader(res.Body, maxModels))
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return nil, errNoModelList
+	}
+	return nil, apierr.New(apierr.UpstreamFailed, "%s returned status %d", t.Label(), res.StatusCode)
+}
+
+// sendModels sends the request for a provider's list of models. The caller closes the body.
+func sendModels(p *Plane, ctx context.Context, t *provider.Target) (*http.Response, error) {
 	if _, ok := t.Paths[api.Models]; !ok {
 		return nil, errNoModelList
 	}
@@ -240,18 +256,7 @@ func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]providerMo
 			return nil, err
 		}
 	}
-	res, err := p.Engine.Client.Do(req, t.Guarded)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	switch res.StatusCode {
-	case http.StatusOK:
-		return readModels(io.LimitReader(res.Body, maxModels))
-	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
-		return nil, errNoModelList
-	}
-	return nil, apierr.New(apierr.UpstreamFailed, "%s returned status %d", t.Label(), res.StatusCode)
+	return p.Engine.Client.Do(req, t.Guarded)
 }
 
 // readModels reads a provider's list: in the format of the chat dialect, or
@@ -340,7 +345,7 @@ func (a *modelFetch) wait(ctx context.Context) ([]providerModel, error) {
 }
 
 // writeJSON writes a response made by the gateway.
-func (p *Plane) writeJSON(w http.ResponseWriter, r *http.Request, x *roundTrip, v any) error {
+func writeJSON(p *Plane, w http.ResponseWriter, r *http.Request, x *roundTrip, v any) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false) // URLs and messages stay readable

@@ -24,7 +24,7 @@ var addressHeaders = [...]string{"Location", "Operation-Location", "Azure-Asynco
 // as addresses of the gateway, by header. Empty means that the client must not get the
 // address, since it is at another host or the gateway's administration. A redirect without
 // an address is an error.
-func (p *Plane) ownAddresses(r *http.Request, x *roundTrip, res *exchange.Response) (map[string]string, error) {
+func ownAddresses(p *Plane, r *http.Request, x *roundTrip, res *exchange.Response) (map[string]string, error) {
 	if x.admission.request.Operation != api.Proxy || res.Attempt == nil || res.Raw == nil {
 		return nil, nil
 	}
@@ -34,11 +34,11 @@ func (p *Plane) ownAddresses(r *http.Request, x *roundTrip, res *exchange.Respon
 		if text == "" {
 			continue
 		}
-		change := p.ownAddressOf
+		change := ownAddressOf
 		if name == "Link" {
-			change = p.ownLinks
+			change = ownLinks
 		}
-		address, lost := change(r, x, res, text)
+		address, lost := change(p, r, x, res, text)
 		if lost {
 			if to, err := attempt.ResolveAddress(res.Raw, text); err == nil && attempt.IsRedirect(res.Raw) && name == "Location" {
 				return nil, attempt.RefuseRedirect(res.Attempt.Target, to, "the gateway has no route for that address")
@@ -56,7 +56,7 @@ func (p *Plane) ownAddresses(r *http.Request, x *roundTrip, res *exchange.Respon
 // ownLinks returns the value of a header Link without the links to other hosts. Those to
 // the provider are links to the gateway.
 // https://www.rfc-editor.org/rfc/rfc8288#section-3
-func (p *Plane) ownLinks(r *http.Request, x *roundTrip, res *exchange.Response, text string) (links string, lost bool) {
+func ownLinks(p *Plane, r *http.Request, x *roundTrip, res *exchange.Response, text string) (links string, lost bool) {
 	var kept []string
 	for text != "" {
 		_, rest, opens := strings.Cut(text, "<")
@@ -75,7 +75,7 @@ func (p *Plane) ownLinks(r *http.Request, x *roundTrip, res *exchange.Response, 
 				break
 			}
 		}
-		own, foreign := p.ownAddressOf(r, x, res, address)
+		own, foreign := ownAddressOf(p, r, x, res, address)
 		if lost = lost || foreign; !foreign {
 			kept = append(kept, "<"+own+">"+rest[:end])
 		}
@@ -87,7 +87,7 @@ func (p *Plane) ownLinks(r *http.Request, x *roundTrip, res *exchange.Response, 
 // ownAddressOf returns the address of the gateway at which a client gets what is at the
 // provider's address in text. An address that names no host and is not below the
 // provider's is returned as it is. One for which there is none is lost.
-func (p *Plane) ownAddressOf(r *http.Request, x *roundTrip, res *exchange.Response, text string) (address string, lost bool) {
+func ownAddressOf(p *Plane, r *http.Request, x *roundTrip, res *exchange.Response, text string) (address string, lost bool) {
 	to, err := attempt.ResolveAddress(res.Raw, text)
 	if err != nil {
 		return "", true
@@ -108,7 +108,7 @@ func (p *Plane) ownAddressOf(r *http.Request, x *roundTrip, res *exchange.Respon
 	if to.RawQuery != "" {
 		target += "?" + to.RawQuery
 	}
-	if !p.isModelAddress(r, target) {
+	if !isModelAddress(p, r, target) {
 		return "", true
 	}
 	if target = strings.TrimSuffix(own, "/") + target; to.Fragment != "" {
@@ -120,7 +120,7 @@ func (p *Plane) ownAddressOf(r *http.Request, x *roundTrip, res *exchange.Respon
 // isModelAddress reports whether the client of r reaches a provider at a path and query of
 // the gateway: with the method of r, and with GET, to which clients change it when they
 // follow redirects.
-func (p *Plane) isModelAddress(r *http.Request, target string) bool {
+func isModelAddress(p *Plane, r *http.Request, target string) bool {
 	path, query, _ := strings.Cut(target, "?")
 	path, err := urlpath.Canonical(path)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/base/secret"
+	"modelgate/internal/dataplane/socket"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/guardrail"
@@ -95,6 +96,13 @@ type Options struct {
 	// Gate limits the requests in progress. Default: one with the default limits.
 	Gate *inflight.Gate
 
+	// Sockets serves WebSocket connections. Nil refuses them.
+	Sockets *socket.Server
+
+	// UnmeteredCalls lets keys with limits of tokens or money connect clients and providers
+	// directly.
+	UnmeteredCalls bool
+
 	// Guardrails compiles the hooks of configs. Nil ignores them.
 	Guardrails *guardrail.Table
 
@@ -143,6 +151,7 @@ type Plane struct {
 	models      modelLists
 	compiler    pipeline.Compiler
 	trees       *trees
+	secrets     usedSecrets
 	decoding    atomic.Int32   // number of pass-through responses being decompressed
 	ending      sync.WaitGroup // requests whose checks or feedback are not complete
 }
@@ -223,6 +232,12 @@ func (p *Plane) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	defer x.admission.releaseBody()
 	defer x.trail.ReleaseChecks()
+	switch {
+	case x.admission.route.socket != noSocket:
+		return (&connection{plane: p, round: x}).serve(w, r)
+	case x.admission.route.mints:
+		return (&connection{plane: p, round: x}).mintSecret(w, r)
+	}
 	if err := p.prepare(r, x); err != nil {
 		return p.earlierLimit(r.Context(), &x.admission, err)
 	}
@@ -261,9 +276,9 @@ func (p *Plane) serveLocally(w http.ResponseWriter, r *http.Request, x *roundTri
 		return p.showRendered(w, r, x)
 	}
 	if x.admission.route.model != "" {
-		return p.showModel(w, r, x)
+		return showModel(p, w, r, x)
 	}
-	return p.listModels(w, r, x)
+	return listModels(p, w, r, x)
 }
 
 // recoverPanic turns a panic into a 500 and a log line. A deliberate abort of

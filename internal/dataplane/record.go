@@ -25,7 +25,7 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *roundTrip) {
 	e.Metadata = x.admission.request.Metadata
 	e.Path, e.UserAgent = x.admission.request.Received.HideKeys(e.Path), x.admission.request.Received.HideKeys(e.UserAgent)
 	if x.admission.request.Identity == nil {
-		if e.Level = x.admission.level(); e.Level == reqlog.LevelFull {
+		if e.Level = level(&x.admission); e.Level == reqlog.LevelFull {
 			e.Level = reqlog.LevelMetadata
 		}
 		p.finishCapture(w, x)

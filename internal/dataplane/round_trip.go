@@ -51,6 +51,12 @@ func (p *Plane) open(r *http.Request) *roundTrip {
 	a := &x.admission
 	a.remote = r.RemoteAddr
 	a.route, a.noRoute = findRoute(r.Method, routePath(r.Header, path))
+	if upgraded, ok := findSocketRoute(p, r, path); ok {
+		a.route, a.noRoute = upgraded, nil
+	}
+	if r.Method == http.MethodPost && path == clientSecretsPath && !p.PassesThrough(r.Header) {
+		a.route, a.noRoute = mintRoute, nil
+	}
 	if p.Clients[a.route.clientDialect()] == nil {
 		a.route = passThrough
 	}

@@ -45,6 +45,12 @@ type route struct {
 	// only rendered.
 	prompt  string
 	renders bool
+
+	// mints is true if client secrets are made.
+	mints bool
+
+	// socket is what WebSocket connections to the path carry.
+	socket socketKind
 }
 
 // clientDialect returns the dialect of the route's clients.
@@ -104,7 +110,8 @@ var modelPathRoutes = []struct {
 
 // IsModelPath reports whether a path is for model requests.
 func IsModelPath(path string) bool {
-	if strings.HasPrefix(path, api.BasePath+"/") || strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/model/") {
+	if strings.HasPrefix(path, api.BasePath+"/") || strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/model/") ||
+		strings.HasPrefix(path, live) {
 		return true
 	}
 	_, ok := findVendorRoute(path)

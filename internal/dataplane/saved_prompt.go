@@ -118,7 +118,7 @@ func (p *Plane) fillBody(a *admission) error {
 		}
 	}
 	a.request.Prompt, a.entry.Prompt, a.promptProvider = named, named, out.Provider
-	a.describe("_prompt", named.Slug) // for filters
+	describe(a, "_prompt", named.Slug) // for filters
 	if a.trail.Explain {
 		a.trail.Decisions = append(a.trail.Decisions,
 			reqlog.Decision{Path: "prompt", Text: fmt.Sprintf("the saved prompt %s makes the request, in its version %d",

@@ -61,6 +61,9 @@ func (rs *resolver) handler() (exchange.Handler, error) {
 		options:    rs.admission.opts.options,
 		model:      rs.admission.request.Model,
 	})
+	if err == nil && rs.admission.call != nil {
+		t, err = t.At(rs.admission.call.Service)
+	}
 	if err != nil {
 		return nil, err
 	}

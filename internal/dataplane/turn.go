@@ -98,7 +98,7 @@ func beginTurn(r *http.Request, a *admission) error {
 		return nil
 	}
 	t, err := p.Responses.Begin(r.Context(), &TurnRequest{Identity: a.request.Identity, Time: a.request.Time, Body: &a.doc,
-		MaxBody: p.MaxJSON, Retains: a.logLevel() != access.LogNone})
+		MaxBody: p.MaxJSON, Retains: logLevel(a) != access.LogNone})
 	if err != nil || t == nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *roundTrip, res 
 	if err != nil {
 		return err
 	}
-	addresses, err := p.ownAddresses(r, x, res)
+	addresses, err := ownAddresses(p, r, x, res)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (x *roundTrip) writeBytes(w http.ResponseWriter, r *http.Request, res *exch
 	x.begin(w, res.Status)
 	x.entry.FirstToken = time.Since(x.entry.Time)
 	n, err := inbound.WriteBody(w, r, res.Bytes) // flushed now rather than after recording, which may be slow
-	x.admission.responseCapture().add(res.Bytes[:n])
+	responseCapture(&x.admission).add(res.Bytes[:n])
 	x.entry.ResponseBytes += int64(n)
 	x.finish(err)
 }
@@ -170,7 +170,7 @@ var jsonType = []string{"application/json"}
 func (x *roundTrip) begin(w http.ResponseWriter, status int) {
 	x.headWritten = true
 	x.entry.Status = status
-	x.admission.responseCapture().setMediaType(w.Header())
+	responseCapture(&x.admission).setMediaType(w.Header())
 	w.WriteHeader(status)
 }
 
@@ -263,7 +263,7 @@ func (x *roundTrip) copy(w http.ResponseWriter, res *exchange.Response, patient 
 			res.Pause()
 			patient.extend(time.Now())
 			m, werr := w.Write(buf[:n])
-			x.admission.responseCapture().add(buf[:m])
+			responseCapture(&x.admission).add(buf[:m])
 			x.entry.ResponseBytes += int64(m)
 			if werr == nil && err == nil && x.entry.ResponseBytes != res.Length {
 				werr = rc.Flush()
@@ -345,7 +345,7 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *roundTrip,
 	x.setGatewayHeaders(h)
 	x.begin(w, e.Status())
 	n, werr := w.Write(body)
-	x.admission.responseCapture().add(body[:n])
+	responseCapture(&x.admission).add(body[:n])
 	x.entry.ResponseBytes += int64(n)
 	x.finish(werr)
 }

@@ -37,7 +37,7 @@ type postponement struct{ pause time.Duration }
 func (p *postponement) Error() string { return "the job is postponed by " + p.pause.String() }
 
 // Later returns an error after which a job returns to the queue, and is due after a pause of
-// at most the kind's MaxDelay. It is no failure, and the try does not count.
+// at most the kind's MaxDelay. The job has not failed, and has as many tries left as before.
 func Later(pause time.Duration) error { return &postponement{pause} }
 
 // reason returns what is shown of the error of a job.

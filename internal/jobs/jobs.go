@@ -26,8 +26,8 @@ type Kind struct {
 	Name string
 
 	// Run does the work of a job. It must return soon after ctx ends. If it returns nil
-	// and has not called [Job.Finish], the job is done. An error of [Fail] is final, one of
-	// [Later] is no failure; after another one the job is tried again.
+	// and has not called [Job.Finish], the job is done. An error of [Fail] is final, and one
+	// of [Later] postpones the job; after another one it is tried again.
 	Run func(ctx context.Context, j *Job) error
 
 	AtOnce int           // jobs of the kind that a node runs at a time; 1

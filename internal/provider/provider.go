@@ -49,6 +49,10 @@ type Spec struct {
 	// host differs. An operation without a path is not offered.
 	Paths map[api.Operation]string
 
+	// Services are further addresses by the name of a service, with the same credential;
+	// see [Target.At].
+	Services map[string]string
+
 	// Surplus are further paths that a custom host may end in by mistake; see
 	// [Spec.WithoutSurplus].
 	Surplus []string

@@ -17,6 +17,7 @@ import (
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/modeldata"
+	"modelgate/internal/provider/health"
 )
 
 // Target is a provider with credentials. It is immutable once built and safe
@@ -60,7 +61,8 @@ type Target struct {
 
 	// Quota are the limits of what all requests to the managed provider use. The slice is
 	// shared.
-	Quota []*quota.Limit
+	Quota  []*quota.Limit
+	Health *health.Recent // of the managed provider, to which attempts are added; may be nil
 
 	// urls and credential are the same for every call; see Prepare.
 	urls       map[api.Operation]*url.URL

@@ -41,16 +41,16 @@ func (s *Server) exportFiles() exports.Files {
 
 // openJobs creates the runner of jobs, which starts with Run.
 func (s *Server) openJobs(set *settings.Settings) error {
-	node := reqlog.NewID(time.Now()).String()
-	if err := s.openExports(set, node); err != nil {
+	s.process = reqlog.NewID(time.Now()).String()
+	if err := s.openExports(set, s.process); err != nil {
 		return err
 	}
-	var kinds []jobs.Kind
+	s.openWebhooks()
+	kinds := append(s.kept.Kinds(), s.webhooks.Kind())
 	if s.exports != nil {
 		kinds = append(kinds, s.exports.Kind())
 	}
-	kinds = append(kinds, s.kept.Kinds()...)
-	s.jobs = jobs.New(jobs.Options{DB: s.store, Node: node, Kinds: kinds, Logger: s.Logger})
+	s.jobs = jobs.New(jobs.Options{DB: s.store, Node: s.process, Kinds: kinds, Logger: s.Logger})
 	return nil
 }
 

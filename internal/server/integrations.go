@@ -41,11 +41,8 @@ func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 	for i := range p.Configs {
 		in.Configs = append(in.Configs, opens.config(&p.Configs[i]))
 	}
-	known := integrations{secretValues: secretValues{opens, p.References, s.secrets, s.uses.begin()},
-		byID: make(map[string]*integration), lending: provider.MachineIdentityNone}
-	if s.first.References.OwnIdentity {
-		known.lending = provider.MachineIdentityCloudHosts
-	}
+	known := integrationSet{secretValues: secretValues{opens, p.References, s.secrets, s.uses.begin()},
+		byID: make(map[string]*integration), lending: s.lending()}
 	for i := range p.Providers {
 		in.Providers = append(in.Providers, known.entry(&p.Providers[i]))
 	}
@@ -53,8 +50,16 @@ func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 	known.uses.end()
 }
 
-// integrations are the opened integrations of one state.
-type integrations struct {
+// lending returns how far stored providers may use the identity of the gateway's machine.
+func (s *Server) lending() provider.MachineIdentity {
+	if s.first.References.OwnIdentity {
+		return provider.MachineIdentityCloudHosts
+	}
+	return provider.MachineIdentityNone
+}
+
+// integrationSet are the opened integrations of one state.
+type integrationSet struct {
 	secretValues
 	byID    map[string]*integration
 	lending provider.MachineIdentity
@@ -69,7 +74,7 @@ type integration struct {
 }
 
 // entry returns a managed provider, with its fault if it cannot be used.
-func (k integrations) entry(p *publication.Provider) snapshot.ManagedProvider {
+func (k integrationSet) entry(p *publication.Provider) snapshot.ManagedProvider {
 	slug := p.Row.Slug
 	m := snapshot.ManagedProvider{Workspace: p.Row.Workspace, Slug: slug, Provider: p.Integration.Row.Provider,
 		ExpiresAt: p.Row.ExpiresAt, Limits: p.Limits, Stored: true}
@@ -107,7 +112,7 @@ func listed(models []store.IntegrationModel, enabled bool) []string {
 }
 
 // of returns an integration with its credentials, which are opened once.
-func (k integrations) of(p *publication.Integration) *integration {
+func (k integrationSet) of(p *publication.Integration) *integration {
 	i, ok := k.byID[p.Row.ID]
 	if ok {
 		return i
@@ -148,7 +153,7 @@ func (k integrations) of(p *publication.Integration) *integration {
 
 // settingsFor returns the provider settings for requests for model; the empty model has
 // the settings of all models without their own.
-func (k integrations) settingsFor(c *store.IntegrationSettings, opened store.Secrets, model string) provider.Settings {
+func (k integrationSet) settingsFor(c *store.IntegrationSettings, opened store.Secrets, model string) provider.Settings {
 	s := provider.Settings{Key: opened.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(opened, model),
 		Headers: opened.Headers, Lending: k.lending}
 	if d, ok := c.Deployment(model); ok {
@@ -158,7 +163,7 @@ func (k integrations) settingsFor(c *store.IntegrationSettings, opened store.Sec
 }
 
 // model adds the settings of one model.
-func (k integrations) model(p *publication.Integration, i *integration, opened store.Secrets, m store.IntegrationModel) error {
+func (k integrationSet) model(p *publication.Integration, i *integration, opened store.Secrets, m store.IntegrationModel) error {
 	host := m.Configuration.CustomHost
 	if m.BaseModel == "" && host == "" && m.Sealed == "" {
 		return nil

@@ -39,6 +39,7 @@ type metrics struct {
 	keyless            *prometheus.CounterVec
 	refusedAdmin       prometheus.Counter
 	auditsSent         *prometheus.CounterVec
+	webhooksSent       *prometheus.CounterVec
 	alertsSent         *prometheus.CounterVec
 	auditsPruned       prometheus.Counter
 
@@ -89,6 +90,7 @@ func newMetrics(s *Server) *metrics {
 		"destination", "outcome")
 	m.auditsSent = counters("modelgate_audit_rows_sent_total", "Audit rows by destination and delivery outcome: sent, failed.",
 		"destination", "outcome")
+	m.webhooksSent = counters("modelgate_webhook_attempts_total", "Attempts to send an event to a webhook endpoint, by outcome: delivered, failed, gone.", "outcome")
 	m.auditsPruned = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_audit_rows_pruned_total",
 		Help: "Audit rows removed by retention."})
 	m.revision = gauge("modelgate_snapshot_revision", "Revision of the snapshot in use.")
@@ -106,7 +108,7 @@ func newMetrics(s *Server) *metrics {
 	m.notified.Set(1)
 	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate,
 		m.saved, m.cached, m.attempts, m.inFlight, m.refusedConnections, m.refusedAdmin, m.refusedPaths,
-		m.signIns, m.keyless, m.alertsSent, m.auditsSent, m.auditsPruned,
+		m.signIns, m.keyless, m.alertsSent, m.auditsSent, m.webhooksSent, m.auditsPruned,
 		m.revision, m.keys, m.reloads, m.settings, m.tls, m.database, m.taken, m.notified,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.errors)

@@ -5,22 +5,27 @@ import (
 
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/analytics"
+	"modelgate/internal/controlplane/catalogue"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/guardrails"
+	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/jobs"
 	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/policies"
+	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/dataplane/socket"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
 )
 
 // makeRoutes creates the handlers of the data plane and the control plane.
 func (s *Server) makeRoutes(set *settings.Settings) {
-	s.tail = new(controlplane.Tail)
+	s.tail, s.sockets = new(controlplane.Tail), socket.New(socket.Options{})
 	plane := dataplane.New(dataplane.Options{
 		Snapshot:  &s.holder,
 		Engine:    s.engine,
@@ -32,11 +37,14 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
 		KeepAlive: orNone(set.Timeouts.KeepAlive),
 
-		Gate:         s.gate,
-		IsModelRoute: s.isModelRoute,
-		OtherRoutes:  s.controlRoutes,
-		PublicURL:    s.publicURL,
-		Box:          s.box,
+		Gate:    s.gate,
+		Sockets: s.sockets,
+
+		UnmeteredCalls: set.Realtime.UnmeteredCalls,
+		IsModelRoute:   s.isModelRoute,
+		OtherRoutes:    s.controlRoutes,
+		PublicURL:      s.publicURL,
+		Box:            s.box,
 
 		PromptEnvelopeOnly: set.Compat.PromptEnvelopeOnly,
 		HookStatus:         set.Compat.Status246,
@@ -65,10 +73,14 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Organisations: organisations.Routes{Retention: s.Retention},
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		Guardrails:    guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},
+		Integrations:  integrations.Routes{Try: s.tryIntegration},
+		Providers:     providers.Routes{Health: s.providerHealth, Node: s.process},
+		Catalogue:     catalogue.Routes{Snapshot: s.holder.Load},
 		Policies:      policies.Routes{Policies: s.currentPolicies, Counters: s.engine.Quota},
 		Secrets:       secrets.Routes{References: s.references},
 		Analytics:     analytics.Routes{Log: s.logs, GroupEntries: s.sum},
 		Jobs:          jobs.Routes{Queued: s.jobs.Notify},
+		Webhooks:      webhooks.Routes{Sender: s.webhooks, Queued: s.jobs.Notify},
 		Exports:       exports.Routes{Files: s.exportFiles(), Started: s.jobs.Notify, GroupEntries: s.sum},
 		Logs:          controlplane.Logs{Log: s.logs, Flush: s.flushLog, Recorder: importRecorder{s.ledger, s.tail}, Policy: s.logPolicy},
 		Cache:         s.cacheInvalidations(),

@@ -70,6 +70,7 @@ func (s *Server) publish(set *settings.Settings, stored *publication.State) erro
 	}
 	s.publishCache(next.stored.CacheInvalidations, next.stored.DataKeys)
 	s.holder.Publish(snap)
+	s.providers.Retain(snap.UsesHealth)
 	s.prices.Use(snap.ProviderIDs())
 	s.setLogLevel(next.settings.Log.Level)
 	s.proxies.Store(next.settings.Listener.Policy())
@@ -108,6 +109,7 @@ func (s *Server) input(from state) (snapshot.Input, error) {
 	s.addStored(&in, from.stored)
 	s.addGuardrails(&in, from)
 	s.addPrices(&in)
+	in.Health = &s.providers
 	for _, id := range own {
 		id.Logging = from.stored.LoggingFor(id)
 	}

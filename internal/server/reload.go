@@ -36,7 +36,7 @@ func (s *Server) Reload(context.Context) error {
 		s.Logger.Info("settings changed", "change", c)
 	}
 	if startSettings(s.first) != startSettings(set) {
-		s.Logger.Warn("listener.proxy_protocol, listener.tls, limits, timeouts, drain, trusted hosts, secrets, ledger, logs.retention, log.queue, cache and compat.prompt_envelope_only take effect at the next start")
+		s.Logger.Warn("listener.proxy_protocol, listener.tls, limits, timeouts, drain, trusted hosts, secrets, ledger, logs.retention, log.queue, cache, realtime and compat.prompt_envelope_only take effect at the next start")
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ func (s *Server) Reload(context.Context) error {
 // startSettings returns the settings that are read only at the start, as text.
 func startSettings(set *settings.Settings) string {
 	return fmt.Sprint(set.Listener.ProxyProtocol, set.Listener.TLS, set.Limits, set.Timeouts, set.Drain,
-		set.Upstream, set.References, set.Ledger, set.Logs.Retention, set.Log.Queue, set.Compat.PromptEnvelopeOnly, set.Cache)
+		set.Upstream, set.References, set.Ledger, set.Logs.Retention, set.Log.Queue, set.Compat.PromptEnvelopeOnly, set.Cache, set.Realtime)
 }
 
 // reloadDelay is the pause after the last change of the config file, because editors

@@ -49,6 +49,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	if s.exports != nil {
 		watched.Go(func() { s.exports.Run(working) })
 	}
+	watched.Go(func() { s.webhooks.Run(working) })
 	s.ready.Store(true)
 
 	var err error
@@ -132,7 +133,8 @@ func (s *Server) shutDown(now <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.drainMax())
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- s.api.Shutdown(ctx) }()
+	s.sockets.Drain()
+	go func() { done <- errors.Join(s.api.Shutdown(ctx), s.sockets.Wait(ctx)) }()
 	select {
 	case err := <-done:
 		if err != nil {

@@ -28,7 +28,9 @@ import (
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/dataplane/socket"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/identity/jwt"
@@ -39,6 +41,7 @@ import (
 	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/pipeline/caching"
 	"modelgate/internal/provider"
+	"modelgate/internal/provider/health"
 	"modelgate/internal/records/ledger"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/telemetry"
@@ -137,12 +140,15 @@ type Server struct {
 	counters     *limitCounters
 	telemetry    *telemetry.Exporter // nil if nothing is sent
 	exports      *exports.Runner     // nil if disabled
+	webhooks     *webhooks.Sender
 	jobs         *jobs.Runner
 	kept         *stateplane.Plane
+	process      string            // name of this process in jobs and in the health of providers
 	cache        *caching.Cache    // nil if responses are not cached
 	sharedCache  *respcache.Shared // nil for the store memory
 	cacheKeys    *cacheKeys        // nil as well then
 	prices       *pricing.Keeper
+	providers    health.Registry // what was seen of managed providers
 	engine       *attempt.Engine
 	gate         *inflight.Gate
 	metrics      *metrics
@@ -159,6 +165,7 @@ type Server struct {
 	requests *dataplane.Plane // the same, unless a test replaces plane
 	logRoute http.Handler
 	tail     *controlplane.Tail
+	sockets  *socket.Server
 	control  *route.API
 	ready    atomic.Bool
 	draining atomic.Bool

@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"iter"
 	"net/http"
 	"time"
 
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/model/catalog"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/settings"
 	"modelgate/internal/stateplane"
 	"modelgate/internal/stateplane/kept"
@@ -24,15 +27,24 @@ func (s *Server) openState(set *settings.Settings) error {
 	if err != nil {
 		return err
 	}
+	sealed := contents{files: files}
+	if s.box != nil {
+		sealed.ring = s.ring
+	}
 	s.kept = stateplane.New(kept.Deps{
-		DB: s.store, Contents: contents{files}, Logger: s.Logger, Now: time.Now,
+		DB: s.store, Contents: sealed, Logger: s.Logger, Now: time.Now,
 		NewID:    func() string { return reqlog.NewID(time.Now()).String() },
 		Limits:   keptLimits(set),
 		Managed:  s.managedTarget,
-		Queued:   func() { s.jobs.Notify() },
+		KeyOwner: func(h access.Hash, now time.Time) (*access.Identity, error) { return s.holder.Load().KeyOwner(h, now) },
 		Call:     func(w http.ResponseWriter, r *http.Request, c *dataplane.Call) { s.requests.Call(w, r, c) },
-		KeyOwner: func(hash access.Hash, now time.Time) (*access.Identity, error) { return s.requests.KeyOwner(hash, now) },
-	}, stateplane.Options{Responses: s.keptResponses(set), ResponsesAtOnce: cmp.Or(set.Responses.AtOnce, 32)})
+		Prices:   func() *catalog.PriceBook { return s.holder.Load().Prices },
+		Record:   func(ctx context.Context, e *reqlog.Entry) { s.recorder().Record(ctx, e) },
+		Spent:    s.spender.act,
+		Queued:   func() { s.jobs.Notify() },
+	}, stateplane.Options{
+		BatchesAtOnce: cmp.Or(set.Batches.AtOnce, 4), Responses: s.keptResponses(set), ResponsesAtOnce: cmp.Or(set.Responses.AtOnce, 32),
+	})
 	return nil
 }
 
@@ -70,23 +82,50 @@ func (s *Server) managedTarget(workspace, slug string) (t *provider.Target, inte
 	return m.Target, "", true
 }
 
-// contents keeps the contents of files.
-type contents struct{ files blob.Store }
-
-func (c contents) Put(ctx context.Context, _, name string, r io.Reader) (int64, error) {
-	return c.files.Put(ctx, name, r)
+// contents keeps the contents of files: sealed with the data key of their organisation, or
+// as they are if there is no master key.
+type contents struct {
+	files blob.Store
+	ring  *datakey.Keyring // nil without a master key
 }
 
-func (c contents) Get(ctx context.Context, _, name string, offset, length int64) (io.ReadCloser, error) {
-	body, err := c.files.Get(ctx, name)
+// of returns the store of an organisation.
+func (c contents) of(ctx context.Context, organisation string) (blob.Store, error) {
+	if c.ring == nil {
+		return c.files, nil
+	}
+	key, err := c.ring.Create(ctx, organisation)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.CopyN(io.Discard, body, offset); err != nil {
-		body.Close()
-		return nil, err
-	}
-	return body, nil
+	return blob.Sealed{Files: c.files, Key: key}, nil
 }
 
+// Put implements [kept.Contents].
+func (c contents) Put(ctx context.Context, organisation, name string, r io.Reader) (int64, error) {
+	to, err := c.of(ctx, organisation)
+	if err != nil {
+		return 0, err
+	}
+	return to.Put(ctx, name, r)
+}
+
+// Get implements [kept.Contents].
+func (c contents) Get(ctx context.Context, organisation, name string, offset, length int64) (io.ReadCloser, error) {
+	from, err := c.of(ctx, organisation)
+	if err != nil {
+		return nil, err
+	}
+	return from.GetRange(ctx, name, offset, length)
+}
+
+// Delete implements [kept.Contents].
 func (c contents) Delete(ctx context.Context, name string) error { return c.files.Delete(ctx, name) }
+
+// List implements [kept.Contents].
+func (c contents) List(ctx context.Context) iter.Seq2[blob.Info, error] { return c.files.List(ctx, "") }
+
+// DeleteIncomplete implements [kept.Contents].
+func (c contents) DeleteIncomplete(ctx context.Context, before time.Time) error {
+	return c.files.DeleteIncomplete(ctx, before)
+}

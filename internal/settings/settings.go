@@ -62,6 +62,8 @@ type Settings struct {
 
 	Telemetry Telemetry `json:"telemetry,omitzero"`
 
+	Realtime Realtime `json:"realtime,omitzero"`
+
 	Blob    Blob    `json:"blob,omitzero"`
 	Exports Exports `json:"exports,omitzero"`
 	Files   Files   `json:"files,omitzero"`
@@ -229,6 +231,13 @@ type Compat struct {
 	// Status246 answers requests with status 246 instead of 200 if a guardrail
 	// failed that does not deny.
 	Status246 bool `json:"status_246,omitempty"`
+}
+
+// Realtime configures realtime sessions.
+type Realtime struct {
+	// UnmeteredCalls lets keys with limits of tokens or money begin calls, whose media pass by
+	// the gateway, so that nobody counts what they use.
+	UnmeteredCalls bool `json:"unmetered_calls,omitempty"`
 }
 
 // Log configures the process log.

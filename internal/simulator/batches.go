@@ -31,12 +31,13 @@ var batchStates = [jobPhaseCount]string{
 type batch struct {
 	*job
 	lineRun
-	id, input, endpoint, window, model string
-	metadata                           map[string]any
-	keep                               time.Duration // lifetime of its output files
-	vendor                             string
-	problems                           []batchProblem
-	output, failures                   string // ids of files; empty if there are none
+	id, input, endpoint, window string
+	metadata                    map[string]any
+	keep                        time.Duration // lifetime of its output files
+	vendor                      string
+	lines                       lineForm
+	problems                    []batchProblem
+	output, failures            string // ids of files; empty if there are none
 }
 
 // A batchProblem is a mistake in the input file.
@@ -65,14 +66,11 @@ func serveBatchCreate(x *exchange) {
 	case file == nil:
 		x.refuse(statusOf, invalid("input_file_id", "No such File object: "+b.input))
 		return
-	case !slices.Contains([]string{"batch", "batch-api"}, file.purpose):
+	case file.purpose != "batch":
 		x.refuse(statusOf, invalid("input_file_id", "Invalid file: its purpose is '"+file.purpose+"' and must be 'batch'."))
 		return
 	}
-	b.lineRun = lineRun{sim: x.sim, number: x.number, content: file.kept}
-	if file.size > int64(len(file.kept)) {
-		b.content = nil
-	}
+	b.lineRun = lineRun{sim: x.sim, number: x.number, content: file.content()}
 	b.model = b.firstModel()
 	b.id = "batch_sim" + strconv.FormatInt(x.number, 10)
 	b.job = newJob(x.jobPaceOf(b.model), b, x.began)
@@ -89,9 +87,6 @@ func (b *batch) readCreate(c *checker, m map[string]any) {
 	case "groq":
 		windows = []string{"24h", "2d", "3d", "4d", "5d", "6d", "7d", "48h", "72h", "96h", "120h", "144h", "168h"}
 		endpoints = []string{"/v1/chat/completions", "/v1/audio/transcriptions", "/v1/audio/translations"}
-	case "together":
-		names = append(names, "priority", "model_id")
-		endpoints = []string{"/v1/chat/completions", "/v1/completions", "/v1/audio/transcriptions"}
 	case "azure":
 		endpoints = append(slices.Clone(endpoints), "/chat/completions", "/responses", "/embeddings")
 	}
@@ -99,10 +94,8 @@ func (b *batch) readCreate(c *checker, m map[string]any) {
 	b.input = c.filled(m, "input_file_id", "")
 	b.endpoint = c.filled(m, "endpoint", "")
 	c.word(m, "endpoint", "", endpoints...)
-	if b.window = "24h"; b.vendor != "together" || m["completion_window"] != nil {
-		b.window = c.filled(m, "completion_window", "")
-		c.word(m, "completion_window", "", windows...)
-	}
+	b.window = c.filled(m, "completion_window", "")
+	c.word(m, "completion_window", "", windows...)
 	c.metadata(m)
 	b.metadata = c.child(m, "metadata", "")
 	b.keep = c.lifetime(m, "output_expires_after")
@@ -139,6 +132,9 @@ func (b *batch) firstModel() string {
 
 // produce runs the lines and stores their results.
 func (b *batch) produce(end jobPhase, began bool) {
+	if end == jobFailed && len(b.problems) == 0 { // by a fault
+		b.problem(1, "invalid_json_line", "", "This line is not parseable as valid JSON.")
+	}
 	if !began {
 		return
 	}
@@ -149,6 +145,11 @@ func (b *batch) produce(end jobPhase, began bool) {
 	}
 	b.output = b.storeFile("output", b.succeeded.bytes(), expires)
 	b.failures = b.storeFile("error", b.failed.bytes(), expires)
+	if b.vendor == "mistral" { // the results can also be read with the job
+		b.sim.stored.grow(mistralBatchFamily, b.id, int(b.succeeded.size+b.failed.size))
+		return
+	}
+	b.succeeded, b.failed = lineBuffer{}, lineBuffer{}
 }
 
 // storeFile stores a file with results and returns its id; empty for an empty
@@ -157,10 +158,15 @@ func (b *batch) storeFile(name string, content []byte, expires time.Time) string
 	if len(content) == 0 {
 		return ""
 	}
-	file := &storedFile{number: b.sim.number.Add(1), purpose: "batch_output", created: time.Now(), expires: expires, half: b.half}
+	return b.sim.storeResult(&storedFile{purpose: "batch_output", expires: expires, half: b.half,
+		upload: madeUpload(b.id+"_"+name+".jsonl", content)})
+}
+
+// storeResult stores a file that the simulator made, and returns its id.
+func (s *Simulator) storeResult(file *storedFile) string {
+	file.number, file.created = s.number.Add(1), time.Now()
 	file.id = "file-sim" + strconv.FormatInt(file.number, 10)
-	file.upload = madeUpload(b.id+"_"+name+".jsonl", content)
-	b.sim.files.add(file)
+	s.files.add(file)
 	return file.id
 }
 
@@ -210,12 +216,12 @@ func serveBatches(x *exchange) {
 	if !ok {
 		return
 	}
-	sendList(x, batchPages, listRecords[*batch](&x.sim.stored, batchFamily), func(b *batch) string { return b.id }, query,
-		func(b *batch) any {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.describe()
-		})
+	list := listRecords[*batch](&x.sim.stored, batchFamily)
+	collection[*batch]{batchPages, list, func(b *batch) string { return b.id }, func(b *batch) any {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.describe()
+	}}.send(x, query)
 }
 
 // serveBatch answers GET /batches/{id} and POST /batches/{id}/cancel.

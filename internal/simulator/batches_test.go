@@ -288,7 +288,7 @@ func TestBatchFaultsComeFromTheHeaderOrTheModel(t *testing.T) {
 	if a := h.mustSend("GET", "/v1/files/"+*b.Failures+"/content", ""); a.err == nil || a.body == "" {
 		t.Errorf("the content is complete: %s", a.body)
 	}
-	for _, fault := range []string{"hang", "reset", "headers=1h", "cut=5"} {
+	for _, fault := range []string{"hang", "reset", "headers=1h", "cut=5", "huge=60GiB", "gzip-bomb"} {
 		b := h.mustBatch(t, "m+"+fault)
 		b = h.ended(t, b.ID)
 		if failed := h.results(t, b.Failures); b.Counts.Failed != 4 || len(failed) != 4 || failed[0].Error == nil || failed[0].Error.Code != "server_error" {

@@ -43,12 +43,23 @@ type lineRun struct {
 	sim     *Simulator
 	number  int64 // in ids of results
 	content []byte
-	half    bool // the results are cut when they are read
+	half    bool   // the results are cut when they are read
+	path    string // of lines that do not name one
+	model   string // of lines that do not name one
 
 	total, completed, failedLines int
 	usage                         tokenUsage
 	succeeded, failed             lineBuffer
 }
+
+// A lineForm says which members the lines of a file have.
+type lineForm int
+
+const (
+	linesFull lineForm = iota // custom_id, method, url and body
+	linesFree                 // method and url may be missing
+	linesBare                 // custom_id and body
+)
 
 // A batchLine is a line of an input file.
 type batchLine struct {
@@ -122,9 +133,18 @@ func (b *batch) checkLine(number int, raw []byte, ids map[string]bool) {
 	}
 	if id, ok := text(line.CustomID, "custom_id"); ok {
 		if ids[id] {
-			b.problem(number, "duplicate_custom_id", "custom_id", "The custom_id '%s' for this request is a duplicate of another request.", id)
+			b.problem(number, "duplicate_custom_id", "custom_id",
+				"The custom_id '%s' for this request is a duplicate of another request.", id)
 		}
 		ids[id] = true
+	}
+	b.checkLineBody(number, line.Body)
+	switch {
+	case b.lines == linesBare && (line.Method != nil || line.URL != nil):
+		b.problem(number, "invalid_value", "method", "A line must have the members custom_id and body only.")
+		return
+	case b.lines != linesFull && line.Method == nil && line.URL == nil:
+		return
 	}
 	if method, ok := text(line.Method, "method"); ok && method != http.MethodPost {
 		b.problem(number, "invalid_method", "method", "Invalid value: '%s'. Supported values are: 'POST'.", method)
@@ -132,7 +152,6 @@ func (b *batch) checkLine(number int, raw []byte, ids map[string]bool) {
 	if url, ok := text(line.URL, "url"); ok && url != b.endpoint {
 		b.problem(number, "url_mismatch", "url", "The URL '%s' does not match the endpoint of the batch, '%s'.", url, b.endpoint)
 	}
-	b.checkLineBody(number, line.Body)
 }
 
 func (b *batch) checkLineBody(number int, raw json.RawMessage) {
@@ -143,7 +162,7 @@ func (b *batch) checkLineBody(number int, raw json.RawMessage) {
 	}
 	var model string
 	if json.Unmarshal(body["model"], &model) != nil || model == "" {
-		if b.vendor != "together" {
+		if b.model == "" || b.lines == linesFull {
 			b.problem(number, "missing_required_parameter", "body.model", "Missing required parameter: 'body.model'.")
 		}
 	} else if model != b.model {
@@ -181,9 +200,12 @@ func (r *lineRun) run(end jobPhase) {
 
 // call runs a line.
 func (r *lineRun) call(line batchLine, number int) {
-	var path string
+	path, body := r.path, line.Body
 	json.Unmarshal(line.URL, &path) // has been checked
-	got := r.sim.call(path, line.Body, http.Header{"Content-Type": typeJSON})
+	if r.model != "" && modelOf(body) == "" {
+		body = withModel(body, r.model)
+	}
+	got := r.sim.call(path, body, http.Header{"Content-Type": typeJSON})
 	if got.status == 0 || !json.Valid(got.body) {
 		r.fail(line, number, "server_error", "The server had an error while processing the request.")
 		return
@@ -203,9 +225,21 @@ func (r *lineRun) call(line batchLine, number int) {
 	r.succeeded.add(response)
 }
 
+// withModel returns a body with a model.
+func withModel(body []byte, model string) []byte {
+	var m map[string]any
+	if json.Unmarshal(body, &m) != nil {
+		return body
+	}
+	m["model"] = model
+	raw, _ := json.Marshal(m) // it came from valid JSON
+	return raw
+}
+
 // begin returns the beginning of a result.
 func (r *lineRun) begin(line batchLine, number int) string {
-	return `{"id":"batch_req_sim` + strconv.FormatInt(r.number, 10) + "_" + strconv.Itoa(number) + `","custom_id":` + string(line.CustomID) +
+	return `{"id":"batch_req_sim` + strconv.FormatInt(r.number,
+		10) + "_" + strconv.Itoa(number) + `","custom_id":` + string(line.CustomID) +
 		`,"response":`
 }
 
@@ -218,5 +252,6 @@ func (r *lineRun) fail(line batchLine, number int, code, message string) {
 // madeUpload returns a file that the simulator made.
 func madeUpload(name string, content []byte) upload {
 	digest := sha256.Sum256(content)
-	return upload{found: true, name: name, mime: "application/jsonl", size: int64(len(content)), sum: hex.EncodeToString(digest[:]), kept: content}
+	return upload{found: true, name: name, mime: "application/jsonl", size: int64(len(content)), sum: hex.EncodeToString(digest[:]),
+		kept: content}
 }

@@ -19,6 +19,8 @@ type providerError struct {
 var (
 	badKey = providerError{kind: invalidRequest,
 		code: "invalid_api_key", message: "the API key is missing or wrong; send the key the simulator was started with"}
+	twoKeys = providerError{kind: invalidRequest, code: "InvalidArgument",
+		message: "the address is signed and there is a credential as well; send only one of them"}
 	tooLarge = providerError{kind: invalidRequest,
 		code: "request_too_large", message: "the body is larger than the simulator reads; raise its limit or send less"}
 	tooLong = providerError{kind: invalidRequest, param: "messages", code: "context_length_exceeded",
@@ -75,12 +77,16 @@ func (e *providerError) append(dst []byte) []byte {
 
 // refuse sends an error response. Faults of the body apply to it as well.
 func (x *exchange) refuse(status int, e providerError) {
+	kind := typeJSON
 	if x.protocol != nil {
 		x.out = x.protocol.fail(x, x.out[:0], status, e)
+		if x.protocol.errorType != nil {
+			kind = x.protocol.errorType
+		}
 	} else {
 		x.out = e.append(x.out[:0])
 	}
-	x.sendBody(status, typeJSON, x.out)
+	x.sendBody(status, kind, x.out)
 }
 
 // statusError returns the error for a status that the plan sets.

@@ -124,8 +124,8 @@ var faultCases = map[string]func(t *testing.T, h *fixture){
 			for range 4 {
 				b = h.batch(t, b.ID)
 			}
-			if b.Status != want {
-				t.Errorf("job=%s: %s, want %s", mode, b.Status, want)
+			if b.Status != want || (b.Errors != nil) != (want == "failed") {
+				t.Errorf("job=%s: %+v, want %s", mode, b, want)
 			}
 		}
 	},

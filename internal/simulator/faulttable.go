@@ -67,7 +67,7 @@ var faultTable = []faultSpec{
 
 	// Stored objects.
 	{Fault{"job", "job=MODE",
-		"a batch or a job hangs while it is running (hang), fails (fail), expires with half of its results (expire) or is cancelled slowly (slow-cancel)"},
+		"a batch or a job hangs while it is running (hang), fails as if its first line were invalid (fail), expires with half of its results (expire) or is cancelled slowly (slow-cancel)"},
 		word(func(p *plan) *string { return &p.job }, jobHangs, jobFails, jobExpires, jobSlowCancels)},
 	{Fault{"lost", "lost", "the object is stored, and the connection is reset instead of a response"},
 		flag(func(p *plan) *bool { return &p.lost })},

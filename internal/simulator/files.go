@@ -27,6 +27,14 @@ type storedFile struct {
 	upload
 }
 
+// content returns the content, or nil if it is not kept.
+func (file *storedFile) content() []byte {
+	if file.size > int64(len(file.kept)) {
+		return nil
+	}
+	return file.kept
+}
+
 // weight returns the number of bytes that a client can make as large as it
 // likes.
 func (file *storedFile) weight() int64 {
@@ -41,12 +49,13 @@ type fileStore struct {
 	files   []*storedFile   // guarded by mu, oldest first
 	size    int64           // guarded by mu
 	uploads []*geminiUpload // guarded by mu, oldest first
+	held    int64           // bytes that uploads in progress keep; guarded by mu
 }
 
 func (f *fileStore) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.files, f.size, f.uploads = nil, 0, nil
+	f.files, f.size, f.uploads, f.held = nil, 0, nil, 0
 }
 
 // add stores a file. A file larger than the store keeps its name, size and
@@ -126,12 +135,16 @@ func serveUpload(x *exchange) {
 	}
 	file := &storedFile{number: x.number, id: "file-sim" + strconv.FormatInt(x.number, 10), purpose: up.fields["purpose"], upload: up}
 	file.created, file.half = x.began, x.plan.halfContent
+	if x.vendor() == "together" && !up.found {
+		x.startTogetherUpload(file)
+		return
+	}
 	if wrong := file.readFields(x.vendor()); wrong.kind != "" {
 		x.refuse(http.StatusBadRequest, wrong)
 		return
 	}
 	x.sim.files.add(file)
-	x.out = file.appendJSON(x.out[:0])
+	x.out = x.appendFile(x.out[:0], file)
 	if x.plan.lost {
 		x.resetConn()
 		return
@@ -145,8 +158,15 @@ func (file *storedFile) readFields(vendor string) (wrong providerError) {
 	if own, ok := vendorPurposes[vendor]; ok {
 		purposes = own
 	}
+	names := []string{"purpose", "expires_after[anchor]", "expires_after[seconds]"}
+	switch vendor {
+	case "mistral":
+		names = []string{"purpose", "expiry", "visibility"}
+	case "together":
+		names = []string{"purpose", "file_name", "file_type", "checksum"}
+	}
 	for name := range file.fields {
-		if !slices.Contains([]string{"purpose", "expires_after[anchor]", "expires_after[seconds]", "file_name", "file_type"}, name) {
+		if !slices.Contains(names, name) {
 			return unknownMember("", name)
 		}
 	}
@@ -187,6 +207,19 @@ func (file *storedFile) appendJSON(dst []byte) []byte {
 	return append(dst, `"}`...)
 }
 
+// appendFile appends a file in the shape of the vendor that was asked.
+func (x *exchange) appendFile(dst []byte, file *storedFile) []byte {
+	dst = file.appendJSON(dst)
+	switch x.vendor() {
+	case "mistral":
+		kind := map[string]string{"batch": "batch_request", "batch_output": "batch_result"}[file.purpose]
+		return appendAll(dst[:len(dst)-1], `,"sample_type":"`, valueOr(kind, "instruct"), `","source":"upload","num_lines":null,"mimetype":null}`)
+	case "together":
+		return append(dst[:len(dst)-1], `,"FileType":"jsonl","Processed":true,"processing_status":"COMPLETED"}`...)
+	}
+	return dst
+}
+
 // filePages are the pages of the list of files.
 // https://platform.openai.com/docs/api-reference/files/list
 var filePages = pager{usual: 10000, most: 10000}
@@ -204,16 +237,24 @@ func serveFiles(x *exchange) {
 	if purpose := query.Get("purpose"); purpose != "" {
 		list = slices.DeleteFunc(list, func(file *storedFile) bool { return file.purpose != purpose })
 	}
-	sendList(x, filePages, list, func(file *storedFile) string { return file.id }, query,
-		func(file *storedFile) any { return json.RawMessage(file.appendJSON(nil)) })
+	collection[*storedFile]{filePages, list, func(file *storedFile) string { return file.id },
+		func(file *storedFile) any { return json.RawMessage(x.appendFile(nil, file)) }}.send(x, query)
 }
 
-// serveFile answers GET /files/{id} and /files/{id}/content.
+// serveFile answers GET /files/{id}, /files/{id}/content and, for Mistral, the
+// address of the content: /files/{id}/url.
 func serveFile(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
 	id, content := strings.CutSuffix(fileID(x.r), "/content")
+	if x.vendor() == "mistral" {
+		var address bool
+		if id, address = strings.CutSuffix(id, "/url"); address && x.sim.files.find(x.protocol, id) != nil {
+			x.sendJSON(http.StatusOK, object{"url": x.signedURL(strings.TrimSuffix(x.r.URL.Path, "/url") + "/content")})
+			return
+		}
+	}
 	file := x.sim.files.find(x.protocol, id)
 	switch {
 	case file == nil:
@@ -226,7 +267,7 @@ func serveFile(x *exchange) {
 		}
 		x.sendBody(http.StatusOK, []string{"application/octet-stream"}, file.kept)
 	default:
-		x.out = file.appendJSON(x.out[:0])
+		x.out = x.appendFile(x.out[:0], file)
 		x.sendBody(http.StatusOK, typeJSON, x.out)
 	}
 }

@@ -219,6 +219,9 @@ func serveGeminiFile(x *exchange) {
 	case content && int64(len(file.kept)) < file.size:
 		x.refuse(http.StatusNotFound, noContent)
 	case content:
+		if file.half {
+			x.faulty, x.plan.cut = true, len(file.kept)/2+1
+		}
 		x.sendBody(http.StatusOK, []string{file.mime}, file.kept)
 	default:
 		x.out = file.appendGemini(x.out[:0])

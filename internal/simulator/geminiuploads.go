@@ -19,14 +19,15 @@ const (
 	maxUploads = 100
 )
 
-// A geminiUpload is a resumable upload in progress. Its content is hashed, not
-// kept.
+// A geminiUpload is a resumable upload in progress. Its content is hashed, and
+// kept if it may be the input of a batch.
 type geminiUpload struct {
 	id   string
 	file *storedFile
 	want int64 // size in bytes, or -1 if unknown
 	hash hash.Hash
-	busy bool // a chunk is read; guarded by the store's mu
+	busy bool  // a chunk is read; guarded by the store's mu
+	held int64 // bytes that are kept; guarded by the store's mu
 }
 
 func (f *fileStore) addUpload(u *geminiUpload) {
@@ -34,6 +35,7 @@ func (f *fileStore) addUpload(u *geminiUpload) {
 	defer f.mu.Unlock()
 	f.uploads = append(f.uploads, u)
 	if len(f.uploads) > maxUploads {
+		f.held -= f.uploads[0].held
 		f.uploads = f.uploads[1:]
 	}
 }
@@ -58,6 +60,7 @@ func (f *fileStore) returnUpload(u *geminiUpload, over bool) {
 	defer f.mu.Unlock()
 	u.busy = false
 	if i := f.uploadIndex(u.id); over && i >= 0 {
+		f.held -= u.held
 		f.uploads = slices.Delete(f.uploads, i, i+1)
 	}
 }
@@ -180,7 +183,11 @@ func (x *exchange) readChunk(u *geminiUpload, last bool) bool {
 		x.sendUploadError(u, "X-Goog-Upload-Offset must be the size received, "+strconv.FormatInt(u.file.size, 10))
 		return false
 	}
-	n, err := io.Copy(u.hash, x.r.Body)
+	var to io.Writer = u.hash
+	if u.file.holdsLines() {
+		to = io.MultiWriter(u.hash, &keptWriter{&x.sim.files, u})
+	}
+	n, err := io.Copy(to, x.r.Body)
 	u.file.size += n
 	if err != nil {
 		x.recordDisconnect()
@@ -191,6 +198,26 @@ func (x *exchange) readChunk(u *geminiUpload, last bool) bool {
 		return false
 	}
 	return true
+}
+
+// A keptWriter keeps the beginning of the content of an upload.
+type keptWriter struct {
+	store  *fileStore
+	upload *geminiUpload
+}
+
+// Write keeps what all uploads together may keep.
+func (w *keptWriter) Write(b []byte) (int, error) {
+	w.store.mu.Lock()
+	room := max(0, min(int64(len(b)), w.store.limit-w.store.held))
+	if w.store.uploadIndex(w.upload.id) < 0 { // it has been removed
+		room = 0
+	}
+	w.store.held += room
+	w.upload.held += room
+	w.store.mu.Unlock()
+	w.upload.file.kept = append(w.upload.file.kept, b[:room]...)
+	return len(b), nil
 }
 
 func (x *exchange) sendUpload(u *geminiUpload, status string) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ type fixture struct {
 	t   *testing.T
 	sim *recorder.Recorder
 	url string
+	key []string // header of every request
 }
 
 func mustServe(t *testing.T, opts simulator.Options) *fixture {
@@ -49,6 +51,7 @@ func (h *fixture) send(method, path, body string, header ...string) (*response, 
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	header = append(slices.Clone(h.key), header...)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}

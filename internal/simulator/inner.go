@@ -16,6 +16,7 @@ type innerResponse struct {
 	status int
 	header http.Header
 	body   []byte
+	limit  int64 // of the body
 }
 
 // Header returns the headers.
@@ -23,14 +24,19 @@ func (w *innerResponse) Header() http.Header { return w.header }
 
 // WriteHeader keeps the first status.
 func (w *innerResponse) WriteHeader(status int) {
-	if w.status == 0 && status >= http.StatusOK {
+	if w.status == 0 && status >= http.StatusOK && w.limit > 0 {
 		w.status = status
 	}
 }
 
-// Write appends to the body.
+// Write appends to the body, up to the limit.
 func (w *innerResponse) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
+	if int64(len(w.body)+len(b)) > w.limit {
+		w.status, w.body = 0, nil
+		w.limit = 0
+		return 0, errors.New("the response is too large")
+	}
 	w.body = append(w.body, b...)
 	return len(b), nil
 }
@@ -38,7 +44,7 @@ func (w *innerResponse) Write(b []byte) (int, error) {
 // call serves a request of the simulator itself, without its key. Nothing waits:
 // a fault that delays a response breaks it off.
 func (s *Simulator) call(path string, body []byte, header http.Header) (w *innerResponse) {
-	w = &innerResponse{header: http.Header{}}
+	w = &innerResponse{header: http.Header{}, limit: s.opts.MaxBody}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(body))

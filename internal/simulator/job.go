@@ -49,7 +49,7 @@ type jobWork interface {
 	// check reports whether the input is valid; the job fails if it is not.
 	check() bool
 	// produce writes the results of a job that ends in this phase. began is false
-	// if it was canceled before it was running.
+	// if it never ran.
 	produce(end jobPhase, began bool)
 }
 
@@ -60,6 +60,8 @@ type job struct {
 	pace   jobPace
 	work   jobWork
 	phase  jobPhase
+	direct bool // it ends without the phase of writing
+	queue  bool // it waits in a queue after its check
 	paused bool
 	reads  int                      // in this phase
 	at     [jobPhaseCount]time.Time // when each phase began; zero if it did not
@@ -95,16 +97,31 @@ func (j *job) due(now time.Time) bool {
 		}
 		return j.reads >= need
 	case !j.pace.hasTakes:
+		if j.queue && j.phase == jobQueued {
+			need *= 2
+		}
 		return j.reads >= need
+	}
+	if j.direct && j.phase == jobRunning {
+		return now.Sub(j.at[jobQueued]) >= j.pace.takes
 	}
 	quarters := map[jobPhase]time.Duration{jobQueued: 1, jobRunning: 3, jobWriting: 4}[j.phase]
 	return now.Sub(j.at[jobQueued]) >= j.pace.takes*quarters/4
+}
+
+// waits reports whether a job with a queue is in it.
+func (j *job) waits(now time.Time) bool {
+	if j.pace.hasTakes {
+		return now.Sub(j.at[jobQueued]) >= j.pace.takes/8
+	}
+	return j.reads >= j.pace.reads
 }
 
 func (j *job) next(now time.Time) {
 	switch j.phase {
 	case jobQueued:
 		if j.pace.mode == jobFails || !j.work.check() {
+			j.work.produce(jobFailed, false)
 			j.enter(jobFailed, now)
 			return
 		}
@@ -116,6 +133,10 @@ func (j *job) next(now time.Time) {
 			return
 		}
 		j.work.produce(jobCompleted, true)
+		if j.direct {
+			j.enter(jobCompleted, now)
+			return
+		}
 		j.enter(jobWriting, now)
 	case jobWriting:
 		j.enter(jobCompleted, now)

@@ -59,15 +59,18 @@ func serveMessagesUpload(x *exchange) {
 }
 
 // complete sets what a file has by default. Content that cannot be downloaded
-// is not kept.
+// is not kept, except input of batches.
 func (file *storedFile) complete(generated bool) {
 	if file.mime == "" {
 		file.mime = "application/octet-stream"
 	}
-	if file.generated = generated; !generated {
+	if file.generated = generated; !generated && !file.holdsLines() {
 		file.kept = nil
 	}
 }
+
+// holdsLines reports whether the file may be the input of a batch.
+func (file *storedFile) holdsLines() bool { return strings.Contains(file.mime, "json") }
 
 func (file *storedFile) appendMessages(dst []byte) []byte {
 	dst = appendAll(dst, `{"type":"file","id":"`, file.id, `","filename":`, quoted(file.name), `,"mime_type":`, quoted(file.mime),

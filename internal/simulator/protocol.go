@@ -12,6 +12,8 @@ type protocol struct {
 	stream []string
 	// fail appends the body of an error, and may set headers.
 	fail func(x *exchange, dst []byte, status int, e providerError) []byte
+	// errorType is the Content-Type of errors; nil means JSON.
+	errorType []string
 	// kinds are the protocol's names of errors by status. Those of 400 and 500
 	// apply to all other statuses below and from 500.
 	kinds map[int]string

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"container/list"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -16,35 +17,44 @@ const maxRecordCount = 4000
 // A record is an object that a client made and reads later: a batch, a job, a
 // response.
 type record struct {
+	recordKey
+	size  int64 // bytes that a client can make as large as it likes
+	value any
+}
+
+// A recordKey names a record.
+type recordKey struct {
 	family string // whose clients see it
 	id     string
-	size   int64 // bytes that a client can make as large as it likes
-	value  any
 }
 
 // recordStore keeps records in memory; the oldest are removed when it is full.
 type recordStore struct {
-	limit   int64 // bytes
-	mu      sync.Mutex
-	records []*record // guarded by mu, oldest first
-	size    int64     // guarded by mu
+	limit int64 // bytes
+	mu    sync.Mutex
+	order list.List                   // of *record, oldest first; guarded by mu
+	byKey map[recordKey]*list.Element // guarded by mu
+	size  int64                       // guarded by mu
 }
 
 func (s *recordStore) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.records, s.size = nil, 0
+	s.order.Init()
+	clear(s.byKey)
+	s.size = 0
 }
 
 // add stores a record, and replaces one of its family with the same id.
 func (s *recordStore) add(family, id string, size int, value any) {
-	r := &record{family: family, id: id, size: int64(size + len(id)), value: value}
+	r := &record{recordKey: recordKey{family, id}, size: int64(size + len(id)), value: value}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := s.index(family, id); i >= 0 {
-		s.removeAt(i)
+	s.removeKey(r.recordKey)
+	if s.byKey == nil {
+		s.byKey = make(map[recordKey]*list.Element)
 	}
-	s.records = append(s.records, r)
+	s.byKey[r.recordKey] = s.order.PushBack(r)
 	s.size += r.size
 	s.trim()
 }
@@ -53,8 +63,8 @@ func (s *recordStore) add(family, id string, size int, value any) {
 func (s *recordStore) grow(family, id string, size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := s.index(family, id); i >= 0 {
-		s.records[i].size += int64(size)
+	if e := s.byKey[recordKey{family, id}]; e != nil {
+		e.Value.(*record).size += int64(size)
 		s.size += int64(size)
 		s.trim()
 	}
@@ -62,35 +72,34 @@ func (s *recordStore) grow(family, id string, size int) {
 
 // trim removes the oldest records beyond the limits. The caller holds mu.
 func (s *recordStore) trim() {
-	for len(s.records) > 0 && (s.size > s.limit || len(s.records) > maxRecordCount) {
-		s.removeAt(0)
+	for s.order.Len() > 0 && (s.size > s.limit || s.order.Len() > maxRecordCount) {
+		s.removeKey(s.order.Front().Value.(*record).recordKey)
 	}
 }
 
-func (s *recordStore) removeAt(i int) {
-	s.size -= s.records[i].size
-	s.records = slices.Delete(s.records, i, i+1)
-}
-
-func (s *recordStore) index(family, id string) int {
-	return slices.IndexFunc(s.records, func(r *record) bool { return r.family == family && r.id == id })
+// removeKey removes a record and reports whether it existed. The caller holds mu.
+func (s *recordStore) removeKey(key recordKey) bool {
+	e := s.byKey[key]
+	if e == nil {
+		return false
+	}
+	s.size -= e.Value.(*record).size
+	s.order.Remove(e)
+	delete(s.byKey, key)
+	return true
 }
 
 func (s *recordStore) remove(family, id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.index(family, id)
-	if i >= 0 {
-		s.removeAt(i)
-	}
-	return i >= 0
+	return s.removeKey(recordKey{family, id})
 }
 
 func (s *recordStore) find(family, id string) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := s.index(family, id); i >= 0 {
-		return s.records[i].value
+	if e := s.byKey[recordKey{family, id}]; e != nil {
+		return e.Value.(*record).value
 	}
 	return nil
 }
@@ -102,15 +111,16 @@ func findRecord[T any](s *recordStore, family, id string) (value T, ok bool) {
 }
 
 // listRecords returns the records of a family, newest first.
-func listRecords[T any](s *recordStore, family string) (list []T) {
+func listRecords[T any](s *recordStore, family string) (values []T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range slices.Backward(s.records) {
+	for e := s.order.Back(); e != nil; e = e.Prev() {
+		r := e.Value.(*record)
 		if value, ok := r.value.(T); ok && r.family == family {
-			list = append(list, value)
+			values = append(values, value)
 		}
 	}
-	return list
+	return values
 }
 
 // object is a JSON object of a response.
@@ -135,15 +145,39 @@ func (x *exchange) sendCreated(status int, value any) {
 	x.sendJSON(status, value)
 }
 
+// signedURL returns an address at the host that was asked, which needs no key.
+func (x *exchange) signedURL(path string) string {
+	return x.origin() + path + "?signature=" + url.QueryEscape(signature("url", path))
+}
+
+// isSigned reports whether the address of a request is its credential.
+func isSigned(r *http.Request) bool {
+	if !strings.Contains(r.URL.RawQuery, "signature=") {
+		return false
+	}
+	sign := r.URL.Query().Get("signature")
+	return sign != "" && sign == signature("url", r.URL.Path)
+}
+
+// origin returns the scheme and the host that was asked.
+func (x *exchange) origin() string {
+	if x.r.TLS != nil {
+		return "https://" + x.r.Host
+	}
+	return "http://" + x.r.Host
+}
+
 // usualQuery are the parameters that every route accepts.
-var usualQuery = []string{"api-version", "beta", "key"}
+var usualQuery = []string{"api-version", "beta", "key", "signature"}
 
 // query returns the parameters of the request. It returns false after an error
-// response for one that is unknown.
+// response for one that is unknown. A name that ends in [ is the beginning of
+// several.
 func (x *exchange) query(names ...string) (url.Values, bool) {
 	query := x.r.URL.Query()
 	for name := range query {
-		if !slices.Contains(names, name) && !slices.Contains(usualQuery, name) {
+		before, _, _ := strings.Cut(name, "[")
+		if !slices.Contains(names, name) && !slices.Contains(names, before+"[") && !slices.Contains(usualQuery, name) {
 			x.refuse(statusOf, unknownMember("", name))
 			return nil, false
 		}
@@ -185,22 +219,37 @@ func pageAfter[T any](p pager, list []T, id func(T) string, query url.Values) (p
 	return list[:min(limit, len(list))], len(list) > limit, wrong
 }
 
-// sendList sends a page in the chat protocol's shape.
-func sendList[T any](x *exchange, p pager, list []T, id func(T) string, query url.Values, describe func(T) any) {
-	page, more, wrong := pageAfter(p, list, id, query)
+// A collection is a list that is sent by page, newest first.
+type collection[T any] struct {
+	pager
+	list     []T
+	id       func(T) string
+	describe func(T) any
+}
+
+// page returns the descriptions of a page, whether more follow, and the id of its
+// first and of its last element. It returns false after an error response.
+func (c collection[T]) page(x *exchange, query url.Values) (data []any, more bool, ends [2]any, ok bool) {
+	page, more, wrong := pageAfter(c.pager, c.list, c.id, query)
 	if wrong.kind != "" {
 		x.refuse(statusOf, wrong)
-		return
+		return nil, false, ends, false
 	}
-	data := make([]any, len(page))
-	var first, last any
+	data = make([]any, len(page))
 	for i, v := range page {
-		data[i] = describe(v)
-		if last = id(v); i == 0 {
-			first = last
+		data[i] = c.describe(v)
+		if ends[1] = c.id(v); i == 0 {
+			ends[0] = ends[1]
 		}
 	}
-	x.sendJSON(http.StatusOK, object{"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": more})
+	return data, more, ends, true
+}
+
+// send sends a page in the chat protocol's shape.
+func (c collection[T]) send(x *exchange, query url.Values) {
+	if data, more, ends, ok := c.page(x, query); ok {
+		x.sendJSON(http.StatusOK, object{"object": "list", "data": data, "first_id": ends[0], "last_id": ends[1], "has_more": more})
+	}
 }
 
 // segments returns the parts of the path after a prefix.

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,11 +38,28 @@ func serveResponses(x *exchange) {
 	}
 	q := &turn{}
 	c := newChecker(&responsesProtocol)
+	c.checkMembers(body, "", responsesMembers...)
+	state, gone := x.readState(c, body)
+	q.state = state
 	readResponses(c, q, body)
+	if c.wrong.kind == "" && gone.kind != "" {
+		x.refuse(http.StatusNotFound, gone)
+		return
+	}
 	if !x.accept(q, c, body) {
 		return
 	}
 	a := x.responseTo(q)
+	x.nameResponse(q.state, body)
+	r := x.keepResponse(q, a)
+	switch {
+	case r != nil && q.state.background:
+		x.startBackground(q, r)
+		return
+	case r != nil && q.state.unique && x.plan.lost:
+		x.resetConn()
+		return
+	}
 	x.respond(q.stream, a, func(dst []byte) []byte { return x.appendResponse(dst, q, a, a.status()) },
 		func(t *stream) { x.streamResponses(t, q, a) })
 }
@@ -51,11 +69,10 @@ var responsesMembers = []string{
 	"max_tool_calls", "metadata", "parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key",
 	"prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "stream", "stream_options",
 	"temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user", "context_management",
-	"moderation",
+	"moderation", "access_programs", "prompt_cache_options", "image",
 }
 
 func readResponses(c *checker, q *turn, m map[string]any) {
-	c.checkMembers(m, "", responsesMembers...)
 	if q.model = "sim-1"; m["model"] != nil || m["prompt"] == nil { // a stored prompt may name the model
 		q.model = c.filled(m, "model", "")
 	}
@@ -75,7 +92,8 @@ func readResponses(c *checker, q *turn, m map[string]any) {
 	c.word(m, "truncation", "", "auto", "disabled")
 	c.word(m, "service_tier", "", "auto", "default", "flex", "priority", "scale")
 	if m["previous_response_id"] != nil && m["conversation"] != nil {
-		c.fail("previous_response_id", "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Provide only one of them.")
+		c.fail("previous_response_id",
+			"Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Provide only one of them.")
 	}
 	c.metadata(m)
 	// https://platform.openai.com/docs/api-reference/responses/create
@@ -148,7 +166,8 @@ func strictSchema(c *checker, v any, path string) {
 			properties, _ := s["properties"].(map[string]any)
 			required, _ := s["required"].([]any)
 			if s["additionalProperties"] != false || len(required) != len(properties) {
-				c.fail(path, "Invalid schema: 'additionalProperties' is required to be supplied and to be false, and 'required' to list every key in properties")
+				c.fail(path,
+					"Invalid schema: 'additionalProperties' is required to be supplied and to be false, and 'required' to list every key in properties")
 			}
 		}
 		for _, name := range sortedNames(s) {
@@ -197,8 +216,11 @@ func readResponsesTools(c *checker, q *turn, m map[string]any) {
 }
 
 func readResponsesInput(c *checker, q *turn, m map[string]any) {
+	r := responsesItems{c: c, q: q}
+	r.readEarlier(q.state.earlier)
 	if text, ok := m["input"].(string); ok {
 		q.addMessage("user", text)
+		r.checkCalls()
 		return
 	}
 	if m["input"] == nil {
@@ -209,7 +231,6 @@ func readResponsesInput(c *checker, q *turn, m map[string]any) {
 			message: "Missing required parameter: 'input'."}
 		return
 	}
-	r := responsesItems{c: c, q: q}
 	list := c.list(m, "input", "")
 	if len(list) == 0 && m["prompt"] == nil && m["previous_response_id"] == nil && m["conversation"] == nil {
 		// https://platform.openai.com/docs/api-reference/responses/create#input
@@ -224,166 +245,21 @@ func readResponsesInput(c *checker, q *turn, m map[string]any) {
 	if r.lone {
 		c.fail("input", "Item of type 'reasoning' was provided without its required following item.")
 	}
+	r.checkCalls()
+}
+
+// checkCalls records a mistake for calls without a result.
+func (r *responsesItems) checkCalls() {
 	if len(r.calls.open) > 0 {
-		c.fail("input", "No tool output found for function call %s.", strings.Join(r.calls.open, ", "))
+		r.c.fail("input", "No tool output found for function call %s.", strings.Join(r.calls.open, ", "))
 	}
 }
 
-// responsesItems reads the items of the input.
-type responsesItems struct {
-	c     *checker
-	q     *turn
-	calls toolCallChecker
-	lone  bool // thinking that nothing has followed
-}
-
-func (r *responsesItems) item(m map[string]any, path string) {
-	c, q := r.c, r.q
-	kind := c.text(m, "type", path)
-	if kind == "" && m["role"] != nil {
-		kind = "message"
+// readEarlier reads the items of a conversation before those of the request.
+func (r *responsesItems) readEarlier(items []any) {
+	for i, v := range items {
+		path := "earlier[" + itoa(i) + "]"
+		r.item(r.c.object(v, path), path)
 	}
-	r.lone = kind == "reasoning"
-	q.afterTool = kind == "function_call_output" || kind == "custom_tool_call_output"
-	switch kind {
-	case "message":
-		r.message(m, path)
-	case "function_call":
-		c.checkMembers(m, path, "type", "id", "call_id", "name", "arguments", "status", "namespace")
-		checkItemID(c, m, path, "fc")
-		id := c.filled(m, "call_id", path)
-		c.short(m, "call_id", path, 64)
-		name := c.filled(m, "name", path)
-		c.matches(name, at(path, "name"), responsesName())
-		arguments := decoded(c.needText(m, "arguments", path))
-		q.seen.Calls = append(q.seen.Calls, ReportedCall{ID: id, Name: name, Arguments: arguments})
-		r.calls.call(id)
-	case "function_call_output":
-		r.output(m, path)
-	case "reasoning":
-		r.reasoning(m, path)
-	case "item_reference", "custom_tool_call", "custom_tool_call_output", "web_search_call", "file_search_call", "compaction",
-		"image_generation_call", "code_interpreter_call", "computer_call", "computer_call_output", "local_shell_call",
-		"local_shell_call_output", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response":
-	default:
-		c.fail(path+".type", "Invalid value: '%s'", kind)
-	}
-}
-
-// checkItemID records a mistake for ids that are long or without the prefix of their kind.
-// https://platform.openai.com/docs/api-reference/responses/create
-func checkItemID(c *checker, m map[string]any, path, prefix string) {
-	c.short(m, "id", path, 64)
-	if id := c.text(m, "id", path); m["id"] != nil && !strings.HasPrefix(id, prefix) {
-		c.fail(at(path, "id"), "Invalid '%s': '%s'. Expected an ID that begins with '%s'.", at(path, "id"), id, prefix)
-	}
-}
-
-func (r *responsesItems) message(m map[string]any, path string) {
-	c, q := r.c, r.q
-	c.checkMembers(m, path, "type", "role", "content", "id", "status", "phase")
-	role := c.word(m, "role", path, "user", "assistant", "system", "developer")
-	checkItemID(c, m, path, "msg")
-	text, ok := m["content"].(string)
-	if !ok {
-		if m["content"] == nil {
-			c.fail(at(path, "content"), "Missing required parameter")
-		}
-		for i, v := range c.list(m, "content", path) {
-			where := at(path, "content") + "[" + itoa(i) + "]"
-			text += r.part(c.object(v, where), where, role)
-		}
-	}
-	q.prefill = role == "assistant"
-	if role == "system" || role == "developer" {
-		q.addSystem(text)
-		return
-	}
-	q.addMessage(role, text)
-}
-
-// part reads one part of a message and returns its text.
-func (r *responsesItems) part(m map[string]any, path, role string) string {
-	c, q := r.c, r.q
-	kinds := []string{"input_text", "input_image", "input_file", "input_audio"}
-	if role == "assistant" {
-		kinds = []string{"output_text", "refusal"}
-	}
-	c.needText(m, "type", path)
-	switch c.word(m, "type", path, kinds...) {
-	case "input_text":
-		c.checkMembers(m, path, "type", "text")
-		return c.needText(m, "text", path)
-	case "output_text":
-		c.checkMembers(m, path, "type", "text", "annotations", "logprobs")
-		return c.needText(m, "text", path)
-	case "refusal":
-		c.needText(m, "refusal", path)
-	case "input_image":
-		c.checkMembers(m, path, "type", "image_url", "file_id", "detail")
-		q.seen.Images++
-		c.word(m, "detail", path, "low", "high", "auto", "original")
-		if url := c.text(m, "image_url", path); url != "" {
-			checkDataURL(c, url, at(path, "image_url"))
-		} else {
-			c.filled(m, "file_id", path)
-		}
-	case "input_file":
-		c.checkMembers(m, path, "type", "file_data", "filename", "file_id", "file_url", "detail")
-		q.seen.Documents++
-		switch c.one(m, path, "file_data", "file_id", "file_url") {
-		case "file_data":
-			checkDataURL(c, c.filled(m, "file_data", path), at(path, "file_data"))
-			c.filled(m, "filename", path)
-		}
-	case "input_audio":
-		q.seen.Audio++
-		c.base64(c.object(m["input_audio"], path), "data", path)
-	}
-	return ""
-}
-
-func (r *responsesItems) output(m map[string]any, path string) {
-	c, q := r.c, r.q
-	c.checkMembers(m, path, "type", "id", "call_id", "output", "status")
-	c.short(m, "id", path, 64)
-	id := c.filled(m, "call_id", path)
-	c.short(m, "call_id", path, 64)
-	if !r.calls.resolve(id) {
-		c.fail("input", "No tool call found for function call output with call_id %s.", id)
-	}
-	text, ok := m["output"].(string)
-	if !ok {
-		for i, v := range c.list(m, "output", path) {
-			where := at(path, "output") + "[" + itoa(i) + "]"
-			text += r.part(c.object(v, where), where, "user")
-		}
-	}
-	if m["output"] == nil {
-		c.fail(at(path, "output"), "Missing required parameter")
-	}
-	q.prompt += tokensOf(len(text))
-	q.seen.Results = append(q.seen.Results, ReportedResult{ID: id, Text: text})
-}
-
-// reasoning checks that thinking came back unchanged.
-func (r *responsesItems) reasoning(m map[string]any, path string) {
-	c, q := r.c, r.q
-	c.checkMembers(m, path, "type", "id", "summary", "content", "encrypted_content", "status")
-	checkItemID(c, m, path, "rs")
-	if m["summary"] == nil {
-		c.fail(at(path, "summary"), "Missing required parameter")
-	}
-	var thought ReportedThought
-	for i, v := range c.list(m, "summary", path) {
-		where := at(path, "summary") + "[" + itoa(i) + "]"
-		part := c.object(v, where)
-		c.word(part, "type", where, "summary_text")
-		thought.Text += c.needText(part, "text", where)
-	}
-	thought.Signature = c.text(m, "encrypted_content", path)
-	q.seen.Thinking = append(q.seen.Thinking, thought)
-	if m["encrypted_content"] != nil && !unsealed("openai", thought.Signature) && c.wrong.kind == "" {
-		c.wrong = providerError{kind: invalidRequest, code: "invalid_encrypted_content", message: "The encrypted content could not be verified."}
-	}
+	r.lone = false
 }

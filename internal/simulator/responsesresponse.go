@@ -1,6 +1,9 @@
 package simulator
 
-import "strconv"
+import (
+	"encoding/json"
+	"strconv"
+)
 
 // status returns the status of a finished response.
 func (a *response) status() string {
@@ -13,8 +16,12 @@ func (a *response) status() string {
 // appendResponse appends the response object; it has no output while it is in
 // progress.
 func (x *exchange) appendResponse(dst []byte, q *turn, a *response, status string) []byte {
-	dst = appendAll(dst, `{"id":"resp_sim`, x.idText(), `","object":"response","created_at":`+created+`,"status":"`, status,
-		`","background":false,"error":`)
+	s := q.state
+	if s == nil {
+		s = &responseState{created: created}
+	}
+	dst = appendAll(dst, `{"id":"`+responsePrefix, x.idText(), `","object":"response","created_at":`, s.created, `,"status":"`, status,
+		`","background":`, strconv.FormatBool(s.background), `,"error":`)
 	if status == "failed" {
 		dst = appendAll(dst, `{"code":"server_error","message":`, quoted(midStream.message), `}`)
 	} else {
@@ -37,13 +44,30 @@ func (x *exchange) appendResponse(dst []byte, q *turn, a *response, status strin
 		}
 	}
 	dst = append(dst,
-		`],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":null,"summary":null},"service_tier":"default","store":false,"temperature":1,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_p":1,"truncation":"disabled","usage":`...)
+		`],"parallel_tool_calls":true,"reasoning":{"effort":null,"summary":null},"service_tier":"default","temperature":1,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_p":1,"truncation":"disabled","usage":`...)
 	if (status == "completed" || status == "incomplete") && !x.plan.noUsage {
 		dst = x.appendResponsesUsage(dst, a)
 	} else {
 		dst = append(dst, `null`...)
 	}
-	return append(dst, `,"user":null,"metadata":{}}`...)
+	return append(s.append(append(dst, `,"user":null`...)), '}')
+}
+
+// append appends the members that say how the response is stored.
+func (s *responseState) append(dst []byte) []byte {
+	previous, thread := "null", "null"
+	if s.previous != "" {
+		previous = quoted(s.previous)
+	}
+	if s.thread != nil {
+		thread = `{"id":` + quoted(s.thread.id) + `}`
+	}
+	metadata, err := json.Marshal(s.metadata)
+	if err != nil || s.metadata == nil {
+		metadata = []byte("{}")
+	}
+	return appendAll(dst, `,"previous_response_id":`, previous, `,"conversation":`, thread, `,"store":`, strconv.FormatBool(s.store),
+		`,"metadata":`, string(metadata))
 }
 
 func (x *exchange) appendResponsesUsage(dst []byte, a *response) []byte {
@@ -117,8 +141,17 @@ type responsesStream struct {
 
 func (x *exchange) streamResponses(t *stream, q *turn, a *response) {
 	w := &responsesStream{stream: t, x: x, q: q, a: a}
-	_ = w.sendResponse("response.created", "in_progress") && w.sendResponse("response.in_progress", "in_progress") && w.items() &&
-		!x.plan.noDone && w.finish()
+	first, background := "in_progress", q.state.background
+	if background {
+		first = "queued"
+	}
+	ok := w.sendResponse("response.created", first) && (!background || w.sendResponse("response.queued", first)) &&
+		w.sendResponse("response.in_progress", "in_progress")
+	if background && x.plan.job == jobFails {
+		_ = ok && w.sendResponse("response.failed", "failed")
+		return
+	}
+	_ = ok && w.items() && !x.plan.noDone && w.finish()
 }
 
 // event begins an event, up to its own members.

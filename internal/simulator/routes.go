@@ -55,7 +55,7 @@ type ending struct {
 }
 
 func newRoutes() routes {
-	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
+	const get, post, put, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
 	return routes{
 		table: table{exact: map[route]service{
 			{post, "/chat/completions"}:     {serveChat, nil},
@@ -70,30 +70,82 @@ func newRoutes() routes {
 			{post, "/files"}:                {serveUpload, nil},
 			{get, "/files"}:                 {serveFiles, nil},
 			{post, "/uploads"}:              {serveUploadCreate, nil},
+			{post, "/batch/jobs"}:           {serveMistralCreate, nil},
+			{get, "/batch/jobs"}:            {serveMistralBatches, nil},
 			{post, "/batches"}:              {serveBatchCreate, nil},
+			{post, "/fine_tuning/jobs"}:     {serveTuningCreate, nil},
+			{get, "/fine_tuning/jobs"}:      {serveTuningJobs, nil},
 			{get, "/batches"}:               {serveBatches, nil},
 
-			{post, "/messages"}:              {serveMessages, &messagesProtocol},
-			{post, "/messages/count_tokens"}: {serveMessagesCount, &messagesProtocol},
-			{post, "/responses"}:             {serveResponses, &responsesProtocol},
-			{post, "/v2/chat"}:               {serveCohere, &cohereProtocol},
-			{post, "/v2/embed"}:              {serveCohereEmbed, &cohereProtocol},
-			{post, "/v2/rerank"}:             {serveCohereRerank, &cohereProtocol},
-			{post, "/api/chat"}:              {serveOllama, &ollamaProtocol},
-			{post, "/api/embed"}:             {serveOllamaEmbed, &ollamaProtocol},
+			{post, "/messages"}:               {serveMessages, &messagesProtocol},
+			{post, "/messages/batches"}:       {serveMessageBatchCreate, &messagesProtocol},
+			{get, "/messages/batches"}:        {serveMessageBatches, &messagesProtocol},
+			{post, "/messages/count_tokens"}:  {serveMessagesCount, &messagesProtocol},
+			{post, "/responses"}:              {serveResponses, &responsesProtocol},
+			{post, "/responses/input_tokens"}: {serveInputTokens, &responsesProtocol},
+			{post, "/responses/compact"}:      {serveCompact, &responsesProtocol},
+			{post, "/conversations"}:          {serveConversationCreate, &responsesProtocol},
+			{post, "/v2/chat"}:                {serveCohere, &cohereProtocol},
+			{post, "/v2/embed"}:               {serveCohereEmbed, &cohereProtocol},
+			{post, "/v2/rerank"}:              {serveCohereRerank, &cohereProtocol},
+			{post, "/api/chat"}:               {serveOllama, &ollamaProtocol},
+			{post, "/api/embed"}:              {serveOllamaEmbed, &ollamaProtocol},
 
-			{post, "/upload/v1beta/files"}: {serveGeminiUpload, &geminiProtocol},
-			{post, "/upload/v1/files"}:     {serveGeminiUpload, &geminiProtocol},
-			{get, "/v1beta/files"}:         {serveGeminiFiles, &geminiProtocol},
+			{post, "/upload/v1beta/files"}:         {serveGeminiUpload, &geminiProtocol},
+			{post, "/upload/v1/files"}:             {serveGeminiUpload, &geminiProtocol},
+			{post, "/model-invocation-job"}:        {serveInvocationCreate, &converseProtocol},
+			{get, "/model-invocation-jobs"}:        {serveInvocationJobs, &converseProtocol},
+			{post, "/model-customization-jobs"}:    {serveCustomizationCreate, &converseProtocol},
+			{get, "/model-customization-jobs"}:     {serveCustomizationJobs, &converseProtocol},
+			{post, "/datasets"}:                    {serveDatasetCreate, &cohereProtocol},
+			{get, "/datasets"}:                     {serveDatasets, &cohereProtocol},
+			{post, "/embed-jobs"}:                  {serveEmbedJobCreate, &cohereProtocol},
+			{get, "/embed-jobs"}:                   {serveEmbedJobs, &cohereProtocol},
+			{post, "/finetuning/finetuned-models"}: {serveFinetunedCreate, &cohereProtocol},
+			{get, "/finetuning/finetuned-models"}:  {serveFinetunedModels, &cohereProtocol},
+			{get, "/v1beta/batches"}:               {serveGeminiBatches, &geminiProtocol},
+			{get, "/v1beta/files"}:                 {serveGeminiFiles, &geminiProtocol},
 		}, prefix: map[route]service{
-			{get, "/models/"}:          {serveModel, nil},
-			{get, "/files/"}:           {serveFile, nil},
-			{remove, "/files/"}:        {serveFileDelete, nil},
-			{post, "/uploads/"}:        {serveUploadStep, nil},
-			{get, "/batches/"}:         {serveBatch, nil},
-			{post, "/batches/"}:        {serveBatch, nil},
-			{get, "/v1beta/files/"}:    {serveGeminiFile, &geminiProtocol},
-			{remove, "/v1beta/files/"}: {serveGeminiFileDelete, &geminiProtocol},
+			{get, "/models/"}:                         {serveModel, nil},
+			{get, "/files/"}:                          {serveFile, nil},
+			{remove, "/files/"}:                       {serveFileDelete, nil},
+			{get, "/fine_tuning/jobs/"}:               {serveTuningJob, nil},
+			{post, "/fine_tuning/jobs/"}:              {serveTuningJob, nil},
+			{get, "/messages/batches/"}:               {serveMessageBatch, &messagesProtocol},
+			{post, "/messages/batches/"}:              {serveMessageBatch, &messagesProtocol},
+			{remove, "/messages/batches/"}:            {serveMessageBatch, &messagesProtocol},
+			{post, "/uploads/"}:                       {serveUploadStep, nil},
+			{get, "/batch/jobs/"}:                     {serveMistralBatch, nil},
+			{post, "/batch/jobs/"}:                    {serveMistralBatch, nil},
+			{remove, "/batch/jobs/"}:                  {serveMistralBatch, nil},
+			{get, "/responses/"}:                      {serveStoredResponse, &responsesProtocol},
+			{post, "/responses/"}:                     {serveStoredResponse, &responsesProtocol},
+			{remove, "/responses/"}:                   {serveStoredResponse, &responsesProtocol},
+			{get, "/conversations/"}:                  {serveConversation, &responsesProtocol},
+			{post, "/conversations/"}:                 {serveConversation, &responsesProtocol},
+			{remove, "/conversations/"}:               {serveConversation, &responsesProtocol},
+			{get, "/batches/"}:                        {serveBatch, nil},
+			{post, "/batches/"}:                       {serveBatch, nil},
+			{get, "/download/v1beta/"}:                {serveGeminiFile, &geminiProtocol},
+			{get, "/model-invocation-job/"}:           {serveInvocationJob, &converseProtocol},
+			{post, "/model-invocation-job/"}:          {serveInvocationJob, &converseProtocol},
+			{get, "/model-customization-jobs/"}:       {serveCustomizationJob, &converseProtocol},
+			{post, "/model-customization-jobs/"}:      {serveCustomizationJob, &converseProtocol},
+			{get, "/datasets/"}:                       {serveDataset, &cohereProtocol},
+			{remove, "/datasets/"}:                    {serveDataset, &cohereProtocol},
+			{get, "/embed-jobs/"}:                     {serveEmbedJob, &cohereProtocol},
+			{post, "/embed-jobs/"}:                    {serveEmbedJob, &cohereProtocol},
+			{get, "/finetuning/finetuned-models/"}:    {serveFinetunedModel, &cohereProtocol},
+			{remove, "/finetuning/finetuned-models/"}: {serveFinetunedModel, &cohereProtocol},
+			{get, "/accounts/"}:                       {serveFireworks, &fireworksProtocol},
+			{post, "/accounts/"}:                      {serveFireworks, &fireworksProtocol},
+			{put, "/accounts/"}:                       {serveFireworks, &fireworksProtocol},
+			{remove, "/accounts/"}:                    {serveFireworks, &fireworksProtocol},
+			{get, "/v1beta/batches/"}:                 {serveGeminiBatchJob, &geminiProtocol},
+			{post, "/v1beta/batches/"}:                {serveGeminiBatchJob, &geminiProtocol},
+			{remove, "/v1beta/batches/"}:              {serveGeminiBatchJob, &geminiProtocol},
+			{get, "/v1beta/files/"}:                   {serveGeminiFile, &geminiProtocol},
+			{remove, "/v1beta/files/"}:                {serveGeminiFileDelete, &geminiProtocol},
 		}},
 		anthropic: table{exact: map[route]service{
 			{post, "/files"}: {serveMessagesUpload, &messagesProtocol},
@@ -103,12 +155,42 @@ func newRoutes() routes {
 			{remove, "/files/"}: {serveMessagesFileDelete, &messagesProtocol},
 		}},
 		google: table{exact: map[route]service{
-			{get, "/files"}: {serveGeminiFiles, &geminiProtocol},
+			{get, "/files"}:   {serveGeminiFiles, &geminiProtocol},
+			{get, "/batches"}: {serveGeminiBatches, &geminiProtocol},
 		}, prefix: map[route]service{
-			{get, "/files/"}:    {serveGeminiFile, &geminiProtocol},
-			{remove, "/files/"}: {serveGeminiFileDelete, &geminiProtocol},
+			{get, "/batches/"}:    {serveGeminiBatchJob, &geminiProtocol},
+			{post, "/batches/"}:   {serveGeminiBatchJob, &geminiProtocol},
+			{remove, "/batches/"}: {serveGeminiBatchJob, &geminiProtocol},
+			{get, "/files/"}:      {serveGeminiFile, &geminiProtocol},
+			{remove, "/files/"}:   {serveGeminiFileDelete, &geminiProtocol},
 		}},
-		ending: endings(),
+		vendors: vendorRoutes(),
+		ending:  endings(),
+	}
+}
+
+// vendorRoutes returns the operations below the names of vendors that differ from
+// those of the chat protocol.
+func vendorRoutes() map[string]table {
+	const get, post, put = http.MethodGet, http.MethodPost, http.MethodPut
+	return map[string]table{
+		"together": {exact: map[route]service{
+			{post, "/files/upload"}: {serveUpload, nil},
+			{post, "/batches"}:      {serveTogetherCreate, nil},
+			{get, "/batches"}:       {serveTogetherBatches, nil},
+		}, prefix: map[route]service{
+			{put, "/files/"}:    {serveTogetherContent, nil},
+			{post, "/files/"}:   {serveTogetherPreprocess, nil},
+			{get, "/batches/"}:  {serveTogetherBatch, nil},
+			{post, "/batches/"}: {serveTogetherBatch, nil},
+		}},
+		"xai": {exact: map[route]service{
+			{post, "/batches"}: {serveXAICreate, nil},
+			{get, "/batches"}:  {serveXAIBatches, nil},
+		}, prefix: map[route]service{
+			{get, "/batches/"}:  {serveXAIBatch, nil},
+			{post, "/batches/"}: {serveXAIBatch, nil},
+		}},
 	}
 }
 
@@ -122,6 +204,8 @@ func endings() []ending {
 		{":countTokens", service{serveGeminiCount, &geminiProtocol}},
 		{":embedContent", service{serveGeminiEmbed, &geminiProtocol}},
 		{":batchEmbedContents", service{serveGeminiBatch, &geminiProtocol}},
+		{":batchGenerateContent", service{serveGeminiBatchCreate, &geminiProtocol}},
+		{":asyncBatchEmbedContent", service{serveGeminiBatchCreate, &geminiProtocol}},
 		{":predict", service{serveVertexPredict, &geminiProtocol}},
 		{"/count-tokens:rawPredict", service{serveVertexCount, &messagesProtocol}},
 		{":rawPredict", service{serveVertexMessages, &messagesProtocol}},
@@ -159,12 +243,24 @@ func (rs *routes) find(r *http.Request) service {
 	if s := rs.table.find(method, path); s.serve != nil {
 		return s
 	}
+	if s := findSocket(method, path); s.serve != nil {
+		return s
+	}
 	if method == http.MethodPost {
 		for i := range rs.ending {
 			if e := &rs.ending[i]; e.fits(path) {
 				return e.service
 			}
 		}
+	}
+	if s, ok := findVertexJob(path); ok {
+		return s
+	}
+	if s, ok := findStorage(r.URL.Path); ok {
+		return s
+	}
+	if findS3(r) {
+		return service{serveS3, &s3Protocol}
 	}
 	return service{serveEcho, nil}
 }

@@ -2,15 +2,20 @@
 // responds like a real provider and misbehaves on request.
 //
 // It has the chat protocol (chat completions, completions, embeddings, images,
-// audio, moderations, models, files) with or without /v1, and the protocols
-// messages and gemini (with their files), responses, converse, cohere and
-// ollama on the paths of their providers. It rejects what the real provider would reject, so that a
-// wrong translation is noticed. It answers every other path with a description
-// of the request, to test pass-through. Faults are chosen by the model's name
-// or by a header; [Faults] lists them.
+// audio, moderations, models, files, batches, fine-tuning) with or without /v1,
+// and the protocols messages and gemini (with their files and batches),
+// responses, converse, cohere and ollama on the paths of their providers, and the
+// jobs of other vendors. It rejects what the real provider would reject, so that
+// a wrong translation is noticed. It answers every other path with a description
+// of the request, to test pass-through. Faults are chosen by the model's name or
+// by a header; [Faults] lists them.
 //
-// It guarantees that the response to a body is always the same, that usage does
-// not depend on streaming, and that it stops as soon as the client disconnects.
+// What clients store is kept in memory, within limits. Nothing runs in the
+// background: a job moves on when it is read.
+//
+// It guarantees that the response to a body is always the same, except ids of
+// what is stored, that usage does not depend on streaming, and that it stops as
+// soon as the client disconnects.
 // One token is four bytes of text, rounded up. It does not listen on a socket
 // or parse command lines.
 package simulator
@@ -108,8 +113,12 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request, trusted bool) 
 	service := s.routes.find(r)
 	x.protocol = service.protocol
 	x.headers()
-	if !trusted && !s.authorised(r) && !s.files.hasUpload(r) {
+	if !trusted && !s.authorised(r) && !s.files.hasUpload(r) && !isSigned(r) {
 		x.refuse(http.StatusUnauthorized, badKey)
+		return
+	}
+	if isSigned(r) && r.Header.Get("Authorization") != "" {
+		x.refuse(http.StatusBadRequest, twoKeys)
 		return
 	}
 	service.serve(x)

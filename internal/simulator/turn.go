@@ -29,6 +29,7 @@ type turn struct {
 	sealed    bool // encrypted thinking is requested
 	prompt    int  // tokens
 	seen      Report
+	state     *responseState // of the responses protocol, else nil
 }
 
 // An offer is a tool of a request.
@@ -162,9 +163,8 @@ func (x *exchange) open(model *string) (map[string]any, bool) {
 	if !x.readBody() {
 		return nil, false
 	}
-	var body map[string]any
-	if err := json.Unmarshal(x.in, &body); err != nil {
-		x.refuse(statusOf, providerError{kind: invalidRequest, message: "the body is not a JSON object: " + err.Error()})
+	body, ok := x.decodeObject()
+	if !ok {
 		return nil, false
 	}
 	name, _ := body["model"].(string)
@@ -175,6 +175,15 @@ func (x *exchange) open(model *string) (map[string]any, bool) {
 		x.asked = asked
 	}
 	return body, x.begin(appendRaw(nil, name))
+}
+
+// decodeObject decodes the body. It returns false after an error response.
+func (x *exchange) decodeObject() (body map[string]any, ok bool) {
+	if err := json.Unmarshal(x.in, &body); err != nil {
+		x.refuse(statusOf, providerError{kind: invalidRequest, message: "the body is not a JSON object: " + err.Error()})
+		return nil, false
+	}
+	return body, true
 }
 
 // accept completes a turn that has been read: it sends an error for mistakes,

@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/provider"
+	"modelgate/internal/provider/health"
 )
 
 // ManagedProvider is a provider with stored credentials, named by @slug in its
@@ -86,7 +87,7 @@ func (m *ManagedProvider) TargetFor(model string) (*provider.Target, error) {
 		return nil, broken(m.Slug, v.err)
 	}
 	t := *v.target
-	t.Slug, t.Quota = m.Target.Slug, m.Target.Quota
+	t.Slug, t.Quota, t.Health = m.Target.Slug, m.Target.Quota, m.Target.Health
 	return &t, nil
 }
 
@@ -131,6 +132,7 @@ func (s *Snapshot) addTarget(m *ManagedProvider) error {
 	}
 	m.Target, m.Provider = t.Prepare(), spec.ID
 	t.Quota = m.Limits
+	t.Health = s.health.Of(health.Key{Workspace: m.Workspace, Slug: m.Slug, Provider: spec.ID})
 	if m.Rules != nil {
 		t.Models = m.Rules.Models
 	}
@@ -178,6 +180,12 @@ func (s *Snapshot) Managed(workspace, slug string) (*ManagedProvider, bool) {
 // Slugs returns the slugs of a workspace's managed providers in their original order.
 // The slice is shared.
 func (s *Snapshot) Slugs(workspace string) []string { return s.slugs[workspace] }
+
+// UsesHealth reports whether a managed provider has the memory of this key.
+func (s *Snapshot) UsesHealth(k health.Key) bool {
+	m, ok := s.managed[scopedName{k.Workspace, k.Slug}]
+	return ok && m.Provider == k.Provider
+}
 
 // Providers returns the number of managed providers of all workspaces.
 func (s *Snapshot) Providers() int { return len(s.managed) }

@@ -19,6 +19,7 @@ import (
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/prompt"
 	"modelgate/internal/provider"
+	"modelgate/internal/provider/health"
 	"modelgate/internal/records/redact"
 )
 
@@ -39,6 +40,9 @@ type Input struct {
 	// Listed are the models of providers, by id, that cannot be asked for theirs. It
 	// is shared.
 	Listed map[string][]string
+
+	// Health remembers what is seen of managed providers. Nil remembers nothing.
+	Health *health.Registry
 
 	// Running means that the configs that are not stored were checked when their
 	// settings were loaded. One that names a provider removed since is reported in
@@ -128,6 +132,7 @@ type Snapshot struct {
 	prompts, partials map[scopedName]*prompt.Saved
 	made              map[*ModelRules]map[string]variant // used while building
 	listed            map[string][]string                // used while building
+	health            *health.Registry                   // used while building
 }
 
 // scopedName is a name in a workspace.
@@ -164,6 +169,7 @@ func Build(in Input) (*Snapshot, error) {
 		exhausted:      in.Exhausted,
 		made:           make(map[*ModelRules]map[string]variant),
 		listed:         in.Listed,
+		health:         in.Health,
 	}
 	s.prompts, s.partials = byName(in.Prompts), byName(in.Partials)
 	s.addGuardrails(in.Guardrails, in.GuardDefaults)

@@ -14,9 +14,11 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/jobs"
+	"modelgate/internal/stateplane/batches"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/responses"
+	"modelgate/internal/stateplane/tuning"
 	"modelgate/internal/store"
 )
 
@@ -24,11 +26,13 @@ import (
 type Plane struct {
 	deps      kept.Deps
 	options   Options
+	batches   *batches.Runner
 	responses *responses.Keeper
 }
 
 // Options configure the families of a [Plane].
 type Options struct {
+	BatchesAtOnce   int // that a node runs
 	Responses       responses.Options
 	ResponsesAtOnce int // that a node makes in the background
 }
@@ -36,6 +40,7 @@ type Options struct {
 // New returns a plane.
 func New(d kept.Deps, o Options) *Plane {
 	p := &Plane{deps: d, options: o}
+	p.batches = batches.NewRunner(&p.deps, o.BatchesAtOnce)
 	p.responses = responses.New(&p.deps, o.Responses)
 	return p
 }
@@ -45,7 +50,7 @@ func (p *Plane) Responses() *responses.Keeper { return p.responses }
 
 // Kinds returns the kinds of the plane's jobs.
 func (p *Plane) Kinds() []jobs.Kind {
-	return []jobs.Kind{p.responses.Kind(p.options.ResponsesAtOnce)}
+	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce))
 }
 
 // Keep implements [dataplane.Keeper].
@@ -55,6 +60,12 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 	switch family {
 	case "files":
 		return files.Serve(q)
+	case "uploads":
+		return files.ServeUploads(q)
+	case "batches":
+		return batches.Serve(q)
+	case "fine_tuning":
+		return tuning.Serve(q)
 	case "responses", "conversations":
 		return p.responses.Serve(q)
 	}
@@ -64,13 +75,23 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 // sweepEvery is the interval of deleting what has expired.
 const sweepEvery = time.Minute
 
+// orphansEvery is the interval of looking for content without a record.
+const orphansEvery = time.Hour
+
 // Run deletes what has expired until ctx ends.
 func (p *Plane) Run(ctx context.Context) {
+	orphans := time.Now()
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
 		if err := p.Sweep(ctx); err != nil && ctx.Err() == nil {
 			p.deps.Logger.Warn("deleting expired objects failed", "err", err.Error())
+		}
+		if now := time.Now(); now.Sub(orphans) > orphansEvery {
+			orphans = now
+			if err := p.SweepOrphans(ctx); err != nil && ctx.Err() == nil {
+				p.deps.Logger.Warn("deleting content without a record failed", "err", err.Error())
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -21,8 +21,12 @@ const (
 	JobCancelled = "cancelled"
 )
 
-// JobExport is the kind of jobs that write exports. The subject is the export.
-const JobExport = "export"
+// Kinds of jobs. The subject is the export or the object that they work on.
+const (
+	JobExport    = "export"     // writes an export
+	JobBatch     = "batch"      // runs a batch of the gateway
+	JobBatchPoll = "batch-poll" // follows a batch of a provider
+)
 
 // Job is work that a node does in the background.
 type Job struct {
@@ -67,9 +71,11 @@ var jobTable = table[Job]{
 // followers write the state of a job to its subject, by kind, in the transaction that
 // changes the state.
 var followers = map[string]func(ctx context.Context, tx *Tx, j *Job) error{
-	JobExport:   followExport,
-	JobResponse: followResponse,
-	JobWebhook:  followWebhook,
+	JobExport:    followExport,
+	JobBatch:     followBatch,
+	JobBatchPoll: followBatch,
+	JobResponse:  followResponse,
+	JobWebhook:   followWebhook,
 }
 
 // JobQuery filters jobs. Empty fields filter nothing, except for Organisation.
@@ -147,6 +153,15 @@ func (tx *Tx) AddJob(ctx context.Context, j Job) error {
 	return jobTable.insert(ctx, tx, j)
 }
 
+// HastenJob makes a queued job due now. Another one stays as it is.
+func (tx *Tx) HastenJob(ctx context.Context, kind, subject string, now time.Time) error {
+	const stmt = `
+		UPDATE jobs
+		SET next_at = $3
+		WHERE kind = $1 AND subject_id = $2 AND state = 'queued' AND next_at > $3`
+	return tx.exec(ctx, journal.Unpublished, "jobs", stmt, kind, subject, millis(now))
+}
+
 // ErrJobMoved is the cause of the error of [Tx.MoveJob] for a job that is no longer as it
 // was read.
 var ErrJobMoved = errors.New("the job is in another state")
@@ -209,6 +224,19 @@ func followExport(ctx context.Context, tx *Tx, j *Job) error {
 		return tx.exec(ctx, journal.Unpublished, "exports", end, j.Subject, ExportFailed, j.Failure, millis(j.EndedAt))
 	case JobCancelled:
 		return tx.exec(ctx, journal.Unpublished, "exports", end, j.Subject, ExportStopped, "", millis(j.EndedAt))
+	}
+	return nil
+}
+
+// followBatch ends a batch whose job has ended without an end of the batch.
+func followBatch(ctx context.Context, tx *Tx, j *Job) error {
+	const stmt = `
+		UPDATE objects
+		SET state = 'failed', ended_at = $2, updated_at = $2, version = version + 1
+		WHERE id = $1 AND ended_at IS NULL`
+	switch j.State {
+	case JobFailed, JobDead, JobCancelled:
+		return tx.exec(ctx, journal.Unpublished, "objects", stmt, j.Subject, millis(j.EndedAt))
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ const (
 	ObjectUpload       = "upload"
 	ObjectPart         = "part" // of an upload
 	ObjectBatch        = "batch"
+	ObjectChunk        = "chunk" // of the results of a batch
 	ObjectTuningJob    = "fine-tuning job"
 	ObjectResponse     = "response"
 	ObjectConversation = "conversation"

@@ -104,21 +104,14 @@ func (db *DB) AddSpend(ctx context.Context, c LedgerCount, now, keep time.Time) 
 		if err := tx.mark(ctx, c.Spans, now, keep); err != nil {
 			return err
 		}
-		sums, err := tx.charged(ctx, c.Spent, c.Counters)
+		sums, err := tx.addSpend(ctx, c.Spent, c.Counters)
 		if err != nil {
 			return err
 		}
 		if raised, err = tx.charged(ctx, c.Own, c.OwnCounters); err != nil {
 			return err
 		}
-		// Sorted, so that nodes never deadlock.
-		refs := slices.SortedFunc(maps.Keys(sums), BudgetRef.compare)
-		for part := range slices.Chunk(refs, spentAtOnce) {
-			if err := tx.raiseSpending(ctx, part, sums); err != nil {
-				return err
-			}
-		}
-		for _, r := range refs {
+		for r := range sums {
 			if _, own := raised[r]; !own {
 				raised[r] = reqlog.Spend{}
 			}
@@ -126,6 +119,28 @@ func (db *DB) AddSpend(ctx context.Context, c LedgerCount, now, keep time.Time) 
 		return nil
 	})
 	return raised, db.ClientError(err)
+}
+
+// AddSpendOf adds what an owner spent to the counters, in the transaction of what it was
+// spent for. It returns the objects whose counters increased.
+func (tx *Tx) AddSpendOf(ctx context.Context, owner reqlog.SpendOwner, spent reqlog.Spend) (raised map[BudgetRef]reqlog.Spend, err error) {
+	return tx.addSpend(ctx, map[reqlog.SpendOwner]*reqlog.Spend{owner: &spent}, nil)
+}
+
+// addSpend adds spend to the counters, and returns it by the objects that it counts for.
+func (tx *Tx) addSpend(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend, counters map[string]*reqlog.Spend) (map[BudgetRef]reqlog.Spend, error) {
+	sums, err := tx.charged(ctx, spent, counters)
+	if err != nil {
+		return nil, err
+	}
+	// Sorted, so that nodes never deadlock.
+	refs := slices.SortedFunc(maps.Keys(sums), BudgetRef.compare)
+	for part := range slices.Chunk(refs, spentAtOnce) {
+		if err := tx.raiseSpending(ctx, part, sums); err != nil {
+			return nil, err
+		}
+	}
+	return sums, nil
 }
 
 // mark stores the positions up to which segments were counted.

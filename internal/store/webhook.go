@@ -92,8 +92,8 @@ func (tx *Tx) UpdateWebhookEndpoint(ctx context.Context, e WebhookEndpoint) erro
 	return webhookEndpointTable.update(ctx, tx, e)
 }
 
-// DisableWebhookEndpoint disables an endpoint for a reason, unless it is disabled.
-func (tx *Tx) DisableWebhookEndpoint(ctx context.Context, id, reason string, now time.Time) error {
+// TurnOffWebhookEndpoint disables an endpoint for a reason, unless it is disabled.
+func (tx *Tx) TurnOffWebhookEndpoint(ctx context.Context, id, reason string, now time.Time) error {
 	const text = `
 		UPDATE webhook_endpoints
 		SET status = 'disabled', disabled_reason = $2, updated_at = $3

@@ -35,9 +35,9 @@ type Event struct {
 	Time time.Time       // when it is emitted; zero is now
 }
 
-// payload returns what receivers of the event read.
+// Payload returns what receivers of the event read, with an id for the event.
 // https://platform.openai.com/docs/api-reference/webhook-events
-func (e *Event) payload(id string) (json.RawMessage, error) {
+func (e *Event) Payload(id string) (json.RawMessage, error) {
 	data := e.Data
 	if data == nil {
 		var err error
@@ -114,7 +114,7 @@ func (tx *Tx) EmitEvent(ctx context.Context, e Event) error {
 		return err
 	}
 	id := NewWebhookID("evt_", e.Time)
-	payload, err := e.payload(id)
+	payload, err := e.Payload(id)
 	if err != nil {
 		return fmt.Errorf("emitting an event: %w", err)
 	}

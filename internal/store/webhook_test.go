@@ -89,7 +89,7 @@ func TestWebhookEndpointsAreStored(t *testing.T) {
 			t.Errorf("from another organisation: %v", err)
 		}
 		mustUpdate(t, db, func(tx *store.Tx) error {
-			return tx.DisableWebhookEndpoint(t.Context(), "we_1", "it is gone", exportTime.Add(time.Minute))
+			return tx.TurnOffWebhookEndpoint(t.Context(), "we_1", "it is gone", exportTime.Add(time.Minute))
 		})
 		got, err := db.WebhookEndpoint(t.Context(), store.DefaultOrganisation, store.DefaultWorkspace, "we_1")
 		if err != nil || got.Status != store.WebhookDisabled || got.Reason != "it is gone" || !got.UpdatedAt.Equal(exportTime.Add(time.Minute)) {

@@ -25,6 +25,7 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -93,10 +94,12 @@ type Resolver interface {
 // Client sends requests to providers. It is safe for concurrent use.
 type Client struct {
 	guard     *guard
-	open      transports // to hosts that the operator or the provider table chose
-	guarded   transports // to hosts that a client chose
-	userAgent []string   // shared by all requests; must not be changed
-	element   string     // of Cdn-Loop; no other client has the same
+	open      transports         // to hosts that the operator or the provider table chose
+	guarded   transports         // to hosts that a client chose
+	sockets   [2]*http.Transport // as open and guarded, for connections that change their protocol
+	userAgent []string           // shared by all requests; must not be changed
+	element   string             // of Cdn-Loop; no other client has the same
+	options   Options            // with their defaults
 }
 
 // transports are two ways to the same hosts.
@@ -168,7 +171,10 @@ func New(o Options) *Client {
 		})
 		guarded.inline = newInline(o, pinned.DialContext, nil)
 	}
-	return &Client{guard: g, open: open, guarded: guarded, userAgent: []string{o.UserAgent}, element: chainElement + rand.Text()}
+	sockets := [2]*http.Transport{newSocketTransport(o, o.Dial), newSocketTransport(o, pinned.DialContext)}
+	sockets[0].Proxy = o.Proxy
+	return &Client{guard: g, open: open, guarded: guarded, sockets: sockets, userAgent: []string{o.UserAgent}, element: chainElement + rand.Text(),
+		options: o}
 }
 
 // Do sends one attempt and returns the response once its headers have arrived;
@@ -209,10 +215,24 @@ func (c *Client) Do(req *http.Request, guarded bool) (*http.Response, error) {
 // of the name are checked when Do connects.
 func (c *Client) CheckHost(raw string) (*url.URL, error) { return c.guard.parse(raw) }
 
+// IsTrusted reports whether the host of an address is listed in Options.TrustedHosts, by its
+// name or its address, or trusted as loopback.
+func (c *Client) IsTrusted(u *url.URL) bool {
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if port == "" {
+		port = defaultPort(u.Scheme)
+	}
+	addr, err := netip.ParseAddr(host)
+	return c.guard.trusted.name(host, port) || err == nil && c.guard.trusted.addr(addr, port)
+}
+
 // Close closes idle connections. The Client remains usable.
 func (c *Client) Close() {
 	c.open.closeIdle()
 	c.guarded.closeIdle()
+	for _, t := range c.sockets {
+		t.CloseIdleConnections()
+	}
 }
 
 func (o Options) withDefaults() Options {

@@ -2,11 +2,15 @@ package agents
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"modelgate/internal/testing/waittest"
 )
 
 // agent is a coding agent.
@@ -20,6 +24,9 @@ type agent struct {
 var agents = []agent{
 	{"claude", []string{"messages", "chat", "gemini", "converse", "responses"}, nil, claude},
 	{"codex", []string{"responses", "messages", "chat", "gemini"}, nil, codex},
+	{"codex over a connection", []string{"responses", "messages"}, nil, codexConnected},
+	// To a provider of its own dialect it would send fields that only the vendor accepts.
+	{"codex with its own provider", []string{"messages", "chat"}, nil, codexBuiltIn},
 	{"codex with a config in a header", []string{"responses", "messages", "chat"}, nil, codexPlain},
 	{"gemini", []string{"gemini", "messages", "chat"}, []string{"messages", "chat"}, geminiCLI},
 	{"opencode", []string{"chat", "messages", "gemini"}, nil, opencode},
@@ -42,6 +49,9 @@ func TestAgentsWork(t *testing.T) {
 				}
 				out := launch(t, c)
 				s.check(t, mark, out, !slices.Contains(a.forgets, dialect))
+				if strings.Contains(a.name, "connection") || strings.Contains(a.name, "own provider") {
+					awaitConnection(t)
+				}
 			})
 		}
 	}
@@ -179,6 +189,48 @@ func claude(_ *testing.T, home, dialect, prompt string) command {
 
 func codex(t *testing.T, home, dialect, prompt string) command {
 	return codexFor(t, home, models[dialect], "", prompt)
+}
+
+// awaitConnection waits for a WebSocket connection in the log of the gateway: an agent that falls
+// back to HTTP works too.
+func awaitConnection(t *testing.T) {
+	t.Helper()
+	waittest.Until(t, "a connection in the log", func() bool {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, stage.url+"/v1/logs?status=101", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("x-gateway-api-key", gatewayKey)
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		return err == nil && strings.Contains(string(body), `"status":101`)
+	})
+}
+
+// codexConnected sends requests over a WebSocket connection.
+func codexConnected(t *testing.T, home, dialect, prompt string) command {
+	return codexFor(t, home, models[dialect], "supports_websockets = true", prompt)
+}
+
+// codexBuiltIn uses the built-in provider at another address, which always begins with a WebSocket
+// connection.
+func codexBuiltIn(t *testing.T, home, dialect, prompt string) command {
+	write(t, filepath.Join(home, ".codex", "config.toml"), fmt.Sprintf(`
+model = %q
+openai_base_url = "%s/v1"
+model_reasoning_effort = "medium"
+model_reasoning_summary = "auto"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+`, models[dialect], stage.url))
+	return command{path: npm("codex"), args: []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", prompt},
+		env: base(home, "CODEX_HOME="+filepath.Join(home, ".codex"), "CODEX_API_KEY="+gatewayKey)}
 }
 
 func codexPlain(t *testing.T, home, dialect, prompt string) command {

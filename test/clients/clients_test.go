@@ -103,8 +103,7 @@ func run(m *testing.M) (code int, err error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return 1, err
 	}
-	env := []string{"MODELGATE_BOOTSTRAP_KEY=" + gatewayKey, "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "PROVIDER_KEY=" + providerKey,
-		"MODELGATE_MASTER_KEY=the master key of the tests with clients"}
+	env := []string{"MODELGATE_BOOTSTRAP_KEY=" + gatewayKey, "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of the clients", "PROVIDER_KEY=" + providerKey}
 	gateway, err := start(program, env, "serve", "--data", filepath.Join(scratch, "data"),
 		"--listen", "127.0.0.1:0", "--admin-listen", "off", "--config", file)
 	if err != nil {

@@ -14,11 +14,13 @@ var dialers = map[string]string{
 	"internal/alert/mail.go":              "server gives it a dialler",
 	"internal/storage/blob/s3.go":         "server gives it a dialler",
 	"internal/server/outbox/audits.go":    "uses the server's dialler",
+	"internal/dataplane/socket/relay.go":  "sends what it is given through upstream.Client",
 	"internal/testing/quotatest/redis.go": "tests",
 	"internal/testing/storetest/relay.go": "tests",
 	"internal/testing/gatewaytest/":       "tests",
 	"tools/bench/":                        "measures another process",
 	"cmd/":                                "commands that call a gateway",
+	"internal/testing/s3test/":            "tests",
 	"internal/upstream/":                  "refuses its own listeners",
 }
 

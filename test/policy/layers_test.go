@@ -97,6 +97,7 @@ var edges = []string{
 	"internal/base/sigv4",
 	"internal/format/contentcoding",
 	"internal/controlplane/...",
+	"internal/dataplane/socket",
 	"internal/guardrail/checks",
 	"internal/guardrail/wasmcode",
 	"internal/identity/jws",

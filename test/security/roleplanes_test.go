@@ -30,7 +30,7 @@ func TestKeysOfUsersDoOnModelRoutesWhatTheirRoleAllows(t *testing.T) {
 		cases := []struct{ name, method, path, body, config, kind string }{
 			{"stored credentials of checks", "POST", "/v1/chat/completions", chatBody, stored, ""},
 			{"code in a config", "POST", "/v1/chat/completions", chatBody, code, ""},
-			{"client secrets", "POST", "/v1/realtime/client_secrets", `{}`, "", ""},
+			{"client secrets", "POST", "/v1/realtime/client_secrets", `{}`, "", "x-gateway-pass-through: true"},
 			{"client secrets in capitals", "POST", "/v1/Realtime/Client_Secrets", `{}`, "", ""},
 			{"a realtime call with SDP", "POST", "/v1/realtime", "v=0\r\n", "", "application/sdp"},
 			{"a realtime call with a slash", "POST", "/v1/realtime/?model=gpt-4o", "v=0\r\n", "", "application/sdp"},
@@ -114,7 +114,8 @@ func TestKeysOfUsersDoOnModelRoutesWhatTheirRoleAllows(t *testing.T) {
 			g.as(t, rootKey, "PUT", "/v1/admin/organisation", `{"settings":{"security_settings":{"membersWriteVirtualKeys":true}}}`).ok(t)
 			waittest.Until(t, "members may change providers", func() bool { _, reached := send(key, 2); return reached })
 		})
-		if r := g.do(t, "POST", "/v1/realtime/client_secrets", `{}`, toCustomHost(g.key(t, rootKey, "default", []string{"completions.write"}, ""), p)...); r.status != 403 || !strings.Contains(string(r.body), "providers.update") {
+		through := append(toCustomHost(g.key(t, rootKey, "default", []string{"completions.write"}, ""), p), "x-gateway-pass-through", "true")
+		if r := g.do(t, "POST", "/v1/realtime/client_secrets", `{}`, through...); r.status != 403 || !strings.Contains(string(r.body), "providers.update") {
 			t.Errorf("without the scope: status %d: %.300s", r.status, r.body)
 		}
 	})

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -99,6 +101,24 @@ func TestBodiesOfReceiversAreNotRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hanging never responds.
+type hanging struct{}
+
+func (hanging) Do(req *http.Request, _ bool) (*http.Response, error) {
+	<-req.Context().Done()
+	return nil, req.Context().Err()
+}
+
+func TestAReceiverThatHangsIsLeftAfterTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, began := webhook.Message{ID: "msg_1", Body: []byte(`{}`)}, time.Now()
+		status, err := m.Send(t.Context(), hanging{}, "https://hooks.example.com", began, webhook.NewSecret())
+		if status != 0 || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != webhook.Timeout {
+			t.Errorf("Send() = %d, %v after %v", status, err, time.Since(began))
+		}
+	})
 }
 
 func TestSecretsHaveTheFormOfStandardWebhooks(t *testing.T) {

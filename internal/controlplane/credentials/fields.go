@@ -29,6 +29,9 @@ var secretOption = regexp.MustCompile(`^(access_key_id|ad_token|service_account_
 // Hidden reports whether an option is a credential.
 func Hidden(option string) bool { return secretOption.MatchString(option) }
 
+// IsDocument reports whether an option holds a document, such as a private key.
+func IsDocument(option string) bool { return longOption.MatchString(option) }
+
 // longOption matches the names of options that hold documents.
 var longOption = regexp.MustCompile(`^(service_account_json|private_key)$`)
 

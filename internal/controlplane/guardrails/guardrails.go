@@ -47,7 +47,7 @@ func (r Routes) Add(a *route.API) {
 		Resource: "guardrail", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-guardrail", "create", "Save a guardrail"), create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-guardrails", "list", "List guardrails"), list)
-	t := &tests{run: r.Test}
+	t := &tests{run: r.Test, slots: route.Slots{Tests: "tests of guardrails"}}
 	t.add(a)
 	route.Add(a, f.Route(http.MethodGet, "/{guardrail}", "get-guardrail", "read", "Read a guardrail"), get)
 	route.Add(a, f.Route(http.MethodPut, "/{guardrail}", "update-guardrail", "update",

@@ -25,7 +25,7 @@ const (
 // tests are the routes that test guardrails.
 type tests struct {
 	run   func(context.Context, *guarding.Trial) (*guarding.TrialResult, error) // nil without models and policies
-	slots slots
+	slots route.Slots
 }
 
 func (s *tests) add(a *route.API) {
@@ -111,10 +111,10 @@ func (s *tests) test(ctx context.Context, c *route.Caller, in *testInput) (*test
 	}
 	t.Hooks = []*guardrail.Hook{hook}
 	t.Identity = id
-	if err := s.slots.take(c.Organisation); err != nil {
+	if err := s.slots.Take(c.Organisation); err != nil {
 		return nil, err
 	}
-	defer s.slots.leave(c.Organisation)
+	defer s.slots.Leave(c.Organisation)
 	start := time.Now()
 	run := t.Run
 	if s.run != nil {

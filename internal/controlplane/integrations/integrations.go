@@ -15,16 +15,30 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 
+// Routes are the routes of integrations.
+type Routes struct {
+	// Try tries an integration that may not be stored. Nil has no tests.
+	Try func(ctx context.Context, t *Trial) (*dataplane.ProviderTrialResult, error)
+}
+
 // family serves the routes.
-type family struct{ keeper *credentials.Manager }
+type family struct {
+	keeper *credentials.Manager
+	try    func(context.Context, *Trial) (*dataplane.ProviderTrialResult, error)
+	slots  route.Slots
+}
+
+// Add adds the routes of integrations without their tests.
+func Add(a *route.API) { Routes{}.Add(a) }
 
 // Add adds the routes of integrations.
-func Add(a *route.API) {
-	f := &family{credentials.New(a.Deps)}
+func (o Routes) Add(a *route.API) {
+	f := &family{credentials.New(a.Deps), o.Try, route.Slots{Tests: "tests of integrations"}}
 	r := route.Family{Path: "/integrations", Tag: "Integrations",
 		Scopes: []string{"organisation_integrations", "workspace_integrations"}, Resource: "integration", Versioned: true}
 	route.Add(a, r.Route(http.MethodPost, "", "create-integration", "create", "Store credentials of a provider"), f.create)
@@ -45,6 +59,7 @@ func Add(a *route.API) {
 	route.Add(a, r.Route(http.MethodPut, "/{integration}/workspaces", "update-integration-workspaces",
 		"update", "Grant or revoke workspace access to an integration"), f.updateWorkspaces)
 	r.AddRestore(a, store.RestoreIntegration, nil)
+	f.addTest(a)
 }
 
 // Owners of integrations, as prefixes of scopes.

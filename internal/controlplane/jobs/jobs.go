@@ -33,7 +33,7 @@ func (f Routes) Add(a *route.API) {
 // Item is a job in a response.
 type Item struct {
 	ID           string     `json:"id"`
-	Kind         string     `json:"kind" doc:"What it does: export"`
+	Kind         string     `json:"kind" doc:"What it does: export or webhook"`
 	Subject      string     `json:"subject_id" doc:"Id of the object that it works on"`
 	Organisation string     `json:"organisation_id"`
 	Workspace    *string    `json:"workspace_id"`

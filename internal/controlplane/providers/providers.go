@@ -20,16 +20,30 @@ import (
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/provider/health"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 
+// Routes are the routes of managed providers.
+type Routes struct {
+	// Health returns what was seen of the provider with a slug in a workspace, and why
+	// requests cannot use it. Nil has seen nothing.
+	Health func(workspace, slug string) (seen *health.Recent, fault error)
+	Node   string // name of this process among those with the same database
+}
+
+// Add adds the routes of providers without their health.
+func Add(a *route.API) { Routes{}.Add(a) }
+
 // Add adds the routes of providers.
-func Add(a *route.API) {
+func (o Routes) Add(a *route.API) {
 	f := route.Family{Path: "/providers", Tag: "Providers", Scopes: []string{"providers"}, Resource: "provider", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-provider", "create", "Create a provider from an integration"), create)
-	route.Add(a, f.Route(http.MethodGet, "", "list-providers", "list", "List a workspace's providers"), list)
+	route.Add(a, f.Route(http.MethodGet, "", "list-providers", "list", "List a workspace's providers"), o.list)
 	route.Add(a, f.Route(http.MethodGet, "/{provider}", "get-provider", "read", "Read a provider"), get)
+	route.Add(a, f.Route(http.MethodGet, "/{provider}/health", "get-provider-health", "read",
+		"Read what this node saw of a provider in the last hour at most"), o.health)
 	route.Add(a, f.Route(http.MethodPut, "/{provider}", "update-provider", "update", "Change a provider"), update)
 	route.Add(a, f.Route(http.MethodDelete, "/{provider}", "delete-provider", "delete", "Archive a provider"), archive)
 	f.AddRestore(a, store.RestoreProvider, nil)
@@ -178,6 +192,8 @@ type Item struct {
 	ExpiresAt   route.Time             `json:"expires_at"`
 	ManagedBy   string                 `json:"managed_by" doc:"api, or file if it is declared in the settings file"`
 	Object      string                 `json:"object"`
+
+	Health *Health `json:"health,omitempty" doc:"Of the last 15 minutes, if the list asked for it"`
 }
 
 // place returns where a declared provider is.
@@ -234,10 +250,11 @@ func (in *PageQuery) declared(c *route.Caller, w store.Workspace, p store.Page) 
 
 type listInput struct {
 	PageQuery
-	Tags string `query:"tags" maxLength:"8192" doc:"JSON object; returns only items with all of these tags"`
+	Tags   string `query:"tags" maxLength:"8192" doc:"JSON object; returns only items with all of these tags"`
+	Health bool   `query:"health" doc:"Adds what this node saw of each provider"`
 }
 
-func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
+func (o Routes) list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
 	tags, err := credentials.ParseTags(in.Tags)
 	if err != nil {
 		return nil, err
@@ -263,7 +280,13 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 		return nil, err
 	}
 	return route.ConvertDeclared(owned, found, in.Page, total,
-		func(p store.Provider) (Item, error) { return toResponse(p, spent[p.ID], c) })
+		func(p store.Provider) (Item, error) {
+			item, err := toResponse(p, spent[p.ID], c)
+			if in.Health {
+				item.Health = o.report(p, c.Now.Add(-defaultPeriod), c.Now)
+			}
+			return item, err
+		})
 }
 
 // Named identifies a provider in a request. It is exported because the OpenAPI

@@ -104,6 +104,7 @@ var needed = []struct {
 	{"providers", "read list", ViewVirtualKeys},
 	{"providers", "create update delete", WriteVirtualKeys},
 	{"workspaces", "update", UpdateWorkspace},
+	{"webhooks", "create update delete", UpdateWorkspace},
 	{"workspace_users", "create update delete", WriteWorkspaceUsers},
 	{"workspace_integrations", "create update delete", WriteIntegrations},
 	{"mcp_servers", "create update delete", WriteMCPServers},

@@ -94,6 +94,7 @@ var granted = []struct {
 	{"workspace_agent_integrations", "create read update delete list", anyKey},
 	{"mcp_servers", "create read update delete list", anyKey},
 	{"agent_servers", "create read update delete list", anyKey},
+	{"webhooks", "create read update delete list", anyKey},
 	{"analytics", "view", anyKey},
 	{"logs", "export list view", anyKey},
 

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -95,4 +96,48 @@ func effectiveAt(rows []*Price, at time.Time) *Price {
 		}
 	}
 	return nil
+}
+
+// Row is a price with the model that it is in force for.
+type Row struct {
+	Model string // with a star at its end, a prefix of models without a row of their own
+	*Price
+}
+
+// InForce returns the prices of a provider at a time, by model. Callers must not change
+// them.
+func (b *PriceBook) InForce(provider string, at time.Time) []Row {
+	rows := make(map[string]*Price)
+	for layer := b; layer != nil; layer = layer.under {
+		s := layer.shelves[provider]
+		if s == nil {
+			continue
+		}
+		for model := range s.exact {
+			if p, ok := b.Price(provider, model, at); ok {
+				rows[model] = p
+			}
+		}
+		for prefix, list := range s.prefixes {
+			if p := effectiveAt(list, at); p != nil && rows[prefix+"*"] == nil {
+				rows[prefix+"*"] = p
+			}
+		}
+	}
+	out := make([]Row, 0, len(rows))
+	for _, model := range slices.Sorted(maps.Keys(rows)) {
+		out = append(out, Row{model, rows[model]})
+	}
+	return out
+}
+
+// Providers returns the ids of the providers that have a price, sorted.
+func (b *PriceBook) Providers() []string {
+	ids := make(map[string]bool)
+	for ; b != nil; b = b.under {
+		for id := range b.shelves {
+			ids[id] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(ids))
 }

@@ -1,8 +1,10 @@
 package catalog_test
 
 import (
+	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 
@@ -228,4 +230,26 @@ func TestCostIsExactForAnyNumbers(t *testing.T) {
 			t.Fatalf("Cost = %d, want %d", got, want)
 		}
 	})
+}
+
+func TestRowsInForceAreThosePricesComeFrom(t *testing.T) {
+	at := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	row := func(model string, from time.Time, batch int) catalog.Price {
+		return catalog.Price{Provider: "p", Model: model, From: from, Batch: batch}
+	}
+	under := catalog.NewBook([]catalog.Price{row("a", time.Time{}, 1), row("b", time.Time{}, 2), row("own-x", time.Time{}, 3), row("b*", time.Time{}, 4)}, nil)
+	b := catalog.NewBook([]catalog.Price{row("a", time.Time{}, 5), row("a", at.AddDate(0, 0, -1), 6), row("a", at.AddDate(0, 0, 1), 7), row("own-*", time.Time{}, 8)}, under)
+	got := ""
+	for _, r := range b.InForce("p", at) {
+		got += fmt.Sprint(r.Model, " ", r.Batch, ", ")
+	}
+	if want := "a 6, b 2, b* 4, own-* 8, own-x 8, "; got != want {
+		t.Errorf("InForce = %s want %s", got, want)
+	}
+	if rows := b.InForce("q", at); len(rows) != 0 {
+		t.Errorf("rows of another provider: %v", rows)
+	}
+	if ids := catalog.Builtin().Providers(); len(ids) < 20 || !slices.IsSorted(ids) {
+		t.Errorf("Providers = %v", ids)
+	}
 }

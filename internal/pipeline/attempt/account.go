@@ -48,8 +48,10 @@ func (a *attempt) openAccount() error {
 	if a.plan.request.Attempts != nil {
 		used = a.plan.request.Attempts
 	}
-	if err := exchange.CountAttempt(used, a.plan.handler.Engine.Bounds.AttemptLimit()); err != nil {
-		return err
+	if a.response.Session == nil { // the turns of a session are not repetitions
+		if err := exchange.CountAttempt(used, a.plan.handler.Engine.Bounds.AttemptLimit()); err != nil {
+			return err
+		}
 	}
 	acc := &a.account
 	*acc = attemptAccount{ledger: a.plan.handler.Engine.Ledger, bill: bill, number: uint16(n),
@@ -131,6 +133,10 @@ func abandonedBy(err error) bool {
 // end settles the attempt of r with what has been read of its response.
 func (a *attemptAccount) end(r *exchange.Response) {
 	if !a.open {
+		return
+	}
+	if a.attempt.response.Session != nil { // a turn that was not used
+		a.settleTurn(exchange.Turn{Usage: llm.Usage{Known: true}}, reqlog.Answered)
 		return
 	}
 	if t := a.attempt.translation; t != nil && r.Raw.Request.Context().Err() == nil { // not of a hedge that lost

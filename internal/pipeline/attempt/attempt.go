@@ -25,6 +25,7 @@ type attempt struct {
 	arriving    upstreamBody      // its source
 	events      targetStream      // of a stream
 	translation *translation      // of a stream, if the client's dialect is not the target's; nil otherwise
+	usable      bool              // the response was added to what is remembered of the provider
 	cut         *llm.Usage        // of a stream that a limit ended; nil if none did
 	// wrongEndpoint is what an error says about the endpoint, and refusedParams are the
 	// paths of the optional parameters of the request that it refuses.
@@ -88,10 +89,10 @@ func (a *attempt) send(ctx context.Context) (*exchange.Response, error) {
 		return nil, err
 	}
 	if a.plan.wire.estimates != nil {
-		if err := a.reserveEstimate(ctx); err != nil {
+		if err := reserveEstimate(a, ctx); err != nil {
 			return nil, err
 		}
-		return a.estimateCount()
+		return estimateCount(a)
 	}
 	counted, err := a.plan.reserveTranslation()
 	if err != nil {
@@ -163,7 +164,14 @@ func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 	a.plan.request.Ticket.Sent()
 	sent := &a.plan.trail.Bill().Quota.Sent
 	sent.Add(1)
-	res, err := a.plan.handler.Engine.Client.Do(req, a.plan.record.Target.Guarded)
+	if a.plan.record.Target.Health != nil {
+		defer func() { observe(a, out, err) }()
+	}
+	send := a.plan.handler.Engine.Client.Do
+	if a.plan.request.Upgrade != nil {
+		send = a.plan.handler.Engine.Client.Upgrade
+	}
+	res, err := send(req, a.plan.record.Target.Guarded)
 	if f, ok := errors.AsType[*upstream.Failure](err); ok && f.Unsent {
 		a.account.unsent = true
 		sent.Add(-1)
@@ -176,6 +184,7 @@ func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 			return nil, err
 		}
 	}
+	a.plan.record.Target.Health.ReadHeaders(res.Header, res.StatusCode, a.account.began)
 	if out, err = a.handleResponse(res); err != nil {
 		res.Body.Close()
 		return nil, err

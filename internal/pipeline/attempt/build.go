@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 
@@ -67,6 +68,7 @@ func (p *plan) prepareCall() (err error) {
 	if call.Header, err = p.header(); err != nil {
 		return err
 	}
+	maps.Copy(call.Header, r.Upgrade)
 	if p.parent != "" {
 		upstream.Replace(call.Header, "Traceparent", []string{p.parent})
 	}

@@ -28,7 +28,7 @@ func (a *attempt) dryRun(ctx context.Context) (*exchange.Response, error) {
 		return nil, err
 	}
 	if a.plan.wire.estimates != nil {
-		return a.estimateCount()
+		return estimateCount(a)
 	}
 	counted, err := a.plan.reserveTranslation()
 	if err != nil {

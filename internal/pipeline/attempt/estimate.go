@@ -26,6 +26,7 @@ type sentRequest struct {
 	method string
 	body   *bytepool.Buffer // retained; nil if there is none or it streams through
 	size   int64            // of the body; -1 if unknown
+	talks  bool             // the connection changes its protocol
 	json   bool             // body is a JSON document
 
 	upload  *exchange.Upload // a body that streams through; nil otherwise
@@ -36,7 +37,7 @@ type sentRequest struct {
 // sentBy returns the sentRequest of r. The caller releases it.
 func sentBy(r *exchange.Request) sentRequest {
 	s := sentRequest{op: r.Operation, method: r.Received.Method, body: r.Received.Body, size: r.Received.Length,
-		json: r.Received.Doc != nil, upload: r.Received.Upload}
+		json: r.Received.Doc != nil, upload: r.Received.Upload, talks: r.Upgrade != nil}
 	if s.body != nil {
 		s.body.Retain()
 		s.size = int64(s.body.Len())
@@ -62,7 +63,7 @@ func (s *sentRequest) release() {
 
 // uses reports whether the request may have used tokens. Requests that only
 // read or delete use none.
-func (s *sentRequest) uses() bool { return metering.UsesTokens(s.op, s.method, s.size) }
+func (s *sentRequest) uses() bool { return s.talks || metering.UsesTokens(s.op, s.method, s.size) }
 
 // tokens returns an estimate of the input by its size, or by the tokenizer once count
 // was called. It may be called after release.
@@ -114,11 +115,11 @@ func (a *attempt) Usage() llm.Usage {
 	if acc.open && a.cut == nil && !r.Tap.Info().Usage.Known && acc.sent.uses() && r.Raw.StatusCode <= 299 {
 		acc.sent.count(a)
 	}
-	return a.usageSoFar()
+	return usageSoFar(a)
 }
 
 // usageSoFar returns the usage of a response that may go on.
-func (a *attempt) usageSoFar() llm.Usage {
+func usageSoFar(a *attempt) llm.Usage {
 	if a.cut != nil {
 		return *a.cut
 	}
@@ -131,10 +132,10 @@ func (a *attempt) usageSoFar() llm.Usage {
 		}
 		return u
 	}
-	if u.Known && (seen.Finished || seen.Terminated || a.complete()) {
+	if u.Known && (seen.Finished || seen.Terminated || complete(a)) {
 		return u
 	}
-	output := a.written()
+	output := written(a)
 	if acc.survivesClient && !seen.Finished {
 		largest, _ := a.plan.largestOutput(a.plan.sentFields(), a.plan.sentDoc())
 		output = max(output, largest)
@@ -166,7 +167,7 @@ func (p *plan) survivesClient() bool {
 
 // reserveEstimate counts a token count that the gateway answers itself for the limits of
 // requests of its client. The provider receives none.
-func (a *attempt) reserveEstimate(ctx context.Context) error {
+func reserveEstimate(a *attempt, ctx context.Context) error {
 	bill := a.plan.trail.Bill()
 	limits := metering.Reservation{Store: a.plan.handler.Engine.Quota, Request: a.plan.request,
 		Record: &a.plan.record, Also: a.plan.also, Quota: &bill.Quota, Local: true,
@@ -181,7 +182,7 @@ func (a *attempt) reserveEstimate(ctx context.Context) error {
 // estimateCount returns the response to a token count that the target does not
 // offer, and announces that it is an estimate. A body that no target could read
 // is an error all the same.
-func (a *attempt) estimateCount() (*exchange.Response, error) {
+func estimateCount(a *attempt) (*exchange.Response, error) {
 	r := a.plan.request
 	if _, err := a.plan.wire.estimates.DecodeCountRequest(r.Received.Doc.Bytes()); err != nil {
 		return nil, err
@@ -202,13 +203,13 @@ func (a *attempt) estimateCount() (*exchange.Response, error) {
 
 // complete reports whether a response that is not a stream has arrived
 // completely.
-func (a *attempt) complete() bool {
+func complete(a *attempt) bool {
 	r := &a.response
 	return r.Bytes != nil || r.Events == nil && a.arriving.ended && framing.MediaType(r.Header.Get("Content-Type")) != framing.MediaEvents
 }
 
 // written returns an estimate of the output.
-func (a *attempt) written() int64 {
+func written(a *attempt) int64 {
 	r := &a.response
 	if n := r.Tap.Info().Written; n > 0 {
 		return tokens.Approximate(a.plan.record.Target.ID, a.plan.record.Target.BaseModelOf(a.plan.record.Model), n)
@@ -217,7 +218,7 @@ func (a *attempt) written() int64 {
 	case writesNothing(op):
 		return 0
 	case op == api.AudioTranscriptions, op == api.AudioTranslations:
-		n := a.received()
+		n := received(a)
 		if r.Bytes != nil {
 			n = llm.TextSize(r.Bytes)
 		}
@@ -226,7 +227,7 @@ func (a *attempt) written() int64 {
 	if r.Events != nil {
 		return 0 // nothing of the response has arrived
 	}
-	return perUnit(a.received(), mediaBytes)
+	return perUnit(received(a), mediaBytes)
 }
 
 // writesNothing reports whether responses to op have no output tokens.
@@ -239,7 +240,7 @@ func writesNothing(op api.Operation) bool {
 }
 
 // received returns the number of bytes received of the response.
-func (a *attempt) received() int64 {
+func received(a *attempt) int64 {
 	r := &a.response
 	if r.Bytes != nil {
 		return int64(len(r.Bytes))

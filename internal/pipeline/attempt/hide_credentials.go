@@ -3,11 +3,13 @@ package attempt
 import (
 	"bytes"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 
 	"modelgate/internal/format/contentcoding"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/provider"
 )
 
 // minSecret is the length in bytes from which a credential is looked for: anything
@@ -57,6 +59,14 @@ func (a *attempt) hideCredentials(body []byte) []byte {
 		}
 	}
 	return body
+}
+
+// HideCredentials removes from a provider's response to req, a request for t that no client
+// sent, the credentials of t.
+func HideCredentials(body []byte, t *provider.Target, req *http.Request) []byte {
+	a := attempt{plan: plan{request: new(exchange.Request), record: exchange.Attempt{Target: t}}}
+	a.response.Raw = &http.Response{Request: req}
+	return a.hideCredentials(body)
 }
 
 // hideInHeaders removes the headers of a response that repeat a credential.

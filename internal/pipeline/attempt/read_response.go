@@ -44,6 +44,9 @@ func (a *attempt) handleResponse(res *http.Response) (*exchange.Response, error)
 		MaxDecoded: a.plan.handler.Engine.Bounds.MaxDecoded,
 		Source:     a,
 	}
+	if out.Status == http.StatusSwitchingProtocols && a.plan.request.Upgrade != nil {
+		return newSession(a, out), nil
+	}
 	if out.Status < 200 { // 101 would give the client the bare connection
 		return nil, a.unreadable("status " + strconv.Itoa(out.Status))
 	}

@@ -27,7 +27,7 @@ type streamMeter struct {
 // the provider does: streams of conversations that do not run on without their client.
 func (p *plan) endsEarly() bool {
 	r := p.request
-	return r.Stream && r.Operation == r.Dialect.ConversationOperation() && p.jobber() == nil && !p.survivesClient()
+	return r.Upgrade != nil || r.Stream && r.Operation == r.Dialect.ConversationOperation() && p.jobber() == nil && !p.survivesClient()
 }
 
 // newMeter returns a meter for the stream, nil if no limit may have to end it.
@@ -99,7 +99,7 @@ func (m *streamMeter) count(e sse.Event) error {
 	if seen := m.attempt.response.Tap.Info(); seen.Finished || seen.Terminated || seen.Failed != "" {
 		return nil
 	}
-	u := m.attempt.usageSoFar()
+	u := usageSoFar(m.attempt)
 	if acc := &m.attempt.account; !acc.open || acc.limits.Extend(m.attempt.plan.timers.context(), acc.use(u)) {
 		return nil
 	}

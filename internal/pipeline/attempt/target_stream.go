@@ -45,7 +45,9 @@ func (s *targetStream) Next() (sse.Event, error) {
 		return e, err
 	}
 	if err != nil {
-		return e, s.failure(err)
+		err = s.failure(err)
+		observeBroken(s.attempt, err)
+		return e, err
 	}
 	if s.early && e.Data != nil {
 		s.early = false

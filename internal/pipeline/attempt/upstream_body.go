@@ -24,6 +24,9 @@ func (b *upstreamBody) Read(p []byte) (int, error) {
 	}
 	if err != nil && err != io.EOF {
 		err = b.attempt.failure(b.res.Request, err)
+		if b.attempt.usable {
+			observeBroken(b.attempt, err)
+		}
 	}
 	return n, err
 }

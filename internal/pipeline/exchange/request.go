@@ -88,6 +88,11 @@ type Request struct {
 	// request must not use up. Nil for other requests.
 	Attempts *atomic.Uint32
 
+	// Upgrade are the headers with which attempts ask the provider to change the protocol of
+	// their connection. Nil for other requests. The response to one that the provider accepts
+	// has a Session.
+	Upgrade http.Header
+
 	// DryRun builds attempts but sends none; see [Trail.Planned].
 	DryRun bool
 }

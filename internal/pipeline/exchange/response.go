@@ -28,6 +28,10 @@ type Response struct {
 	// passed.
 	Hooks HookResults
 
+	// Session records the turns of a connection whose protocol the provider has changed, which
+	// is the body of Raw. Nil for other responses.
+	Session Session
+
 	// Joined is true if an event of Events may hold several, as those of a translated
 	// stream do, and Metered if a limit of the request may end the stream.
 	Joined, Metered bool
@@ -41,6 +45,26 @@ type Response struct {
 	Source source           // nil for a response that the gateway made
 	Held   *bytepool.Buffer // the buffer of Bytes or of the beginning of Body; may be nil
 	After  []func()         // called last by Close
+}
+
+// Turn is what a turn of a session used.
+type Turn struct {
+	Usage llm.Usage
+	// Model is the model that served the turn; empty is that of the request.
+	Model string
+	// Other is true if Model is another model than that of the request, such as one that
+	// transcribes, so that only its own price counts.
+	Other bool
+}
+
+// Session records the turns of a connection to a provider. It is not safe for concurrent use.
+type Session interface {
+	// EndTurn settles the turn in progress and begins the next one. The error is that of a
+	// limit that refuses it, or of the ledger: the session must end.
+	EndTurn(t Turn) error
+	// Abandon settles the turn in progress, whose end nobody has seen, with an estimate of
+	// what it used so far.
+	Abandon(t Turn)
 }
 
 // source is what a response comes from: an attempt, or a response that was stored or

@@ -11,6 +11,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/provider/health"
 )
 
 // breaker decides whether a target may be used. It combines the circuit breaker
@@ -67,24 +68,40 @@ func (g *breaker) allow() (probe, ok bool) {
 	return true, true
 }
 
-// report records the end of an attempt. Outcomes that reveal nothing about the
-// provider's health only end the probe.
-func (g *breaker) report(o outcome, probe bool, now time.Time) {
+// report records the end of an attempt, and reports whether other targets are preferred
+// from now on. Outcomes that reveal nothing about the provider's health only end the
+// probe.
+func (g *breaker) report(o outcome, probe bool, now time.Time) (avoided bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.setCooldown(o, now)
 	if probe {
 		g.probing = false
 	}
-	if g.rule == nil {
-		return
+	if g.rule != nil {
+		switch g.classify(o) {
+		case bad:
+			g.fail(probe, now)
+		case good:
+			g.succeed(probe, now)
+		}
 	}
-	switch g.classify(o) {
-	case bad:
-		g.fail(probe, now)
-	case good:
-		g.succeed(probe, now)
+	return !g.opened.IsZero() || now.Before(g.cooldownUntil)
+}
+
+// CircuitState implements [health.Circuit].
+func (g *breaker) CircuitState(now time.Time) (state health.CircuitState, until time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case !g.opened.IsZero() && (g.probing || g.cooled(now)):
+		return health.CircuitHalfOpen, time.Time{}
+	case !g.opened.IsZero():
+		return health.CircuitOpen, g.opened.Add(g.rule.Cooldown)
+	case now.Before(g.cooldownUntil):
+		return health.CoolingDown, g.cooldownUntil
 	}
+	return health.CircuitClosed, time.Time{}
 }
 
 // coolDown starts the cooldown that an outcome asks for, while the caller waits
@@ -114,10 +131,10 @@ func (g *breaker) release() {
 	g.probing = false
 }
 
-type health uint8
+type evidence uint8
 
 const (
-	neutral health = iota
+	neutral evidence = iota
 	good
 	bad
 )
@@ -125,7 +142,7 @@ const (
 // classify returns what an outcome reveals about the provider's health. Faults
 // of the client or the gateway reveal nothing, and for a rate limit with a
 // known end there is the cooldown.
-func (g *breaker) classify(o outcome) health {
+func (g *breaker) classify(o outcome) evidence {
 	switch {
 	case o.success():
 		return good
@@ -223,6 +240,8 @@ func (h *breakerHandler) Handle(ctx context.Context, r *exchange.Request, t *exc
 	res, err := h.next.Handle(ctx, r, t)
 	now := time.Now()
 	ended = true
-	h.breaker.report(outcomeOf(res, err, now), probe, now)
+	if h.breaker.report(outcomeOf(res, err, now), probe, now) && t.Outcome != nil && t.Outcome.Target != nil {
+		t.Outcome.Target.Health.NoteCircuit(h.path, h.breaker, now)
+	}
 	return res, err
 }

@@ -4,12 +4,11 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/provider/health"
 )
 
 // outcome describes how an attempt or a branch ended, for strategies.
@@ -37,7 +36,7 @@ func outcomeOf(res *exchange.Response, err error, now time.Time) outcome {
 	}
 	switch res.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, 529:
-		o.retryAfter, o.hasRetryAfter = retryAfter(res.Header, now)
+		o.retryAfter, o.hasRetryAfter = health.RetryAfter(res.Header, now)
 	}
 	o.rateLimitReset = rateLimitReset(res.Header, now)
 	return o
@@ -101,34 +100,6 @@ func (o outcome) triggersFallback(codes []int) bool {
 		return !o.success()
 	}
 	return slices.Contains(codes, o.status)
-}
-
-// longestAsked is the maximum wait that a provider may ask for: a header may
-// hold any number or date, and sums of waits must not overflow.
-const longestAsked = 1000 * time.Hour
-
-// retryAfter returns when the provider wants to be called again: from a header
-// in milliseconds, which some providers send, otherwise from seconds or a date
-// (RFC 9110, 10.2.3).
-func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
-	for _, name := range [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
-		if ms, err := strconv.ParseFloat(h.Get(name), 64); err == nil && ms >= 0 {
-			return waitOf(ms, time.Millisecond), true
-		}
-	}
-	v := strings.TrimSpace(h.Get("Retry-After"))
-	if sec, err := strconv.ParseFloat(v, 64); err == nil && sec >= 0 {
-		return waitOf(sec, time.Second), true
-	}
-	if t, err := http.ParseTime(v); err == nil {
-		return min(max(t.Sub(now), 0), longestAsked), true
-	}
-	return 0, false
-}
-
-// waitOf returns n units of time, at most longestAsked.
-func waitOf(n float64, unit time.Duration) time.Duration {
-	return time.Duration(min(n*float64(unit), float64(longestAsked)))
 }
 
 var errNoTarget = errors.New("a strategy without targets")

@@ -43,8 +43,10 @@ func awsRows() []*provider.Spec {
 				api.Images:              "/model/{model}/invoke",
 				api.Rerank:              "/model/{model}/invoke",
 			},
-			PathOf: bedrockPath,
-			RuleOf: converse.Rule, RegionOf: arnRegion,
+			// https://docs.aws.amazon.com/general/latest/gr/bedrock.html
+			Services: map[string]string{"bedrock": "https://bedrock.{region}.amazonaws.com"},
+			PathOf:   bedrockPath,
+			RuleOf:   converse.Rule, RegionOf: arnRegion,
 			Dialects: bedrockDialects, UpstreamModel: unescaped, BodyRules: bedrockShapes(),
 			Options: awsOptions(), Profile: dialect.Profile{Messages: bedrockMessages},
 			Tiers:         flexTier,

@@ -64,8 +64,9 @@ func openAIQuirkRows() []*provider.Spec {
 			// https://docs.fireworks.ai/api-reference/post-chatcompletions
 			Profile: dialect.Profile{Chat: &dialect.ChatProfile{History: dialect.ThinkingText, Effort: dialect.EffortThinking, Budget: true,
 				Tier: true}},
-			Docs:  "https://docs.fireworks.ai/api-reference",
-			Notes: []string{"Image generation and fine-tuning have their own formats."},
+			Options: []provider.Option{{Name: "account_id", Doc: "account, for fine-tuning and batches"}},
+			Docs:    "https://docs.fireworks.ai/api-reference",
+			Notes:   []string{"Image generation and fine-tuning have their own formats."},
 		},
 		{
 			ID: "groq", Name: "Groq", BaseURL: "https://api.groq.com/openai/v1", Env: "GROQ_API_KEY",

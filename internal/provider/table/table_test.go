@@ -247,7 +247,8 @@ func TestEachDialectOfARowHasAPath(t *testing.T) {
 
 func TestEveryPlaceholderHasAnOption(t *testing.T) {
 	eachRow(t, func(t *testing.T, s *provider.Spec) {
-		for _, text := range append(slices.Collect(maps.Values(s.Paths)), s.BaseURL) {
+		texts := append(slices.Collect(maps.Values(s.Paths)), s.BaseURL)
+		for _, text := range slices.AppendSeq(texts, maps.Values(s.Services)) {
 			for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
 				if m[1] != "model" && !slices.ContainsFunc(s.Options, func(o provider.Option) bool { return o.Name == m[1] }) {
 					t.Errorf("%q has a placeholder without an option: %s", text, m[1])
@@ -256,6 +257,9 @@ func TestEveryPlaceholderHasAnOption(t *testing.T) {
 		}
 	})
 }
+
+// usedInPaths are options that only requests of the state plane use, in their paths.
+var usedInPaths = map[string]string{"fireworks-ai": "account_id"}
 
 func TestEveryOptionIsExplainedAndUsed(t *testing.T) {
 	eachRow(t, func(t *testing.T, s *provider.Spec) {
@@ -266,7 +270,8 @@ func TestEveryOptionIsExplainedAndUsed(t *testing.T) {
 				t.Errorf("option %+v: wants a name of its own and a doc", o)
 			}
 			seen[o.Name] = true
-			used := o.Header != "" || s.URL != nil || s.Auth.Sign != nil || s.Auth.Method != "" || s.Complete != nil || strings.Contains(texts, "{"+o.Name+"}")
+			used := o.Header != "" || s.URL != nil || s.Auth.Sign != nil || s.Auth.Method != "" || s.Complete != nil || strings.Contains(texts, "{"+o.Name+"}") ||
+				usedInPaths[s.ID] == o.Name
 			if !used {
 				t.Errorf("option %q is used by nothing", o.Name)
 			}

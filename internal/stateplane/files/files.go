@@ -123,22 +123,25 @@ func create(q *kept.Request) error {
 func relayCreate(q *kept.Request, integration string) error {
 	o := q.NewObject(store.ObjectFile, "gw_file_")
 	o.Provider, o.Integration, o.State = q.From.Provider, integration, kept.StateCreating
-	res, err := q.Create(&o, q.Forwarded(q.From.Provider), func(body []byte) error {
-		var f File
-		if err := json.Unmarshal(body, &f); err != nil || f.ID == "" {
-			return kept.Unreadable("file")
-		}
-		data, err := json.Marshal(Details{Filename: f.Filename, Bytes: f.Bytes, Shown: body})
-		o.ProviderID, o.State, o.Label, o.Data = f.ID, f.Status, f.Purpose, data
-		if f.ExpiresAt > 0 {
-			o.ExpiresAt = time.Unix(f.ExpiresAt, 0)
-		}
-		return err
-	})
+	res, err := q.Create(&o, q.Forwarded(q.From.Provider), func(body []byte) error { return adoptFile(&o, body) })
 	if err != nil {
 		return err
 	}
 	return res.Send(q.W)
+}
+
+// adoptFile puts a file into its record, as its provider describes it.
+func adoptFile(o *store.Object, body []byte) error {
+	var f File
+	if err := json.Unmarshal(body, &f); err != nil || f.ID == "" {
+		return kept.Unreadable("file")
+	}
+	data, err := json.Marshal(Details{Filename: f.Filename, Bytes: f.Bytes, Shown: body})
+	o.ProviderID, o.State, o.Label, o.Data = f.ID, f.Status, f.Purpose, data
+	if f.ExpiresAt > 0 {
+		o.ExpiresAt = time.Unix(f.ExpiresAt, 0)
+	}
+	return err
 }
 
 // list lists the files of the workspace.

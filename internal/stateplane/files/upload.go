@@ -186,11 +186,15 @@ func filename(part *multipart.Part) (string, error) {
 	if name = path.Base(name); name == "." || name == "/" || name == ".." {
 		return "", apierr.New(apierr.Invalid, "the field file has no file name; send it with a name, such as lines.jsonl").WithParam("file").WithCode("invalid_filename")
 	}
-	if len(name) > maxFilename || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+	if !validName(name) {
 		return "", apierr.New(apierr.Invalid, "the name of the file must be at most %d bytes of text without control characters", maxFilename).
 			WithParam("file").WithCode("invalid_filename")
 	}
 	return name, nil
+}
+
+func validName(name string) bool {
+	return len(name) <= maxFilename && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
 // field reads another field of the form.
@@ -221,7 +225,7 @@ func (f *form) field(part *multipart.Part) error {
 }
 
 func expiryError() error {
-	return apierr.New(apierr.Invalid, "expires_after[seconds] must be a whole number from %d to %d", int(leastExpiry/time.Second), int(mostExpiry/time.Second)).
+	return apierr.New(apierr.Invalid, "expires_after[seconds] must be an integer from %d to %d", int(leastExpiry/time.Second), int(mostExpiry/time.Second)).
 		WithParam("expires_after")
 }
 

@@ -6,9 +6,11 @@
 package kept
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -19,8 +21,11 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/model/catalog"
 	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
+	"modelgate/internal/records/reqlog"
+	"modelgate/internal/storage/blob"
 	"modelgate/internal/store"
 )
 
@@ -34,6 +39,10 @@ type Contents interface {
 	Get(ctx context.Context, organisation, name string, offset, length int64) (io.ReadCloser, error)
 	// Delete deletes a file. A missing file is not an error.
 	Delete(ctx context.Context, name string) error
+	// List returns all files, and DeleteIncomplete deletes what interrupted writes left
+	// before a time.
+	List(ctx context.Context) iter.Seq2[blob.Info, error]
+	DeleteIncomplete(ctx context.Context, before time.Time) error
 }
 
 // Limits bound what workspaces keep. They are complete: zero allows nothing.
@@ -63,6 +72,12 @@ type Deps struct {
 	Managed func(workspace, slug string) (target *provider.Target, integration string, ok bool)
 	// KeyOwner returns the identity of a key, or an error if it is no longer valid.
 	KeyOwner func(hash access.Hash, now time.Time) (*access.Identity, error)
+	// Prices returns the current price book.
+	Prices func() *catalog.PriceBook
+	// Record records an entry of the log. Entries with the same id are one.
+	Record func(ctx context.Context, e *reqlog.Entry)
+	// Spent applies the budgets of objects whose counters increased.
+	Spent func(ctx context.Context, raised map[store.BudgetRef]reqlog.Spend)
 	// Queued tells the runner of jobs that one was queued.
 	Queued func()
 }
@@ -80,10 +95,13 @@ type Request struct {
 func (q *Request) NewObject(kind, prefix string) store.Object {
 	now := q.Deps.Now()
 	return store.Object{
-		ID: prefix + strings.ReplaceAll(q.Deps.NewID(), "-", ""), Kind: kind, Organisation: q.From.Identity.Organisation, Workspace: q.From.Identity.Workspace,
+		ID: q.Deps.ObjectID(prefix), Kind: kind, Organisation: q.From.Identity.Organisation, Workspace: q.From.Identity.Workspace,
 		KeyID: q.From.Identity.KeyID, CreatedAt: now, UpdatedAt: now,
 	}
 }
+
+// ObjectID returns a new id of an object, which begins with prefix. Later ids are larger.
+func (d *Deps) ObjectID(prefix string) string { return prefix + strings.ReplaceAll(d.NewID(), "-", "") }
 
 // Find returns the object of a kind with this id in the workspace of the request.
 func (q *Request) Find(kind, id string) (store.Object, error) {
@@ -155,6 +173,16 @@ func (q *Request) Pass(kind string) error {
 	c := q.From.ClientCall()
 	c.Admit = q.admitOwn(kind)
 	q.From.Relay(q.W, q.HTTP, c)
+	return nil
+}
+
+// PassBody is [Request.Pass] for a request whose body has been read.
+func (q *Request) PassBody(kind string, body []byte) error {
+	r := q.HTTP.Clone(q.HTTP.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	c := q.From.ClientCall()
+	c.Admit = q.admitOwn(kind)
+	q.From.Relay(q.W, r, c)
 	return nil
 }
 

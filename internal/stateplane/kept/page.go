@@ -51,7 +51,7 @@ func ParsePage(query url.Values, most, def int) (Page, error) {
 	if text := query.Get("limit"); query.Has("limit") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > most {
-			return p, apierr.New(apierr.Invalid, "limit must be a whole number from 1 to %d, not %.40q", most, text).WithParam("limit")
+			return p, apierr.New(apierr.Invalid, "limit must be an integer from 1 to %d, not %.40q", most, text).WithParam("limit")
 		}
 		p.Limit = n
 	}

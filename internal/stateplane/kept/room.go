@@ -9,7 +9,7 @@ import (
 )
 
 // Room returns how many bytes the workspace may still keep. It returns an error if length,
-// the announced size of what is to be kept, is more; a negative length is unknown.
+// the announced size of what will be kept, is more; a negative length is unknown.
 func (q *Request) Room(length int64) (left int64, err error) {
 	used, err := q.Deps.DB.ObjectBytes(q.HTTP.Context(), q.From.Identity.Workspace)
 	if err != nil {

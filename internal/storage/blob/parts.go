@@ -3,6 +3,7 @@ package blob
 import (
 	"context"
 	"encoding/xml"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -12,9 +13,11 @@ import (
 
 // Limits of uploads.
 const (
-	partSize = 16 << 20 // held in memory while it is sent; a file has up to 10,000
+	partSize = 8 << 20 // held in memory while it is sent
 	maxParts = 10_000
-	tries    = 4
+	// smallPart is the memory that a part has at first; partSize is a multiple of it.
+	smallPart = 32 << 10
+	tries     = 4
 )
 
 // aborting is the time limit for aborting a failed upload.
@@ -44,7 +47,7 @@ func (b *Bucket) putParts(ctx context.Context, key string, r io.Reader, first []
 		ID string `xml:"UploadId"`
 	}
 	if err := xml.Unmarshal(a.text, &begun); err != nil || begun.ID == "" {
-		return 0, fault(err, "the bucket returned a response that is not S3")
+		return 0, errNotS3(err)
 	}
 	u := &upload{Bucket: b, key: key, id: begun.ID}
 	for n := len(first); n > 0 && err == nil; {
@@ -54,7 +57,7 @@ func (b *Bucket) putParts(ctx context.Context, key string, r io.Reader, first []
 		}
 	}
 	if err == nil {
-		err = u.complete(ctx)
+		err = u.complete(ctx, size)
 	}
 	if err != nil {
 		b.abort(ctx, key, u.id)
@@ -76,8 +79,8 @@ func (u *upload) send(ctx context.Context, part []byte) error {
 	return nil
 }
 
-// complete combines the parts to a file.
-func (u *upload) complete(ctx context.Context) error {
+// complete combines the parts to a file of a size.
+func (u *upload) complete(ctx context.Context, size int64) error {
 	text, err := xml.Marshal(struct {
 		XMLName xml.Name   `xml:"CompleteMultipartUpload"`
 		Parts   []partSent `xml:"Part"`
@@ -86,6 +89,12 @@ func (u *upload) complete(ctx context.Context) error {
 		return err
 	}
 	a, err := u.ask(ctx, http.MethodPost, u.key, url.Values{"uploadId": {u.id}}, text)
+	if f, ok := errors.AsType[*Error](err); ok && f.status == http.StatusNotFound {
+		// The upload is gone if the response to an earlier try was lost.
+		if n, e := u.size(ctx, u.key); e == nil && n == size {
+			return nil
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -107,14 +116,10 @@ func (b *Bucket) abort(ctx context.Context, key, id string) {
 
 // abortAll aborts all incomplete uploads of a file.
 func (b *Bucket) abortAll(ctx context.Context, key string) {
-	a, err := b.ask(ctx, http.MethodGet, "", url.Values{"uploads": {""}, "prefix": {key}}, nil)
+	list, err := b.listUploads(ctx, key, "", "")
 	if err != nil {
 		return
 	}
-	var list struct {
-		Uploads []struct{ Key, UploadId string } `xml:"Upload"`
-	}
-	xml.Unmarshal(a.text, &list) // an invalid list is empty
 	for _, u := range list.Uploads {
 		if u.Key == key {
 			b.abort(ctx, key, u.UploadId)

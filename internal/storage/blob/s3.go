@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -85,7 +86,7 @@ func OpenBucket(o S3) (*Bucket, error) {
 		base.Host = o.Bucket + "." + base.Host
 	}
 	o.Region = cmp.Or(o.Region, "us-east-1")
-	b := &Bucket{S3: o, base: base, client: &http.Client{Transport: o.transport()}}
+	b := &Bucket{S3: o, base: base, client: &http.Client{Transport: o.transport(), CheckRedirect: refuseRedirect}}
 	if p := strings.TrimSuffix(o.Prefix, "/"); p != "" {
 		b.prefix = p + "/"
 	}
@@ -99,9 +100,13 @@ func (o *S3) transport() *http.Transport {
 	return &http.Transport{
 		DialContext: o.Dial,
 		Proxy:       http.ProxyFromEnvironment, ResponseHeaderTimeout: headerTimeout, TLSHandshakeTimeout: 10 * time.Second,
-		IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+		IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true, DisableCompression: true,
 	}
 }
+
+// refuseRedirect returns a redirect as the response: a request that follows it would
+// have another method or no signature.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Put implements [Store]. Files larger than a part are uploaded in parts, which become
 // a file with the last of them.
@@ -109,16 +114,28 @@ func (b *Bucket) Put(ctx context.Context, name string, r io.Reader) (int64, erro
 	if err := check(name); err != nil {
 		return 0, err
 	}
-	buf := make([]byte, partSize)
-	n, err := readFull(r, buf)
+	first, err := readPart(r)
 	if err != nil {
 		return 0, err
 	}
-	if n < partSize {
-		_, err := b.ask(ctx, http.MethodPut, b.prefix+name, nil, buf[:n])
-		return int64(n), err
+	if len(first) < partSize {
+		_, err := b.ask(ctx, http.MethodPut, b.prefix+name, nil, first)
+		return int64(len(first)), err
 	}
-	return b.putParts(ctx, b.prefix+name, r, buf)
+	return b.putParts(ctx, b.prefix+name, r, first)
+}
+
+// readPart reads until a part is full or r ends. Small files need little memory.
+func readPart(r io.Reader) ([]byte, error) {
+	var buf []byte
+	for size := smallPart; ; size *= 4 {
+		n := len(buf)
+		buf = append(make([]byte, 0, min(size, partSize)), buf...)
+		m, err := readFull(r, buf[n:cap(buf)])
+		if buf = buf[:n+m]; err != nil || len(buf) < cap(buf) || len(buf) == partSize {
+			return buf, err
+		}
+	}
 }
 
 // readFull reads until buf is full or r ends.
@@ -132,18 +149,6 @@ func readFull(r io.Reader, buf []byte) (n int, err error) {
 		err = nil
 	}
 	return n, err
-}
-
-// Get implements [Store].
-func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
-	if err := check(name); err != nil {
-		return nil, err
-	}
-	resp, err := b.send(ctx, http.MethodGet, b.prefix+name, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	return resp.Body, nil
 }
 
 // Delete implements [Store]. Servers that do not list interrupted uploads keep their
@@ -184,19 +189,31 @@ func (b *Bucket) address(key string, query url.Values) url.URL {
 func (b *Bucket) ask(ctx context.Context, method, key string, query url.Values, body []byte) (responseParts, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errSlow)
 	defer cancel()
-	resp, err := b.send(ctx, method, key, query, body)
-	if err != nil && context.Cause(ctx) == errSlow {
-		err = fault(err, "the bucket is too slow")
+	for n := 1; ; n++ {
+		resp, err := b.send(ctx, call{method: method, key: key, query: query, body: body})
+		if err != nil && context.Cause(ctx) == errSlow {
+			err = fault(err, "the bucket is too slow")
+		}
+		if err != nil {
+			return responseParts{}, err
+		}
+		text, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
+		resp.Body.Close()
+		switch {
+		case err == nil:
+			return responseParts{text: text, etag: resp.Header.Get("ETag")}, nil
+		case n == tries || ctx.Err() != nil:
+			return responseParts{}, fault(err, "the bucket cannot be reached")
+		}
 	}
-	if err != nil {
-		return responseParts{}, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
-	if err != nil {
-		return responseParts{}, fault(err, "the bucket cannot be reached")
-	}
-	return responseParts{text: text, etag: resp.Header.Get("ETag")}, nil
+}
+
+// call is a request to a bucket. The empty key is the bucket itself.
+type call struct {
+	method, key string
+	query       url.Values
+	header      http.Header // in addition to those of the signature
+	body        []byte
 }
 
 // responseParts is a response without its status.
@@ -207,7 +224,7 @@ type responseParts struct {
 
 // Limits of one request including its retries.
 const (
-	maxResponse    = 1 << 20
+	maxResponse    = 8 << 20 // a page of a list has 1000 names
 	requestTimeout = 10 * time.Minute
 )
 
@@ -215,10 +232,10 @@ var errSlow = errors.New("the bucket did not respond to a request in time")
 
 // send sends a request, with retries if they may help, and returns a successful
 // response, whose body the caller must close.
-func (b *Bucket) send(ctx context.Context, method, key string, query url.Values, body []byte) (*http.Response, error) {
+func (b *Bucket) send(ctx context.Context, c call) (*http.Response, error) {
 	pause := 200 * time.Millisecond
 	for n := 1; ; n++ {
-		resp, again, err := b.sendOnce(ctx, method, key, query, body)
+		resp, again, err := b.sendOnce(ctx, c)
 		if err == nil || !again || n == tries {
 			return resp, err
 		}
@@ -234,14 +251,14 @@ func (b *Bucket) send(ctx context.Context, method, key string, query url.Values,
 }
 
 // sendOnce sends a request once, and reports whether a retry may help.
-func (b *Bucket) sendOnce(ctx context.Context, method, key string, query url.Values,
-	body []byte) (resp *http.Response, again bool, err error) {
-	at := b.address(key, query)
-	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
+func (b *Bucket) sendOnce(ctx context.Context, c call) (resp *http.Response, again bool, err error) {
+	at := b.address(c.key, c.query)
+	req, err := http.NewRequestWithContext(ctx, c.method, at.String(), bytes.NewReader(c.body))
 	if err != nil {
 		return nil, false, err
 	}
-	sum := sha256.Sum256(body)
+	maps.Copy(req.Header, c.header)
+	sum := sha256.Sum256(c.body)
 	if err := sigv4.Sign(req, b.keys(), b.scope(), hex.EncodeToString(sum[:]), time.Now()); err != nil {
 		return nil, false, err
 	}
@@ -261,6 +278,15 @@ func (b *Bucket) sendOnce(ctx context.Context, method, key string, query url.Val
 
 var codeForm = regexp.MustCompile(`^[A-Za-z0-9.]{1,60}$`)
 
+// remedies say what to do about errors that come from settings.
+var remedies = map[string]string{
+	"AuthorizationHeaderMalformed": "check the region",
+	"InvalidAccessKeyId":           "check the access key",
+	"PermanentRedirect":            "check the endpoint and the region",
+	"RequestTimeTooSkewed":         "check the clock of this machine",
+	"SignatureDoesNotMatch":        "check the secret key",
+}
+
 // serverError returns the error of a response, with the server's error code only.
 func serverError(status int, text []byte) error {
 	var said struct{ Code string }
@@ -271,5 +297,9 @@ func serverError(status int, text []byte) error {
 	case !codeForm.MatchString(said.Code):
 		said.Code = "status " + strconv.Itoa(status)
 	}
-	return fault(fmt.Errorf("status %d, %s", status, said.Code), "the bucket rejected the request: %s", said.Code)
+	f := fault(fmt.Errorf("status %d, %s", status, said.Code), "the bucket rejected the request: %s", said.Code)
+	if f.status = status; remedies[said.Code] != "" {
+		f.Reason += "; " + remedies[said.Code]
+	}
+	return f
 }

@@ -115,21 +115,70 @@ func TestRequestsArriveAsTheyWereSigned(t *testing.T) {
 		}
 	}
 	mustRead(t, b, "o-1/x_y.jsonl")
-	if err := b.Delete(t.Context(), "o-1/x_y.jsonl"); err != nil || n != 9 {
-		t.Errorf("%v after %d requests, want 9", err, n)
+	if err := b.Delete(t.Context(), "o-1/x_y.jsonl"); err != nil || n != 10 {
+		t.Errorf("%v after %d requests, want 10", err, n)
 	}
 }
 
 func TestAnUploadWhoseEndFailsIsTakenBack(t *testing.T) {
 	// A success that turns into an error is one.
-	b, seen := scripted(t, map[int]http.HandlerFunc{4: respondWith(200, "<Error><Code>InternalError</Code></Error>")})
+	b, seen := scripted(t, map[int]http.HandlerFunc{5: respondWith(200, "<Error><Code>InternalError</Code></Error>")})
 	_, err := b.Put(t.Context(), "x", bytes.NewReader(make([]byte, 17<<20)))
 	f, ok := errors.AsType[*blob.Error](err)
-	if !ok || f.Reason != "the bucket rejected the request: InternalError" || len(*seen) != 5 || (*seen)[4].Method != "DELETE" {
+	if !ok || f.Reason != "the bucket rejected the request: InternalError" || len(*seen) != 6 || (*seen)[5].Method != "DELETE" {
 		t.Errorf("Put: %v after %d requests", err, len(*seen))
 	}
 	if _, err := b.Get(t.Context(), "x"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Get: %v", err)
+	}
+}
+
+func TestAnUploadWhoseLastResponseIsLostIsComplete(t *testing.T) {
+	for name, tt := range map[string]struct {
+		last http.HandlerFunc // serves the request that completes the upload
+		ok   bool
+	}{
+		"stored":         {nil, true},
+		"not stored":     {respondWith(404, "<Error><Code>NoSuchUpload</Code></Error>"), false},
+		"an earlier one": {respondWith(404, "<Error><Code>NoSuchUpload</Code></Error>"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backend := s3mem.New()
+			if err := backend.CreateBucket("exports"); err != nil {
+				t.Fatal(err)
+			}
+			real, completions := gofakes3.New(backend).Server(), 0
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != "POST" || r.URL.Query().Get("uploadId") == "" {
+					real.ServeHTTP(w, r)
+					return
+				}
+				completions++
+				switch {
+				case tt.last != nil:
+					tt.last(w, r)
+				case completions == 1:
+					real.ServeHTTP(httptest.NewRecorder(), r)
+					panic(http.ErrAbortHandler) // closes the connection
+				default:
+					real.ServeHTTP(w, r)
+				}
+			}))
+			defer s.Close()
+			b, want := bucket(t, s.URL), pattern(17<<20)
+			if name == "an earlier one" {
+				if _, err := b.Put(t.Context(), "x", strings.NewReader("x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n, err := b.Put(t.Context(), "x", bytes.NewReader(want))
+			if (err == nil) != tt.ok || tt.ok && (n != int64(len(want)) || completions < 2) {
+				t.Fatalf("Put = %d, %v after %d requests to complete", n, err, completions)
+			}
+			if n, err := b.Size(t.Context(), "x"); (err == nil && n == int64(len(want))) != tt.ok {
+				t.Errorf("Size = %d, %v", n, err)
+			}
+		})
 	}
 }
 

@@ -7,9 +7,12 @@ on a provider of its own dialect and on another.
 import asyncio
 import base64
 import hashlib
+import http.server
 import io
 import json
 import os
+import pathlib
+import threading
 import unittest
 import unittest.mock
 import urllib.parse
@@ -39,6 +42,50 @@ class Case(unittest.TestCase):
 
     def says(self, question, text):
         self.assertIn("echo: " + question, text)
+
+
+class Webhooks(Case):
+    def test_endpoints(self):
+        """Manages an endpoint by openai, and receives events by the example of docs/webhooks.md."""
+        from openai import InvalidWebhookSignatureError, NotFoundError, OpenAI
+
+        page = (pathlib.Path(__file__).parents[3] / "docs" / "webhooks.md").read_text()
+        example = page.split("```python\n")[1].split("```")[0]
+        client = OpenAI(base_url=URL, api_key=KEY, max_retries=0, timeout=30)
+        self.addCleanup(client.close)
+        received = []
+
+        server = http.server.HTTPServer(("127.0.0.1", 0), None)
+        self.addCleanup(server.server_close)
+        url = f"http://127.0.0.1:{server.server_port}/events?a=b"
+        made = client.webhooks.create(name="Batches", url=url, event_types=["batch.completed", "response.failed"])
+        with unittest.mock.patch.dict(os.environ, {"WEBHOOK_SECRET": made.signing_secret}):
+            scope = {"print": lambda *text: received.append(text)}
+            exec(example, scope)
+        scope["Receiver"].log_message = lambda *_: None
+        server.RequestHandlerClass = scope["Receiver"]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+
+        for event_type in ["batch.completed", "response.failed"]:
+            result = client.webhooks.test(made.id, event_type=event_type)
+            self.assertEqual((result.success, result.status_code, result.event_type), (True, 204, event_type))
+        self.assertEqual([kind for kind, _ in received], ["batch.completed", "response.failed"])
+        self.assertEqual(client.webhooks.retrieve(made.id).url, url)
+        self.assertEqual(client.webhooks.update(made.id, name="Renamed").name, "Renamed")
+        self.assertIn(made.id, [e.id for e in client.webhooks.list(limit=1)])
+        self.assertIn("batch.completed", client.webhooks.event_types.list().data)
+
+        both = client.webhooks.rotate_secret(made.id, keep_old_secret_active_for_24_hours=True)
+        self.assertNotEqual(both.signing_secret, made.signing_secret)
+        self.assertEqual(client.webhooks.test(made.id, event_type="batch.completed").status_code, 204)
+        client.webhooks.rotate_secret(made.id)
+        self.assertEqual(client.webhooks.test(made.id, event_type="batch.completed").status_code, 400)
+        with self.assertRaises(InvalidWebhookSignatureError):
+            client.webhooks.unwrap(b"{}", {"webhook-id": "a", "webhook-timestamp": "1", "webhook-signature": "v1,AAAA"}, secret=made.signing_secret)
+        self.assertTrue(client.webhooks.delete(made.id).deleted)
+        with self.assertRaises(NotFoundError):
+            client.webhooks.retrieve(made.id)
 
 
 class OpenAI(Case):

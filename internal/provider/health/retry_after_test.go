@@ -1,9 +1,11 @@
-package routing
+package health_test
 
 import (
 	"net/http"
 	"testing"
 	"time"
+
+	"modelgate/internal/provider/health"
 )
 
 // FuzzRetryAfter reads when a provider wants the next attempt: never in the
@@ -14,9 +16,9 @@ func FuzzRetryAfter(f *testing.F) {
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, ms, seconds string) {
-		d, ok := retryAfter(http.Header{"Retry-After-Ms": {ms}, "Retry-After": {seconds}}, now)
+		d, ok := health.RetryAfter(http.Header{"Retry-After-Ms": {ms}, "Retry-After": {seconds}}, now)
 		if d < 0 || !ok && d != 0 {
-			t.Errorf("retryAfter(%q, %q) = %v, %t", ms, seconds, d, ok)
+			t.Errorf("RetryAfter(%q, %q) = %v, %t", ms, seconds, d, ok)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package guardrails
+package route
 
 import (
 	"fmt"
@@ -12,18 +12,18 @@ import (
 // TestOrganisationsTogetherHaveALimitOfTests fills the places of the gateway with tests of
 // 16 organisations, each of which has as many as it may.
 func TestOrganisationsTogetherHaveALimitOfTests(t *testing.T) {
-	s := new(slots)
+	s := &Slots{Tests: "tests of guardrails"}
 	organisation := func(i int) string { return fmt.Sprint("organisation-", i) }
 	for i := range 16 {
 		for n := range 4 {
-			if err := s.take(organisation(i)); err != nil {
+			if err := s.Take(organisation(i)); err != nil {
 				t.Fatalf("test %d of organisation %d: %v", n, i, err)
 			}
 		}
 	}
 	refused := func(by, message string) {
 		t.Helper()
-		err := s.take(by)
+		err := s.Take(by)
 		if err == nil {
 			t.Fatalf("a test beyond the limit was taken")
 		}
@@ -33,17 +33,17 @@ func TestOrganisationsTogetherHaveALimitOfTests(t *testing.T) {
 	}
 	refused("another", "64 tests of guardrails are in progress")
 	refused(organisation(0), "4 tests of guardrails of this organisation are in progress")
-	s.leave(organisation(0))
+	s.Leave(organisation(0))
 	refused(organisation(1), "4 tests of guardrails of this organisation are in progress")
-	if err := s.take("another"); err != nil {
+	if err := s.Take("another"); err != nil {
 		t.Errorf("after a test has ended: %v", err)
 	}
 	refused("a third", "64 tests")
-	s.leave("another")
+	s.Leave("another")
 	for i := range 16 {
 		for range 4 {
 			if i > 0 || s.of[organisation(0)] > 0 { // one has ended above
-				s.leave(organisation(i))
+				s.Leave(organisation(i))
 			}
 		}
 	}

@@ -1,0 +1,18 @@
+package server
+
+import (
+	"modelgate/internal/base/egress"
+	"modelgate/internal/controlplane/webhooks"
+	"modelgate/internal/identity/access"
+)
+
+// openWebhooks creates the sender of webhooks, whose jobs start with Run.
+func (s *Server) openWebhooks() {
+	s.webhooks = webhooks.New(webhooks.Options{
+		DB: s.store, Client: s.engine.Client, Secrets: s.ring, Logger: s.Logger,
+		Egress: func(organisation, workspace string) *egress.Policies {
+			return s.holder.Load().Egress(&access.Identity{Organisation: organisation, Workspace: workspace})
+		},
+		Count: func(outcome string) { s.metrics.webhooksSent.WithLabelValues(outcome).Inc() },
+	})
+}

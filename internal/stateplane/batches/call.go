@@ -1,0 +1,113 @@
+package batches
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+
+	"modelgate/api"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/dataplane"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/stateplane/kept"
+	"modelgate/internal/stateplane/vendorbatch"
+	"modelgate/internal/store"
+)
+
+// caller sends requests to the provider of a batch, as calls of the gateway.
+type caller struct {
+	deps     *kept.Deps
+	identity *access.Identity
+	provider string // "@" and its slug
+	trace    string
+}
+
+// callerOf returns the caller of a request to a batch.
+func callerOf(q *kept.Request, o *store.Object) *caller {
+	return &caller{q.Deps, q.From.Identity, o.Provider, q.From.TraceID}
+}
+
+// jobCaller returns the caller of the job of a batch. It acts for the workspace: the key
+// that created the batch may have been deleted since, and the batch must be settled.
+func jobCaller(deps *kept.Deps, o *store.Object, d *details) *caller {
+	id := &access.Identity{
+		KeyID: o.KeyID, Organisation: o.Organisation, Workspace: o.Workspace, Name: "batches", Scopes: []access.Scope{access.ScopeCompletions},
+	}
+	return &caller{deps, id, o.Provider, d.TraceID}
+}
+
+// Call implements [vendorbatch.Caller].
+func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
+	if in.Link != "" || in.Service != "" && in.Service != vendorbatch.ServiceHost && in.Service != vendorbatch.ServiceBedrock {
+		return nil, apierr.New(apierr.Unsupported, "batches of the provider %s need its storage, which the gateway does not reach yet; run the batch without x-gateway-provider", c.provider).
+			WithCode("unsupported_operation")
+	}
+	target := api.BasePath + in.Path
+	if in.Query != "" {
+		target += "?" + in.Query
+	}
+	body := in.Body
+	if body == nil {
+		body = http.NoBody
+	}
+	r, err := http.NewRequestWithContext(ctx, in.Method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	if r.RequestURI = target; in.Length > 0 || body == http.NoBody {
+		r.ContentLength = in.Length
+	}
+	for name, values := range in.Header {
+		r.Header[name] = values
+	}
+	r.Header.Set(api.HeaderProvider, c.provider)
+	if c.trace != "" {
+		r.Header.Set(api.HeaderTraceID, c.trace)
+	}
+	return c.send(r, in.Service)
+}
+
+// send serves a call in the background, and returns its response when it begins.
+func (c *caller) send(r *http.Request, service string) (*vendorbatch.Response, error) {
+	out, in := io.Pipe()
+	w := &pipeWriter{header: make(http.Header), to: in, begun: make(chan struct{})}
+	call := &dataplane.Call{Identity: c.identity, Service: service}
+	go func() {
+		c.deps.Call(w, r, call)
+		w.WriteHeader(http.StatusOK) // a response without a body
+		if call.Result.Broken {
+			in.CloseWithError(io.ErrUnexpectedEOF)
+			return
+		}
+		in.Close()
+	}()
+	<-w.begun
+	return &vendorbatch.Response{Status: w.status, Header: w.header, Body: out}, nil
+}
+
+// pipeWriter passes a response to a reader.
+type pipeWriter struct {
+	header http.Header
+	to     *io.PipeWriter
+	begun  chan struct{} // closed when the response begins
+	once   sync.Once
+	status int // set before begun is closed
+}
+
+// Header implements [http.ResponseWriter].
+func (p *pipeWriter) Header() http.Header { return p.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (p *pipeWriter) WriteHeader(status int) {
+	p.once.Do(func() {
+		p.status = status
+		close(p.begun)
+	})
+}
+
+// Write implements [http.ResponseWriter].
+func (p *pipeWriter) Write(b []byte) (int, error) {
+	p.WriteHeader(http.StatusOK)
+	return p.to.Write(b)
+}
