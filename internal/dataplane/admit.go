@@ -107,7 +107,7 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 	if err := p.authenticateAgain(&x.admission); err != nil || x.admission.route.renders {
 		return err
 	}
-	x.admission.chooseTurnProvider()
+	x.admission.turn.chooseProvider(&x.admission.opts)
 	if !x.admission.opts.namesTarget() {
 		if err := x.targets.chooseProvider(); err != nil {
 			return err
@@ -122,7 +122,7 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 	if x.admission.request.Routing, err = x.targets.handler(); err != nil {
 		return err
 	}
-	if err := x.admission.checkTurn(); err != nil {
+	if err := x.admission.turn.checkTargets(&x.admission.request); err != nil {
 		return err
 	}
 	if c := x.admission.call; c != nil && c.Admit != nil {

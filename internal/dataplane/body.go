@@ -71,7 +71,7 @@ func (p *Plane) readJSON(r *http.Request, a *admission) error {
 	if err := a.checkBody(); err != nil {
 		return err
 	}
-	if err := p.beginTurn(r, a); err != nil {
+	if err := beginTurn(r, a); err != nil {
 		return err
 	}
 	a.request.Edits = append(a.request.Edits, a.request.Client.Defaults(a.request.Operation, &a.doc)...)

@@ -196,11 +196,11 @@ func (p *Plane) serveKept(w http.ResponseWriter, r *http.Request, x *roundTrip) 
 	if a.opts.config != k.Default {
 		k.Config = a.opts.config
 	}
-	return p.writeKept(w, r, x, func(w http.ResponseWriter) error { return p.Keeper.Keep(w, r, k) })
+	return p.writeObject(w, r, x, func(w http.ResponseWriter) error { return p.Keeper.Keep(w, r, k) })
 }
 
-// writeKept has f write the response.
-func (p *Plane) writeKept(w http.ResponseWriter, r *http.Request, x *roundTrip, f func(w http.ResponseWriter) error) error {
+// writeObject passes f a writer that records the response.
+func (p *Plane) writeObject(w http.ResponseWriter, r *http.Request, x *roundTrip, f func(w http.ResponseWriter) error) error {
 	kept := &keptWriter{ResponseWriter: w, trip: x, patient: newStallTimer(w, r, p.ClientStall)}
 	err := f(kept)
 	kept.patient.end()

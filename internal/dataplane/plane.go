@@ -244,8 +244,8 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *roundTrip) erro
 	if x.admission.request.Routing == nil {
 		return p.serveLocally(w, r, x)
 	}
-	if x.admission.runsInBackground() {
-		return p.startInBackground(w, r, x)
+	if x.admission.turn.runsHere(x.admission.request.Leaves) {
+		return startInBackground(w, r, x)
 	}
 	r, stop := x.admission.limitTime(r)
 	defer stop()

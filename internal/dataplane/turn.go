@@ -44,12 +44,12 @@ type Turn struct {
 	// Provider is "@" with the slug of the managed provider that keeps what the request
 	// refers to. Empty if no provider does.
 	Provider string
-	// Missing is the error for a reference that is not known, at every target but those
-	// with credentials of the client. Nil if all are known.
+	// Missing is the error for an unknown reference, at every target but those with
+	// credentials of the client. Nil if all are known.
 	Missing error
 
-	// Store is true if the response is to be kept, by its provider or else the gateway, and
-	// Asked if the request says so itself.
+	// Store is true if the client stores the response, at its provider or else in the
+	// gateway, and Asked if the request says so itself.
 	Store, Asked bool
 	// Content is true if the gateway may keep the response itself.
 	Content bool
@@ -92,7 +92,8 @@ type BackgroundRequest struct {
 const keepTime = 5 * time.Second
 
 // beginTurn finds what the request refers to, and replaces the references in its body.
-func (p *Plane) beginTurn(r *http.Request, a *admission) error {
+func beginTurn(r *http.Request, a *admission) error {
+	p := a.plane
 	if p.Responses == nil || a.route.op != api.Responses || a.request.Identity == nil {
 		return nil
 	}
@@ -108,32 +109,32 @@ func (p *Plane) beginTurn(r *http.Request, a *admission) error {
 	return p.replaceBody(a, a.doc.Apply(nil, t.Edits...))
 }
 
-// chooseTurnProvider sends a request that names no target to the provider that keeps what
-// it refers to.
-func (a *admission) chooseTurnProvider() {
-	if a.turn != nil && a.turn.Provider != "" && !a.opts.namesTarget() {
-		a.opts.provider = a.turn.Provider
+// chooseProvider sends a request that names no target to the provider that keeps what it
+// refers to.
+func (t *Turn) chooseProvider(o *requestOptions) {
+	if t != nil && t.Provider != "" && !o.namesTarget() {
+		o.provider = t.Provider
 	}
 }
 
-// checkTurn returns an error for targets that cannot know what the request refers to.
-func (a *admission) checkTurn() error {
-	t := a.turn
+// checkTargets returns an error for targets that cannot know what the request refers to. It
+// removes store from a request whose response only the gateway can store.
+func (t *Turn) checkTargets(r *exchange.Request) error {
 	if t == nil {
 		return nil
 	}
-	if t.Asked && t.Content && !a.hasNativeTarget() { // nothing is left to do for the targets
-		a.request.Edits = append(a.request.Edits, jsonedit.Edit{Name: "store", Value: []byte("false")})
+	if t.Asked && t.Content && !hasNativeTarget(r.Leaves) {
+		r.Edits = append(r.Edits, jsonedit.Edit{Name: "store", Value: []byte("false")})
 	}
 	if t.Provider == "" && t.Missing == nil {
 		return nil
 	}
 	other := ""
-	for i := range a.request.Leaves {
-		target := a.request.Leaves[i].Target
+	for i := range r.Leaves {
+		target := r.Leaves[i].Target
 		switch {
 		case target == nil:
-		case t.Missing != nil && (target.Slug != "" || !offersResponses(&a.request.Leaves[i])):
+		case t.Missing != nil && (target.Slug != "" || !isNative(&r.Leaves[i])):
 			return t.Missing
 		case t.Provider != "" && "@"+target.Slug == t.Provider:
 			return nil // other targets refuse the reference
@@ -144,42 +145,40 @@ func (a *admission) checkTurn() error {
 	if other == "" {
 		return nil
 	}
-	return apierr.New(apierr.Invalid, "the previous response or the conversation is kept by %s, and the request goes to %s; send it to %s, or send the earlier turns as input",
-		t.Provider, other, t.Provider).WithParam(a.turnParam()).WithCode("previous_response_elsewhere")
-}
-
-func (a *admission) turnParam() string {
-	if _, ok := a.doc.Find("conversation"); ok {
-		return "conversation"
+	param := "previous_response_id"
+	if _, ok := r.Received.Doc.Find("conversation"); ok {
+		param = "conversation"
 	}
-	return "previous_response_id"
+	return apierr.New(apierr.Invalid,
+		"the previous response or the conversation is kept by %s, and the request goes to %s; send it to %s, or send the earlier turns as input",
+		t.Provider, other, t.Provider).WithParam(param).WithCode("previous_response_elsewhere")
 }
 
-// offersResponses reports whether the target of a leaf speaks the protocol of responses.
-func offersResponses(l *exchange.Leaf) bool {
+// isNative reports whether the target of a leaf speaks the protocol of responses.
+func isNative(l *exchange.Leaf) bool {
 	return l.Target.DialectFor(api.DialectResponses, l.Model) == api.DialectResponses
 }
 
-// runsInBackground reports whether the gateway makes the response in the background because
-// the provider cannot.
-func (a *admission) runsInBackground() bool {
-	return a.turn != nil && a.turn.Background && a.turn.Start != nil && !a.hasNativeTarget()
+// hasNativeTarget reports whether a target speaks the protocol of responses.
+func hasNativeTarget(leaves []exchange.Leaf) bool {
+	return slices.ContainsFunc(leaves, func(l exchange.Leaf) bool { return l.Target != nil && isNative(&l) })
 }
 
-// hasNativeTarget reports whether a target of the request speaks the protocol of responses.
-func (a *admission) hasNativeTarget() bool {
-	return slices.ContainsFunc(a.request.Leaves, func(l exchange.Leaf) bool { return l.Target != nil && offersResponses(&l) })
+// runsHere reports whether the gateway makes the response in the background because the
+// provider cannot.
+func (t *Turn) runsHere(leaves []exchange.Leaf) bool {
+	return t != nil && t.Background && t.Start != nil && !hasNativeTarget(leaves)
 }
 
 // startInBackground begins the response of an admitted request in the background.
-func (p *Plane) startInBackground(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
+func startInBackground(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	a := &x.admission
 	if slices.ContainsFunc(a.request.Leaves, func(l exchange.Leaf) bool { return l.Target != nil && l.Target.Slug == "" }) {
 		return apierr.New(apierr.Invalid, "background is possible with managed providers only: credentials in headers are not kept for the time of the work").
 			WithParam("background").WithCode("background_unmanaged")
 	}
 	b := &BackgroundRequest{HTTP: r, Identity: a.request.Identity, Body: a.request.Received.Doc.Apply(nil), Stream: a.request.Stream}
-	return p.writeKept(w, r, x, func(w http.ResponseWriter) error { return a.turn.Start(w, b) })
+	return a.plane.writeObject(w, r, x, func(w http.ResponseWriter) error { return a.turn.Start(w, b) })
 }
 
 // turnWriter keeps the response of a turn while it is written.
@@ -191,6 +190,13 @@ type turnWriter struct {
 	content bool // the gateway keeps the content
 	begun   []byte
 	stored  bool
+}
+
+// keepTurn finds what keeps the response, and has it keep a complete one.
+func (x *roundTrip) keepTurn(ctx context.Context, res *exchange.Response) {
+	if x.turn = x.newTurnWriter(); x.turn != nil && res.Bytes != nil && res.Status == http.StatusOK {
+		res.Bytes = x.turn.body(ctx, res.Bytes)
+	}
 }
 
 // newTurnWriter returns what keeps the response of a turn; nil for none.

@@ -41,9 +41,7 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *roundTrip, res 
 		x.array = new(jsonArrayWriter)
 	}
 	x.addHookResults(res)
-	if x.turn = x.newTurnWriter(); x.turn != nil && res.Bytes != nil && res.Status == http.StatusOK {
-		res.Bytes = x.turn.body(r.Context(), res.Bytes)
-	}
+	x.keepTurn(r.Context(), res)
 	x.recordStatus(res)
 	defer x.recordUsage(res)
 	upstream.CopyResponseHeader(w.Header(), res.Header, x.admission.request.Operation != api.Proxy)

@@ -52,7 +52,8 @@ func (s *Server) openState(set *settings.Settings) error {
 func (s *Server) keptResponses(set *settings.Settings) responses.Options {
 	return responses.Options{
 		Keep:    time.Duration(cmp.Or(set.Responses.KeepDays, 30)) * 24 * time.Hour,
-		Own:     s.box != nil && set.Responses.Store != "provider",
+		Own:     s.box != nil && cmp.Or(set.Responses.Store, "gateway") == "gateway",
+		Records: set.Responses.Store != "off",
 		Refuse:  set.Responses.Unkept == "refuse",
 		DataKey: s.ring.Create,
 	}

@@ -68,9 +68,9 @@ func (tx *Tx) PutResponseContent(ctx context.Context, id string, content []byte)
 	return tx.write(ctx, journal.Unpublished, "response", stmt, id, content)
 }
 
-// AddObjectOnce stores an object, unless the workspace has an object with the same id of its
+// AddMissingObject stores an object unless the workspace has an object with the same id of its
 // provider.
-func (tx *Tx) AddObjectOnce(ctx context.Context, o Object) (added bool, err error) {
+func (tx *Tx) AddMissingObject(ctx context.Context, o Object) (added bool, err error) {
 	text := objectTable.insertion() + ` ON CONFLICT DO NOTHING`
 	n, err := tx.change.Exec(ctx, journal.Unpublished, text, values(objectTable.columns(&o))...)
 	return n > 0, err
@@ -153,7 +153,8 @@ func (tx *Tx) AppendConversation(ctx context.Context, conversation string, items
 		return err
 	}
 	if s.count+int64(len(items)) > int64(limit) {
-		return apierr.New(apierr.Conflict, "the conversation has %d of at most %d items; create another one", s.count, limit).WithCode("conversation_full")
+		return apierr.New(apierr.Conflict, "the conversation has %d of at most %d items; create another one", s.count, limit).
+			WithCode("conversation_full")
 	}
 	for i := range items {
 		items[i].Position = s.last + int64(i) + 1

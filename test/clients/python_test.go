@@ -21,7 +21,7 @@ func TestPythonClients(t *testing.T) {
 		cases               int // at least
 	}{
 		{"own_test.py", "", 5},
-		{"sdk_test.py", ".venv", 23},
+		{"sdk_test.py", ".venv", 26},
 		{"litellm_test.py", filepath.Join("..", "agents", ".venv"), 1},
 	} {
 		t.Run(tt.script, func(t *testing.T) {

@@ -30,8 +30,14 @@ func TestIncludeIsReadInEverySpelling(t *testing.T) {
 }
 
 func TestStoredResponsesAreReadWithAKeyAlone(t *testing.T) {
-	stored := strings.Replace(storedResponse, "STATUS", "completed", 1)
-	p := newProvider(t, says(http.StatusOK, "application/json", stored))
+	stored := strings.Replace(storedResponse, "STATUS", "incomplete", 1)
+	p := newProvider(t, func(w http.ResponseWriter, r *http.Request, in received) {
+		body := stored
+		if r.Method == http.MethodPost {
+			body = `{"id":"resp_1","object":"response","status":"completed","model":"m-1","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hi"}]}]}`
+		}
+		says(http.StatusOK, "application/json", body)(w, r, in)
+	})
 	g := launchFor(t, strings.NewReplacer("BASE", p.url, "DEFAULTED", hashOf(defaultedKey)).Replace(`
 version: 1
 providers:

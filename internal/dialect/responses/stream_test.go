@@ -234,7 +234,7 @@ func TestAnErrorBeforeAllElseStillBeginsTheStream(t *testing.T) {
 }
 
 // Each end of a response is another outcome.
-func TestEndsOfResponsesAreTold(t *testing.T) {
+func TestEndsOfResponsesAreReported(t *testing.T) {
 	for _, tt := range []struct{ event, finish, failed string }{
 		{`{"type":"response.completed","response":{"status":"completed"}}`, "completed", ""},
 		{`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}`, "max_output_tokens", ""},

@@ -91,6 +91,21 @@ func TestKeysWithoutLoggingStoreNoContent(t *testing.T) {
 	}
 }
 
+func TestStorageCanBeTurnedOff(t *testing.T) {
+	for _, tt := range []struct {
+		store          string
+		kept, recorded int
+	}{{"gateway", 200, 200}, {"provider", 404, 200}, {"off", 404, 404}} {
+		t.Run(tt.store, func(t *testing.T) {
+			g := start(t, newVendor(), gatewaytest.Options{}, "responses: {store: "+tt.store+"}\n")
+			kept := ask(t, g, 200, fmt.Sprintf(claude, "one", ``))["id"].(string)
+			get(t, g, tt.kept, "GET", "/responses/"+kept)
+			recorded := ask(t, g, 200, `{"model":"@openai/gpt-5","input":"hi"}`)["id"].(string)
+			get(t, g, tt.recorded, "GET", "/responses/"+recorded)
+		})
+	}
+}
+
 func TestQueriesOfResponsesAreChecked(t *testing.T) {
 	g := start(t, newVendor(), gatewaytest.Options{}, "")
 	id := ask(t, g, 200, fmt.Sprintf(claude, "one", ``))["id"].(string)
@@ -111,7 +126,7 @@ func TestQueriesOfResponsesAreChecked(t *testing.T) {
 	}
 }
 
-func TestTokensAreEstimatedWhereTheProviderDoesNotCount(t *testing.T) {
+func TestTokensAreEstimatedForProvidersWithoutACount(t *testing.T) {
 	v := newVendor()
 	g := start(t, v, gatewaytest.Options{}, "")
 	id := ask(t, g, 200, fmt.Sprintf(claude, strings.Repeat("many words ", 100), ``))["id"].(string)

@@ -18,7 +18,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// work is what a response in the background is made from, on any node.
+// work describes a response in the background to any node.
 type work struct {
 	Body     json.RawMessage `json:"body"` // of the request, as its target gets it
 	Header   http.Header     `json:"header,omitempty"`
@@ -43,7 +43,7 @@ func (t *turn) start(w http.ResponseWriter, b *dataplane.BackgroundRequest) erro
 	if err != nil {
 		return err
 	}
-	if err := t.add(ctx, c); err != nil {
+	if err := t.add(context.WithoutCancel(ctx), c); err != nil {
 		return k.deps.DB.ClientError(err)
 	}
 	k.deps.Queued()
@@ -199,7 +199,7 @@ func (k *Keeper) run(ctx context.Context, j *jobs.Job) error {
 	if err := m.begin(ctx); err != nil {
 		return err
 	}
-	if err := m.make(ctx); err != nil {
+	if err := m.run(ctx); err != nil {
 		return err
 	}
 	return m.finish(ctx)
@@ -231,8 +231,8 @@ func (m *making) begin(ctx context.Context) error {
 	})
 }
 
-// make has the plane make the response, and stores its events as they come.
-func (m *making) make(ctx context.Context) error {
+// run calls the plane for the response, and stores its events as they come.
+func (m *making) run(ctx context.Context) error {
 	w := m.content.Work
 	hash, err := access.ParseHash(w.Key)
 	if err != nil {
@@ -310,7 +310,7 @@ func (m *making) store(ctx context.Context) error {
 	}
 	err := m.job.Write(ctx, func(tx *store.Tx) error { return tx.AddResponseEvents(ctx, m.object.ID, e) })
 	if err == nil {
-		m.keeper.changes.tell()
+		m.keeper.changes.announce()
 	}
 	return err
 }
@@ -351,7 +351,7 @@ func (m *making) finish(ctx context.Context) error {
 		}
 		return appended(ctx, tx)
 	})
-	m.keeper.changes.tell()
+	m.keeper.changes.announce()
 	return err
 }
 
@@ -362,7 +362,7 @@ func (m *making) appended(ctx context.Context, state string) (change, error) {
 		return none, nil
 	}
 	o, err := m.keeper.deps.DB.ObjectByID(ctx, m.content.Conversation)
-	if apierr.IsNotFound(err) || err == nil && !isKept(&o) { // deleted meanwhile
+	if apierr.IsNotFound(err) || err == nil && !hasContent(&o) { // deleted in the meantime
 		return none, nil
 	}
 	if err != nil {

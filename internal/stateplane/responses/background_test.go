@@ -113,7 +113,7 @@ func TestCancelledBackgroundStopsTheProvider(t *testing.T) {
 			t.Errorf("cancelled: %v", res)
 		}
 	}
-	<-v.gone
+	waittest.Receive(t, v.gone, "the provider to lose its client")
 	list := events(t, stream.Body, 1000)
 	if end := list[len(list)-1]; end.Type != "response.cancelled" {
 		t.Errorf("the stream ends with %+v", end)
@@ -133,7 +133,7 @@ func TestFailedBackgroundSaysWhy(t *testing.T) {
 	c := post(t, g, 200, "/conversations", "")["id"].(string)
 	id := ask(t, g, 200, fmt.Sprintf(claude, "please fail", `,"background":true,"conversation":"`+c+`"`))["id"].(string)
 	res := awaitStatus(t, g, id, "failed")
-	if e, _ := res["error"].(map[string]any); e["code"] != "server_error" || !strings.Contains(fmt.Sprint(e["message"]), "as you wish") {
+	if e, _ := res["error"].(map[string]any); e["code"] != "server_error" || !strings.Contains(fmt.Sprint(e["message"]), "that fails") {
 		t.Errorf("the error is %v", res["error"])
 	}
 	if list := ids(t, get(t, g, 200, "GET", "/conversations/"+c+"/items")); len(list) != 0 {
@@ -169,12 +169,12 @@ func TestBackgroundSurvivesItsNode(t *testing.T) {
 
 // The events are in the database, so that any node has them.
 func TestBackgroundIsJoinedOnAnotherNode(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs PostgreSQL")
-	}
+	storetest.Addresses(t, joinOnAnotherNode)
+}
+
+func joinOnAnotherNode(t *testing.T, dsn string) {
 	v := newVendor()
 	v.hold = make(chan struct{})
-	dsn := storetest.Postgres(t)
 	a := start(t, v, gatewaytest.Options{Database: dsn}, "")
 	b := start(t, v, gatewaytest.Options{Database: dsn}, "")
 	first := events(t, open(t, t.Context(), a, "POST", "/responses", fmt.Sprintf(claude, "one", `,"background":true,"stream":true`)).Body, 3)

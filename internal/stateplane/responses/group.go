@@ -3,7 +3,9 @@ package responses
 import (
 	"context"
 	"sync"
+	"time"
 
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/store"
 )
 
@@ -17,9 +19,17 @@ type group struct {
 	db *store.DB
 
 	mu      sync.Mutex
-	waiting []*write // guarded by mu
-	running bool     // guarded by mu
+	waiting []*write  // guarded by mu
+	running bool      // guarded by mu
+	hung    time.Time // when a write last waited in vain; guarded by mu
 }
+
+// pause is how long nothing is stored after a write has waited in vain: requests do not wait
+// for a database that does not respond.
+const pause = 5 * time.Second
+
+// errHung is the error of writes in a pause.
+var errHung = apierr.New(apierr.Unavailable, "the control plane's database does not respond").WithCode("database_unavailable")
 
 // write is a change that waits for its transaction.
 type write struct {
@@ -28,10 +38,14 @@ type write struct {
 }
 
 // do stores a change, which may run more than once. An error of ctx means that the change
-// may still be stored.
+// may still be stored; then, no change is accepted for some seconds.
 func (g *group) do(ctx context.Context, f change) error {
 	w := &write{change: f, done: make(chan error, 1)}
 	g.mu.Lock()
+	if !g.hung.IsZero() && time.Since(g.hung) < pause {
+		g.mu.Unlock()
+		return errHung
+	}
 	g.waiting = append(g.waiting, w)
 	isFirst := !g.running
 	g.running = true
@@ -43,6 +57,9 @@ func (g *group) do(ctx context.Context, f change) error {
 	case err := <-w.done:
 		return err
 	case <-ctx.Done():
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.hung = time.Now()
 		return context.Cause(ctx)
 	}
 }

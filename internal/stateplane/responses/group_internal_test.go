@@ -26,7 +26,7 @@ func TestConcurrentWritesShareATransaction(t *testing.T) {
 	first.Go(func() {
 		g.do(t.Context(), func(context.Context, *store.Tx) error { close(begun); <-open; return nil })
 	})
-	<-begun
+	waittest.Receive(t, begun, "the first write")
 	var mu sync.Mutex
 	transactions := make(map[*store.Tx]int)
 	var all sync.WaitGroup
@@ -69,7 +69,7 @@ func TestAFailedWriteFailsAlone(t *testing.T) {
 	list := []*write{add("a", nil), add("b", broken), add("c", nil)}
 	g.store(t.Context(), list)
 	for i, w := range list {
-		if err := <-w.done; (err != nil) != (i == 1) {
+		if err := waittest.Receive(t, w.done, "the result of a write"); (err != nil) != (i == 1) {
 			t.Errorf("write %d: %v", i, err)
 		}
 	}
@@ -77,6 +77,32 @@ func TestAFailedWriteFailsAlone(t *testing.T) {
 		if _, err := db.ObjectByID(t.Context(), id); (err == nil) != want {
 			t.Errorf("%s is stored: %t, want %t", id, err == nil, want)
 		}
+	}
+}
+
+// Requests do not wait for a database that does not respond.
+func TestADatabaseThatHangsIsLeftAlone(t *testing.T) {
+	g := &group{db: storetest.Open(t, "file:"+filepath.Join(t.TempDir(), "modelgate.db"))}
+	begun, open := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var first sync.WaitGroup
+	first.Go(func() {
+		if err := g.do(ctx, func(context.Context, *store.Tx) error { close(begun); <-open; return nil }); !errors.Is(err, context.Canceled) {
+			t.Errorf("the write that hangs: %v", err)
+		}
+	})
+	waittest.Receive(t, begun, "the first write")
+	cancel()
+	first.Wait()
+	if err := g.do(t.Context(), func(context.Context, *store.Tx) error { return nil }); !errors.Is(err, errHung) {
+		t.Errorf("a write after one that hangs: %v", err)
+	}
+	close(open)
+	g.mu.Lock()
+	g.hung = time.Now().Add(-pause)
+	g.mu.Unlock()
+	if err := g.do(t.Context(), func(context.Context, *store.Tx) error { return nil }); err != nil {
+		t.Errorf("a write after the pause: %v", err)
 	}
 }
 

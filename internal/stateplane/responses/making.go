@@ -98,7 +98,7 @@ func (m *making) read(e sse.Event) {
 		m.fault = faultOf(&doc)
 		return
 	case ok:
-		shown := m.shown(v.Raw())
+		shown := m.showResponse(v.Raw())
 		if typ == "response.created" || shown == nil { // it was created before
 			return
 		}
@@ -121,8 +121,8 @@ func (m *making) add(typ string, data []byte) {
 	m.next++
 }
 
-// shown returns a response object of the provider as clients see it, nil if it is none.
-func (m *making) shown(response []byte) []byte {
+// showResponse returns a response object of the provider as clients see it, nil if it is none.
+func (m *making) showResponse(response []byte) []byte {
 	var doc jsonedit.Doc
 	if doc.Scan(response) != nil {
 		return nil

@@ -104,7 +104,7 @@ func (q *request) stopWork(o *store.Object) error {
 	if stop, ok := q.keeper.running.Load(o.ID); ok {
 		stop.(context.CancelFunc)()
 	}
-	q.keeper.changes.tell()
+	q.keeper.changes.announce()
 	if apierr.IsNotFound(err) {
 		return nil
 	}

@@ -66,7 +66,7 @@ func (v *vendor) messages(w http.ResponseWriter, r *http.Request, b []byte) {
 	text := fmt.Sprintf("turn %d", len(in.Messages))
 	if strings.Contains(string(b), "please fail") {
 		w.WriteHeader(http.StatusBadRequest)
-		io.WriteString(w, `{"type":"error","error":{"type":"invalid_request_error","message":"as you wish"}}`)
+		io.WriteString(w, `{"type":"error","error":{"type":"invalid_request_error","message":"that fails"}}`)
 		return
 	}
 	if !in.Stream {

@@ -52,7 +52,7 @@ func (q *request) show(id string) error {
 		return q.Pass(store.ObjectResponse)
 	case err != nil:
 		return err
-	case !isKept(&o):
+	case !hasContent(&o):
 		return q.relay(&o)
 	}
 	stream, after, err := parseStream(query)
@@ -69,8 +69,8 @@ func (q *request) show(id string) error {
 	return q.sendResponse(&o, &c)
 }
 
-// parseStream reads whether a response is to be streamed, and the sequence number of the
-// last event that the client has; -1 is none.
+// parseStream reads whether the client wants a stream, and the sequence number of the last
+// event that it has; -1 is none.
 func parseStream(query url.Values) (stream bool, after int64, err error) {
 	switch v := query.Get("stream"); v {
 	case "", "false":
@@ -82,7 +82,8 @@ func parseStream(query url.Values) (stream bool, after int64, err error) {
 	after = -1
 	if text := query.Get("starting_after"); text != "" {
 		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
-			return false, 0, apierr.New(apierr.Invalid, "starting_after must be the sequence number of an event, not %.40q", text).WithParam("starting_after")
+			return false, 0, apierr.New(apierr.Invalid, "starting_after must be the sequence number of an event, not %.40q", text).
+				WithParam("starting_after")
 		}
 		if !stream {
 			return false, 0, apierr.New(apierr.Invalid, "starting_after needs stream=true").WithParam("starting_after")
@@ -100,7 +101,7 @@ func (q *request) remove(id string) error {
 		return q.Pass(store.ObjectResponse)
 	case err != nil:
 		return err
-	case !isKept(&o):
+	case !hasContent(&o):
 		return q.relayDeletion(&o)
 	}
 	if o.State == stateQueued || o.State == stateInProgress {
@@ -125,7 +126,7 @@ func (q *request) cancel(id string) error {
 		return q.Pass(store.ObjectResponse)
 	case err != nil:
 		return err
-	case !isKept(&o):
+	case !hasContent(&o):
 		return q.relay(&o)
 	}
 	return q.cancelWork(&o)
@@ -148,7 +149,7 @@ func (q *request) inputItems(id string) error {
 		return q.Pass(store.ObjectResponse)
 	case err != nil:
 		return err
-	case !isKept(&o):
+	case !hasContent(&o):
 		return q.relay(&o)
 	}
 	c, err := q.keeper.read(q.HTTP.Context(), &o)

@@ -37,6 +37,8 @@ type Options struct {
 	Keep time.Duration
 	// Own is true if the gateway keeps responses itself, which needs data keys.
 	Own bool
+	// Records is true if responses that a managed provider stores get records.
+	Records bool
 	// Refuse refuses requests that want to store a response that may not be kept, instead
 	// of running them without.
 	Refuse bool
@@ -122,8 +124,8 @@ func expired(o *store.Object, now time.Time) bool {
 	return !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt)
 }
 
-// isKept reports whether the gateway has the content of an object.
-func isKept(o *store.Object) bool { return o.ProviderID == "" }
+// hasContent reports whether the gateway has the content of an object.
+func hasContent(o *store.Object) bool { return o.ProviderID == "" }
 
 // relay sends the request to the provider of an object, with the provider's id.
 func (q *request) relay(o *store.Object) error {
@@ -134,7 +136,7 @@ func (q *request) relay(o *store.Object) error {
 	return nil
 }
 
-// relayDeletion has the provider delete an object, and deletes its record.
+// relayDeletion deletes an object at its provider, and its record.
 func (q *request) relayDeletion(o *store.Object) error {
 	if _, _, err := q.Target(o.Provider); err != nil {
 		return err

@@ -38,7 +38,7 @@ func (c *changes) wait() <-chan struct{} {
 	return c.next
 }
 
-func (c *changes) tell() {
+func (c *changes) announce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.next != nil {

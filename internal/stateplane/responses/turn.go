@@ -1,15 +1,11 @@
 package responses
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/base/secret"
 	"modelgate/internal/dataplane"
-	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/store"
 )
@@ -40,6 +36,9 @@ func (k *Keeper) Begin(ctx context.Context, q *dataplane.TurnRequest) (*dataplan
 		return nil, err
 	}
 	canKeep := k.Own && q.Retains
+	if !k.Own && !k.Records && r.previous == "" && r.conversation == "" && !(r.asked && k.Refuse) {
+		return nil, nil
+	}
 	if !canKeep && r.asked && k.Refuse {
 		return nil, apierr.New(apierr.Invalid, "this gateway may not keep responses of this key; send store false, or leave it out").
 			WithParam("store").WithCode("store_refused")
@@ -54,12 +53,12 @@ func (k *Keeper) Begin(ctx context.Context, q *dataplane.TurnRequest) (*dataplan
 		return nil, err
 	}
 	t.items = inputItems(q.Body)
-	if t.before != nil || t.conversation != nil && isKept(t.conversation) {
+	if t.before != nil || t.conversation != nil && hasContent(t.conversation) {
 		if t.plane.Edits, err = t.expand(q.MaxBody, r); err != nil {
 			return nil, err
 		}
 	}
-	t.plane.Shown = t.shown(r)
+	t.plane.Shown = t.shownMembers(r)
 	if r.background && canKeep {
 		t.plane.Start = t.start
 	}
@@ -74,41 +73,6 @@ func (k *Keeper) object(kind, prefix string, q *dataplane.TurnRequest) store.Obj
 	return o
 }
 
-// references is what a body says of keeping.
-type references struct {
-	store, asked, background bool
-	previous, conversation   string
-}
-
-// parseReferences reads a body, whose form has been checked.
-func parseReferences(body *jsonedit.Doc) (r references, err error) {
-	v, ok := body.Find("store")
-	r.store, r.asked = true, ok && !v.IsNull()
-	if r.asked {
-		r.store, _ = v.Bool()
-		r.asked = r.store
-	}
-	v, _ = body.Find("background")
-	r.background, _ = v.Bool()
-	r.previous = textOf(body, "previous_response_id")
-	if v, ok = body.Find("conversation"); ok {
-		if r.conversation, ok = v.Text(); !ok {
-			r.conversation = v.TextOf("id")
-		}
-		if r.conversation == "" && !v.IsNull() {
-			return r, apierr.New(apierr.Invalid, "conversation must be the id of a conversation, or an object with its id").WithParam("conversation")
-		}
-	}
-	switch {
-	case r.previous != "" && r.conversation != "":
-		return r, apierr.New(apierr.Invalid, "previous_response_id and conversation exclude each other; send one of them").
-			WithParam("previous_response_id").WithCode("mutually_exclusive_parameters")
-	case r.background && !r.store:
-		return r, apierr.New(apierr.Invalid, "background needs a stored response; leave store out, or send store true").WithParam("background")
-	}
-	return r, nil
-}
-
 // findPrevious finds the response that the request continues.
 func (t *turn) findPrevious(ctx context.Context, q *dataplane.TurnRequest, id string) error {
 	if id == "" {
@@ -117,13 +81,13 @@ func (t *turn) findPrevious(ctx context.Context, q *dataplane.TurnRequest, id st
 	o, err := t.find(ctx, q, store.ObjectResponse, id)
 	switch {
 	case apierr.IsNotFound(err):
-		t.missing(previousNotFound(id))
+		t.missing(newPreviousError(id))
 		return nil
 	case err != nil:
 		return err
 	}
 	t.previous = &o
-	if !isKept(&o) {
+	if !hasContent(&o) {
 		t.plane.Provider = o.Provider
 		return nil
 	}
@@ -136,7 +100,7 @@ func (t *turn) findPrevious(ctx context.Context, q *dataplane.TurnRequest, id st
 	return err
 }
 
-// missing notes that a reference is not known. A provider may know it if the operator lets
+// missing notes an unknown reference. A provider may know it if the operator lets
 // ids without a record pass.
 func (t *turn) missing(err error) {
 	if !t.keeper.deps.Limits.Unrecorded {
@@ -153,8 +117,9 @@ func (t *turn) find(ctx context.Context, q *dataplane.TurnRequest, kind, id stri
 	return o, db.ClientError(err)
 }
 
-func previousNotFound(id string) error {
-	return apierr.New(apierr.Invalid, "previous response with id %.80q not found", id).WithParam("previous_response_id").WithCode("previous_response_not_found")
+func newPreviousError(id string) error {
+	return apierr.New(apierr.Invalid, "previous response with id %.80q not found", id).
+		WithParam("previous_response_id").WithCode("previous_response_not_found")
 }
 
 // chain returns the items of a chain of responses that the gateway keeps.
@@ -165,12 +130,12 @@ func (k *Keeper) chain(ctx context.Context, o *store.Object, limit int64) ([]jso
 	}
 	switch {
 	case len(turns) == 0:
-		return nil, previousNotFound(o.ID)
+		return nil, newPreviousError(o.ID)
 	case turns[0].Parent != "" && len(turns) >= maxDepth:
 		return nil, apierr.New(apierr.Invalid, "the response continues more than %d others; begin again, with a summary as input", maxDepth).
 			WithParam("previous_response_id").WithCode("previous_response_too_deep")
 	case turns[0].Parent != "":
-		return nil, previousNotFound(turns[0].Parent)
+		return nil, newPreviousError(turns[0].Parent)
 	}
 	key, err := k.sealing(ctx, o.Organisation)
 	if err != nil {
@@ -204,13 +169,14 @@ func (t *turn) findConversation(ctx context.Context, q *dataplane.TurnRequest, i
 	o, err := t.find(ctx, q, store.ObjectConversation, id)
 	switch {
 	case apierr.IsNotFound(err):
-		t.missing(apierr.New(apierr.NotFound, "conversation with id %.80q not found", id).WithParam("conversation").WithCode("conversation_not_found"))
+		t.missing(apierr.New(apierr.NotFound, "conversation with id %.80q not found", id).
+			WithParam("conversation").WithCode("conversation_not_found"))
 		return nil
 	case err != nil:
 		return err
 	}
 	t.conversation = &o
-	if !isKept(&o) {
+	if !hasContent(&o) {
 		t.plane.Provider = o.Provider
 		return nil
 	}
@@ -246,203 +212,3 @@ func (k *Keeper) conversationItems(ctx context.Context, o *store.Object, limit i
 	}
 	return items, nil
 }
-
-// inputItems returns the items of a body. A text is a message of the user.
-func inputItems(body *jsonedit.Doc) (items []json.RawMessage) {
-	v, _ := body.Find("input")
-	if v.Kind() == jsonedit.String {
-		var b jsonedit.Builder
-		b.Open('{')
-		b.Name("type")
-		b.String("message")
-		b.Name("role")
-		b.String("user")
-		b.Name("content")
-		b.Open('[')
-		b.Open('{')
-		b.Name("type")
-		b.String("input_text")
-		b.Name("text")
-		b.Raw(v.Raw())
-		b.Close('}')
-		b.Close(']')
-		b.Close('}')
-		return []json.RawMessage{b.Bytes()}
-	}
-	for e := range v.Elements() {
-		items = append(items, bytes.Clone(e.Raw()))
-	}
-	return items
-}
-
-// expand returns the edits that put the earlier items into the input.
-func (t *turn) expand(limit int64, r references) ([]jsonedit.Edit, error) {
-	all := append(append([]json.RawMessage(nil), t.before...), t.items...)
-	size := int64(2)
-	for _, item := range all {
-		size += int64(len(item)) + 1
-	}
-	if size > limit {
-		return nil, tooLong(limit)
-	}
-	input := append(bytes.Join(append([][]byte(nil), raws(all)...), []byte(",")), ']')
-	edits := []jsonedit.Edit{{Name: "input", Value: append([]byte("["), input...)}}
-	if r.previous != "" {
-		return append(edits, jsonedit.Edit{Name: "previous_response_id"}), nil
-	}
-	return append(edits, jsonedit.Edit{Name: "conversation"}), nil
-}
-
-func raws(list []json.RawMessage) [][]byte {
-	out := make([][]byte, len(list))
-	for i := range list {
-		out[i] = list[i]
-	}
-	return out
-}
-
-// shown returns the members of the response that the gateway knows better than the provider.
-func (t *turn) shown(r references) []jsonedit.Edit {
-	text := func(name, s string) jsonedit.Edit {
-		if s == "" {
-			return jsonedit.Edit{Name: name, Value: []byte("null")}
-		}
-		return jsonedit.Edit{Name: name, Value: jsonedit.AppendString(nil, s)}
-	}
-	edits := []jsonedit.Edit{text("id", t.ID), {Name: "store", Value: []byte("true")}, text("previous_response_id", r.previous)}
-	if t.conversation != nil {
-		edits = append(edits, jsonedit.Edit{Name: "conversation", Value: append(jsonedit.AppendString([]byte(`{"id":`), t.conversation.ShownID()), '}')})
-	}
-	if r.background {
-		edits = append(edits, jsonedit.Edit{Name: "background", Value: []byte("true")})
-	}
-	return edits
-}
-
-// keep stores an ended response.
-func (t *turn) keep(ctx context.Context, r *dataplane.EndedResponse) error {
-	var doc jsonedit.Doc
-	if err := doc.Scan(r.Body); err != nil {
-		return err
-	}
-	changes, err := t.changes(ctx, r, &doc)
-	if err != nil || len(changes) == 0 {
-		return err
-	}
-	return t.keeper.group.do(ctx, func(ctx context.Context, tx *store.Tx) error {
-		for _, change := range changes {
-			if err := change(ctx, tx); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-type change = func(ctx context.Context, tx *store.Tx) error
-
-// changes returns what is stored of an ended response.
-func (t *turn) changes(ctx context.Context, r *dataplane.EndedResponse, doc *jsonedit.Doc) (list []change, err error) {
-	var key *secret.DataKey
-	isAppended := t.conversation != nil && isKept(t.conversation) && (r.Status == stateCompleted || r.Status == stateIncomplete)
-	if r.Content && t.retains || isAppended {
-		if key, err = t.keeper.sealing(ctx, t.Organisation); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case r.AtProvider:
-		list = t.record(r, doc)
-	case r.Content && t.retains:
-		add, err := t.content(key, r)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, add)
-	}
-	if isAppended {
-		list = append(list, t.append(key, append(append([]json.RawMessage(nil), t.items...), output(r.Body)...)))
-	}
-	return list, nil
-}
-
-// record returns the change that records a response that a managed provider stores.
-func (t *turn) record(r *dataplane.EndedResponse, doc *jsonedit.Doc) []change {
-	o := t.Object
-	o.ID, o.ProviderID, o.Provider = recordPrefix+t.ID[len(ownPrefix):], textOf(doc, "id"), r.Provider
-	o.Parent, o.State = "", cmp.Or(r.Status, stateInProgress)
-	if o.ProviderID == "" || o.Provider == "" {
-		return nil
-	}
-	return []change{func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.AddObjectOnce(ctx, o)
-		return err
-	}}
-}
-
-// content returns the change that keeps a response.
-func (t *turn) content(key *secret.DataKey, r *dataplane.EndedResponse) (change, error) {
-	c := content{Response: r.Body}
-	for _, item := range t.items {
-		named, _, err := t.keeper.identify(item, false)
-		if err != nil {
-			return nil, err
-		}
-		c.Input = append(c.Input, named)
-	}
-	if t.conversation != nil {
-		c.Conversation = t.conversation.ID
-	}
-	sealed, err := c.seal(key, t.ID)
-	if err != nil {
-		return nil, err
-	}
-	o := t.Object
-	o.State, o.EndedAt = cmp.Or(r.Status, stateIncomplete), t.keeper.deps.Now()
-	return func(ctx context.Context, tx *store.Tx) error {
-		if err := tx.AddObject(ctx, o); err != nil {
-			return err
-		}
-		return tx.PutResponseContent(ctx, o.ID, sealed)
-	}, nil
-}
-
-// append returns the change that adds items to the conversation. If a client repeats the id
-// of an item, the new item gets another one.
-func (t *turn) append(key *secret.DataKey, items []json.RawMessage) change {
-	return func(ctx context.Context, tx *store.Tx) error {
-		list := make([]store.ConversationItem, 0, len(items))
-		for _, item := range items {
-			named, id, err := t.keeper.identify(item, false)
-			if err != nil {
-				return err
-			}
-			if _, err := tx.ConversationItem(ctx, t.conversation.ID, id); err == nil || repeats(list, id) {
-				if named, id, err = t.keeper.identify(item, true); err != nil {
-					return err
-				}
-			}
-			list = append(list, store.ConversationItem{ID: id, Content: key.SealMessage(named, itemBound(t.conversation.ID, id))})
-		}
-		return tx.AppendConversation(ctx, t.conversation.ID, list, maxItems)
-	}
-}
-
-func repeats(list []store.ConversationItem, id string) bool {
-	for i := range list {
-		if list[i].ID == id {
-			return true
-		}
-	}
-	return false
-}
-
-// States of responses.
-const (
-	stateQueued     = "queued"
-	stateInProgress = "in_progress"
-	stateCompleted  = "completed"
-	stateIncomplete = "incomplete"
-	stateFailed     = "failed"
-	stateCancelled  = "cancelled"
-)

@@ -131,6 +131,47 @@ class OpenAI(Case):
             history += [*first.output, {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}]
             self.says(question, self.client.responses.create(model=model, input=history, tools=tools, store=False).output_text)
 
+    def test_stored_responses(self):
+        from openai import BadRequestError, NotFoundError
+
+        for model, question in self.each(ANT, GEM):
+            responses = self.client.responses
+            first = responses.create(model=model, input=question, metadata={"a": "b"})
+            self.assertEqual(responses.retrieve(first.id).output_text, first.output_text)
+            with responses.stream(model=model, input="and then", previous_response_id=first.id) as stream:
+                second = stream.get_final_response()
+            self.assertEqual(second.previous_response_id, first.id)
+            self.assertEqual(len(list(responses.input_items.list(second.id, limit=1, order="asc"))), 3)
+            self.assertTrue(any(question in request and "and then" in request for request in map(json.dumps, arrived("and then"))))
+            responses.delete(first.id)
+            self.assertRaises(NotFoundError, responses.retrieve, first.id)
+            with self.assertRaises(BadRequestError) as refused:
+                responses.create(model=model, input="x", previous_response_id=second.id)
+            self.assertEqual(refused.exception.code, "previous_response_not_found")
+
+    def test_conversations(self):
+        for model, question in self.each(ANT, GEM):
+            conversation = self.client.conversations.create(metadata={"a": "b"}, items=[{"type": "message", "role": "user", "content": question}])
+            answer = self.client.responses.create(model=model, input="go on", conversation=conversation.id)
+            self.assertEqual(answer.conversation.id, conversation.id)
+            items = list(self.client.conversations.items.list(conversation.id, limit=2, order="asc"))
+            self.assertEqual([item.role for item in items], ["user", "user", "assistant"])
+            self.client.conversations.items.delete(items[0].id, conversation_id=conversation.id)
+            self.assertEqual(self.client.conversations.update(conversation.id, metadata={"c": "d"}).metadata, {"c": "d"})
+            self.assertTrue(self.client.conversations.delete(conversation.id).deleted)
+
+    def test_background(self):
+        for model, question in self.each(ANT, GEM):
+            responses = self.client.responses
+            begun = responses.create(model=model, input=question, background=True, stream=True)
+            event = next(iter(begun))
+            begun.close()
+            rest = list(responses.retrieve(event.response.id, stream=True, starting_after=event.sequence_number))
+            self.assertEqual([e.sequence_number for e in rest], list(range(1, len(rest) + 1)))
+            self.assertEqual(rest[-1].type, "response.completed")
+            self.says(question, rest[-1].response.output_text)
+            self.assertEqual(responses.cancel(event.response.id).status, "completed")
+
     def test_models_and_forms(self):
         self.assertEqual(self.client.models.retrieve("@chat/sim-1").id, "@chat/sim-1")
         self.assertIn("@ant/sim-1", [m.id for m in self.client.models.list()])
