@@ -76,6 +76,10 @@ func (k *KeptRequest) Ask(w http.ResponseWriter, r *http.Request, c *Call) { k.p
 type Call struct {
 	Identity *access.Identity
 
+	// Manages is true for a request to an object of a provider that uses no tokens itself. It
+	// always is for the routes of files, batches and fine-tuning.
+	Manages bool
+
 	// Admit decides about the targets that the call may be sent to; an error is that of
 	// the call. Nil allows all.
 	Admit func(targets []exchange.Leaf) error
@@ -96,7 +100,7 @@ type CallResult struct {
 	ErrorCode string // empty on success
 	Sent      bool   // a provider may have received the request
 	Usage     llm.Usage
-	Broken    bool   // the response ended early
+	Broken    bool // the response ended early
 }
 
 // Call serves r for the identity of c and writes the response to w, as [Plane.ServeHTTP]
@@ -110,7 +114,10 @@ func (p *Plane) Call(w http.ResponseWriter, r *http.Request, c *Call) {
 	if a.remote == "" {
 		a.remote = c.remote
 	}
+	a.request.Manages = c.Manages
 	if a.route.keeps {
+		op := a.route.kept
+		a.request.Manages = c.Manages || op == api.Files || op == api.Batches || op == api.FineTuning
 		a.route = passThrough
 	}
 	defer c.end(x)

@@ -358,7 +358,7 @@ func TestOrderlyRestartsInterruptNoLineTwice(t *testing.T) {
 	}
 }
 
-// TestLinesAfterAnInputWasDeleted deletes the input file of a batch between two nodes.
+// TestABatchWithoutItsInputFails deletes the input file of a batch before it begins.
 func TestABatchWithoutItsInputFails(t *testing.T) {
 	n := start(t, sqlite(t), 2, newFakeProvider())
 	id := n.add(t, linesOfInput(5))
