@@ -80,6 +80,10 @@ type Call struct {
 	// [provider.Target.At]. Empty is its own.
 	Service string
 
+	// Manages is true for a request to an object of a provider that uses no tokens itself. It
+	// always is for the routes of files, batches and fine-tuning.
+	Manages bool
+
 	// Admit decides about the targets that the call may be sent to; an error is that of
 	// the call. Nil allows all.
 	Admit func(targets []exchange.Leaf) error
@@ -114,7 +118,10 @@ func (p *Plane) Call(w http.ResponseWriter, r *http.Request, c *Call) {
 	if a.remote == "" {
 		a.remote = c.remote
 	}
+	a.request.Manages = c.Manages
 	if a.route.keeps {
+		op := a.route.kept
+		a.request.Manages = c.Manages || op == api.Files || op == api.Batches || op == api.FineTuning
 		a.route = passThrough
 	}
 	defer c.end(x)

@@ -170,6 +170,14 @@ func (tx *Tx) UpdateObject(ctx context.Context, o *Object) error {
 	return apierr.New(apierr.Conflict, "the %s has just changed; read it again", o.Kind).WithCode("object_changed")
 }
 
+// DeleteChildren deletes the objects of a kind that belong to an object. There may be none.
+func (tx *Tx) DeleteChildren(ctx context.Context, o *Object, kind string) error {
+	const stmt = `
+		DELETE FROM objects
+		WHERE workspace_id = $1 AND kind = $2 AND parent_id = $3`
+	return tx.exec(ctx, journal.Unpublished, "objects", stmt, o.Workspace, kind, o.ID)
+}
+
 // DeleteObject deletes an object of a workspace. If there is none, it is not found.
 func (tx *Tx) DeleteObject(ctx context.Context, o *Object) error {
 	const stmt = `

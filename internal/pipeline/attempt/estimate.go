@@ -27,7 +27,9 @@ type sentRequest struct {
 	body   *bytepool.Buffer // retained; nil if there is none or it streams through
 	size   int64            // of the body; -1 if unknown
 	talks  bool             // the connection changes its protocol
-	json   bool             // body is a JSON document
+
+	manages bool // see [exchange.Request.Manages]
+	json    bool // body is a JSON document
 
 	upload  *exchange.Upload // a body that streams through; nil otherwise
 	input   int64            // tokens, once estimated
@@ -37,7 +39,7 @@ type sentRequest struct {
 // sentBy returns the sentRequest of r. The caller releases it.
 func sentBy(r *exchange.Request) sentRequest {
 	s := sentRequest{op: r.Operation, method: r.Received.Method, body: r.Received.Body, size: r.Received.Length,
-		json: r.Received.Doc != nil, upload: r.Received.Upload, talks: r.Upgrade != nil}
+		json: r.Received.Doc != nil, upload: r.Received.Upload, talks: r.Upgrade != nil, manages: r.Manages}
 	if s.body != nil {
 		s.body.Retain()
 		s.size = int64(s.body.Len())
@@ -63,7 +65,9 @@ func (s *sentRequest) release() {
 
 // uses reports whether the request may have used tokens. Requests that only
 // read or delete use none.
-func (s *sentRequest) uses() bool { return s.talks || metering.UsesTokens(s.op, s.method, s.size) }
+func (s *sentRequest) uses() bool {
+	return !s.manages && (s.talks || metering.UsesTokens(s.op, s.method, s.size))
+}
 
 // tokens returns an estimate of the input by its size, or by the tokenizer once count
 // was called. It may be called after release.
@@ -124,6 +128,9 @@ func usageSoFar(a *attempt) llm.Usage {
 		return *a.cut
 	}
 	r, acc := &a.response, &a.account
+	if acc.sent.manages {
+		return llm.Usage{}
+	}
 	seen := r.Tap.Info()
 	u := seen.Usage
 	if acc.attempt == nil || !acc.sent.uses() || r.Raw.StatusCode > 299 {

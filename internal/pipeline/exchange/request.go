@@ -54,12 +54,16 @@ type Request struct {
 	Client    dialect.ClientDialect // nil in tests of routing only
 	Dialect   api.Dialect           // of Client
 	Operation api.Operation
-	Model     string // the requested model, without the managed provider's prefix
-	Stream    bool
-	Edits     []jsonedit.Edit // of Doc; those of a target follow
-	Prompt    reqlog.Prompt   // the saved prompt that produced the request; zero if none
-	Metadata  map[string]string
-	Cache     CacheOptions
+
+	// Manages is true for a request to an object, such as a batch, that uses no tokens itself:
+	// the usage in its response is that of other requests.
+	Manages  bool
+	Model    string // the requested model, without the managed provider's prefix
+	Stream   bool
+	Edits    []jsonedit.Edit // of Doc; those of a target follow
+	Prompt   reqlog.Prompt   // the saved prompt that produced the request; zero if none
+	Metadata map[string]string
+	Cache    CacheOptions
 
 	// Routing is what package pipeline passes the request to: the tree of the request's
 	// config, or one target. It may be nil if a handler is called directly.

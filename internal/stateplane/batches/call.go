@@ -72,7 +72,7 @@ func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 func (c *caller) send(r *http.Request, service string) (*vendorbatch.Response, error) {
 	out, in := io.Pipe()
 	w := &pipeWriter{header: make(http.Header), to: in, begun: make(chan struct{})}
-	call := &dataplane.Call{Identity: c.identity, Service: service}
+	call := &dataplane.Call{Identity: c.identity, Service: service, Manages: true}
 	go func() {
 		c.deps.Call(w, r, call)
 		w.WriteHeader(http.StatusOK) // a response without a body

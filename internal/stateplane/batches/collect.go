@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/jobs"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
@@ -35,6 +36,11 @@ type outcome struct {
 const (
 	chunkBytes = 1 << 20
 	chunkTime  = time.Second
+
+	// repeatTime is that of results of lines that are not sent again after another crash.
+	repeatTime = chunkTime / 10
+
+	mostChunkTime = 10 * time.Second // of batches that run for hours
 )
 
 // collector gathers results and stores them in chunks. It is used by one goroutine.
@@ -44,9 +50,11 @@ type collector struct {
 	lines            []int
 	succeeded        int64
 	usage            vendorbatch.Usage
+	repeated         bool      // there is a result of a line that is not sent again after a crash
+	flushed          time.Time // when results were last stored
 }
 
-func newCollector(w *work) *collector { return &collector{w: w} }
+func newCollector(w *work) *collector { return &collector{w: w, flushed: time.Now()} }
 
 // add adds a result, and stores what is there if it is much.
 func (c *collector) add(ctx context.Context, x outcome) error {
@@ -61,32 +69,141 @@ func (c *collector) add(ctx context.Context, x outcome) error {
 	}
 	to.Write(text)
 	to.WriteByte('\n')
+	c.repeated = c.repeated || x.result.Repeated
 	c.lines = append(c.lines, x.line)
 	addUsage(&c.usage, &x.usage)
 	if c.output.Len()+c.failures.Len() < chunkBytes {
 		return nil
 	}
-	return c.flush(ctx, 0)
+	return c.flush(ctx)
 }
 
-// flush stores what is there, and that lines up to begun may be sent; 0 leaves that as it
-// is. Results are stored with the progress of the batch, or not at all.
-func (c *collector) flush(ctx context.Context, begun int) error {
-	w := c.w
-	if len(c.lines) == 0 && begun <= w.Begun {
-		return nil
+// pace returns the interval at which results are stored: long batches have fewer chunks.
+func (c *collector) pace() time.Duration {
+	if c.repeated {
+		return 0
 	}
-	ctx = context.WithoutCancel(ctx)
-	var o *store.Object
-	if len(c.lines) > 0 {
-		var err error
-		if o, err = c.write(ctx); err != nil {
+	age := c.w.Now().Sub(c.w.object.CreatedAt)
+	return min(max(age/300, chunkTime), mostChunkTime)
+}
+
+// announce stores that lines may be sent from now on.
+func (c *collector) announce(ctx context.Context, a announcement) error {
+	w := c.w
+	return c.persist(ctx, func(bool) error {
+		return w.change(ctx, func() {
+			w.Begun = max(w.Begun, a.begun)
+			if len(a.again) > 0 {
+				w.Repeats = slices.Concat(w.openRepeats(), a.again)
+			}
+		}, nil)
+	})
+}
+
+// openRepeats returns the lines that may have been sent twice and have no result.
+func (w *work) openRepeats() []int {
+	return slices.DeleteFunc(slices.Clone(w.Repeats), w.done.has)
+}
+
+// close stores what is there at the end of sending, unless that failed before. If the node
+// stops, it also stores which of the announced lines were not sent.
+func (c *collector) close(ctx context.Context, d *dispatcher, failed error) error {
+	if failed != nil {
+		return failed
+	}
+	if err := c.flush(ctx); err != nil || ctx.Err() == nil {
+		return err
+	}
+	w := c.w
+	return w.change(ctx, func() {
+		w.Begun = min(w.Begun, max(w.begin.Begun, d.last))
+		w.Repeats = slices.DeleteFunc(w.openRepeats(), func(n int) bool {
+			_, twice := w.twice[n]
+			return !twice && n > d.last
+		})
+	}, nil)
+}
+
+// persist calls store until it succeeds, the node stops or the job is lost. Results are in
+// memory only until then, so a store that is full or away for a while must not end the
+// batch. Store is told whether an attempt before may have succeeded.
+func (c *collector) persist(ctx context.Context, store func(again bool) error) error {
+	for pause, again := leastPause, false; ; pause, again = min(2*pause, mostPause), true {
+		err := store(again)
+		if err == nil || ctx.Err() != nil || errors.Is(err, jobs.ErrLost) || apierr.IsNotFound(err) {
 			return err
 		}
+		c.w.Logger.Warn("storing results of a batch failed; trying again", "batch", c.w.begin.id, "err", err.Error())
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done(): // once more
+		}
 	}
+}
+
+// flush stores the results that are there. They are stored with the progress of the batch,
+// or not at all.
+func (c *collector) flush(ctx context.Context) error {
+	c.flushed = time.Now()
+	if len(c.lines) == 0 {
+		return nil
+	}
+	var o *store.Object
+	err := c.persist(ctx, func(again bool) (err error) {
+		if o == nil {
+			if o, err = c.write(context.WithoutCancel(ctx)); err != nil {
+				o = nil
+				return err
+			}
+		} else if stored, err := c.w.isStored(ctx, o); stored || err != nil {
+			return err
+		}
+		return c.store(ctx, o, again)
+	})
+	if err != nil {
+		return err
+	}
+	w := c.w
+	w.sealed = append(w.sealed, *o)
+	for _, n := range c.lines {
+		w.done.add(n)
+	}
+	c.output.Reset()
+	c.failures.Reset()
+	if c.output.Cap() > 4*chunkBytes { // of a long result
+		c.output = bytes.Buffer{}
+	}
+	c.lines, c.succeeded, c.usage, c.repeated = c.lines[:0], 0, vendorbatch.Usage{}, false
+	return nil
+}
+
+// isStored reports whether an attempt to store a chunk succeeded without saying so, and
+// then takes over the record of the batch that was stored with it.
+func (w *work) isStored(ctx context.Context, o *store.Object) (bool, error) {
+	ctx = context.WithoutCancel(ctx)
+	_, err := w.DB.ObjectByID(ctx, o.ID)
+	if apierr.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	now, err := w.DB.ObjectByID(ctx, w.object.ID)
+	if err != nil {
+		return false, err
+	}
+	d, err := detailsOf(&now)
+	if err == nil {
+		w.object, w.details = now, d
+	}
+	return err == nil, err
+}
+
+// store stores a chunk with the progress of the batch.
+func (c *collector) store(ctx context.Context, o *store.Object, again bool) error {
+	w := c.w
 	counts, usage := w.Batch.RequestCounts, w.Batch.Usage
 	err := w.change(ctx, func() {
-		w.Begun = max(w.Begun, begun)
 		w.Batch.RequestCounts = counts
 		w.Batch.RequestCounts.Completed += c.succeeded
 		w.Batch.RequestCounts.Failed += int64(len(c.lines)) - c.succeeded
@@ -99,34 +216,30 @@ func (c *collector) flush(ctx context.Context, begun int) error {
 		}
 		total := int64(w.lines)
 		w.job.ReportProgress(w.Batch.RequestCounts.Completed+w.Batch.RequestCounts.Failed, &total)
-	}, func(tx *store.Tx) error {
-		if o == nil {
-			return nil
+	}, func(ctx context.Context, tx *store.Tx) error { return tx.AddObject(ctx, *o) })
+	if errors.Is(err, jobs.ErrLost) && !again { // else an attempt before may have stored it
+		c.forget(ctx, o)
+	}
+	return err
+}
+
+// forget deletes the results of a chunk that was not stored. What remains is deleted with
+// other content that has no record.
+func (c *collector) forget(ctx context.Context, o *store.Object) {
+	var x chunk
+	if json.Unmarshal(o.Data, &x) != nil {
+		return
+	}
+	for _, b := range [...]*kept.Blob{x.Output, x.Failures} {
+		if b != nil {
+			c.w.DeleteBlobs(ctx, []kept.Blob{*b})
 		}
-		return tx.AddObject(ctx, *o)
-	})
-	if err != nil {
-		if o != nil && errors.Is(err, jobs.ErrLost) {
-			w.DeleteContent(ctx, o)
-		}
-		return err
 	}
-	if o != nil {
-		w.sealed = append(w.sealed, *o)
-	}
-	for _, n := range c.lines {
-		w.done.add(n)
-	}
-	c.output.Reset()
-	c.failures.Reset()
-	c.lines, c.succeeded, c.usage = c.lines[:0], 0, vendorbatch.Usage{}
-	return nil
 }
 
 // write writes the results as blobs, and returns the record of the chunk.
 func (c *collector) write(ctx context.Context) (*store.Object, error) {
 	w := c.w
-	w.seq++
 	slices.Sort(c.lines)
 	now := w.Now()
 	o := &store.Object{

@@ -37,6 +37,9 @@ type lineReader struct {
 
 func newLineReader(r io.Reader) *lineReader { return &lineReader{buf: bufio.NewReaderSize(r, 64<<10)} }
 
+// isEmpty reports whether a line has only white space, as the last one may.
+func isEmpty(text []byte) bool { return len(bytes.TrimSpace(text)) == 0 }
+
 var errLineTooLong = fmt.Errorf("a line has more than %d bytes", maxLine)
 
 // next returns the next line without its end, and its number. The text is valid until the
@@ -158,7 +161,7 @@ func validate(r io.Reader, endpoint string, most int) (lines int, faults *vendor
 		if err != nil {
 			return lines, nil, err
 		}
-		if len(bytes.TrimSpace(text)) == 0 && empty == 0 {
+		if isEmpty(text) && empty == 0 {
 			empty = number
 			continue
 		}

@@ -38,7 +38,7 @@ const (
 // follow queues the job that follows a batch of a provider to its end.
 func follow(q *kept.Request, o *store.Object) error {
 	err := q.Change(func(tx *store.Tx) error {
-		return tx.AddJob(q.HTTP.Context(), jobOf(q.Deps, o, store.JobBatchPoll, q.Deps.Now().Add(leastPollWait)))
+		return tx.AddJob(context.WithoutCancel(q.HTTP.Context()), jobOf(q.Deps, o, store.JobBatchPoll, q.Deps.Now().Add(leastPollWait)))
 	})
 	q.Deps.Queued()
 	return err
@@ -184,7 +184,9 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 		}
 	}
 	if err != nil {
-		f.DeleteBlobs(ctx, results.blobs)
+		if errors.Is(err, jobs.ErrLost) || apierr.From(err).Kind == apierr.Conflict { // after others, it may have been stored
+			f.DeleteBlobs(ctx, results.blobs)
+		}
 		return err
 	}
 	f.Spent(ctx, raised)

@@ -44,10 +44,16 @@ type work struct {
 	details
 	lines int
 
+	// begin is the record as it was when the work began, for goroutines that send lines.
+	begin struct {
+		id string
+		details
+	}
+
 	done    lineSet          // lines that have a result
 	repeats map[int]struct{} // lines that may have been sent before, and are sent again
+	twice   map[int]struct{} // lines that may have been sent twice, and are not sent again
 	sealed  []store.Object   // the chunks of results that are stored, in their order
-	seq     int
 }
 
 // run runs the batch of a job to its end.
@@ -61,10 +67,11 @@ func (r *Runner) run(ctx context.Context, j *jobs.Job) error {
 	case vendorbatch.Status(o.State).Ended():
 		return nil
 	}
-	w := &work{Deps: r.deps, job: j, object: o, repeats: make(map[int]struct{})}
+	w := &work{Deps: r.deps, job: j, object: o}
 	if w.details, err = detailsOf(&o); err != nil {
 		return jobs.Fail("the record of the batch is unreadable", err)
 	}
+	w.begin.id, w.begin.details = o.ID, w.details
 	return w.run(ctx)
 }
 
@@ -85,13 +92,17 @@ func (w *work) run(ctx context.Context) error {
 	expiry := w.object.CreatedAt.Add(window)
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	timer := time.AfterFunc(expiry.Sub(w.Now()), func() { stop(errExpired) })
+	left := expiry.Sub(w.Now())
+	timer := time.AfterFunc(left, func() { stop(errExpired) })
 	defer timer.Stop()
-	if w.object.State == string(vendorbatch.Cancelling) {
+	switch {
+	case w.object.State == string(vendorbatch.Cancelling):
 		stop(errCancelling)
+	case left <= 0:
+		stop(errExpired)
 	}
 	w.watch(stop)
-	if err := w.send(working, &file); err != nil {
+	if err := w.send(ctx, working, &file); err != nil {
 		return err
 	}
 	if ctx.Err() != nil { // the node stops, or has lost the job
@@ -160,16 +171,28 @@ const changeTries = 5
 
 // change stores a change of the batch while this node has its job, with further effects. A
 // cancellation since the batch was read stays.
-func (w *work) change(ctx context.Context, f func(), effects func(*store.Tx) error) error {
+func (w *work) change(ctx context.Context, f func(), effects func(context.Context, *store.Tx) error) error {
 	return w.store(ctx, f, effects, w.job.Write)
 }
 
 // end is change with the end of the job.
-func (w *work) end(ctx context.Context, f func(), effects func(*store.Tx) error) error {
+func (w *work) end(ctx context.Context, f func(), effects func(context.Context, *store.Tx) error) error {
 	return w.store(ctx, f, effects, w.job.Finish)
 }
 
-func (w *work) store(ctx context.Context, f func(), effects func(*store.Tx) error, write func(context.Context, func(*store.Tx) error) error) error {
+// storeTime is the time limit for storing a change, also after the work was stopped.
+const storeTime = 10 * time.Second
+
+// store makes and stores a change. If that fails, the batch is as it was before.
+func (w *work) store(ctx context.Context, f func(), effects func(context.Context, *store.Tx) error, write func(context.Context, func(*store.Tx) error) error) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
+	was, object := w.details, w.object
+	defer func() {
+		if err != nil {
+			w.details, w.object = was, object
+		}
+	}()
 	for try := 1; ; try++ {
 		f()
 		expire(w.Deps, &w.object)
@@ -179,7 +202,7 @@ func (w *work) store(ctx context.Context, f func(), effects func(*store.Tx) erro
 		o := w.object
 		err := write(ctx, func(tx *store.Tx) error {
 			if effects != nil {
-				if err := effects(tx); err != nil {
+				if err := effects(ctx, tx); err != nil {
 					return err
 				}
 			}
@@ -224,31 +247,18 @@ func (w *work) takeOver(ctx context.Context) error {
 	if err := w.readChunks(ctx); err != nil {
 		return err
 	}
-	again := make(map[int]struct{}, len(w.Repeats))
+	w.twice, w.repeats = make(map[int]struct{}), make(map[int]struct{})
 	for _, n := range w.Repeats {
-		again[n] = struct{}{}
+		if !w.done.has(n) {
+			w.twice[n] = struct{}{}
+		}
 	}
-	var twice []int
-	w.Repeats = nil
 	for n := 1; n <= w.Begun; n++ {
-		if w.done.has(n) {
-			continue
+		if _, twice := w.twice[n]; !twice && !w.done.has(n) {
+			w.repeats[n] = struct{}{}
 		}
-		if _, ok := again[n]; ok {
-			twice = append(twice, n)
-			continue
-		}
-		w.repeats[n] = struct{}{}
-		w.Repeats = append(w.Repeats, n)
 	}
-	if w.Begun == 0 {
-		return nil
-	}
-	w.Repeats = append(w.Repeats, twice...) // stays, until their results are stored
-	for _, n := range twice {
-		w.repeats[-n] = struct{}{}
-	}
-	return w.change(ctx, func() {}, nil)
+	return nil
 }
 
 // readChunks reads the chunks of results that are stored.
@@ -308,7 +318,7 @@ func (w *work) finish(ctx context.Context, file *store.Object, cause error) erro
 		w.Repeats = nil
 		w.Batch.OutputFileID, w.Batch.ErrorFileID = idOf(output), idOf(failures)
 		move(&w.object, &w.Batch, end, w.Now())
-	}, func(tx *store.Tx) error { return w.replaceChunks(ctx, tx, output, failures) })
+	}, func(ctx context.Context, tx *store.Tx) error { return w.replaceChunks(ctx, tx, output, failures) })
 }
 
 func idOf(o *store.Object) string {
@@ -320,10 +330,8 @@ func idOf(o *store.Object) string {
 
 // replaceChunks stores the files of results in place of the chunks that they consist of.
 func (w *work) replaceChunks(ctx context.Context, tx *store.Tx, files ...*store.Object) error {
-	for i := range w.sealed {
-		if err := tx.DeleteObject(ctx, &w.sealed[i]); err != nil {
-			return err
-		}
+	if err := tx.DeleteChildren(ctx, &w.object, store.ObjectChunk); err != nil {
+		return err
 	}
 	for _, f := range files {
 		if f == nil {
@@ -348,12 +356,12 @@ func (w *work) expireRest(ctx context.Context, file *store.Object) error {
 	for {
 		text, number, err := reader.next()
 		if err == io.EOF {
-			return c.flush(ctx, 0)
+			return c.flush(ctx)
 		}
 		if err != nil {
-			return err
+			return kept.StoreFailed(err)
 		}
-		if w.done.has(number) || len(text) == 0 {
+		if w.done.has(number) || isEmpty(text) {
 			continue
 		}
 		l, _ := parseLine(text, number, w.Batch.Endpoint)
@@ -366,5 +374,5 @@ func (w *work) expireRest(ctx context.Context, file *store.Object) error {
 
 // resultID returns the id of the result of a line.
 func (w *work) resultID(number int) string {
-	return fmt.Sprintf("batch_req_%s_%d", w.object.ID[len(batchPrefix):], number)
+	return fmt.Sprintf("batch_req_%s_%d", w.begin.id[len(batchPrefix):], number)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -22,31 +23,32 @@ import (
 )
 
 // send sends the lines that have no result, several at a time, and stores the results as
-// they come. When ctx ends, lines in flight are abandoned.
-func (w *work) send(ctx context.Context, file *store.Object) error {
+// they come. When working ends, lines in flight are abandoned; ctx is that of the job.
+func (w *work) send(ctx, working context.Context, file *store.Object) error {
 	in, err := w.Open(context.WithoutCancel(ctx), file)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	lines, results := make(chan line), make(chan outcome)
+	// Workers go on while results are stored.
+	lines, results := make(chan line), make(chan outcome, w.Limits.AtOnce)
 	var workers sync.WaitGroup
 	for range w.Limits.AtOnce {
 		workers.Go(func() {
 			for l := range lines {
-				if x, ok := w.sendLine(ctx, &l); ok {
+				if x, ok := w.sendLine(working, &l); ok {
 					results <- x
 				}
 			}
 		})
 	}
 	d := &dispatcher{
-		endpoint: w.Batch.Endpoint, announced: w.Begun, done: lineSet{slices.Clone(w.done.bits)},
-		reader: newLineReader(in), lines: lines, window: 2 * w.Limits.AtOnce, more: make(chan int), begun: make(chan int, 1), halted: make(chan struct{}),
+		endpoint: w.Batch.Endpoint, total: w.lines, announced: w.Begun, again: slices.Sorted(maps.Keys(w.repeats)), done: lineSet{slices.Clone(w.done.bits)},
+		reader: newLineReader(in), lines: lines, least: 2 * w.Limits.AtOnce, window: 2 * w.Limits.AtOnce, more: make(chan announcement), stored: make(chan bool, 1), halted: make(chan struct{}),
 	}
 	failed := make(chan error, 1)
 	go func() {
-		failed <- d.run(ctx)
+		failed <- d.run(working)
 		close(lines)
 		workers.Wait()
 		close(results)
@@ -57,25 +59,25 @@ func (w *work) send(ctx context.Context, file *store.Object) error {
 // collect stores results until all have come, and lets the dispatcher go on.
 func (w *work) collect(ctx context.Context, d *dispatcher, results <-chan outcome) (err error) {
 	c := newCollector(w)
-	tick := time.NewTicker(chunkTime)
+	tick := time.NewTicker(repeatTime)
 	defer tick.Stop()
 	for {
 		select {
 		case x, ok := <-results:
 			if !ok {
-				return errors.Join(err, c.flush(ctx, 0))
+				return c.close(ctx, d, err)
 			}
 			if err == nil {
 				err = c.add(ctx, x)
 			}
-		case begun := <-d.more:
+		case a := <-d.more:
 			if err == nil {
-				err = c.flush(ctx, begun)
+				err = c.announce(ctx, a)
 			}
-			d.begun <- begun
+			d.stored <- err == nil
 		case <-tick.C:
-			if err == nil {
-				err = c.flush(ctx, 0)
+			if err == nil && time.Since(c.flushed) >= c.pace() {
+				err = c.flush(ctx)
 			}
 		}
 		if err != nil {
@@ -88,15 +90,26 @@ func (w *work) collect(ctx context.Context, d *dispatcher, results <-chan outcom
 // may have been.
 type dispatcher struct {
 	endpoint  string
+	total     int     // number of lines
 	announced int     // the last line that may be sent
+	again     []int   // lines that may have been sent before, in order, and are not announced again
 	done      lineSet // lines that had a result before
 	reader    *lineReader
 	lines     chan<- line
-	window    int      // lines that are announced at a time
-	more      chan int // asks for announcing the lines up to this one
-	begun     chan int // receives the answer
+	last      int               // the last line that was handed out; read after the end
+	least     int               // lines that are announced again at a time
+	window    int               // new lines that are announced at a time
+	more      chan announcement // asks for announcing lines
+	stored    chan bool         // receives the answer
 	halted    chan struct{}
 	halt      sync.Once
+}
+
+// announcement names lines that may be sent soon: new ones up to Begun, and those that may
+// have been sent before.
+type announcement struct {
+	begun int
+	again []int
 }
 
 // stop ends the dispatcher, because results can no longer be stored.
@@ -104,7 +117,7 @@ func (d *dispatcher) stop() { d.halt.Do(func() { close(d.halted) }) }
 
 // run hands out the lines that have no result until ctx ends.
 func (d *dispatcher) run(ctx context.Context) error {
-	last := time.Now()
+	began := time.Now()
 	for {
 		text, number, err := d.reader.next()
 		if err == io.EOF {
@@ -113,33 +126,56 @@ func (d *dispatcher) run(ctx context.Context) error {
 		if err != nil {
 			return kept.StoreFailed(err)
 		}
-		if len(text) == 0 || d.done.has(number) {
+		if isEmpty(text) || d.done.has(number) {
 			continue
 		}
 		l, fault := parseLine(bytes.Clone(text), number, d.endpoint)
 		if fault != nil {
 			return apierr.New(apierr.Conflict, "line %d has changed since it was checked: %s", number, fault.Message)
 		}
-		if number > d.announced {
-			if since := time.Since(last); since < chunkTime/2 { // lines are short: announce more at a time
-				d.window = min(2*d.window, 1<<12)
-			}
-			d.announced, last = number+d.window, time.Now()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if a, ok := d.announcement(number, time.Since(began)); ok {
 			select {
-			case d.more <- d.announced:
-				<-d.begun
+			case d.more <- a:
+				if !<-d.stored {
+					return nil
+				}
 			case <-d.halted:
 				return nil
 			}
+			began = time.Now()
 		}
 		select {
 		case d.lines <- l:
+			d.last = number
 		case <-ctx.Done():
 			return nil
 		case <-d.halted:
 			return nil
 		}
 	}
+}
+
+// announcement returns what must be stored before a line is sent; false is nothing. It is
+// given how long the lines took that were announced before.
+func (d *dispatcher) announcement(number int, took time.Duration) (a announcement, ok bool) {
+	isAgain := len(d.again) > 0 && d.again[0] <= number
+	if number <= d.announced && !isAgain {
+		return a, false
+	}
+	if isAgain { // few: after another crash they are not sent again
+		n := min(len(d.again), d.least)
+		a.again, d.again = d.again[:n], d.again[n:]
+		return a, true
+	}
+	if took < chunkTime/2 { // lines are short: announce more at a time
+		d.window = min(2*d.window, 1<<12)
+	}
+	d.announced = min(number+d.window, max(d.total, number))
+	a.begun = d.announced
+	return a, true
 }
 
 // Limits of repeating a line.
@@ -153,7 +189,7 @@ const (
 // the work was stopped before there was one.
 func (w *work) sendLine(ctx context.Context, l *line) (x outcome, ok bool) {
 	x.line = l.Number
-	if _, twice := w.repeats[-l.Number]; twice {
+	if _, twice := w.twice[l.Number]; twice {
 		e := apierr.New(apierr.Internal, "this request was interrupted twice and is not sent again; it may have been answered").WithCode("batch_line_interrupted")
 		x.result = failedLine(w.resultID(l.Number), l.CustomID, e)
 		x.result.Repeated = true
@@ -169,7 +205,7 @@ func (w *work) sendLine(ctx context.Context, l *line) (x outcome, ok bool) {
 			x.result = failedLine(w.resultID(l.Number), l.CustomID, apierr.From(err))
 			return x, true
 		}
-		if ctx.Err() != nil && !res.OK() { // abandoned
+		if ctx.Err() != nil && (!res.OK() || call.Result.Broken) { // abandoned
 			return x, false
 		}
 		pause, again := w.pause(res, call, &retries, wait)
@@ -186,7 +222,7 @@ func (w *work) sendLine(ctx context.Context, l *line) (x outcome, ok bool) {
 
 // ask sends the request of a line for the key of the batch.
 func (w *work) ask(ctx context.Context, l *line) (*kept.Capture, *dataplane.Call, error) {
-	hash, err := access.ParseHash(w.Key)
+	hash, err := access.ParseHash(w.begin.Key)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -200,11 +236,11 @@ func (w *work) ask(ctx context.Context, l *line) (*kept.Capture, *dataplane.Call
 	}
 	r.RequestURI = l.URL
 	r.Header.Set("Content-Type", "application/json")
-	for name, value := range w.Headers {
+	for name, value := range w.begin.Headers {
 		r.Header[name] = []string{value}
 	}
-	if r.Header[api.HeaderTraceID] == nil && w.TraceID != "" {
-		r.Header[api.HeaderTraceID] = []string{w.TraceID}
+	if r.Header[api.HeaderTraceID] == nil && w.begin.TraceID != "" {
+		r.Header[api.HeaderTraceID] = []string{w.begin.TraceID}
 	}
 	res, call := new(kept.Capture), &dataplane.Call{Identity: id}
 	w.Call(res, r, call)
@@ -223,7 +259,7 @@ func (w *work) pause(res *kept.Capture, call *dataplane.Call, retries *int, wait
 	switch {
 	case !call.Result.Sent && (res.Status == http.StatusTooManyRequests || res.Status == http.StatusServiceUnavailable):
 		return asked, true
-	case w.Headers[api.HeaderConfig] != "" || *retries >= lineRetries:
+	case w.begin.Headers[api.HeaderConfig] != "" || *retries >= lineRetries:
 		return 0, false
 	case call.Result.Broken, res.Status == http.StatusTooManyRequests, res.Status == http.StatusRequestTimeout, res.Status >= 500 && res.Status != http.StatusNotImplemented:
 		*retries++

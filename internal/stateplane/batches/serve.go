@@ -53,7 +53,7 @@ func withBatch(q *kept.Request, id string, serve func(*kept.Request, *store.Obje
 
 // list lists the batches of the workspace.
 func list(q *kept.Request) error {
-	if q.From.Config != "" {
+	if q.MayPass() && q.Names() {
 		return q.Pass(store.ObjectBatch)
 	}
 	p, err := kept.ParsePage(q.HTTP.URL.Query(), 100, 20)

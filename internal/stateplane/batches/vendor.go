@@ -36,12 +36,9 @@ func createThere(q *kept.Request, in *input, body []byte, file *store.Object) er
 		return err
 	}
 	vendor, ok := vendorbatch.For(target.ID)
-	if !ok {
-		return noBatches(target)
-	}
 	o, d := newThere(q, in, file, file.Provider, integration)
-	if kept.Speaks(target, api.Batches) { // as it was sent
-		return relayCreate(q, o, d, body)
+	if !ok || kept.Speaks(target, api.Batches) { // as it was sent
+		return relayCreate(q, o, d, body, ok)
 	}
 	return createBy(q, o, d, vendor, &vendorbatch.Input{
 		Endpoint: in.Endpoint, Window: in.CompletionWindow, Metadata: in.Metadata, OwnID: o.ID, FileID: file.ProviderID, Options: optionsOf(target, d), Name: d.Options["job_name"],
@@ -73,8 +70,9 @@ func optionsOf(t *provider.Target, d *details) map[string]string {
 	return all
 }
 
-// relayCreate sends the client's own request to the provider.
-func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte) error {
+// relayCreate sends the client's own request to the provider. Its batch is followed if the
+// gateway knows batches of the provider.
+func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte, known bool) error {
 	if err := d.keep(o); err != nil {
 		return err
 	}
@@ -90,7 +88,7 @@ func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte) erro
 	if err != nil {
 		return err
 	}
-	if o.ProviderID != "" {
+	if o.ProviderID != "" || o.State == kept.StateUnknown {
 		if err := follow(q, o); err != nil {
 			return err
 		}
@@ -135,7 +133,7 @@ func linesOf(deps *kept.Deps, ctx context.Context, file *store.Object, endpoint,
 			if err == io.EOF {
 				return
 			}
-			if err == nil && len(text) == 0 {
+			if err == nil && isEmpty(text) {
 				continue
 			}
 			x := vendorbatch.Line{Number: number}
@@ -177,14 +175,20 @@ func lineFor(text []byte, number int, endpoint, slug string) (x vendorbatch.Line
 // createBy creates a batch with the requests of a vendor's API. Its record is written
 // first; a batch that the vendor may have accepted is found again by its job.
 func createBy(q *kept.Request, o *store.Object, d *details, vendor *vendorbatch.Vendor, in *vendorbatch.Input) error {
-	ctx := q.HTTP.Context()
+	ctx := context.WithoutCancel(q.HTTP.Context())
 	if err := d.keep(o); err != nil {
 		return err
 	}
-	if err := q.Change(func(tx *store.Tx) error { return tx.AddObject(ctx, *o) }); err != nil {
+	err := q.Change(func(tx *store.Tx) error {
+		if err := tx.AddObject(ctx, *o); err != nil {
+			return err
+		}
+		return tx.AddJob(ctx, jobOf(q.Deps, o, store.JobBatchPoll, q.Deps.Now().Add(createTime)))
+	})
+	if err != nil {
 		return err
 	}
-	b, err := vendor.Create(context.WithoutCancel(ctx), callerOf(q, o), in)
+	b, err := vendor.Create(ctx, callerOf(q, o), in)
 	switch {
 	case err == nil:
 		if err := adopt(q.Deps, o, d, b); err != nil {
@@ -199,12 +203,16 @@ func createBy(q *kept.Request, o *store.Object, d *details, vendor *vendorbatch.
 		}
 		return createError(err)
 	}
-	if err := q.Change(func(tx *store.Tx) error { return tx.UpdateObject(ctx, o) }); err != nil {
+	err = q.Change(func(tx *store.Tx) error {
+		if err := tx.UpdateObject(ctx, o); err != nil {
+			return err
+		}
+		return tx.HastenJob(ctx, store.JobBatchPoll, o.ID, q.Deps.Now().Add(leastPollWait))
+	})
+	if err != nil {
 		return err
 	}
-	if err := follow(q, o); err != nil {
-		return err
-	}
+	q.Deps.Queued()
 	shown, err := show(o)
 	if err != nil {
 		return err
@@ -287,10 +295,14 @@ func cancelThere(q *kept.Request, o *store.Object) error {
 	if err != nil {
 		return err
 	}
+	if b.Status.Ended() { // the job fetches and settles the results first
+		hasten(q, o)
+		b.Status = vendorbatch.Cancelling
+	}
 	if err := adopt(q.Deps, o, &d, b); err != nil {
 		return err
 	}
-	if err := q.Change(func(tx *store.Tx) error { return tx.UpdateObject(q.HTTP.Context(), o) }); err != nil && apierr.From(err).Kind != apierr.Conflict {
+	if err := q.Change(func(tx *store.Tx) error { return tx.UpdateObject(context.WithoutCancel(q.HTTP.Context()), o) }); err != nil && apierr.From(err).Kind != apierr.Conflict {
 		return err
 	}
 	shown, err := show(o)
@@ -299,6 +311,10 @@ func cancelThere(q *kept.Request, o *store.Object) error {
 	}
 	return q.JSON(http.StatusOK, shown)
 }
+
+// createTime is the time for creating a batch at a provider. After it, a node that was to
+// do that has ended, and the batch is looked for.
+const createTime = 10 * time.Minute
 
 // refreshAfter is the age of a state after which a read asks the provider again.
 const refreshAfter = time.Second
@@ -333,7 +349,7 @@ func refresh(q *kept.Request, o *store.Object) error {
 	if err := adopt(q.Deps, o, &d, b); err != nil {
 		return err
 	}
-	err = q.Change(func(tx *store.Tx) error { return tx.UpdateObject(q.HTTP.Context(), o) })
+	err = q.Change(func(tx *store.Tx) error { return tx.UpdateObject(context.WithoutCancel(q.HTTP.Context()), o) })
 	if err != nil && apierr.From(err).Kind == apierr.Conflict { // others have just written it
 		*o, err = q.Find(store.ObjectBatch, o.ID)
 	}

@@ -16,6 +16,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/stateplane/kept"
+	"modelgate/internal/stateplane/vendorbatch"
 	"modelgate/internal/store"
 )
 
@@ -110,7 +111,8 @@ func create(q *kept.Request) error {
 		if err != nil {
 			return err
 		}
-		if !kept.Speaks(target, api.Files) { // it has no files of this protocol: its batches take those of the gateway
+		_, batches := vendorbatch.For(target.ID)
+		if batches && !kept.Speaks(target, api.Files) { // it has no files of this protocol: its batches take those of the gateway
 			return upload(q, q.From.Provider)
 		}
 		return relayCreate(q, integration)
@@ -146,7 +148,7 @@ func adoptFile(o *store.Object, body []byte) error {
 
 // list lists the files of the workspace.
 func list(q *kept.Request) error {
-	if q.From.Config != "" {
+	if q.MayPass() && q.Names() {
 		return q.Pass(store.ObjectFile)
 	}
 	query := q.HTTP.URL.Query()

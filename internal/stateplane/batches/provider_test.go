@@ -1,0 +1,133 @@
+package batches_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"modelgate/internal/store"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
+)
+
+const day = `,"completion_window":"24h"`
+
+// batchesThere returns how many batches the provider has.
+func (c *client) batchesThere() int {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), "GET", c.Upstream+"/batches", nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+gatewaytest.SimulatorKey)
+	var list struct{ Data []json.RawMessage }
+	if res := c.Do(r); json.Unmarshal(res.Body, &list) != nil || res.Status != http.StatusOK {
+		c.t.Fatalf("status %d: %s", res.Status, res.Body)
+	}
+	return len(list.Data)
+}
+
+// TestABatchWhoseCreationWasNotAnsweredIsFound has the provider create a batch and cut the
+// connection.
+func TestABatchWhoseCreationWasNotAnsweredIsFound(t *testing.T) {
+	c := start(t, gatewaytest.Options{})
+	b := c.create(c.upload(lines(3, "gpt-4o+lost+times=1"), "batch"), day, "x-gateway-provider", "@openai")
+	if b["status"] != "validating" {
+		t.Errorf("created: %v", b)
+	}
+	b = c.await(b["id"].(string))
+	if n := c.batchesThere(); b["status"] != "completed" || n != 1 {
+		t.Fatalf("%d batches at the provider; %v", n, b)
+	}
+	once(t, 3, c.rows(b["output_file_id"]), c.rows(b["error_file_id"]))
+}
+
+// TestEndsOfBatchesOfProvidersAreSettled has batches that end without all results.
+func TestEndsOfBatchesOfProvidersAreSettled(t *testing.T) {
+	for _, tt := range []struct {
+		fault, state string
+		cancel, paid bool
+	}{{"expire", "expired", false, true}, {"fail", "failed", false, false}, {"slow-cancel", "cancelled", true, false}} {
+		t.Run(tt.state, func(t *testing.T) {
+			c := start(t, gatewaytest.Options{})
+			const n = 6
+			id := c.create(c.upload(lines(n, "gpt-4o+job="+tt.fault), "batch"), day, "x-gateway-provider", "@openai")["id"].(string)
+			if tt.cancel {
+				if b := c.ok("POST", "/batches/"+id+"/cancel", ""); b["status"] != "cancelling" {
+					t.Errorf("cancelled: %v", b)
+				}
+			}
+			b := c.await(id)
+			var entries []any
+			waittest.Until(t, "the log entry", func() bool {
+				entries = c.ok("GET", "/logs?operation=batches&provider=openai", "")["data"].([]any)
+				return len(entries) > 0
+			})
+			usage := entries[0].(map[string]any)["usage"]
+			if b["status"] != tt.state || len(entries) != 1 || tt.paid != (usage != nil) {
+				t.Errorf("%d entries, usage %v: %v", len(entries), usage, b)
+			}
+			good := c.rows(b["output_file_id"])
+			if tt.paid != (len(good) > 0) || len(good) == n {
+				t.Errorf("%d lines have a response", len(good))
+			}
+		})
+	}
+}
+
+// TestReadersAndNodesSettleABatchOnce has two gateways on one database follow a batch, and
+// clients read it all the time.
+func TestReadersAndNodesSettleABatchOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs PostgreSQL")
+	}
+	dsn, data, beside := storetest.Postgres(t), t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(data, "blob", "files"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(data, "blob"), filepath.Join(beside, "blob")); err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, gatewaytest.Options{Database: dsn, Data: data})
+	settings := fmt.Sprintf("providers:\n  - {slug: openai, provider: openai, custom_host: %q, api_key: \"${SIM_KEY}\"}\n", c.Upstream)
+	other := &client{gatewaytest.New(t, gatewaytest.Options{Database: dsn, Data: beside, MasterKey: masterKey, Settings: settings}), t, gatewaytest.Key}
+	id := c.create(c.upload(lines(5, "gpt-4o"), "batch"), day, "x-gateway-provider", "@openai")["id"].(string)
+	var readers sync.WaitGroup
+	for i := range 8 {
+		readers.Go(func() {
+			if i%2 == 0 {
+				c.await(id)
+			} else {
+				other.await(id)
+			}
+		})
+	}
+	readers.Wait()
+	b := c.await(id)
+	once(t, 5, c.rows(b["output_file_id"]), c.rows(b["error_file_id"]))
+	var bill float64 // US cents
+	waittest.Until(t, "the log entry", func() bool {
+		for _, from := range []*client{c, other} { // each gateway has a log of its own
+			for _, e := range from.ok("GET", "/logs?operation=batches&provider=openai", "")["data"].([]any) {
+				bill, _ = e.(map[string]any)["cost"].(float64)
+			}
+		}
+		return bill > 0
+	})
+	c.Stop()
+	other.Stop()
+	spent, err := storetest.Open(t, dsn).Spending(t.Context(), store.WorkspaceBudget, store.DefaultWorkspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, used := spent[store.DefaultWorkspace], b["usage"].(map[string]any)["total_tokens"].(float64)
+	if got.Tokens != int64(used) || got.Unpriced != 0 || got.Cost <= 0 || math.Abs(float64(got.Cost)-bill*1e7) > 1 || b["status"] != "completed" {
+		t.Errorf("spent %+v for a batch of %v tokens and %v cents: %v", got, used, bill, b)
+	}
+}
