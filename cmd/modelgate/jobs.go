@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"modelgate/internal/jobs"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 )
 
 // runJobs runs the subcommand of `modelgate jobs`.

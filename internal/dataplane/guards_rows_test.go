@@ -106,7 +106,7 @@ func sendFile(g *gatewaytest.Gateway, config, body, kind string) gatewaytest.Res
 func TestRowsOfBatchesAreCheckedBeforeTheyLeave(t *testing.T) {
 	t.Parallel()
 	p := newFiles("", "")
-	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p, Settings: unrecorded})
 	deny := guarded(`"input_guardrails":[` + denyBad + `]`)
 	fine := batchRow("a", "hi") + "\n" + batchRow("b", "there")
 	long := strings.Repeat(batchRow("x", strings.Repeat("long ", 2000))+"\n", 40)
@@ -155,7 +155,7 @@ func TestRowsOfBatchesAreCheckedBeforeTheyLeave(t *testing.T) {
 func TestRowsOfBatchesAreRedacted(t *testing.T) {
 	t.Parallel()
 	p := newFiles("", "")
-	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p, Settings: unrecorded})
 	body, kind := formOf(t, "batch", batchRow("a", "hello you")+"\n"+batchRow("b", "fine")+"\n", true)
 	res := sendFile(g, guarded(`"input_guardrails":[{"default.regexReplace":{"rule":"hello","redactText":"[gone]"}}]`), body, kind)
 	if want := batchRow("a", "[gone] you") + "\n" + batchRow("b", "fine") + "\n"; res.Status != 200 || *p.uploaded.Load() != want {
@@ -169,7 +169,7 @@ func TestRowsOfBatchesAreRedacted(t *testing.T) {
 
 func TestLogSaysWhatOfBatchesWasNotChecked(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.New(t, gatewaytest.Options{Upstream: newFiles("", "")})
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: newFiles("", ""), Settings: unrecorded})
 	shadow := guarded(`"input_guardrails":[{"mode":"shadow","default.contains":{"words":["bad"],"operator":"none"}}]`)
 	deny := guarded(`"input_guardrails":[` + denyBad + `]`)
 	body, kind := formOf(t, "batch", batchRow("a", "so bad"), true)
@@ -212,7 +212,7 @@ func TestRowsOfResultsAreCheckedAsTheyPass(t *testing.T) {
 		for _, packed := range []bool{false, true} {
 			p := newFiles(tt.file, tt.kind)
 			p.packed = packed
-			g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+			g := gatewaytest.New(t, gatewaytest.Options{Upstream: p, Settings: unrecorded})
 			res := g.Get("/files/file-1/content", "x-gateway-provider", "", "x-gateway-config", tt.config)
 			if res.Status != tt.status || strings.Contains(string(res.Body), "so bad") {
 				t.Errorf("%s, packed %t: status %d: %s", tt.name, packed, res.Status, res.Body)
@@ -233,7 +233,7 @@ func TestRowsOfResultsAreCheckedAsTheyPass(t *testing.T) {
 		{"{\n  \"so bad\": 1\n}", "application/octet-stream"},
 	} {
 		p := newFiles(tt.file, tt.kind)
-		g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+		g := gatewaytest.New(t, gatewaytest.Options{Upstream: p, Settings: unrecorded})
 		for _, path := range []string{"/files/file-1/content", "/unknown/notes.txt"} {
 			res := g.Get(path, "x-gateway-provider", "", "x-gateway-config", deny)
 			if res.Status != 200 || string(res.Body) != p.file {
@@ -245,3 +245,6 @@ func TestRowsOfResultsAreCheckedAsTheyPass(t *testing.T) {
 		}
 	}
 }
+
+// unrecorded are settings that let requests through to objects without a record.
+const unrecorded = "files: {unrecorded: pass}\n"

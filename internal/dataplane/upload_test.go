@@ -133,7 +133,6 @@ providers:
 		{"model in the middle", "/audio/translations", [][2]string{{"prompt", "p"}, file, {"model", "@two/org/m"}, {"temperature", "0"}}, "/v1/two/audio/translations", [][2]string{{"prompt", "p"}, {"file", "a.mp3 of 32768"}, {"model", "org/m"}, {"temperature", "0"}}},
 		{"an edit of an image", "/images/edits", [][2]string{{"prompt", "@oa/x"}, file, {"model", "@two/gpt-image-1"}}, "/v1/two/images/edits", [][2]string{{"prompt", "@oa/x"}, {"file", "a.mp3 of 32768"}, {"model", "gpt-image-1"}}},
 		{"a variation", "/images/variations", [][2]string{file, {"model", "@oa/dall-e-2"}}, "/v1/oa/images/variations", [][2]string{{"file", "a.mp3 of 32768"}, {"model", "dall-e-2"}}},
-		{"a file", "/files", [][2]string{{"purpose", "batch"}, file, {"model", "@oa/m"}}, "/v1/oa/files", [][2]string{{"purpose", "batch"}, {"file", "a.mp3 of 32768"}, {"model", "m"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			body, contentType := form(t, tt.fields...)

@@ -252,7 +252,7 @@ func TestVendorsOwnPathsPassThroughToTheirProvider(t *testing.T) {
 		{"GET", "/v1/models/@coh/command-a", "", ofCohere, "GET /v1/coh/v1/models/command-a"},
 		{"GET", "/v1/models/%40coh%2Fa%20b-ft", "", ofCohere, "GET /v1/coh/v1/models/a%20b-ft"},
 		{"GET", "/v1/models/m", "", append([]string{"x-gateway-provider", "@oa"}, ofCohere...), "GET /v1/oa/models/m"},
-		{"GET", "/openai/v1/files", "", []string{"x-gateway-provider", "@oa"}, "GET /v1/oa/files"},
+		{"GET", "/openai/v1/assistants", "", []string{"x-gateway-provider", "@oa"}, "GET /v1/oa/assistants"},
 	} {
 		t.Run(tt.method+" "+tt.path+" "+strings.Join(tt.header, " "), func(t *testing.T) {
 			res := sendTo(t, g, tt.method, tt.path, tt.body, tt.header...)
@@ -271,7 +271,7 @@ func TestVendorsOwnPathsPassThroughToTheirProvider(t *testing.T) {
 		{"POST", "/api/chat", `{"model":"@coh/m"}`, nil, 501, `"unsupported_operation"`},
 		{"GET", "/v1beta/files", "", []string{"x-gateway-provider", "@vert"}, 501, "UNIMPLEMENTED"},
 		{"GET", "/v1beta/models", "", []string{"x-gateway-provider", "@ant"}, 501, "UNIMPLEMENTED"},
-		{"GET", "/v1/files", "", nil, 400, `"missing_provider"`},
+		{"GET", "/v1/assistants", "", nil, 400, `"missing_provider"`},
 		{"POST", "/v2/nothing", `{}`, nil, 404, "not_found"},
 		{"POST", "/v2/chat/completions", `{"model":"@coh/command-a"}`, nil, 404, "not_found"},
 		{"GET", "/api/tags/more", ``, nil, 404, "not_found"},

@@ -8,10 +8,10 @@ import (
 
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/jobs"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
 	"modelgate/internal/storage/blob"
+	"modelgate/internal/store/jobs"
 )
 
 // openExports creates the exports of the log, whose jobs start with Run.

@@ -34,7 +34,6 @@ import (
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/identity/jwt"
-	"modelgate/internal/jobs"
 	"modelgate/internal/limits/inflight"
 	"modelgate/internal/limits/policy"
 	"modelgate/internal/model/pricing"
@@ -51,6 +50,7 @@ import (
 	"modelgate/internal/snapshot"
 	"modelgate/internal/stateplane"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 	"modelgate/internal/upstream"
 )
 

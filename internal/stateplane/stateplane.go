@@ -13,13 +13,13 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
-	"modelgate/internal/jobs"
 	"modelgate/internal/stateplane/batches"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/responses"
 	"modelgate/internal/stateplane/tuning"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 )
 
 // Plane serves requests to objects that outlive them. It is safe for concurrent use.

@@ -21,7 +21,7 @@ const layers = `
 8  internal/testing tools
 7  internal/server
 6  internal/dataplane internal/controlplane internal/stateplane
-5  internal/snapshot internal/settings internal/jobs
+5  internal/snapshot internal/settings
 4  internal/pipeline internal/store internal/secrets
 3  internal/provider internal/cache internal/upstream internal/records internal/guardrail
 2  config internal/prompt internal/model internal/limits internal/identity internal/dialect

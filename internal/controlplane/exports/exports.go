@@ -19,9 +19,9 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/jobs"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 )
 
 const scope access.Scope = "logs.export"

@@ -14,12 +14,12 @@ import (
 
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/jobs"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/storage/blob"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 	"modelgate/internal/testing/routetest"
 )
 

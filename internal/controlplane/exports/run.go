@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/jobs"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/storage/blob"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 )
 
 // Options configure a [Runner]. Durations of zero have the defaults named next to them.

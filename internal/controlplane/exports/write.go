@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/jobs"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/storage/blob"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 )
 
 // file is the file of an export in progress.

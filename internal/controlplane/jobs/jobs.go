@@ -11,8 +11,8 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
-	work "modelgate/internal/jobs"
 	"modelgate/internal/store"
+	work "modelgate/internal/store/jobs"
 )
 
 // Routes are the routes of jobs.

@@ -18,8 +18,8 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/controlplane/workspaces"
-	"modelgate/internal/jobs"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 	"modelgate/internal/testing/routetest"
 	"modelgate/internal/upstream"
 )

@@ -5,8 +5,8 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/jobs"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 )
 
 // Delivery is an event on its way to an endpoint, in a response.

@@ -10,8 +10,8 @@ import (
 
 	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/webhooks"
-	"modelgate/internal/jobs"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 	"modelgate/internal/testing/storetest"
 	"modelgate/internal/testing/waittest"
 	"modelgate/internal/upstream"

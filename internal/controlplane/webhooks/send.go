@@ -14,8 +14,8 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/base/webhook"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/jobs"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 	"modelgate/internal/upstream"
 )
 

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/jobs"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 )
 
 // chunk is results that are stored together: those of the lines that it names.

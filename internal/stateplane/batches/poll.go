@@ -11,7 +11,6 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/jobs"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/provider"
@@ -20,6 +19,7 @@ import (
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 )
 
 // Limits of following batches of providers. A batch is asked for at intervals of a tenth of

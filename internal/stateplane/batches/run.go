@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/jobs"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 )
 
 // Runner runs the jobs of batches.

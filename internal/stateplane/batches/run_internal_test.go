@@ -21,13 +21,13 @@ import (
 
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/jobs"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
 	"modelgate/internal/storage/blob"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 	"modelgate/internal/testing/storetest"
 )
 

@@ -47,8 +47,22 @@ func withBatch(q *kept.Request, id string, serve func(*kept.Request, *store.Obje
 		return q.Pass(store.ObjectBatch)
 	case err != nil:
 		return err
+	case !isManaged(&o) && !hasBatches(q, &o):
+		q.From.Relay(q.W, q.ForwardedTo(&o), q.From.ClientCall())
+		return nil
 	}
 	return serve(q, &o)
+}
+
+// hasBatches reports whether the gateway knows batches of the provider of an object. One
+// that was removed is reported when it is asked.
+func hasBatches(q *kept.Request, o *store.Object) bool {
+	target, _, err := q.Target(o.Provider)
+	if err != nil {
+		return true
+	}
+	_, ok := vendorbatch.For(target.ID)
+	return ok
 }
 
 // list lists the batches of the workspace.

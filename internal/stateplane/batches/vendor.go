@@ -88,7 +88,7 @@ func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte, know
 	if err != nil {
 		return err
 	}
-	if o.ProviderID != "" || o.State == kept.StateUnknown {
+	if known && (o.ProviderID != "" || o.State == kept.StateUnknown) {
 		if err := follow(q, o); err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/jobs"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 )
 
 // work describes a response in the background to any node.

@@ -11,8 +11,8 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/format/sse"
-	"modelgate/internal/jobs"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 )
 
 // making is a response in the background that this node makes. It is the writer to which

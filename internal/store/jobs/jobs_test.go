@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/jobs"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 	"modelgate/internal/testing/storetest"
 	"modelgate/internal/testing/waittest"
 )

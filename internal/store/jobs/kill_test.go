@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"modelgate/internal/jobs"
 	"modelgate/internal/store"
+	"modelgate/internal/store/jobs"
 	"modelgate/internal/testing/storetest"
 	"modelgate/internal/testing/waittest"
 )
