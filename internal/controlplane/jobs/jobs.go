@@ -1,7 +1,7 @@
 // Package jobs implements the control plane's routes of background jobs.
 //
 // It guarantees that a key sees only jobs of its own workspace, and that users see jobs
-// only if they administer the organisation. It does not run jobs (see internal/jobs).
+// only if they administer the organisation. It does not run jobs (see internal/store/jobs).
 package jobs
 
 import (

@@ -143,11 +143,11 @@ func (d *openAI) uploadInput(ctx context.Context, j *job) (string, error) {
 		return j.in.FileID, nil
 	}
 	name := j.fileName()
-	fields := []string{"file", name, "purpose", first(d.purpose, "batch")}
+	fields := []string{"purpose", first(d.purpose, "batch")}
 	if d.upload != "" { // Together's
 		fields = append(fields, "file_name", name)
 	}
-	body, length, kind := j.form(fields...)
+	body, length, kind := j.form("file", name, fields...)
 	var file struct {
 		ID string `json:"id"`
 	}
