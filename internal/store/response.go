@@ -222,17 +222,28 @@ func followResponse(ctx context.Context, tx *Tx, j *Job) error {
 		UPDATE objects
 		SET state = 'queued', ended_at = NULL, version = version + 1
 		WHERE id = $1 AND state = 'failed'`
-	const end = `
-		UPDATE objects
-		SET state = $1, ended_at = $2, version = version + 1
-		WHERE id = $3 AND ended_at IS NULL`
 	switch j.State {
 	case JobQueued:
 		return tx.exec(ctx, journal.Unpublished, "responses", again, j.Subject)
 	case JobCancelled:
-		return tx.exec(ctx, journal.Unpublished, "responses", end, "cancelled", millis(j.EndedAt), j.Subject)
+		return tx.endResponse(ctx, j, "cancelled")
 	case JobDead, JobFailed:
-		return tx.exec(ctx, journal.Unpublished, "responses", end, "failed", millis(j.EndedAt), j.Subject)
+		return tx.endResponse(ctx, j, "failed")
 	}
 	return nil
+}
+
+// endResponse ends the response of a job, unless it has ended, and emits the event.
+func (tx *Tx) endResponse(ctx context.Context, j *Job, state string) error {
+	const stmt = `
+		UPDATE objects
+		SET state = $1, ended_at = $2, version = version + 1
+		WHERE id = $3 AND ended_at IS NULL`
+	n, err := tx.change.Exec(ctx, journal.Unpublished, stmt, state, millis(j.EndedAt), j.Subject)
+	if err != nil || n == 0 {
+		return err
+	}
+	return tx.EmitEvent(ctx, Event{
+		Organisation: j.Organisation, Workspace: j.Workspace, Type: "response." + state, Object: j.Subject, Time: j.EndedAt,
+	})
 }

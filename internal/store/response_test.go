@@ -145,8 +145,9 @@ func TestEventsAreReadFromAnyNumber(t *testing.T) {
 func TestEndOfAJobEndsItsResponse(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db := open()
+		mustCreateEndpoints(t, db, endpoint("e", "response.failed", "response.cancelled"))
 		addObject(t, db, store.Object{ID: "r", Kind: store.ObjectResponse, Workspace: "w", State: "queued"})
-		j := store.Job{ID: "j", Kind: store.JobResponse, Subject: "r", CreatedAt: time.UnixMilli(1), NextAt: time.UnixMilli(1)}
+		j := store.Job{ID: "j", Kind: store.JobResponse, Subject: "r", Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, CreatedAt: time.UnixMilli(1), NextAt: time.UnixMilli(1)}
 		if err := db.Transact(t.Context(), func(tx *store.Tx) error { return tx.AddJob(t.Context(), j) }); err != nil {
 			t.Fatal(err)
 		}
@@ -164,6 +165,9 @@ func TestEndOfAJobEndsItsResponse(t *testing.T) {
 			if o, err := db.ObjectByID(t.Context(), "r"); err != nil || o.State != tt.want || o.EndedAt.IsZero() == tt.ended {
 				t.Errorf("after %s the response is %s, ended at %v, %v", tt.job, o.State, o.EndedAt, err)
 			}
+		}
+		if list := deliveries(t, db, "e"); len(list) != 2 || list[0].Object != "r" {
+			t.Errorf("the endpoint gets %+v, want both ends of the response", list)
 		}
 	})
 }

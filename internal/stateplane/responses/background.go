@@ -349,8 +349,14 @@ func (m *making) finish(ctx context.Context) error {
 				return err
 			}
 		}
-		return appended(ctx, tx)
+		if err := appended(ctx, tx); err != nil {
+			return err
+		}
+		return tx.EmitEvent(ctx, store.Event{
+			Organisation: o.Organisation, Workspace: o.Workspace, Type: "response." + state, Object: o.ID, Time: o.EndedAt,
+		})
 	})
+	m.keeper.deps.Queued()
 	m.keeper.changes.announce()
 	return err
 }

@@ -130,11 +130,15 @@ func TestCancelledBackgroundStopsTheProvider(t *testing.T) {
 func TestFailedBackgroundSaysWhy(t *testing.T) {
 	v := newVendor()
 	g := start(t, v, gatewaytest.Options{}, "")
+	hook := g.Post("/webhook_endpoints", `{"name":"n","url":"https://hooks.example.com/x","event_types":["response.failed"]}`).JSON(t)
 	c := post(t, g, 200, "/conversations", "")["id"].(string)
 	id := ask(t, g, 200, fmt.Sprintf(claude, "please fail", `,"background":true,"conversation":"`+c+`"`))["id"].(string)
 	res := awaitStatus(t, g, id, "failed")
 	if e, _ := res["error"].(map[string]any); e["code"] != "server_error" || !strings.Contains(fmt.Sprint(e["message"]), "that fails") {
 		t.Errorf("the error is %v", res["error"])
+	}
+	if res := g.Get("/webhook_endpoints/" + fmt.Sprint(hook["id"]) + "/deliveries"); !strings.Contains(string(res.Body), id) {
+		t.Errorf("the endpoint of %v gets %s", hook, res.Body)
 	}
 	if list := ids(t, get(t, g, 200, "GET", "/conversations/"+c+"/items")); len(list) != 0 {
 		t.Errorf("the failed response has added %v", list)
