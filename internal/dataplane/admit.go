@@ -81,7 +81,7 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 	if err != nil || x.admission.isGatewayRoute() {
 		return err
 	}
-	if x.admission.isKept() && r.Method == http.MethodGet {
+	if x.admission.goesToKeeper() && r.Method == http.MethodGet {
 		return nil
 	}
 	x.admission.request.Limiting.Limits = x.admission.limits()
@@ -94,7 +94,7 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 		}
 	}
 	if !x.admission.request.DryRun {
-		if err := p.checkRates(&x.admission); err != nil || x.admission.isKept() {
+		if err := p.checkRates(&x.admission); err != nil || x.admission.goesToKeeper() {
 			return err
 		}
 		if err := p.enterGate(r, &x.admission); err != nil {

@@ -180,16 +180,16 @@ func findKeptRoute(path string) (route, bool) {
 	return route{}, false
 }
 
-// isKept reports whether the keeper serves the request: it does, unless the request brings
+// goesToKeeper reports whether the keeper serves the request: it does, unless the request brings
 // a provider of its own or is one of another protocol on the same path.
-func (a *admission) isKept() bool {
+func (a *admission) goesToKeeper() bool {
 	return a.plane.Keeper != nil && a.route.keeps && !a.request.DryRun && !a.isMessagesClient() &&
 		a.opts.customHost == "" && (a.opts.provider == "" || strings.HasPrefix(a.opts.provider, "@")) &&
 		(a.opts.virtualKey == "" || a.opts.provider == "")
 }
 
-// serveKept has the keeper serve the request.
-func (p *Plane) serveKept(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
+// keepObject passes the request to the keeper.
+func (p *Plane) keepObject(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	a := &x.admission
 	a.request.Operation, x.entry.Operation = a.route.kept, a.route.kept
 	k := &KeptRequest{

@@ -263,8 +263,8 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *roundTrip) erro
 
 // serveLocally serves the routes that need no provider.
 func (p *Plane) serveLocally(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
-	if x.admission.isKept() {
-		return p.serveKept(w, r, x)
+	if x.admission.goesToKeeper() {
+		return p.keepObject(w, r, x)
 	}
 	x.admission.reportIgnored()
 	switch {

@@ -136,6 +136,15 @@ func (q Queries) ObjectBytes(ctx context.Context, workspace string) (bytes int64
 	}, workspace)
 }
 
+// HasObjects reports whether a workspace has at least n objects of a kind.
+func (q Queries) HasObjects(ctx context.Context, workspace, kind string, n int) (bool, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM (SELECT 1 FROM objects WHERE workspace_id = $1 AND kind = $2 LIMIT $3) AS some`
+	found, err := sqlrow.Count(ctx, q.Reader, text, workspace, kind, n)
+	return found >= n, err
+}
+
 // ExpiredObjects returns some objects whose time is over.
 func (db *DB) ExpiredObjects(ctx context.Context, now time.Time, limit int) ([]Object, error) {
 	if !db.ready.Load() {

@@ -83,12 +83,12 @@ func createHere(q *kept.Request, in *input, file *store.Object) error {
 			WithParam("completion_window")
 	}
 	if in.CompletionWindow == windowDay && provider != "" {
-		target, integration, err := q.Target(provider)
+		target, _, err := q.Target(provider)
 		if err != nil {
 			return err
 		}
 		if vendor, ok := vendorbatch.For(target.ID); ok {
-			return createAtVendor(q, in, file, vendor, provider, integration)
+			return createAtVendor(q, in, file, vendor, provider)
 		}
 	}
 	return createManaged(q, in, file, provider)
@@ -113,7 +113,7 @@ func createManaged(q *kept.Request, in *input, file *store.Object, provider stri
 		return err
 	}
 	err := q.Change(func(tx *store.Tx) error {
-		if err := tx.AddObject(q.HTTP.Context(), o); err != nil {
+		if err := q.Add(q.HTTP.Context(), tx, o); err != nil {
 			return err
 		}
 		return tx.AddJob(q.HTTP.Context(), jobOf(q.Deps, &o, store.JobBatch, o.CreatedAt))

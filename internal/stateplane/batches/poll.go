@@ -115,7 +115,7 @@ func (f *followed) read(ctx context.Context) (*vendorbatch.Batch, error) {
 	if f.object.ProviderID != "" {
 		return f.vendor.Get(ctx, f.caller, f.object.ProviderID)
 	}
-	b, err := f.vendor.Find(ctx, f.caller, inputOf(f.Deps, ctx, &f.details, nil, f.target, f.object.ID))
+	b, err := f.vendor.Find(ctx, f.caller, f.input(ctx, nil))
 	switch {
 	case err == nil:
 		return b, nil
@@ -130,6 +130,13 @@ func (f *followed) read(ctx context.Context) (*vendorbatch.Batch, error) {
 		return nil, err
 	}
 	return nil, f.job.Finish(ctx, func(tx *store.Tx) error { return tx.UpdateObject(ctx, &f.object) })
+}
+
+// input returns what the batch was created from; file may be nil.
+func (f *followed) input(ctx context.Context, file *store.Object) *vendorbatch.Input {
+	in := inputOf(ctx, f.Deps, &f.details, file, f.target)
+	in.OwnID = f.object.ID
+	return in
 }
 
 // wait returns the time until the next question.
@@ -247,7 +254,7 @@ func (f *followed) fetch(ctx context.Context, b *vendorbatch.Batch) (*results, e
 	if o, err := f.DB.ObjectByID(ctx, f.Input); err == nil {
 		input = &o
 	}
-	in := inputOf(f.Deps, ctx, &f.details, input, f.target, f.object.ID)
+	in := f.input(ctx, input)
 	var line []byte
 	var failed error
 	for r, err := range f.vendor.Results(ctx, f.caller, b, in) {

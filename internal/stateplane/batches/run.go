@@ -175,7 +175,7 @@ func (w *work) change(ctx context.Context, f func(), effects func(context.Contex
 	return w.store(ctx, f, effects, w.job.Write)
 }
 
-// end is change with the end of the job.
+// end stores a change as change does, together with the end of the job.
 func (w *work) end(ctx context.Context, f func(), effects func(context.Context, *store.Tx) error) error {
 	return w.store(ctx, f, effects, w.job.Finish)
 }
@@ -293,7 +293,7 @@ func (w *work) finish(ctx context.Context, file *store.Object, cause error) erro
 		to = vendorbatch.Cancelled
 	case errors.Is(cause, errExpired):
 		to = vendorbatch.Expired
-		if err := w.expireRest(ctx, file); err != nil {
+		if err := w.expireUnsent(ctx, file); err != nil {
 			return err
 		}
 	}
@@ -344,8 +344,8 @@ func (w *work) replaceChunks(ctx context.Context, tx *store.Tx, files ...*store.
 	return nil
 }
 
-// expireRest writes a result for each line that was not sent in time.
-func (w *work) expireRest(ctx context.Context, file *store.Object) error {
+// expireUnsent writes a result for each line that was not sent in time.
+func (w *work) expireUnsent(ctx context.Context, file *store.Object) error {
 	in, err := w.Open(ctx, file)
 	if err != nil {
 		return err

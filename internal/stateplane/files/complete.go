@@ -60,7 +60,7 @@ func complete(q *kept.Request, o *store.Object) error {
 			q.Deps.DeleteContent(q.HTTP.Context(), &all[i])
 		}
 	}
-	shown, err := Show(&file)
+	shown, err := describe(&file)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func completeThere(q *kept.Request, o *store.Object) error {
 			File json.RawMessage `json:"file"`
 		}
 		if err := json.Unmarshal(body, &u); err != nil {
-			return kept.Unreadable("upload")
+			return kept.UnreadableError("upload")
 		}
 		return adoptFile(&file, u.File)
 	})

@@ -68,8 +68,8 @@ func DetailsOf(o *store.Object) (d Details, err error) {
 	return d, err
 }
 
-// Show returns the wire format of a kept file.
-func Show(o *store.Object) (File, error) {
+// describe returns the wire format of a kept file.
+func describe(o *store.Object) (File, error) {
 	d, err := DetailsOf(o)
 	if err != nil {
 		return File{}, err
@@ -136,7 +136,7 @@ func relayCreate(q *kept.Request, integration string) error {
 func adoptFile(o *store.Object, body []byte) error {
 	var f File
 	if err := json.Unmarshal(body, &f); err != nil || f.ID == "" {
-		return kept.Unreadable("file")
+		return kept.UnreadableError("file")
 	}
 	data, err := json.Marshal(Details{Filename: f.Filename, Bytes: f.Bytes, Shown: body})
 	o.ProviderID, o.State, o.Label, o.Data = f.ID, f.Status, f.Purpose, data
@@ -178,7 +178,7 @@ func shownFile(o *store.Object) (json.RawMessage, error) {
 	if err != nil || d.Shown != nil {
 		return d.Shown, err
 	}
-	f, err := Show(o)
+	f, err := describe(o)
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +193,8 @@ func show(q *kept.Request, id string) error {
 		return q.Pass(store.ObjectFile)
 	case err != nil:
 		return err
-	case isKept(&o):
-		f, err := Show(&o)
+	case hasContent(&o):
+		f, err := describe(&o)
 		if err != nil {
 			return err
 		}
@@ -203,8 +203,8 @@ func show(q *kept.Request, id string) error {
 	return relay(q, &o)
 }
 
-// isKept reports whether the gateway has the content of a file.
-func isKept(o *store.Object) bool { return o.ProviderID == "" }
+// hasContent reports whether the gateway has the content of a file.
+func hasContent(o *store.Object) bool { return o.ProviderID == "" }
 
 // relay sends the request to the provider of a file, with the provider's id.
 func relay(q *kept.Request, o *store.Object) error {
@@ -223,8 +223,8 @@ func remove(q *kept.Request, id string) error {
 		return q.Pass(store.ObjectFile)
 	case err != nil:
 		return err
-	case isKept(&o):
-		return removeKept(q, &o)
+	case hasContent(&o):
+		return removeHere(q, &o)
 	}
 	if _, _, err := q.Target(o.Provider); err != nil {
 		return err
@@ -240,9 +240,9 @@ func remove(q *kept.Request, id string) error {
 	return res.Send(q.W)
 }
 
-// removeKept deletes a file of the gateway: the record first, so that nobody reads half of
+// removeHere deletes a file of the gateway: the record first, so that nobody reads half of
 // it.
-func removeKept(q *kept.Request, o *store.Object) error {
+func removeHere(q *kept.Request, o *store.Object) error {
 	err := q.Change(func(tx *store.Tx) error { return tx.DeleteObject(q.HTTP.Context(), o) })
 	if apierr.IsNotFound(err) {
 		return kept.NotFound(store.ObjectFile, "id")

@@ -76,9 +76,9 @@ func ServeUploads(q *kept.Request) error {
 		return q.Pass(store.ObjectUpload)
 	case err != nil:
 		return err
-	case !isKept(&o) && action == "complete":
+	case !hasContent(&o) && action == "complete":
 		return completeThere(q, &o)
-	case !isKept(&o):
+	case !hasContent(&o):
 		return relay(q, &o)
 	}
 	if o.State == uploadPending && !q.Deps.Now().Before(o.ExpiresAt) {
@@ -138,7 +138,7 @@ func beginUpload(q *kept.Request) error {
 	if o.Data, err = json.Marshal(d); err != nil {
 		return err
 	}
-	if err := q.Change(func(tx *store.Tx) error { return tx.AddObject(q.HTTP.Context(), o) }); err != nil {
+	if err := q.Change(func(tx *store.Tx) error { return q.Add(q.HTTP.Context(), tx, o) }); err != nil {
 		return err
 	}
 	return sendUpload(q, &o, &d, nil)
@@ -194,7 +194,7 @@ func addPart(q *kept.Request, o *store.Object) error {
 	if blob.Size, err = storePart(q, o.Organisation, blob.Name, left); err == nil {
 		part.Size = blob.Size
 		if part.Data, err = json.Marshal(kept.Content{Blobs: []kept.Blob{blob}}); err == nil {
-			err = q.Change(func(tx *store.Tx) error { return addWithin(q, tx, part) })
+			err = q.Change(func(tx *store.Tx) error { return addToQuota(q, tx, part) })
 		}
 	}
 	if err != nil {
@@ -277,7 +277,7 @@ func relayUpload(q *kept.Request, integration string) error {
 	res, err := q.Create(&o, q.Forwarded(q.From.Provider), func(body []byte) error {
 		var u shownUpload
 		if err := json.Unmarshal(body, &u); err != nil || u.ID == "" {
-			return kept.Unreadable("upload")
+			return kept.UnreadableError("upload")
 		}
 		o.ProviderID, o.State, o.Label, o.Data = u.ID, u.Status, u.Purpose, body
 		o.ExpiresAt = o.CreatedAt.Add(2 * uploadLife)

@@ -71,20 +71,20 @@ func upload(q *kept.Request, provider string) error {
 	}
 	o.State, o.Label, o.Size, o.Data = StateProcessed, f.purpose, f.size, data
 	o.ExpiresAt = expiry(q.Deps, &o, f.hasExpiry, f.expiry)
-	if err := q.Change(func(tx *store.Tx) error { return addWithin(q, tx, o) }); err != nil {
+	if err := q.Change(func(tx *store.Tx) error { return addToQuota(q, tx, o) }); err != nil {
 		q.Deps.DeleteBlobs(ctx, f.blobs())
 		return err
 	}
-	shown, err := Show(&o)
+	shown, err := describe(&o)
 	if err != nil {
 		return err
 	}
 	return q.JSON(http.StatusOK, shown)
 }
 
-// addWithin stores a file whose workspace has room for it. Uploads at the same time see
+// addToQuota stores a file whose workspace has room for it. Uploads at the same time see
 // one another here.
-func addWithin(q *kept.Request, tx *store.Tx, o store.Object) error {
+func addToQuota(q *kept.Request, tx *store.Tx, o store.Object) error {
 	used, err := tx.ObjectBytes(q.HTTP.Context(), o.Workspace)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func addWithin(q *kept.Request, tx *store.Tx, o store.Object) error {
 	if used+o.Size > q.Deps.Limits.WorkspaceBytes {
 		return q.NoRoom(used)
 	}
-	return tx.AddObject(q.HTTP.Context(), o)
+	return q.Add(q.HTTP.Context(), tx, o)
 }
 
 // expiry returns when a file is deleted: zero is never.
@@ -285,7 +285,7 @@ func content(q *kept.Request, id string) error {
 		return q.Pass(store.ObjectFile)
 	case err != nil:
 		return err
-	case !isKept(&o):
+	case !hasContent(&o):
 		return relay(q, &o)
 	}
 	d, err := DetailsOf(&o)

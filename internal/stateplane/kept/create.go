@@ -14,7 +14,7 @@ const (
 	StateUnknown  = "unknown"  // the provider may have created it, but has not said so
 )
 
-// Create has a provider create an object. Its record is stored before the provider is
+// Create asks a provider to create an object. Its record is stored before the provider is
 // asked, and completed by read from the provider's response. A refused object has no
 // record; one that the provider may have created without saying so is unknown. The response
 // is the provider's, or the gateway's error. An object of the client's own account has no
@@ -22,7 +22,7 @@ const (
 func (q *Request) Create(o *store.Object, r *http.Request, read func(body []byte) error) (*Capture, error) {
 	ctx := q.HTTP.Context()
 	o.State = StateCreating
-	if err := q.Change(func(tx *store.Tx) error { return tx.AddObject(ctx, *o) }); err != nil {
+	if err := q.Change(func(tx *store.Tx) error { return q.Add(ctx, tx, *o) }); err != nil {
 		return nil, err
 	}
 	res, call := new(Capture), q.From.ClientCall()

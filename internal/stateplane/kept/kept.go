@@ -118,7 +118,22 @@ func NotFound(kind, param string) error {
 	return apierr.New(apierr.NotFound, "this workspace has no %s with this id", kind).WithParam(param).WithCode("not_found")
 }
 
-// Changed stores a change of objects.
+// maxObjects limits the objects of a kind in a workspace.
+const maxObjects = 100_000
+
+// Add stores a new object, unless the workspace has as many of its kind as it may.
+func (q *Request) Add(ctx context.Context, tx *store.Tx, o store.Object) error {
+	full, err := tx.HasObjects(ctx, o.Workspace, o.Kind, maxObjects)
+	if err != nil {
+		return err
+	}
+	if full {
+		return apierr.New(apierr.Conflict, "this workspace has %d objects of the kind %s, which is the limit; delete some", maxObjects, o.Kind).WithCode("too_many_objects")
+	}
+	return tx.AddObject(ctx, o)
+}
+
+// Change stores a change of objects.
 func (q *Request) Change(f func(tx *store.Tx) error) error {
 	return q.Deps.DB.Transact(context.WithoutCancel(q.HTTP.Context()), f)
 }
@@ -171,7 +186,7 @@ func (q *Request) MayPass() bool {
 // workspaces share its account, so only objects with a record are read and changed there.
 func (q *Request) Pass(kind string) error {
 	c := q.From.ClientCall()
-	c.Admit = q.admitOwn(kind)
+	c.Admit = q.ownTargetsOnly(kind)
 	q.From.Relay(q.W, q.HTTP, c)
 	return nil
 }
@@ -181,7 +196,7 @@ func (q *Request) PassBody(kind string, body []byte) error {
 	r := q.HTTP.Clone(q.HTTP.Context())
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	c := q.From.ClientCall()
-	c.Admit = q.admitOwn(kind)
+	c.Admit = q.ownTargetsOnly(kind)
 	q.From.Relay(q.W, r, c)
 	return nil
 }
@@ -192,7 +207,7 @@ func (q *Request) Through() error {
 	return nil
 }
 
-func (q *Request) admitOwn(kind string) func([]exchange.Leaf) error {
+func (q *Request) ownTargetsOnly(kind string) func([]exchange.Leaf) error {
 	if q.Deps.Limits.Unrecorded {
 		return nil
 	}
@@ -253,7 +268,7 @@ func NoRoute(q *Request) error {
 	return apierr.New(apierr.NotFound, "%s %s%.100s is not a route of objects that are kept; its documentation is at /reference", q.HTTP.Method, api.BasePath, q.From.Path)
 }
 
-// Unreadable returns the error for an object of a provider that is not in its protocol.
-func Unreadable(kind string) error {
+// UnreadableError returns the error for an object of a provider that is not in its protocol.
+func UnreadableError(kind string) error {
 	return apierr.New(apierr.UpstreamFailed, "the provider's response is no %s", kind).WithCode("upstream_unreadable")
 }
