@@ -23,7 +23,7 @@ import (
 )
 
 // send sends the lines that have no result, several at a time, and stores the results as
-// they come. When working ends, lines in flight are given up; ctx is that of the job.
+// they come. When working ends, lines in flight are abandoned; ctx is that of the job.
 func (w *work) send(ctx, working context.Context, file *store.Object) error {
 	in, err := w.Open(context.WithoutCancel(ctx), file)
 	if err != nil {
@@ -43,8 +43,10 @@ func (w *work) send(ctx, working context.Context, file *store.Object) error {
 		})
 	}
 	d := &dispatcher{
-		endpoint: w.Batch.Endpoint, total: w.lines, announced: w.Begun, again: slices.Sorted(maps.Keys(w.repeats)), done: lineSet{slices.Clone(w.done.bits)},
-		reader: newLineReader(in), lines: lines, least: 2 * w.Limits.AtOnce, window: 2 * w.Limits.AtOnce, more: make(chan announcement), stored: make(chan bool, 1), halted: make(chan struct{}),
+		endpoint: w.Batch.Endpoint, total: w.lines, announced: w.Begun,
+		again: slices.Sorted(maps.Keys(w.repeats)), done: lineSet{slices.Clone(w.done.bits)},
+		reader: newLineReader(in), lines: lines, least: 2 * w.Limits.AtOnce, window: 2 * w.Limits.AtOnce,
+		more: make(chan announcement), stored: make(chan bool, 1), halted: make(chan struct{}),
 	}
 	failed := make(chan error, 1)
 	go func() {
@@ -205,7 +207,7 @@ func (w *work) sendLine(ctx context.Context, l *line) (x outcome, ok bool) {
 			x.result = failedLine(w.resultID(l.Number), l.CustomID, apierr.From(err))
 			return x, true
 		}
-		if ctx.Err() != nil && (!res.OK() || call.Result.Broken) { // given up
+		if ctx.Err() != nil && (!res.OK() || call.Result.Broken) { // abandoned
 			return x, false
 		}
 		pause, again := w.pause(res, call, &retries, wait)
