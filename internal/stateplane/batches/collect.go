@@ -126,7 +126,7 @@ func (c *collector) close(ctx context.Context, d *dispatcher, failed error) erro
 
 // persist calls store until it succeeds, the node stops or the job is lost. Results are in
 // memory only until then, so a store that is full or away for a while must not end the
-// batch. Store receives whether an attempt before may have succeeded.
+// batch. Store gets whether an attempt before may have succeeded.
 func (c *collector) persist(ctx context.Context, store func(again bool) error) error {
 	for pause, again := leastPause, false; ; pause, again = min(2*pause, mostPause), true {
 		err := store(again)
@@ -136,7 +136,7 @@ func (c *collector) persist(ctx context.Context, store func(again bool) error) e
 		c.w.Logger.Warn("storing results of a batch failed; trying again", "batch", c.w.begin.id, "err", err.Error())
 		select {
 		case <-time.After(pause):
-		case <-ctx.Done(): // again
+		case <-ctx.Done(): // a last attempt
 		}
 	}
 }

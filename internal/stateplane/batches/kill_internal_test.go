@@ -39,7 +39,7 @@ func TestKilledNodesGiveEachLineOneResult(t *testing.T) {
 		return
 	}
 	if testing.Short() {
-		return // needs PostgreSQL and some seconds
+		return // needs PostgreSQL
 	}
 	const lines, kills = 800, 6
 	p, url := serve(t)
@@ -66,7 +66,7 @@ func TestKilledNodesGiveEachLineOneResult(t *testing.T) {
 // TestAPausedNodeStoresNothing pauses the node that has a batch for longer than its lease.
 func TestAPausedNodeStoresNothing(t *testing.T) {
 	if testing.Short() {
-		return // needs PostgreSQL and some seconds
+		return // needs PostgreSQL
 	}
 	const lines = 400
 	p, url := serve(t)
@@ -141,7 +141,7 @@ func serve(t *testing.T) (*fakeProvider, string) {
 		p.mu.Lock()
 		p.sent[string(body)]++
 		p.mu.Unlock()
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 		w.Write(body)
 	}))
 	t.Cleanup(up.Close)

@@ -86,7 +86,7 @@ func TestABatchIsAsFastAsItsRequests(t *testing.T) {
 	const lines, atOnce = 4000, 16
 	p := newFakeProvider()
 	p.reply = func(context.Context, []byte) []byte {
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 		return []byte(`{"object":"chat.completion"}`)
 	}
 	n := start(t, sqlite(t), atOnce, p)

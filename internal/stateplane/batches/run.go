@@ -169,14 +169,17 @@ func (w *work) fail(ctx context.Context, faults *vendorbatch.Errors) error {
 // changeTries is how often a change reads a batch that a client cancels at the same moment.
 const changeTries = 5
 
+// effects are stored together with a change of a batch; nil is none.
+type effects func(ctx context.Context, tx *store.Tx) error
+
 // change stores a change of the batch while this node has its job, with further effects. A
 // cancellation since the batch was read stays.
-func (w *work) change(ctx context.Context, f func(), effects func(context.Context, *store.Tx) error) error {
+func (w *work) change(ctx context.Context, f func(), effects effects) error {
 	return w.store(ctx, f, effects, w.job.Write)
 }
 
 // end stores a change as change does, together with the end of the job.
-func (w *work) end(ctx context.Context, f func(), effects func(context.Context, *store.Tx) error) error {
+func (w *work) end(ctx context.Context, f func(), effects effects) error {
 	return w.store(ctx, f, effects, w.job.Finish)
 }
 
@@ -184,7 +187,9 @@ func (w *work) end(ctx context.Context, f func(), effects func(context.Context, 
 const storeTime = 10 * time.Second
 
 // store makes and stores a change. If that fails, the batch is as it was before.
-func (w *work) store(ctx context.Context, f func(), effects func(context.Context, *store.Tx) error, write func(context.Context, func(*store.Tx) error) error) (err error) {
+func (w *work) store(
+	ctx context.Context, f func(), effects effects, write func(context.Context, func(*store.Tx) error) error,
+) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
 	was, object := w.details, w.object

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -273,7 +274,7 @@ func TestALostAnswerOfTheDatabaseDoublesNoResult(t *testing.T) {
 	relay, through := storetest.NewRelay(t, storetest.Postgres(t))
 	p := newFakeProvider()
 	p.reply = func(context.Context, []byte) []byte {
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 		return []byte("{}")
 	}
 	n := start(t, through, 4, p)
@@ -281,7 +282,7 @@ func TestALostAnswerOfTheDatabaseDoublesNoResult(t *testing.T) {
 	go func() {
 		for i := range 4 {
 			for p.total() < 200+300*i {
-				time.Sleep(time.Millisecond)
+				runtime.Gosched()
 			}
 			relay.LoseCommit()
 		}

@@ -43,8 +43,10 @@ func (w *work) send(ctx, working context.Context, file *store.Object) error {
 		})
 	}
 	d := &dispatcher{
-		endpoint: w.Batch.Endpoint, total: w.lines, announced: w.Begun, again: slices.Sorted(maps.Keys(w.repeats)), done: lineSet{slices.Clone(w.done.bits)},
-		reader: newLineReader(in), lines: lines, least: 2 * w.Limits.AtOnce, window: 2 * w.Limits.AtOnce, more: make(chan announcement), stored: make(chan bool, 1), halted: make(chan struct{}),
+		endpoint: w.Batch.Endpoint, total: w.lines, announced: w.Begun,
+		again: slices.Sorted(maps.Keys(w.repeats)), done: lineSet{slices.Clone(w.done.bits)},
+		reader: newLineReader(in), lines: lines, least: 2 * w.Limits.AtOnce, window: 2 * w.Limits.AtOnce,
+		more: make(chan announcement), stored: make(chan bool, 1), halted: make(chan struct{}),
 	}
 	failed := make(chan error, 1)
 	go func() {

@@ -181,7 +181,7 @@ func createBy(q *kept.Request, o *store.Object, d *details, vendor *vendorbatch.
 		return err
 	}
 	err := q.Change(func(tx *store.Tx) error {
-		if err := tx.AddObject(ctx, *o); err != nil {
+		if err := q.Add(ctx, tx, *o); err != nil {
 			return err
 		}
 		return tx.AddJob(ctx, jobOf(q.Deps, o, store.JobBatchPoll, q.Deps.Now().Add(createTime)))
