@@ -142,7 +142,8 @@ func findRoute(method, path string) (route, error) {
 				WithParam("path").WithCode(urlpath.Code)
 		}
 	}
-	if out, ok := findKeptRoute(path); ok && (isPassThroughMethod(method) || method == http.MethodHead && strings.HasSuffix(path, "/content")) {
+	if out, ok := findKeptRoute(path); ok && (isPassThroughMethod(method) || method == http.MethodHead && strings.HasSuffix(path,
+		"/content")) {
 		return out, nil
 	}
 	if isPassThroughMethod(method) {

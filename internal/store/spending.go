@@ -128,7 +128,8 @@ func (tx *Tx) AddSpendOf(ctx context.Context, owner reqlog.SpendOwner, spent req
 }
 
 // addSpend adds spend to the counters, and returns it by the objects that it counts for.
-func (tx *Tx) addSpend(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend, counters map[string]*reqlog.Spend) (map[BudgetRef]reqlog.Spend, error) {
+func (tx *Tx) addSpend(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend,
+	counters map[string]*reqlog.Spend) (map[BudgetRef]reqlog.Spend, error) {
 	sums, err := tx.charged(ctx, spent, counters)
 	if err != nil {
 		return nil, err

@@ -173,7 +173,8 @@ func New(o Options) *Client {
 	}
 	sockets := [2]*http.Transport{newSocketTransport(o, o.Dial), newSocketTransport(o, pinned.DialContext)}
 	sockets[0].Proxy = o.Proxy
-	return &Client{guard: g, open: open, guarded: guarded, sockets: sockets, userAgent: []string{o.UserAgent}, element: chainElement + rand.Text(),
+	return &Client{guard: g, open: open, guarded: guarded, sockets: sockets, userAgent: []string{o.UserAgent},
+		element: chainElement + rand.Text(),
 		options: o}
 }
 

@@ -66,7 +66,8 @@ func create(q *kept.Request) error {
 	case file.ProviderID != "":
 		return createThere(q, in, body, &file)
 	case file.Label != "batch":
-		return apierr.New(apierr.Invalid, "the file %s has the purpose %s; a batch reads a file with the purpose batch", in.InputFileID, file.Label).
+		return apierr.New(apierr.Invalid, "the file %s has the purpose %s; a batch reads a file with the purpose batch", in.InputFileID,
+			file.Label).
 			WithParam("input_file_id")
 	}
 	return createHere(q, in, &file)
@@ -154,7 +155,8 @@ func (in *input) provider(q *kept.Request) string {
 // details returns what the record of a new batch keeps.
 func (in *input) details(q *kept.Request, file *store.Object) details {
 	d := details{
-		Batch: vendorbatch.Batch{Endpoint: in.Endpoint, InputFileID: in.InputFileID, CompletionWindow: in.CompletionWindow, Metadata: in.Metadata},
+		Batch: vendorbatch.Batch{Endpoint: in.Endpoint, InputFileID: in.InputFileID, CompletionWindow: in.CompletionWindow,
+			Metadata: in.Metadata},
 		Input: file.ID, InputIsTheirs: file.ProviderID != "", Key: q.From.Identity.Hash.String(), TraceID: q.From.TraceID, Headers: make(map[string]string), Options: make(map[string]string),
 	}
 	for name, value := range in.GatewayOptions {
@@ -220,9 +222,11 @@ func (in *input) check() error {
 	case in.CompletionWindow == "":
 		return missing("completion_window")
 	case in.CompletionWindow != windowNow && in.CompletionWindow != windowDay:
-		return apierr.New(apierr.Invalid, "completion_window must be immediate or 24h, not %.40q", in.CompletionWindow).WithParam("completion_window")
+		return apierr.New(apierr.Invalid, "completion_window must be immediate or 24h, not %.40q",
+			in.CompletionWindow).WithParam("completion_window")
 	case !slices.Contains(endpoints, in.Endpoint) && !isPromptPath(in.Endpoint, in.Endpoint):
-		return apierr.New(apierr.Invalid, "endpoint must be one of %s, or /v1/prompts/{id}/completions, not %.80q", strings.Join(endpoints, ", "), in.Endpoint).
+		return apierr.New(apierr.Invalid, "endpoint must be one of %s, or /v1/prompts/{id}/completions, not %.80q", strings.Join(endpoints,
+			", "), in.Endpoint).
 			WithParam("endpoint")
 	}
 	if x := in.OutputExpiresAfter; x != nil && (x.Anchor != "created_at" || x.Seconds < 3600 || x.Seconds > 2592000) {
@@ -261,7 +265,8 @@ func (in *input) checkOptions() error {
 		c := http.CanonicalHeaderKey(name)
 		switch {
 		case !slices.Contains(optionHeaders, c):
-			return apierr.New(apierr.Invalid, "gateway_options: %.60q is not supported; use %s", name, strings.ToLower(strings.Join(optionHeaders, ", "))).WithParam("gateway_options")
+			return apierr.New(apierr.Invalid, "gateway_options: %.60q is not supported; use %s", name, strings.ToLower(strings.Join(optionHeaders,
+				", "))).WithParam("gateway_options")
 		case c == api.HeaderConfig && strings.HasPrefix(strings.TrimSpace(value), "{"):
 			return apierr.New(apierr.Invalid, "gateway_options: x-gateway-config must be the id of a saved config, since it is stored").WithParam("gateway_options")
 		case c == api.HeaderProvider && !strings.HasPrefix(value, "@"):

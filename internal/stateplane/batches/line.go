@@ -170,14 +170,16 @@ func validate(r io.Reader, endpoint string, most int) (lines int, faults *vendor
 			break
 		}
 		if lines = number; lines > most {
-			faults.Data = append(faults.Data, vendorbatch.LineError{Code: "too_many_lines", Message: fmt.Sprintf("the file has more than %d lines", most), Line: &number})
+			faults.Data = append(faults.Data, vendorbatch.LineError{Code: "too_many_lines", Message: fmt.Sprintf("the file has more than %d lines",
+				most), Line: &number})
 			break
 		}
 		l, fault := parseLine(text, number, endpoint)
 		if fault == nil {
 			if first, ok := seen[l.CustomID]; ok {
 				param := "custom_id"
-				fault = &vendorbatch.LineError{Code: "duplicate_custom_id", Message: fmt.Sprintf("custom_id is that of line %d", first), Param: &param, Line: &number}
+				fault = &vendorbatch.LineError{Code: "duplicate_custom_id", Message: fmt.Sprintf("custom_id is that of line %d", first),
+					Param: &param, Line: &number}
 			}
 			seen[l.CustomID] = number
 		}

@@ -123,7 +123,8 @@ func (f *followed) read(ctx context.Context) (*vendorbatch.Batch, error) {
 		return nil, jobs.Later(f.wait())
 	}
 	f.Logger.Warn("a batch whose creation was not answered is not found at its provider", "batch", f.object.ID, "provider", f.object.Provider)
-	faults := &vendorbatch.Errors{Object: "list", Data: []vendorbatch.LineError{{Code: "unknown", Message: "the provider did not answer the creation of the batch, and does not list it"}}}
+	faults := &vendorbatch.Errors{Object: "list", Data: []vendorbatch.LineError{{Code: "unknown",
+		Message: "the provider did not answer the creation of the batch, and does not list it"}}}
 	f.Batch.Errors, f.Settled = faults, true
 	move(&f.object, &f.Batch, vendorbatch.Failed, f.Now())
 	if err := f.details.keep(&f.object); err != nil {
@@ -199,7 +200,8 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 	f.Spent(ctx, raised)
 	if f.Input != "" && b.InputFileID != "" && !f.InputIsTheirs {
 		if err := f.vendor.DeleteInput(ctx, f.caller, b); err != nil { // it stays there, as after a batch made without the gateway
-			f.Logger.Warn("deleting the input of a batch at its provider failed", "batch", f.object.ID, "provider", f.object.Provider, "err", err.Error())
+			f.Logger.Warn("deleting the input of a batch at its provider failed", "batch", f.object.ID, "provider", f.object.Provider, "err",
+				err.Error())
 		}
 	}
 	return nil
@@ -346,7 +348,8 @@ type blobWriter struct {
 // newBlob begins a file of results.
 func (f *followed) newBlob(ctx context.Context, kind string) *blobWriter {
 	in, out := io.Pipe()
-	w := &blobWriter{PipeWriter: out, kind: kind, done: make(chan struct{}), name: fmt.Sprintf("%s/%s/%s-%s", f.object.Organisation, f.object.ID, kind, f.NewID())}
+	w := &blobWriter{PipeWriter: out, kind: kind, done: make(chan struct{}), name: fmt.Sprintf("%s/%s/%s-%s", f.object.Organisation,
+		f.object.ID, kind, f.NewID())}
 	go func() {
 		defer close(w.done)
 		w.size, w.err = f.Contents.Put(ctx, f.object.Organisation, w.name, in)

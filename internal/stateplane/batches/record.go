@@ -148,7 +148,8 @@ func canMove(from, to vendorbatch.Status) bool {
 	case to == vendorbatch.Failed, to == vendorbatch.Expired, from == to:
 		return true
 	}
-	order := map[vendorbatch.Status]int{vendorbatch.Validating: 1, vendorbatch.InProgress: 2, vendorbatch.Finalizing: 3, vendorbatch.Completed: 4}
+	order := map[vendorbatch.Status]int{vendorbatch.Validating: 1, vendorbatch.InProgress: 2, vendorbatch.Finalizing: 3,
+		vendorbatch.Completed: 4}
 	switch to {
 	case vendorbatch.Cancelling, vendorbatch.Cancelled:
 		return true

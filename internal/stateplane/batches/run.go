@@ -78,7 +78,8 @@ func (r *Runner) run(ctx context.Context, j *jobs.Job) error {
 func (w *work) run(ctx context.Context) error {
 	file, err := w.DB.ObjectByID(ctx, w.Input)
 	if apierr.IsNotFound(err) {
-		return w.fail(ctx, &vendorbatch.Errors{Object: "list", Data: []vendorbatch.LineError{{Code: "file_not_found", Message: "the input file was deleted"}}})
+		return w.fail(ctx, &vendorbatch.Errors{Object: "list", Data: []vendorbatch.LineError{{Code: "file_not_found",
+			Message: "the input file was deleted"}}})
 	}
 	if err != nil {
 		return err

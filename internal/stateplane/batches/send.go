@@ -263,7 +263,8 @@ func (w *work) pause(res *kept.Capture, call *dataplane.Call, retries *int, wait
 		return asked, true
 	case w.begin.Headers[api.HeaderConfig] != "" || *retries >= lineRetries:
 		return 0, false
-	case call.Result.Broken, res.Status == http.StatusTooManyRequests, res.Status == http.StatusRequestTimeout, res.Status >= 500 && res.Status != http.StatusNotImplemented:
+	case call.Result.Broken, res.Status == http.StatusTooManyRequests, res.Status == http.StatusRequestTimeout, res.Status >= 500 &&
+		res.Status != http.StatusNotImplemented:
 		*retries++
 		return asked, true
 	}

@@ -144,7 +144,8 @@ func output(q *kept.Request, o *store.Object) error {
 		return err
 	}
 	if !vendorbatch.Status(o.State).Ended() {
-		return apierr.New(apierr.Conflict, "the batch is %s; its results are there when it has ended", o.State).WithParam("id").WithCode("batch_not_ended")
+		return apierr.New(apierr.Conflict, "the batch is %s; its results are there when it has ended",
+			o.State).WithParam("id").WithCode("batch_not_ended")
 	}
 	q.W.Header().Set("Content-Type", "application/jsonl")
 	for _, id := range [...]string{d.Batch.OutputFileID, d.Batch.ErrorFileID} {

@@ -111,7 +111,8 @@ func createAtVendor(q *kept.Request, in *input, file *store.Object, vendor *vend
 
 // inputOf returns the input of a batch at a vendor, read from a file of the gateway.
 func inputOf(ctx context.Context, deps *kept.Deps, d *details, file *store.Object, t *provider.Target) *vendorbatch.Input {
-	x := &vendorbatch.Input{Endpoint: d.Batch.Endpoint, Window: d.Batch.CompletionWindow, Name: d.Options["job_name"], Options: optionsOf(t, d), Model: d.Options["model"]}
+	x := &vendorbatch.Input{Endpoint: d.Batch.Endpoint, Window: d.Batch.CompletionWindow, Name: d.Options["job_name"], Options: optionsOf(t,
+		d), Model: d.Options["model"]}
 	if file == nil || file.ProviderID != "" {
 		return x
 	}
@@ -165,7 +166,8 @@ func lineFor(text []byte, number int, endpoint, slug string) (x vendorbatch.Line
 		if named != "@"+slug {
 			param := "body.model"
 			return x, &vendorbatch.Errors{Object: "list", Data: []vendorbatch.LineError{{
-				Code: "invalid_value", Message: fmt.Sprintf("the model names the provider %.60s, and the batch is for @%s", named, slug), Param: &param, Line: &number,
+				Code: "invalid_value", Message: fmt.Sprintf("the model names the provider %.60s, and the batch is for @%s", named,
+					slug), Param: &param, Line: &number,
 			}}}
 		}
 		x.Body = bytes.Replace(l.Body, v.Raw(), jsonedit.AppendString(nil, rest), 1)
@@ -303,7 +305,8 @@ func cancelThere(q *kept.Request, o *store.Object) error {
 	if err := adopt(q.Deps, o, &d, b); err != nil {
 		return err
 	}
-	if err := q.Change(func(tx *store.Tx) error { return tx.UpdateObject(context.WithoutCancel(q.HTTP.Context()), o) }); err != nil && apierr.From(err).Kind != apierr.Conflict {
+	if err := q.Change(func(tx *store.Tx) error { return tx.UpdateObject(context.WithoutCancel(q.HTTP.Context()), o) }); err != nil &&
+		apierr.From(err).Kind != apierr.Conflict {
 		return err
 	}
 	shown, err := show(o)

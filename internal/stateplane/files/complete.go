@@ -31,7 +31,8 @@ func complete(q *kept.Request, o *store.Object) error {
 	if err != nil {
 		return err
 	}
-	all, _, err := q.Deps.DB.Objects(q.HTTP.Context(), store.ObjectQuery{Workspace: o.Workspace, Kind: store.ObjectPart, Parent: o.ID, Limit: maxParts})
+	all, _, err := q.Deps.DB.Objects(q.HTTP.Context(), store.ObjectQuery{Workspace: o.Workspace, Kind: store.ObjectPart, Parent: o.ID,
+		Limit: maxParts})
 	if err != nil {
 		return q.Deps.DB.ClientError(err)
 	}
@@ -40,7 +41,8 @@ func complete(q *kept.Request, o *store.Object) error {
 		return err
 	}
 	if n := content.Size(); n != d.Bytes {
-		return apierr.New(apierr.Invalid, "the parts have %d bytes, and the upload was begun with %d", n, d.Bytes).WithParam("part_ids").WithCode("size_mismatch")
+		return apierr.New(apierr.Invalid, "the parts have %d bytes, and the upload was begun with %d", n,
+			d.Bytes).WithParam("part_ids").WithCode("size_mismatch")
 	}
 	file := q.NewObject(store.ObjectFile, "")
 	file.ID, file.Provider, file.State, file.Label, file.Size = d.File, o.Provider, StateProcessed, o.Label, d.Bytes
@@ -90,7 +92,8 @@ func joinParts(all []store.Object, ids []string) (content kept.Content, used map
 	for _, id := range ids {
 		part := byID[id]
 		if part == nil || used[id] {
-			return content, nil, apierr.New(apierr.Invalid, "the upload has no part %.80q, or its id is duplicated", id).WithParam("part_ids").WithCode("unknown_part")
+			return content, nil, apierr.New(apierr.Invalid, "the upload has no part %.80q, or its id is duplicated",
+				id).WithParam("part_ids").WithCode("unknown_part")
 		}
 		used[id] = true
 		c, err := kept.ContentOf(part)
@@ -117,7 +120,8 @@ func checkMD5(q *kept.Request, file *store.Object, want string) error {
 		return kept.StoreFailed(err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); !strings.EqualFold(got, want) {
-		return apierr.New(apierr.Invalid, "the parts have the MD5 checksum %s, not %.40q; send the damaged part again", got, want).WithParam("md5").WithCode("checksum_mismatch")
+		return apierr.New(apierr.Invalid, "the parts have the MD5 checksum %s, not %.40q; send the damaged part again", got,
+			want).WithParam("md5").WithCode("checksum_mismatch")
 	}
 	return nil
 }

@@ -74,7 +74,8 @@ func describe(o *store.Object) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	f := File{ID: o.ID, Object: "file", Bytes: d.Bytes, CreatedAt: o.CreatedAt.Unix(), Filename: d.Filename, Purpose: o.Label, Status: o.State, SHA256: d.SHA256}
+	f := File{ID: o.ID, Object: "file", Bytes: d.Bytes, CreatedAt: o.CreatedAt.Unix(), Filename: d.Filename, Purpose: o.Label,
+		Status: o.State, SHA256: d.SHA256}
 	if !o.ExpiresAt.IsZero() {
 		f.ExpiresAt = o.ExpiresAt.Unix()
 	}
@@ -158,7 +159,8 @@ func list(q *kept.Request) error {
 	}
 	purpose := query.Get("purpose")
 	if purpose != "" && !slices.Contains(purposes, purpose) && !slices.Contains(resultPurposes, purpose) {
-		return apierr.New(apierr.Invalid, "purpose must be one of %s, not %.40q", strings.Join(slices.Concat(purposes, resultPurposes), ", "), purpose).
+		return apierr.New(apierr.Invalid, "purpose must be one of %s, not %.40q", strings.Join(slices.Concat(purposes, resultPurposes), ", "),
+			purpose).
 			WithParam("purpose")
 	}
 	found, more, err := q.List(store.ObjectFile, purpose, p)

@@ -147,19 +147,23 @@ func beginUpload(q *kept.Request) error {
 func (in *uploadInput) check(q *kept.Request) error {
 	switch {
 	case in.Filename == "" || !validName(path.Base(in.Filename)):
-		return apierr.New(apierr.Invalid, "filename must be at most %d bytes of text without control characters", maxFilename).WithParam("filename")
+		return apierr.New(apierr.Invalid, "filename must be at most %d bytes of text without control characters",
+			maxFilename).WithParam("filename")
 	case in.Bytes <= 0:
 		return apierr.New(apierr.Invalid, "bytes must be the size of the file, greater than 0").WithParam("bytes")
 	case in.Bytes > q.Deps.Limits.FileBytes:
-		return apierr.New(apierr.TooLarge, "the file is larger than the limit of %d bytes", q.Deps.Limits.FileBytes).WithParam("bytes").WithCode("file_too_large")
+		return apierr.New(apierr.TooLarge, "the file is larger than the limit of %d bytes",
+			q.Deps.Limits.FileBytes).WithParam("bytes").WithCode("file_too_large")
 	case in.Purpose == "batch" && in.Bytes > q.Deps.Limits.BatchFileBytes:
-		return apierr.New(apierr.TooLarge, "the limit of files with the purpose batch is %d bytes", q.Deps.Limits.BatchFileBytes).WithParam("bytes").WithCode("file_too_large")
+		return apierr.New(apierr.TooLarge, "the limit of files with the purpose batch is %d bytes",
+			q.Deps.Limits.BatchFileBytes).WithParam("bytes").WithCode("file_too_large")
 	case in.MimeType == "":
 		return apierr.New(apierr.Invalid, "mime_type is missing").WithParam("mime_type").WithCode("missing_required_parameter")
 	case !slices.Contains(purposes, in.Purpose):
 		return apierr.New(apierr.Invalid, "purpose must be one of %s, not %.40q", strings.Join(purposes, ", "), in.Purpose).WithParam("purpose")
 	}
-	if x := in.ExpiresAfter; x != nil && (x.Anchor != "created_at" || x.Seconds < int64(leastExpiry/time.Second) || x.Seconds > int64(mostExpiry/time.Second)) {
+	if x := in.ExpiresAfter; x != nil && (x.Anchor != "created_at" || x.Seconds < int64(leastExpiry/time.Second) ||
+		x.Seconds > int64(mostExpiry/time.Second)) {
 		return expiryError()
 	}
 	return nil
@@ -213,7 +217,8 @@ func addPart(q *kept.Request, o *store.Object) error {
 func storePart(q *kept.Request, organisation, name string, left int64) (int64, error) {
 	media, params, err := mime.ParseMediaType(q.HTTP.Header.Get("Content-Type"))
 	if err != nil || media != "multipart/form-data" || params["boundary"] == "" {
-		return 0, apierr.New(apierr.Invalid, "send the part as multipart/form-data with the field data, not as %.60q", media).WithParam("content-type")
+		return 0, apierr.New(apierr.Invalid, "send the part as multipart/form-data with the field data, not as %.60q",
+			media).WithParam("content-type")
 	}
 	form := multipart.NewReader(q.HTTP.Body, params["boundary"])
 	part, err := form.NextPart()
@@ -229,7 +234,8 @@ func storePart(q *kept.Request, organisation, name string, left int64) (int64, e
 	case body.over && left < maxPart:
 		return 0, q.NoRoom(q.Deps.Limits.WorkspaceBytes - left)
 	case body.over:
-		return 0, apierr.New(apierr.TooLarge, "the part is larger than the limit of %d bytes", maxPart).WithParam("data").WithCode("part_too_large")
+		return 0, apierr.New(apierr.TooLarge, "the part is larger than the limit of %d bytes",
+			maxPart).WithParam("data").WithCode("part_too_large")
 	case body.err != nil:
 		return 0, incomplete(body.err)
 	case err != nil:

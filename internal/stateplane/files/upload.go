@@ -147,7 +147,8 @@ func incomplete(err error) error {
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes", e.Limit)
 	}
-	return apierr.New(apierr.Invalid, "the form is incomplete or malformed; nothing was stored, send it again").WithCode("body_incomplete").WithCause(err)
+	return apierr.New(apierr.Invalid,
+		"the form is incomplete or malformed; nothing was stored, send it again").WithCode("body_incomplete").WithCause(err)
 }
 
 // store stores the file of the form.
@@ -167,7 +168,8 @@ func (f *form) store(q *kept.Request, organisation string, part *multipart.Part,
 	case body.over && left < q.Deps.Limits.FileBytes:
 		return q.NoRoom(q.Deps.Limits.WorkspaceBytes - left)
 	case body.over:
-		return apierr.New(apierr.TooLarge, "the file is larger than the limit of %d bytes", q.Deps.Limits.FileBytes).WithParam("file").WithCode("file_too_large")
+		return apierr.New(apierr.TooLarge, "the file is larger than the limit of %d bytes",
+			q.Deps.Limits.FileBytes).WithParam("file").WithCode("file_too_large")
 	case body.err != nil:
 		return incomplete(body.err)
 	case err != nil:
@@ -184,7 +186,8 @@ func filename(part *multipart.Part) (string, error) {
 		name = name[i+1:]
 	}
 	if name = path.Base(name); name == "." || name == "/" || name == ".." {
-		return "", apierr.New(apierr.Invalid, "the field file has no file name; send it with a name, such as lines.jsonl").WithParam("file").WithCode("invalid_filename")
+		return "", apierr.New(apierr.Invalid,
+			"the field file has no file name; send it with a name, such as lines.jsonl").WithParam("file").WithCode("invalid_filename")
 	}
 	if !validName(name) {
 		return "", apierr.New(apierr.Invalid, "the name of the file must be at most %d bytes of text without control characters", maxFilename).
@@ -219,13 +222,15 @@ func (f *form) field(part *multipart.Part) error {
 		}
 		f.hasExpiry, f.expiry = true, time.Duration(min(n, int64(mostExpiry/time.Second)+1))*time.Second
 	default:
-		return apierr.New(apierr.Invalid, "the field %.60q is not supported; send file, purpose and expires_after", name).WithParam(name).WithCode("unknown_parameter")
+		return apierr.New(apierr.Invalid, "the field %.60q is not supported; send file, purpose and expires_after",
+			name).WithParam(name).WithCode("unknown_parameter")
 	}
 	return nil
 }
 
 func expiryError() error {
-	return apierr.New(apierr.Invalid, "expires_after[seconds] must be an integer from %d to %d", int(leastExpiry/time.Second), int(mostExpiry/time.Second)).
+	return apierr.New(apierr.Invalid, "expires_after[seconds] must be an integer from %d to %d", int(leastExpiry/time.Second),
+		int(mostExpiry/time.Second)).
 		WithParam("expires_after")
 }
 
@@ -246,7 +251,8 @@ func (f *form) check(q *kept.Request) error {
 	case (f.anchor != "") != f.hasExpiry:
 		return apierr.New(apierr.Invalid, "expires_after needs both fields, expires_after[anchor] and expires_after[seconds]").WithParam("expires_after")
 	case f.purpose == "batch" && f.size > q.Deps.Limits.BatchFileBytes:
-		return apierr.New(apierr.TooLarge, "the file has %d bytes; the limit of files with the purpose batch is %d", f.size, q.Deps.Limits.BatchFileBytes).
+		return apierr.New(apierr.TooLarge, "the file has %d bytes; the limit of files with the purpose batch is %d", f.size,
+			q.Deps.Limits.BatchFileBytes).
 			WithParam("file").WithCode("file_too_large")
 	case f.size == 0:
 		return apierr.New(apierr.Invalid, "the file is empty").WithParam("file").WithCode("file_empty")

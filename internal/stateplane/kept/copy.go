@@ -28,7 +28,8 @@ func (q *Request) CopyFile(file *store.Object) error {
 	c := q.From.ClientCall()
 	q.From.Ask(body, r, c)
 	if body.status >= 300 || c.Result.Broken {
-		return apierr.New(apierr.UpstreamFailed, "the provider %s did not return the file %s", file.Provider, file.ProviderID).WithCode("upstream_error")
+		return apierr.New(apierr.UpstreamFailed, "the provider %s did not return the file %s", file.Provider,
+			file.ProviderID).WithCode("upstream_error")
 	}
 	return nil
 }

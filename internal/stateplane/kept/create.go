@@ -60,7 +60,8 @@ func (q *Request) settleCreated(o *store.Object) error {
 func (q *Request) markUnknown(o *store.Object, err error) error {
 	o.State = StateUnknown
 	q.Deps.Logger.Warn("a provider may have created an object without saying so", "kind", o.Kind, "object", o.ID, "provider", o.Provider)
-	if stored := q.Change(func(tx *store.Tx) error { return tx.UpdateObject(context.WithoutCancel(q.HTTP.Context()), o) }); stored != nil && err == nil {
+	if stored := q.Change(func(tx *store.Tx) error { return tx.UpdateObject(context.WithoutCancel(q.HTTP.Context()), o) }); stored != nil &&
+		err == nil {
 		return stored
 	}
 	return err

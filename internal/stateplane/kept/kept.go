@@ -128,7 +128,8 @@ func (q *Request) Add(ctx context.Context, tx *store.Tx, o store.Object) error {
 		return err
 	}
 	if full {
-		return apierr.New(apierr.Conflict, "this workspace has %d objects of the kind %s, which is the limit; delete some", maxObjects, o.Kind).WithCode("too_many_objects")
+		return apierr.New(apierr.Conflict, "this workspace has %d objects of the kind %s, which is the limit; delete some", maxObjects,
+			o.Kind).WithCode("too_many_objects")
 	}
 	return tx.AddObject(ctx, o)
 }
@@ -152,7 +153,8 @@ func (q *Request) JSON(status int, v any) error {
 
 // Body reads the JSON body of the request, a JSON object.
 func (q *Request) Body() ([]byte, error) {
-	if t, _, _ := strings.Cut(q.HTTP.Header.Get("Content-Type"), ";"); t != "" && !strings.EqualFold(strings.TrimSpace(t), "application/json") {
+	if t, _, _ := strings.Cut(q.HTTP.Header.Get("Content-Type"), ";"); t != "" && !strings.EqualFold(strings.TrimSpace(t),
+		"application/json") {
 		return nil, apierr.New(apierr.Invalid, "this route accepts application/json, not %.60q", t).WithParam("content-type")
 	}
 	b, err := io.ReadAll(io.LimitReader(q.HTTP.Body, maxBody+1))

@@ -67,7 +67,8 @@ func ParsePage(query url.Values, most, def int) (Page, error) {
 
 // List returns a page of the workspace's objects of a kind with a label; empty is any.
 func (q *Request) List(kind, label string, p Page) (list []store.Object, more bool, err error) {
-	x := store.ObjectQuery{Workspace: q.From.Identity.Workspace, Kind: kind, Provider: q.From.Provider, Label: label, Limit: p.Limit, Ascending: p.Ascending}
+	x := store.ObjectQuery{Workspace: q.From.Identity.Workspace, Kind: kind, Provider: q.From.Provider, Label: label, Limit: p.Limit,
+		Ascending: p.Ascending}
 	if p.After != "" {
 		last, err := q.Find(kind, p.After)
 		if err != nil {

@@ -36,7 +36,8 @@ func StoreFailed(err error) error {
 	}
 	e := apierr.New(apierr.Unavailable, "the file could not be stored or read; try again later").WithCode("storage_unavailable").WithCause(err)
 	if reason, ok := errors.AsType[*blob.Error](err); ok {
-		e = apierr.New(apierr.Unavailable, "the file could not be stored or read: %s", reason.Reason).WithCode("storage_unavailable").WithCause(err)
+		e = apierr.New(apierr.Unavailable, "the file could not be stored or read: %s",
+			reason.Reason).WithCode("storage_unavailable").WithCause(err)
 	}
 	return e
 }
