@@ -193,7 +193,8 @@ func (p *Plane) keepObject(w http.ResponseWriter, r *http.Request, x *roundTrip)
 	a := &x.admission
 	a.request.Operation, x.entry.Operation = a.route.kept, a.route.kept
 	k := &KeptRequest{
-		Identity: a.request.Identity, Operation: a.route.kept, Time: a.request.Time, Path: a.request.Received.Path, Query: a.request.Received.Query,
+		Identity: a.request.Identity, Operation: a.route.kept, Time: a.request.Time,
+		Path: a.request.Received.Path, Query: a.request.Received.Query,
 		TraceID: a.request.TraceID, Metadata: a.request.Metadata, Provider: a.opts.provider, Default: a.request.Identity.Config,
 		MaxJSON: p.MaxJSON, MaxUpload: p.MaxUpload, plane: p, trip: x,
 	}

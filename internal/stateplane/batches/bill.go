@@ -2,6 +2,7 @@ package batches
 
 import (
 	"modelgate/api"
+	"modelgate/internal/model/llm"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/stateplane/vendorbatch"
 )
@@ -35,4 +36,16 @@ func (f *followed) entry(b *vendorbatch.Batch, s *reqlog.Settlement) *reqlog.Ent
 	}
 	e.Total = f.Now().Sub(f.object.CreatedAt)
 	return e
+}
+
+// sumUsage returns the sum of two usages.
+func sumUsage(a, b llm.Usage) llm.Usage {
+	a.Known, a.Estimated = true, a.Estimated || b.Estimated
+	for _, part := range [...][2]*int64{
+		{&a.Input, &b.Input}, {&a.CachedInput, &b.CachedInput}, {&a.CacheWrite5m, &b.CacheWrite5m}, {&a.CacheWrite1h, &b.CacheWrite1h},
+		{&a.Output, &b.Output}, {&a.Reasoning, &b.Reasoning}, {&a.InputAudio, &b.InputAudio}, {&a.OutputAudio, &b.OutputAudio},
+	} {
+		*part[0] += *part[1]
+	}
+	return a
 }

@@ -298,7 +298,8 @@ func (w *work) resultFile(blobs []kept.Blob, name string) (*store.Object, error)
 	content := kept.Content{Blobs: blobs}
 	now := w.Now()
 	o := &store.Object{
-		ID: w.ObjectID("gw_file_"), Kind: store.ObjectFile, Organisation: w.object.Organisation, Workspace: w.object.Workspace, KeyID: w.object.KeyID,
+		ID: w.ObjectID("gw_file_"), Kind: store.ObjectFile,
+		Organisation: w.object.Organisation, Workspace: w.object.Workspace, KeyID: w.object.KeyID,
 		State: files.StateProcessed, Label: "batch_output", Size: content.Size(), CreatedAt: now, UpdatedAt: now,
 	}
 	if life := w.OutputLife; life > 0 {

@@ -314,24 +314,19 @@ func (f *followed) add(x *results, r *vendorbatch.Result) {
 	x.cost, x.price = x.cost+p.Cost(r.Usage, tier), p.Row()+" "+tier.String()
 }
 
-// sumUsage returns the sum of two usages.
-func sumUsage(a, b llm.Usage) llm.Usage {
-	a.Known, a.Estimated = true, a.Estimated || b.Estimated
-	a.Input, a.CachedInput, a.CacheWrite5m, a.CacheWrite1h = a.Input+b.Input, a.CachedInput+b.CachedInput, a.CacheWrite5m+b.CacheWrite5m, a.CacheWrite1h+b.CacheWrite1h
-	a.Output, a.Reasoning, a.InputAudio, a.OutputAudio = a.Output+b.Output, a.Reasoning+b.Reasoning, a.InputAudio+b.InputAudio, a.OutputAudio+b.OutputAudio
-	return a
-}
-
 // fileRecord returns the record of a file of results that the provider keeps.
 func (f *followed) fileRecord(id string) store.Object {
 	now := f.Now()
 	shown, _ := json.Marshal(map[string]any{ // of strings and numbers
-		"id": id, "object": "file", "purpose": "batch_output", "filename": id + ".jsonl", "bytes": 0, "created_at": now.Unix(), "status": files.StateProcessed,
+		"id": id, "object": "file", "purpose": "batch_output", "filename": id + ".jsonl",
+		"bytes": 0, "created_at": now.Unix(), "status": files.StateProcessed,
 	})
 	data, _ := json.Marshal(files.Details{Filename: id + ".jsonl", Shown: shown})
 	return store.Object{
-		ID: f.ObjectID("gw_file_"), Kind: store.ObjectFile, Organisation: f.object.Organisation, Workspace: f.object.Workspace, KeyID: f.object.KeyID,
-		Provider: f.object.Provider, ProviderID: id, State: files.StateProcessed, Label: "batch_output", Data: data, CreatedAt: now, UpdatedAt: now,
+		ID: f.ObjectID("gw_file_"), Kind: store.ObjectFile,
+		Organisation: f.object.Organisation, Workspace: f.object.Workspace, KeyID: f.object.KeyID,
+		Provider: f.object.Provider, ProviderID: id, State: files.StateProcessed, Label: "batch_output",
+		Data: data, CreatedAt: now, UpdatedAt: now,
 	}
 }
 

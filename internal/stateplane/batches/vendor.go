@@ -41,7 +41,8 @@ func createThere(q *kept.Request, in *input, body []byte, file *store.Object) er
 		return relayCreate(q, o, d, body, ok)
 	}
 	return createBy(q, o, d, vendor, &vendorbatch.Input{
-		Endpoint: in.Endpoint, Window: in.CompletionWindow, Metadata: in.Metadata, OwnID: o.ID, FileID: file.ProviderID, Options: optionsOf(target, d), Name: d.Options["job_name"],
+		Endpoint: in.Endpoint, Window: in.CompletionWindow, Metadata: in.Metadata, OwnID: o.ID,
+		FileID: file.ProviderID, Options: optionsOf(target, d), Name: d.Options["job_name"],
 	})
 }
 
@@ -81,7 +82,7 @@ func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte, know
 	res, err := q.Create(o, r, func(body []byte) error {
 		var b vendorbatch.Batch
 		if err := json.Unmarshal(body, &b); err != nil || b.ID == "" {
-			return kept.UnreadableError("batch")
+			return kept.RefuseUnreadable("batch")
 		}
 		return adopt(q.Deps, o, d, &b)
 	})

@@ -138,7 +138,7 @@ func completeThere(q *kept.Request, o *store.Object) error {
 			File json.RawMessage `json:"file"`
 		}
 		if err := json.Unmarshal(body, &u); err != nil {
-			return kept.UnreadableError("upload")
+			return kept.RefuseUnreadable("upload")
 		}
 		return adoptFile(&file, u.File)
 	})

@@ -137,7 +137,7 @@ func relayCreate(q *kept.Request, integration string) error {
 func adoptFile(o *store.Object, body []byte) error {
 	var f File
 	if err := json.Unmarshal(body, &f); err != nil || f.ID == "" {
-		return kept.UnreadableError("file")
+		return kept.RefuseUnreadable("file")
 	}
 	data, err := json.Marshal(Details{Filename: f.Filename, Bytes: f.Bytes, Shown: body})
 	o.ProviderID, o.State, o.Label, o.Data = f.ID, f.Status, f.Purpose, data

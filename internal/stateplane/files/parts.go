@@ -283,7 +283,7 @@ func relayUpload(q *kept.Request, integration string) error {
 	res, err := q.Create(&o, q.Forwarded(q.From.Provider), func(body []byte) error {
 		var u shownUpload
 		if err := json.Unmarshal(body, &u); err != nil || u.ID == "" {
-			return kept.UnreadableError("upload")
+			return kept.RefuseUnreadable("upload")
 		}
 		o.ProviderID, o.State, o.Label, o.Data = u.ID, u.Status, u.Purpose, body
 		o.ExpiresAt = o.CreatedAt.Add(2 * uploadLife)

@@ -270,7 +270,7 @@ func NoRoute(q *Request) error {
 	return apierr.New(apierr.NotFound, "%s %s%.100s is not a route of objects that are kept; its documentation is at /reference", q.HTTP.Method, api.BasePath, q.From.Path)
 }
 
-// UnreadableError returns the error for an object of a provider that is not in its protocol.
-func UnreadableError(kind string) error {
+// RefuseUnreadable returns the error for an object of a provider that is not in its protocol.
+func RefuseUnreadable(kind string) error {
 	return apierr.New(apierr.UpstreamFailed, "the provider's response is no %s", kind).WithCode("upstream_unreadable")
 }

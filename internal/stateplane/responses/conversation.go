@@ -87,7 +87,7 @@ func (q *request) relayConversation() error {
 			ID string `json:"id"`
 		}
 		if err := json.Unmarshal(body, &c); err != nil || c.ID == "" {
-			return kept.UnreadableError("conversation")
+			return kept.RefuseUnreadable("conversation")
 		}
 		o.ProviderID, o.State = c.ID, "active"
 		return nil

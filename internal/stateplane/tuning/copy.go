@@ -56,7 +56,7 @@ func (h *handler) keepCopy(made *store.Object, raw json.RawMessage, cause error)
 	ctx := context.WithoutCancel(h.q.HTTP.Context())
 	var f files.File
 	if cause == nil && (json.Unmarshal(raw, &f) != nil || f.ID == "") {
-		cause = kept.UnreadableError("file")
+		cause = kept.RefuseUnreadable("file")
 	}
 	if cause != nil && !vendorcall.MayHaveArrived(cause) {
 		if err := h.q.Change(func(tx *store.Tx) error { return tx.DeleteObject(ctx, made) }); err != nil {
