@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -156,9 +157,7 @@ func (j *tuningJob) status() string {
 // describe returns the job object. The caller holds mu, or nobody else has j.
 func (j *tuningJob) describe() any {
 	parameters := object{"batch_size": "auto", "learning_rate_multiplier": "auto", "n_epochs": "auto"}
-	for name, v := range j.hyperparameters {
-		parameters[name] = v
-	}
+	maps.Copy(parameters, j.hyperparameters)
 	d := object{
 		"id": j.id, "object": "fine_tuning.job", "model": j.base, "created_at": j.unix(jobQueued), "finished_at": nil, "error": nil,
 		"fine_tuned_model": j.model(), "hyperparameters": parameters, "organization_id": "org-sim", "result_files": []string{},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -260,9 +261,7 @@ func (f *fireworksCall) createTuning() {
 func (j *fireworksTuning) describe() any {
 	d := object{"name": j.name, "createTime": j.stamp(jobQueued), "updateTime": stampOf(j.at[j.phase]), "state": fireworksStates[j.phase],
 		"status": object{"code": "OK", "message": ""}, "createdBy": "sim@example.com"}
-	for name, v := range j.request {
-		d[name] = v
-	}
+	maps.Copy(d, j.request)
 	account, _, _ := strings.Cut(strings.TrimPrefix(j.name, "accounts/"), "/")
 	if d["outputModel"] == nil {
 		d["outputModel"] = "accounts/" + account + "/models/" + j.id

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -52,9 +53,7 @@ func (s *Simulator) call(path string, body []byte, header http.Header) (w *inner
 		w.status, w.body = http.StatusNotFound, []byte(`{"error":{"message":"the path is not valid"}}`)
 		return w
 	}
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	defer func() {
 		if p := recover(); p != nil {
 			if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {

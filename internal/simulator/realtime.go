@@ -3,6 +3,7 @@ package simulator
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -175,9 +176,7 @@ func (s *realtimeSession) event(op byte, message []byte) {
 	switch e["type"] {
 	case "session.update":
 		update, _ := e["session"].(map[string]any)
-		for name, value := range update {
-			s.session[name] = value
-		}
+		maps.Copy(s.session, update)
 		s.send(map[string]any{"type": "session.updated", "session": s.session})
 	case "conversation.item.create":
 		s.send(map[string]any{"type": "conversation.item.added", "item": e["item"]})

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 )
@@ -85,9 +86,7 @@ func textOf(v any) string {
 func (j *vertexTuning) describe() any {
 	d := object{"name": j.parent + "/tuningJobs/" + j.id, "state": vertexStates[j.phase], "createTime": j.stamp(jobQueued),
 		"updateTime": stampOf(j.at[j.phase])}
-	for name, v := range j.request {
-		d[name] = v
-	}
+	maps.Copy(d, j.request)
 	if !j.at[jobRunning].IsZero() {
 		d["startTime"] = j.stamp(jobRunning)
 	}

@@ -17,9 +17,9 @@ var statements = slices.Concat(specification, documents)
 
 // What holds of objects that the gateway only passes through.
 const (
-	ofBatch        = "the provider's batches, by pass-through; the gateway has none of its own"
-	ofJob          = "the provider's fine-tuning jobs, by pass-through; the gateway has none of its own"
-	ofFile         = "the provider's files, by pass-through; the gateway has none of its own"
+	ofBatch        = "tested on batches of the gateway and by pass-through; not yet proved by a fault"
+	ofJob          = "tested on jobs of a managed provider and by pass-through; not yet proved by a fault"
+	ofFile         = "tested on files of the gateway and by pass-through; not yet proved by a fault"
 	passedResponse = "the provider's responses, by pass-through"
 	ofResponse     = passedResponse + ". Translated responses, which the gateway keeps, have it too"
 	imageURLs      = "the URLs are the provider's, with the lifetime that it gave them; the gateway stores no images"
@@ -191,7 +191,7 @@ var specification = []statement{
 	{number: "S-162", text: "error_file_id of a batch is the file with the outputs of failed requests.", partly: ofBatch},
 	{number: "S-163", text: "in_progress_at, expires_at, finalizing_at, completed_at, failed_at, expired_at, cancelling_at and cancelled_at of a batch are integers, set when the batch reaches the matching point.", partly: ofBatch},
 	{number: "S-164", text: "request_counts of a batch has total, completed and failed, integers.", partly: ofBatch},
-	{number: "S-165", text: "metadata of a batch has up to 16 key-value pairs, keys of up to 64 characters and values of up to 512.", partly: ofBatch + "; the provider enforces the limits"},
+	{number: "S-165", text: "metadata of a batch has up to 16 key-value pairs, keys of up to 64 characters and values of up to 512.", partly: ofBatch},
 	{number: "S-166", text: "A batch list has data, has_more, a boolean, the object list, first_id and last_id.", partly: ofBatch},
 	{number: "S-167", text: "A fine-tuning job has an id: a string, required.", partly: ofJob},
 	{number: "S-168", text: "created_at of a fine-tuning job is an integer: required.", partly: ofJob},
@@ -208,7 +208,7 @@ var specification = []statement{
 	{number: "S-179", text: "training_file of a fine-tuning job is a string.", partly: ofJob},
 	{number: "S-180", text: "validation_file of a fine-tuning job is a string or null.", partly: ofJob},
 	{number: "S-181", text: "seed of a fine-tuning job is an integer.", partly: ofJob},
-	{number: "S-182", text: "integrations of a fine-tuning job is an array of at most 5 items or null; each has a type and an object named after the type with project, name, entity and tags.", partly: ofJob + "; the provider enforces the limits"},
+	{number: "S-182", text: "integrations of a fine-tuning job is an array of at most 5 items or null; each has a type and an object named after the type with project, name, entity and tags.", partly: ofJob},
 	{number: "S-183", text: "estimated_finish of a fine-tuning job is an integer or null, null when not running.", partly: ofJob},
 	{number: "S-184", text: "A fine-tuning checkpoint has id, created_at, fine_tuned_model_checkpoint, step_number, fine_tuning_job_id and the object fine_tuning.job.checkpoint.", partly: ofJob},
 	{number: "S-185", text: "metrics of a checkpoint are the numbers step, train_loss, train_mean_token_accuracy, valid_loss, valid_mean_token_accuracy, full_valid_loss and full_valid_mean_token_accuracy.", partly: ofJob},
@@ -260,8 +260,8 @@ var specification = []statement{
 	{number: "S-231", text: "The states of a batch are validating, failed, in_progress, finalizing, completed, expired, cancelling and cancelled.", partly: ofBatch},
 	{number: "S-232", text: "Cancelling a batch in a cancellable state returns it in the state cancelling, with cancelling_at set.", partly: ofBatch},
 	{number: "S-233", text: "A cancelled batch later reaches the state cancelled.", partly: ofBatch},
-	{number: "S-234", text: "A batch that does not exist cannot be cancelled.", partly: ofBatch + "; its 404 reaches the client"},
-	{number: "S-235", text: "A batch in a final state cannot be cancelled.", partly: ofBatch + "; its refusal reaches the client"},
+	{number: "S-234", text: "A batch that does not exist cannot be cancelled.", partly: ofBatch},
+	{number: "S-235", text: "A batch in a final state cannot be cancelled.", partly: ofBatch},
 	{number: "S-236", text: "All other transitions of a batch are open.", partly: ofBatch},
 	{number: "S-237", text: "The states of a fine-tuning job are validating_files, queued, running, succeeded, failed and cancelled.", partly: ofJob},
 	{number: "S-238", text: "A fine-tuning job can be cancelled; the resulting status is open.", partly: ofJob},
@@ -377,25 +377,25 @@ var specification = []statement{
 	{number: "S-348", text: "Pass-through forwards multipart and binary bodies of any size unchanged."},
 	{number: "S-349", text: "Pass-through buffers nothing: each piece of a response is sent as it arrives."},
 	{number: "S-350", text: "The provider gets neither the gateway's headers nor the gateway key, only its own credential."},
-	{number: "S-351", text: "POST /batches requires input_file_id, a string.", partly: ofBatch + "; the provider checks what is sent"},
-	{number: "S-352", text: "POST /batches requires completion_window, immediate or 24h.", partly: ofBatch + "; the provider checks what is sent"},
-	{number: "S-353", text: "completion_window immediate is possible only with managed batching.", lacks: "there is no managed batching: immediate is sent to the provider, which refuses or accepts it"},
-	{number: "S-354", text: "POST /batches requires endpoint: /v1/chat/completions, /v1/completions or /v1/embeddings.", partly: ofBatch + "; the provider checks what is sent"},
+	{number: "S-351", text: "POST /batches requires input_file_id, a string.", partly: ofBatch},
+	{number: "S-352", text: "POST /batches requires completion_window, immediate or 24h.", partly: ofBatch},
+	{number: "S-353", text: "completion_window immediate is possible only with managed batching.", partly: ofBatch},
+	{number: "S-354", text: "POST /batches requires endpoint: /v1/chat/completions, /v1/completions or /v1/embeddings.", partly: ofBatch},
 	{number: "S-355", text: "POST /batches accepts metadata, any value or null.", partly: ofBatch},
 	{number: "S-356", text: "POST /batches returns 200 with the batch.", partly: ofBatch},
 	{number: "S-357", text: "GET /batches accepts after, a cursor that is an object id.", partly: ofBatch},
-	{number: "S-358", text: "GET /batches accepts limit, an integer from 1 to 100, default 20.", partly: ofBatch + "; the provider checks what is sent"},
+	{number: "S-358", text: "GET /batches accepts limit, an integer from 1 to 100, default 20.", partly: ofBatch},
 	{number: "S-359", text: "GET /batches returns 200 with the batch list.", partly: ofBatch},
 	{number: "S-360", text: "POST /batches/{batch_id}/cancel has no body and returns 200 with the batch in the state cancelling.", partly: ofBatch},
-	{number: "S-361", text: "POST /fine_tuning/jobs requires model, a string.", partly: ofJob + "; the provider checks what is sent"},
-	{number: "S-362", text: "POST /fine_tuning/jobs requires training_file, a string.", partly: ofJob + "; the provider checks what is sent"},
-	{number: "S-363", text: "POST /fine_tuning/jobs has suffix, a string, marked required.", partly: ofJob + "; the provider checks what is sent"},
-	{number: "S-364", text: "POST /fine_tuning/jobs has method, an object, marked required.", partly: ofJob + "; the provider checks what is sent"},
+	{number: "S-361", text: "POST /fine_tuning/jobs requires model, a string.", partly: ofJob},
+	{number: "S-362", text: "POST /fine_tuning/jobs requires training_file, a string.", partly: ofJob},
+	{number: "S-363", text: "POST /fine_tuning/jobs has suffix, a string, marked required.", partly: ofJob},
+	{number: "S-364", text: "POST /fine_tuning/jobs has method, an object, marked required.", partly: ofJob},
 	{number: "S-365", text: "POST /fine_tuning/jobs accepts validation_file, an optional string.", partly: ofJob},
 	{number: "S-366", text: "POST /fine_tuning/jobs returns 200 with the job.", partly: ofJob},
 	{number: "S-367", text: "GET /fine_tuning/jobs/{fine_tuning_job_id} returns 200 with the job.", partly: ofJob},
 	{number: "S-368", text: "POST /fine_tuning/jobs/{fine_tuning_job_id}/cancel returns 200 with the job.", partly: ofJob},
-	{number: "S-369", text: "GET /fine_tuning/jobs/{fine_tuning_job_id}/checkpoints accepts after, the last checkpoint id of the previous page, and limit, an integer.", partly: ofJob + "; the provider checks what is sent"},
+	{number: "S-369", text: "GET /fine_tuning/jobs/{fine_tuning_job_id}/checkpoints accepts after, the last checkpoint id of the previous page, and limit, an integer.", partly: ofJob},
 	{number: "S-370", text: "GET /fine_tuning/jobs/{fine_tuning_job_id}/checkpoints returns 200 with the checkpoint list.", partly: ofJob},
 	{number: "S-371", text: "GET /files accepts purpose and returns only files with that purpose.", partly: ofFile},
 	{number: "S-372", text: "GET /files returns 200 with the file list.", partly: ofFile},
@@ -527,9 +527,9 @@ var specification = []statement{
 	{number: "S-498", text: "Limit: image prompts have at most 1000 or 4000 characters, depending on the model, counted as characters."},
 	{number: "S-499", text: "Limit: 1 to 10 images, 1 for the newer model."},
 	{number: "S-500", text: "Limit: the URL of an image is valid for 60 minutes.", partly: imageURLs},
-	{number: "S-501", text: "Limit: limit of a batch list is 1 to 100, default 20.", partly: ofBatch + "; the provider checks what is sent"},
+	{number: "S-501", text: "Limit: limit of a batch list is 1 to 100, default 20.", partly: ofBatch},
 	{number: "S-502", text: "Limit: metadata of batches and responses has 16 pairs, keys of up to 64 characters and values of up to 512.", partly: "metadata of any size is forwarded, and the provider checks it; a translated response repeats what was sent"},
-	{number: "S-503", text: "Limit: a fine-tuning job has at most 5 integrations.", partly: ofJob + "; the provider checks what is sent"},
+	{number: "S-503", text: "Limit: a fine-tuning job has at most 5 integrations.", partly: ofJob},
 	{number: "S-504", text: "Limit: a policy's name of 255 characters is accepted, one of 256 is refused."},
 	{number: "S-505", text: "Limit: failure_threshold is at least 1."},
 	{number: "S-506", text: "Limit: cooldown_interval is at least 30000."},

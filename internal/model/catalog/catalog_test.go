@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -239,12 +240,12 @@ func TestRowsInForceAreThosePricesComeFrom(t *testing.T) {
 	}
 	under := catalog.NewBook([]catalog.Price{row("a", time.Time{}, 1), row("b", time.Time{}, 2), row("own-x", time.Time{}, 3), row("b*", time.Time{}, 4)}, nil)
 	b := catalog.NewBook([]catalog.Price{row("a", time.Time{}, 5), row("a", at.AddDate(0, 0, -1), 6), row("a", at.AddDate(0, 0, 1), 7), row("own-*", time.Time{}, 8)}, under)
-	got := ""
+	var got strings.Builder
 	for _, r := range b.InForce("p", at) {
-		got += fmt.Sprint(r.Model, " ", r.Batch, ", ")
+		got.WriteString(fmt.Sprint(r.Model, " ", r.Batch, ", "))
 	}
-	if want := "a 6, b 2, b* 4, own-* 8, own-x 8, "; got != want {
-		t.Errorf("InForce = %s want %s", got, want)
+	if want := "a 6, b 2, b* 4, own-* 8, own-x 8, "; got.String() != want {
+		t.Errorf("InForce = %s want %s", got.String(), want)
 	}
 	if rows := b.InForce("q", at); len(rows) != 0 {
 		t.Errorf("rows of another provider: %v", rows)

@@ -3,6 +3,7 @@ package batches
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 
@@ -58,9 +59,7 @@ func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	if r.RequestURI = target; in.Length > 0 || body == http.NoBody {
 		r.ContentLength = in.Length
 	}
-	for name, values := range in.Header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, in.Header)
 	r.Header.Set(api.HeaderProvider, c.provider)
 	if c.trace != "" {
 		r.Header.Set(api.HeaderTraceID, c.trace)

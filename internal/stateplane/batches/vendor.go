@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -62,12 +63,8 @@ func newThere(q *kept.Request, in *input, file *store.Object, provider, integrat
 // optionsOf returns the options of a batch: those of its provider, and those of the request.
 func optionsOf(t *provider.Target, d *details) map[string]string {
 	all := make(map[string]string, len(t.Options)+len(d.Options))
-	for name, v := range t.Options {
-		all[name] = v
-	}
-	for name, v := range d.Options {
-		all[name] = v
-	}
+	maps.Copy(all, t.Options)
+	maps.Copy(all, d.Options)
 	return all
 }
 

@@ -1,6 +1,7 @@
 package kept
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -54,9 +55,7 @@ func (c *Capture) Send(w http.ResponseWriter) error {
 		w = below.Unwrap()
 	}
 	h := w.Header()
-	for name, values := range c.header {
-		h[name] = values
-	}
+	maps.Copy(h, c.header)
 	h.Del("Transfer-Encoding")
 	h.Set("Content-Length", strconv.Itoa(len(c.Body)))
 	w.WriteHeader(c.Status)

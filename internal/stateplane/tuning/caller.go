@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 
 	"modelgate/api"
@@ -51,9 +52,7 @@ func (c *caller) request(ctx context.Context, in *vendorcall.Request) (*http.Req
 		return nil, err
 	}
 	r.RequestURI, r.ContentLength = address, in.Length
-	for name, values := range in.Header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, in.Header)
 	r.Header.Set(api.HeaderProvider, c.provider)
 	if c.trace != "" {
 		r.Header.Set(api.HeaderTraceID, c.trace)

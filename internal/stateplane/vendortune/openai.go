@@ -3,6 +3,7 @@ package vendortune
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"strconv"
 
@@ -53,9 +54,7 @@ func azureVendor() *Vendor {
 		"canceled":       Cancelled,
 		"deleted":        Cancelled,
 	}
-	for word, state := range openaiStates {
-		v.states[word] = state
-	}
+	maps.Copy(v.states, openaiStates)
 	v.create = azureCreate
 	v.marked = func(s *session) bool { return !s.dated() }
 	return v
@@ -124,9 +123,7 @@ func (in *Input) openaiEdits() ([]jsonedit.Edit, error) {
 		return edits, nil
 	}
 	metadata := map[string]string{ownIDKey: in.OwnID}
-	for k, v := range in.Metadata {
-		metadata[k] = v
-	}
+	maps.Copy(metadata, in.Metadata)
 	value, err := json.Marshal(metadata)
 	return append(edits, jsonedit.Edit{Name: "metadata", Value: value}), err
 }

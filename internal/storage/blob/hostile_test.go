@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -25,9 +26,7 @@ import (
 func respondAlways(t *testing.T, status int, header http.Header, text string) *blob.Bucket {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, values := range header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), header)
 		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 		w.WriteHeader(status)
 		if r.Method != http.MethodHead {
