@@ -38,6 +38,7 @@ func (s *Server) openState(set *settings.Settings) error {
 		Managed:  s.managedTarget,
 		KeyOwner: func(h access.Hash, now time.Time) (*access.Identity, error) { return s.holder.Load().KeyOwner(h, now) },
 		Call:     func(w http.ResponseWriter, r *http.Request, c *dataplane.Call) { s.requests.Call(w, r, c) },
+		Fetch:    func(r *http.Request) (*http.Response, error) { return s.engine.Client.Do(r, true) },
 		Prices:   func() *catalog.PriceBook { return s.holder.Load().Prices },
 		Record:   func(ctx context.Context, e *reqlog.Entry) { s.recorder().Record(ctx, e) },
 		Spent:    s.spender.act,

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -48,9 +49,10 @@ type Object struct {
 	EndedAt   time.Time // zero until it has ended
 }
 
-// ShownID returns the id that clients see: the provider's own if there is one.
+// ShownID returns the id that clients see: the provider's own, if there is one that fits
+// into a path.
 func (o *Object) ShownID() string {
-	if o.ProviderID != "" {
+	if o.ProviderID != "" && !strings.Contains(o.ProviderID, "/") {
 		return o.ProviderID
 	}
 	return o.ID

@@ -231,7 +231,7 @@ func TestASecondNodeGoesOn(t *testing.T) {
 // TestABatchOfAProviderIsSettledOnce follows batches of OpenAI's and Anthropic's APIs, and
 // reads what they cost.
 func TestABatchOfAProviderIsSettledOnce(t *testing.T) {
-	for _, tt := range []struct{ provider, id, model string }{{"@openai", "openai", "gpt-4o"}, {"@claude", "anthropic", "claude-sonnet-4-5"}} {
+	for _, tt := range []struct{ provider, id, model string }{{"@openai", "openai", "gpt-4o"}, {"@claude", "anthropic", "claude-sonnet-4-5"}, {"@gemini", "google", "gemini-2.5-flash"}} {
 		t.Run(tt.provider, func(t *testing.T) {
 			c := start(t, gatewaytest.Options{})
 			const n = 5

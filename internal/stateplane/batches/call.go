@@ -2,6 +2,7 @@ package batches
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -40,7 +41,10 @@ func jobCaller(deps *kept.Deps, o *store.Object, d *details) *caller {
 
 // Call implements [vendorbatch.Caller].
 func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
-	if in.Link != "" || in.Service != "" && in.Service != vendorbatch.ServiceHost && in.Service != vendorbatch.ServiceBedrock {
+	if in.Link != "" {
+		return c.fetch(ctx, in)
+	}
+	if in.Service != "" && in.Service != vendorbatch.ServiceHost && in.Service != vendorbatch.ServiceBedrock {
 		return nil, apierr.New(apierr.Unsupported, "batches of the provider %s need its storage, which the gateway does not reach yet; run the batch without x-gateway-provider", c.provider).
 			WithCode("unsupported_operation")
 	}
@@ -65,6 +69,23 @@ func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 		r.Header.Set(api.HeaderTraceID, c.trace)
 	}
 	return c.send(r, in.Service)
+}
+
+// fetch sends a request to an address that the provider has signed. It has no credential of
+// the provider, and only a public address is reached.
+func (c *caller) fetch(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, in.Method, in.Link, in.Body)
+	if err != nil {
+		return nil, apierr.New(apierr.UpstreamFailed, "the provider %s returned an address that is not valid", c.provider).WithCode("upstream_unreadable")
+	}
+	if r.ContentLength = in.Length; in.Header != nil {
+		r.Header = in.Header
+	}
+	res, err := c.deps.Fetch(r)
+	if err != nil {
+		return nil, fmt.Errorf("a signed address of %s: %w", c.provider, err)
+	}
+	return &vendorbatch.Response{Status: res.StatusCode, Header: res.Header, Body: res.Body}, nil
 }
 
 // send serves a call in the background, and returns its response when it begins.

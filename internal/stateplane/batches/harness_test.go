@@ -24,6 +24,7 @@ func start(t *testing.T, o gatewaytest.Options) *client {
 	o.Settings = `version: 1
 providers:
   - {slug: openai, provider: openai, custom_host: "SIMULATOR", api_key: "${SIM_KEY}"}
+  - {slug: gemini, provider: google, custom_host: "SIMULATOR_ROOT", api_key: "${SIM_KEY}"}
   - {slug: claude, provider: anthropic, custom_host: "SIMULATOR", api_key: "${SIM_KEY}"}
 ` + o.Settings
 	return &client{gatewaytest.New(t, o), t, gatewaytest.Key}

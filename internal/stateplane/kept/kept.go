@@ -67,6 +67,9 @@ type Deps struct {
 
 	// Call serves a request for an identity; see [dataplane.Plane.Call].
 	Call func(w http.ResponseWriter, r *http.Request, c *dataplane.Call)
+	// Fetch sends a request without credentials to a public address that a provider
+	// returned.
+	Fetch func(r *http.Request) (*http.Response, error)
 	// Managed returns the managed provider of a workspace with a slug, and the id of its
 	// integration.
 	Managed func(workspace, slug string) (target *provider.Target, integration string, ok bool)

@@ -47,7 +47,7 @@ const (
 // provider @simulator and no settings file.
 type Options struct {
 	// Settings is the content of modelgate.yaml. SIMULATOR in it stands for the
-	// simulator's base URL. Empty reads no file.
+	// simulator's base URL, and SIMULATOR_ROOT for the same without /v1. Empty reads no file.
 	Settings string
 	// Upstream replaces the simulator.
 	Upstream http.Handler
@@ -177,6 +177,7 @@ func New(t testing.TB, o Options) *Gateway {
 // WriteSettings writes the settings file; a running gateway reloads it.
 func (g *Gateway) WriteSettings(text string) {
 	g.t.Helper()
+	text = strings.ReplaceAll(text, "SIMULATOR_ROOT", strings.TrimSuffix(g.Upstream, "/v1"))
 	text = strings.ReplaceAll(text, "SIMULATOR", g.Upstream)
 	if err := os.WriteFile(g.Settings, []byte(text), 0o600); err != nil {
 		g.t.Fatal(err)
