@@ -265,7 +265,7 @@ func (p place) send(t *testing.T, g *gatewaytest.Gateway, config, body string) g
 func TestEveryContentOfRequestsIsReadOrNamed(t *testing.T) {
 	t.Parallel()
 	p := new(coverageProvider)
-	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p, Settings: unrecorded})
 	for _, place := range requests(t) {
 		p.received.Store(false)
 		res := place.send(t, g, guarded(`"input_guardrails":[`+denyHidden+`]`), strings.ReplaceAll(place.body, "WORD", hidden))
@@ -279,7 +279,7 @@ func TestEveryContentOfRequestsIsReadOrNamed(t *testing.T) {
 func TestEveryContentOfResponsesIsReadOrNamed(t *testing.T) {
 	t.Parallel()
 	p := new(coverageProvider)
-	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p, Settings: unrecorded})
 	audio, audioKind := audioForm(t, "hi")
 	for _, place := range responses() {
 		p.response.Store(&place)

@@ -101,7 +101,7 @@ func TestRedirectsAreFollowedWithoutCredentials(t *testing.T) {
 		"a part that is not": {"/file?sig=a%2Fb", "bytes=90-", "invalid range: failed to overlap\n", 416},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := "/files/f/content?to=" + url.QueryEscape(other.URL+tt.to)
+			path := "/things/f/content?to=" + url.QueryEscape(other.URL+tt.to)
 			res, body := resendingClient(t, g, http.MethodGet, path, "Range", tt.rng, "X-Secret-Of-Client", "s3cret", "Authorization", "Bearer sk-of-client", "Cookie", "a=b")
 			if res.StatusCode != tt.status || body != tt.body || res.Request.URL.Host != strings.TrimPrefix(g.Root, "http://") {
 				t.Errorf("status %d from %s: %q, want %d from the gateway: %q", res.StatusCode, res.Request.URL.Host, body, tt.status, tt.body)
@@ -151,7 +151,7 @@ func TestRedirectsThatAreNotFollowedNameTheHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			other.calls.Store(0)
 			for _, headers := range [][]string{nil, {"Anthropic-Version", "2023-06-01"}} {
-				path := "/files/f/content?to=" + url.QueryEscape(tt.to) + "&status=" + tt.status
+				path := "/things/f/content?to=" + url.QueryEscape(tt.to) + "&status=" + tt.status
 				res, body := resendingClient(t, g, tt.method, path, headers...)
 				e := errorOf(t, body)
 				message, _ := e["message"].(string)
@@ -186,7 +186,7 @@ func TestRedirectsAreBoundByTheEgressPolicies(t *testing.T) {
 			t.Fatalf("%d %s", res.Status, res.Body)
 		}
 		waittest.Until(t, "the key is known", func() bool { return g.Get("/models", "x-gateway-api-key", made.Key).Status != 401 })
-		got, body := resendingClient(t, g, http.MethodGet, "/files/f/content?to="+url.QueryEscape(other.URL+"/file"), "X-Gateway-Api-Key", made.Key)
+		got, body := resendingClient(t, g, http.MethodGet, "/things/f/content?to="+url.QueryEscape(other.URL+"/file"), "X-Gateway-Api-Key", made.Key)
 		if got.StatusCode != status || status != 200 && (!strings.Contains(body, other.URL) || !strings.Contains(body, "egress_policy.custom_hosts")) {
 			t.Errorf("%s: %d %s, want %d", policy, got.StatusCode, body, status)
 		}

@@ -83,7 +83,7 @@ func TestAHugeUploadStreamsThrough(t *testing.T) {
 		arrived <- n
 		most <- grown
 	})})
-	req := g.Request("POST", "/files", "", "content-type", "application/octet-stream")
+	req := g.Request("POST", "/things", "", "content-type", "application/octet-stream")
 	req.Body = io.NopCloser(io.LimitReader(zeros{}, size))
 	req.ContentLength = size
 	if res := g.Do(req); res.Status != 200 {

@@ -142,7 +142,7 @@ func (q Queries) ObjectBytes(ctx context.Context, workspace string) (bytes int64
 func (q Queries) HasObjects(ctx context.Context, workspace, kind string, n int) (bool, error) {
 	const text = `
 		SELECT COUNT(*)
-		FROM (SELECT 1 FROM objects WHERE workspace_id = $1 AND kind = $2 LIMIT $3) AS some`
+		FROM (SELECT 1 FROM objects WHERE workspace_id = $1 AND kind = $2 LIMIT $3) AS found`
 	found, err := sqlrow.Count(ctx, q.Reader, text, workspace, kind, n)
 	return found >= n, err
 }

@@ -48,7 +48,7 @@ func withBatch(q *kept.Request, id string, serve func(*kept.Request, *store.Obje
 	case err != nil:
 		return err
 	case !isManaged(&o) && !hasBatches(q, &o):
-		q.From.Relay(q.W, q.ForwardedTo(&o), q.From.ClientCall())
+		q.From.Relay(q.W, q.ForwardedTo(&o), q.CallTo(o.Provider))
 		return nil
 	}
 	return serve(q, &o)

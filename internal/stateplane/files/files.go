@@ -213,7 +213,7 @@ func relay(q *kept.Request, o *store.Object) error {
 	if _, _, err := q.Target(o.Provider); err != nil {
 		return err
 	}
-	q.From.Relay(q.W, q.ForwardedTo(o), q.From.ClientCall())
+	q.From.Relay(q.W, q.ForwardedTo(o), q.CallTo(o.Provider))
 	return nil
 }
 
@@ -232,7 +232,7 @@ func remove(q *kept.Request, id string) error {
 		return err
 	}
 	var res kept.Capture
-	q.From.Relay(&res, q.ForwardedTo(&o), q.From.ClientCall())
+	q.From.Relay(&res, q.ForwardedTo(&o), q.CallTo(o.Provider))
 	if res.OK() || res.Status == http.StatusNotFound { // there it is gone already
 		err := q.Change(func(tx *store.Tx) error { return tx.DeleteObject(q.HTTP.Context(), &o) })
 		if err != nil && !apierr.IsNotFound(err) {

@@ -332,3 +332,17 @@ func TestLimitsOfLists(t *testing.T) {
 		t.Errorf("%v", page)
 	}
 }
+
+// TestAConfigReachesTheProviderOfAFileOnly asks for a file with configs.
+func TestAConfigReachesTheProviderOfAFileOnly(t *testing.T) {
+	g := start(t, "")
+	id := mustUpload(t, g, "content", "x-gateway-provider", "@openai")
+	for config, status := range map[string]int{
+		`{"provider":"@openai"}`: 200, `{"provider":"@claude"}`: 400,
+		`{"strategy":{"mode":"fallback"},"targets":[{"provider":"@openai"},{"provider":"@claude"}]}`: 400,
+	} {
+		if res := get(g, "/files/"+id, "x-gateway-config", config); res.Status != status {
+			t.Errorf("%s: %d %s", config, res.Status, res.Body)
+		}
+	}
+}

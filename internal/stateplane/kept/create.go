@@ -25,7 +25,7 @@ func (q *Request) Create(o *store.Object, r *http.Request, read func(body []byte
 	if err := q.Change(func(tx *store.Tx) error { return q.Add(ctx, tx, *o) }); err != nil {
 		return nil, err
 	}
-	res, call := new(Capture), q.From.ClientCall()
+	res, call := new(Capture), q.CallTo(o.Provider)
 	q.From.Relay(res, r, call)
 	if call.Result.Slug != "" {
 		o.Provider = "@" + call.Result.Slug

@@ -242,16 +242,36 @@ func (d *Deps) Target(workspace, name string) (*provider.Target, string, error) 
 }
 
 // Forwarded returns the request of the client as one to a managed provider, or to what its
-// own headers name if provider is empty.
+// own headers name if provider is empty. A config of the request stays in force; see
+// [Request.CallTo].
 func (q *Request) Forwarded(provider string) *http.Request {
 	r := q.HTTP.Clone(q.HTTP.Context())
-	if provider != "" {
+	if provider != "" && q.From.Config == "" {
 		for _, name := range [...]string{api.HeaderConfig, api.HeaderVirtualKey, api.HeaderCustomHost} {
 			r.Header.Del(name)
 		}
 		r.Header.Set(api.HeaderProvider, provider)
 	}
 	return r
+}
+
+// CallTo returns a call in place of the client's request that only a managed provider may
+// receive, whatever its config says; an empty provider is any.
+func (q *Request) CallTo(provider string) *dataplane.Call {
+	c := q.From.ClientCall()
+	if provider == "" || q.From.Config == "" {
+		return c
+	}
+	c.Admit = func(targets []exchange.Leaf) error {
+		for i := range targets {
+			if t := targets[i].Target; t != nil && "@"+t.Slug != provider {
+				return apierr.New(apierr.Invalid, "the object is at the provider %s, and the config of the request has other targets", provider).
+					WithParam("x-gateway-config").WithCode("object_of_another_provider")
+			}
+		}
+		return nil
+	}
+	return c
 }
 
 // ForwardedTo returns the request of the client as one to the provider of an object, with
