@@ -18,6 +18,7 @@ var statements = slices.Concat(specification, documents)
 // What holds of objects that the gateway only passes through.
 const (
 	ofBatch        = "tested on batches of the gateway and by pass-through; not yet proved by a fault"
+	ofStored       = "tested on responses of a managed provider and of the gateway; not yet proved by a fault"
 	ofJob          = "tested on jobs of a managed provider and by pass-through; not yet proved by a fault"
 	ofFile         = "tested on files of the gateway and by pass-through; not yet proved by a fault"
 	passedResponse = "the provider's responses, by pass-through"
@@ -39,7 +40,7 @@ var specification = []statement{
 	{number: "S-010", text: "Batches can be created, listed and cancelled.", partly: "those of the provider, by pass-through; there are none of the gateway's own"},
 	{number: "S-011", text: "Fine-tuning jobs can be created, read and cancelled, and their checkpoints listed.", partly: "those of the provider, by pass-through; there are none of the gateway's own"},
 	{number: "S-012", text: "Files can be listed and read.", partly: "those of the provider, by pass-through; there are none of the gateway's own"},
-	{number: "S-013", text: "Stored model responses can be read.", partly: "those of the provider, by pass-through; the gateway stores none"},
+	{number: "S-013", text: "Stored model responses can be read.", partly: ofStored},
 	{number: "S-014", text: "Rate-limit policies can be created and read."},
 	{number: "S-015", text: "A path without a route of the gateway is forwarded to the provider under the same path."},
 	{number: "S-016", text: "Pass-through accepts POST, GET, PUT and DELETE."},
@@ -401,10 +402,10 @@ var specification = []statement{
 	{number: "S-372", text: "GET /files returns 200 with the file list.", partly: ofFile},
 	{number: "S-373", text: "GET /files/{file_id} returns 200 with the file.", partly: ofFile},
 	{number: "S-374", text: "Operations that the specification leaves open are reachable: upload, deletion and content of files, batch retrieval and the list of fine-tuning jobs."},
-	{number: "S-375", text: "GET /responses/{response_id} accepts include, an array of file_search_call.results, message.input_image.image_url and computer_call_output.output.image_url."},
+	{number: "S-375", text: "GET /responses/{response_id} accepts include, an array of file_search_call.results, message.input_image.image_url and computer_call_output.output.image_url.", partly: ofStored},
 	{number: "S-376", text: "include of a stored response is accepted as a repeated parameter, in brackets or separated by commas."},
-	{number: "S-377", text: "GET /responses/{response_id} needs only the gateway API key header."},
-	{number: "S-378", text: "GET /responses/{response_id} returns 200 with the stored response."},
+	{number: "S-377", text: "GET /responses/{response_id} needs only the gateway API key header.", partly: ofStored},
+	{number: "S-378", text: "GET /responses/{response_id} returns 200 with the stored response.", partly: ofStored},
 	{number: "S-379", text: "POST /policies/rate-limits creates a policy."},
 	{number: "S-380", text: "A name of more than 255 characters is refused."},
 	{number: "S-381", text: "Empty conditions and an empty group_by are refused."},

@@ -239,7 +239,7 @@ func TestModelsThatAreNotAllowedReachNoProvider(t *testing.T) {
 		{"passed through", "POST", "/v1/other", "application/json", `{"model":"good"}`, nil},
 		{"passed through as text", "POST", "/v1/other", "text/plain", `{"model":"good"}`, nil},
 		{"passed through, 2 MB", "POST", "/v1/other", "application/json", `{"x":"` + strings.Repeat("x", 2<<20) + `","model":"good"}`, nil},
-		{"passed through, listing", "GET", "/v1/files?limit=3", "", "", nil},
+		{"passed through, listing", "GET", "/v1/things?limit=3", "", "", nil},
 		{"passed through, a resource", "POST", "/v1/vector_stores", "application/json", `{"name":"n"}`, nil},
 		{"passed through, path", "POST", "/v1/openai/deployments/good/chat/completions", "application/json", `{"messages":[]}`, nil},
 		{"passed through, audio", "POST", "/v1/listen?model=good", "audio/wav", "RIFF\x00\x00", nil},

@@ -18,6 +18,9 @@ type egressWorld struct {
 }
 
 func newEgressWorld(t *testing.T, o options) *egressWorld {
+	if o.settings == "" { // paths of files pass through too, as those without a record
+		o.settings = "version: 1\nfiles: {unrecorded: pass}\n"
+	}
 	w := &egressWorld{g: launch(t, o), listed: newProvider(t, nil), other: newProvider(t, nil)}
 	for slug, p := range map[string]*provider{"listed": w.listed, "other": w.other} {
 		w.g.as(t, rootKey, "POST", "/v1/integrations", fmt.Sprintf(`{"name":%q,"slug":%q,"ai_provider_id":"openai","key":%q,"configurations":{"custom_host":%q}}`, slug, slug, storedKey, p.url)).ok(t)

@@ -89,7 +89,7 @@ func TestGatewayKeysInHeadersReachNoProvider(t *testing.T) {
 			}
 		})
 	}
-	for _, path := range []string{"/v1/x/" + key, "/v1/x/" + other + "/y", "/v1/x/a" + key + "b", "/v1/x/" + strings.Replace(key, "-", "%2D", 1), "/v1/files/" + key} {
+	for _, path := range []string{"/v1/x/" + key, "/v1/x/" + other + "/y", "/v1/x/a" + key + "b", "/v1/x/" + strings.Replace(key, "-", "%2D", 1)} {
 		attack(t, "credential theft", "a gateway key in the path: "+strings.NewReplacer(key, "KEY", other, "OTHER").Replace(path), func(t *testing.T) {
 			mu.Lock()
 			arrived = nil
@@ -118,7 +118,7 @@ func TestGatewayKeysInHeadersReachNoProvider(t *testing.T) {
 		if decoded := strings.ReplaceAll(list, "%2D", "-"); strings.Contains(decoded, key) || strings.Contains(decoded, other) {
 			t.Errorf("the log repeats a key: %s", list)
 		}
-		for _, path := range []string{"/v1/x/***", "/v1/x/***/y", "/v1/files/***"} {
+		for _, path := range []string{"/v1/x/***", "/v1/x/***/y"} {
 			if !strings.Contains(list, `"path":"`+path+`"`) {
 				t.Errorf("the log has no entry of %s: %s", path, list)
 			}

@@ -32,12 +32,12 @@ func (q *Request) Create(o *store.Object, r *http.Request, read func(body []byte
 	}
 	switch {
 	case res.OK() && !call.Result.Broken && o.Provider != "":
-		if err := read(res.Body); err != nil {
-			return nil, q.markUnknown(o, err)
+		if err := read(res.Body); err != nil { // the client gets what the provider sent
+			return res, q.markUnknown(o)
 		}
 		return res, q.settleCreated(o)
 	case call.Result.Sent && o.Provider != "" && mayHaveCreated(res, call.Result.Broken):
-		return res, q.markUnknown(o, nil)
+		return res, q.markUnknown(o)
 	}
 	return res, q.forget(o)
 }
@@ -56,15 +56,11 @@ func (q *Request) settleCreated(o *store.Object) error {
 	return err
 }
 
-// markUnknown stores that the provider may have created an object, and returns err.
-func (q *Request) markUnknown(o *store.Object, err error) error {
+// markUnknown stores that the provider may have created an object.
+func (q *Request) markUnknown(o *store.Object) error {
 	o.State = StateUnknown
 	q.Deps.Logger.Warn("a provider may have created an object without saying so", "kind", o.Kind, "object", o.ID, "provider", o.Provider)
-	if stored := q.Change(func(tx *store.Tx) error { return tx.UpdateObject(context.WithoutCancel(q.HTTP.Context()), o) }); stored != nil &&
-		err == nil {
-		return stored
-	}
-	return err
+	return q.Change(func(tx *store.Tx) error { return tx.UpdateObject(context.WithoutCancel(q.HTTP.Context()), o) })
 }
 
 // forget deletes the record of an object that was not created.

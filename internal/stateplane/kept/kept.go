@@ -246,6 +246,7 @@ func (d *Deps) Target(workspace, name string) (*provider.Target, string, error) 
 // [Request.CallTo].
 func (q *Request) Forwarded(provider string) *http.Request {
 	r := q.HTTP.Clone(q.HTTP.Context())
+	r.Trailer = q.HTTP.Trailer // filled in as the body ends
 	if provider != "" && q.From.Config == "" {
 		for _, name := range [...]string{api.HeaderConfig, api.HeaderVirtualKey, api.HeaderCustomHost} {
 			r.Header.Del(name)
@@ -288,8 +289,12 @@ func Speaks(t *provider.Target, op api.Operation) bool {
 	return ok && (t.Dialect == api.DialectChat || t.Dialect == api.DialectResponses || t.Dialect == "")
 }
 
-// NoRoute returns the error for a method or a path that a family does not have.
+// NoRoute passes a request through whose method or path a family does not have, or returns
+// an error.
 func NoRoute(q *Request) error {
+	if q.MayPass() {
+		return q.Pass("object")
+	}
 	return apierr.New(apierr.NotFound, "%s %s%.100s is not a route of objects that are kept; its documentation is at /reference", q.HTTP.Method, api.BasePath, q.From.Path)
 }
 
