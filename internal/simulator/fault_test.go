@@ -114,8 +114,11 @@ var faultCases = map[string]func(t *testing.T, h *fixture){
 		if b := h.mustBatch(t, "m+takes=0s"); b.Status != "validating" || h.batch(t, b.ID).Status != "completed" {
 			t.Error("a batch that takes no time has not ended when it is read")
 		}
-		if b := h.mustBatch(t, "m+takes=1h"); h.batch(t, b.ID).Status != "validating" || h.batch(t, b.ID).Status != "validating" {
-			t.Error("a batch that takes an hour has changed its state")
+		b := h.mustBatch(t, "m+takes=1h")
+		for range 2 {
+			if got := h.batch(t, b.ID).Status; got != "validating" {
+				t.Errorf("%s: a batch that takes an hour has changed its state", got)
+			}
 		}
 	},
 	"job": func(t *testing.T, h *fixture) {

@@ -102,11 +102,10 @@ type lister struct {
 
 // candidate is a model that matches, before its price is looked up.
 type candidate struct {
-	name   string
-	spec   *provider.Spec
-	entry  *snapshot.ManagedProvider // nil for the price book
-	target *provider.Target          // of entry
-	price  *catalog.Price            // of the price book
+	name  string
+	spec  *provider.Spec
+	entry *snapshot.ManagedProvider // nil for the price book
+	price *catalog.Price            // of the price book
 }
 
 // page returns the page that the request selects.

@@ -150,9 +150,6 @@ func (s *Server) Relay(w http.ResponseWriter, r *http.Request, o Relay) (Result,
 	return c.result, nil
 }
 
-// errRefusedMessage is the error of a message that is not passed on.
-var errRefusedMessage = errors.New("the message is answered by the gateway")
-
 // endFor ends the session for a reason of the gateway.
 func (c *relay) endFor(err error, code websocket.StatusCode) {
 	c.mu.Lock()
