@@ -76,7 +76,8 @@ func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 func (c *caller) fetch(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, in.Method, in.Link, in.Body)
 	if err != nil {
-		return nil, apierr.New(apierr.UpstreamFailed, "the provider %s returned an address that is not valid", c.provider).WithCode("upstream_unreadable")
+		return nil, apierr.New(apierr.UpstreamFailed, "the provider %s returned an address that is not valid", c.provider).
+			WithCode("upstream_unreadable")
 	}
 	if r.ContentLength = in.Length; in.Header != nil {
 		r.Header = in.Header
