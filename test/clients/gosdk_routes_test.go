@@ -105,8 +105,8 @@ func TestGoClientKeepsFiles(t *testing.T) {
 		t.Errorf("delete = %v, %v", gone, err)
 	}
 	_, err = client.Files.Get(t.Context(), file.ID)
-	if apiError, ok := asError(err); !ok || apiError.StatusCode != http.StatusNotFound || apiError.Code != "file_not_found" {
-		t.Errorf("reading a deleted file: %v, want 404 file_not_found", err)
+	if apiError, ok := asError(err); !ok || apiError.StatusCode != http.StatusNotFound || apiError.Code != "not_found" {
+		t.Errorf("reading a deleted file: %v, want 404 not_found", err)
 	}
 }
 

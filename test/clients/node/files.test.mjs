@@ -49,7 +49,7 @@ test("a file goes up, is read back and goes away", async () => {
 
   assert.deepEqual(await openai.files.delete(file.id), { id: file.id, object: "file", deleted: true });
   const gone = await refused(openai.files.retrieve(file.id), NotFoundError);
-  assert.equal(gone.code, "file_not_found");
+  assert.equal(gone.code, "not_found");
 
   const entry = await logged(response);
   assert.equal(entry.operation, "proxy");
