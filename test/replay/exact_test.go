@@ -19,16 +19,16 @@ func TestAddressesPassAsTheyAreWritten(t *testing.T) {
 	w := newWire(t)
 	g := w.gateway("http://provider.recorded.com/base/v1")
 	for _, target := range []string{
-		"/files?b=2&a=1&b=3&&c&=&d=",
-		"/files?q=%zz&x=a+b%20c%2B&y=1;z=2&u=%E2%82%AC",
-		"/files?",
-		"/files??a=?",
-		"/files?next=https://example.com/a?b=c",
-		"/files/a%2Fb%2f%20",
-		"/files/~user/$&'()*+,;=:@!",
-		"/files/a|b[1]{2}^`",
-		"/files/%E2%82%AC/é",
-		"/files/",
+		"/things?b=2&a=1&b=3&&c&=&d=",
+		"/things?q=%zz&x=a+b%20c%2B&y=1;z=2&u=%E2%82%AC",
+		"/things?",
+		"/things??a=?",
+		"/things?next=https://example.com/a?b=c",
+		"/things/a%2Fb%2f%20",
+		"/things/~user/$&'()*+,;=:@!",
+		"/things/a|b[1]{2}^`",
+		"/things/%E2%82%AC/é",
+		"/things/",
 		"/",
 		"/v1/chat/completions",
 		"/chat/completions/",
@@ -50,8 +50,8 @@ func TestAddressesPassAsTheyAreWritten(t *testing.T) {
 // (RFC 3986, section 6.2.2.2).
 func TestUnreservedCharactersArriveDecoded(t *testing.T) {
 	w := newWire(t)
-	got, _ := w.ask(t, w.gateway("http://provider.recorded.com/base/v1"), "GET /v1/files/%66%2Fb%2f%7E%41%2E%2e HTTP/1.1\r\nConnection: close\r\n\r\n", ok)
-	if want := "GET /base/v1/files/f%2Fb%2f~A.. HTTP/1.1"; got.line != want {
+	got, _ := w.ask(t, w.gateway("http://provider.recorded.com/base/v1"), "GET /v1/things/%66%2Fb%2f%7E%41%2E%2e HTTP/1.1\r\nConnection: close\r\n\r\n", ok)
+	if want := "GET /base/v1/things/f%2Fb%2f~A.. HTTP/1.1"; got.line != want {
 		t.Errorf("request line at the provider %s, want %s", got.line, want)
 	}
 }
@@ -69,8 +69,8 @@ func TestBodiesPassWithTheMethodsThatAreOffered(t *testing.T) {
 			{"nothing", "Content-Length: 0\r\n", "", ""},
 		} {
 			t.Run(method+" "+tt.name, func(t *testing.T) {
-				got, response := w.ask(t, g, method+" /v1/files/a HTTP/1.1\r\n"+tt.fields+"Connection: close\r\n\r\n"+tt.body, ok)
-				if got.line != method+" /files/a HTTP/1.1" || got.body != tt.want {
+				got, response := w.ask(t, g, method+" /v1/things/a HTTP/1.1\r\n"+tt.fields+"Connection: close\r\n\r\n"+tt.body, ok)
+				if got.line != method+" /things/a HTTP/1.1" || got.body != tt.want {
 					t.Errorf("at the provider %s with %q, want %s with %q", got.line, got.body, method, tt.want)
 				}
 				for line := range strings.SplitSeq(strings.TrimSuffix(tt.fields, "\r\n"), "\r\n") {
@@ -92,7 +92,7 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 	g := w.gateway("http://provider.recorded.com")
 	for _, method := range []string{"HEAD", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "get"} {
 		t.Run(method, func(t *testing.T) {
-			conn := open(t, g, method+" /v1/files/a HTTP/1.1\r\nConnection: close\r\n\r\n")
+			conn := open(t, g, method+" /v1/things/a HTTP/1.1\r\nConnection: close\r\n\r\n")
 			all, err := io.ReadAll(conn)
 			head, body, _ := strings.Cut(string(all), "\r\n\r\n")
 			if err != nil || !strings.HasPrefix(head, "HTTP/1.1 405 ") || !strings.Contains(head, "\r\nAllow: DELETE, GET, POST, PUT\r\n") {
@@ -108,7 +108,7 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 func TestFieldsOfAConnectionEndWithIt(t *testing.T) {
 	w := newWire(t)
 	g := w.gateway("http://provider.recorded.com")
-	got, response := w.ask(t, g, "GET /v1/files HTTP/1.1\r\nConnection: x-custom, close\r\nConnection: X-Other\r\n"+
+	got, response := w.ask(t, g, "GET /v1/things HTTP/1.1\r\nConnection: x-custom, close\r\nConnection: X-Other\r\n"+
 		"X-Custom: 1\r\nx-other: 1\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\nProxy-Connection: close\r\nX-Stays: a\r\nx-stays: b\r\nCookie: a=b\r\nAuthorization: Bearer mine\r\n\r\n",
 		"HTTP/1.1 200 Fine\r\nContent-Length: 2\r\nConnection: x-up, keep-alive\r\nX-Up: 1\r\nKeep-Alive: timeout=5\r\nX-Gateway-Forged: 1\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nX-Stays: up\r\n\r\nok")
 	for _, name := range []string{"X-Custom", "X-Other", "Keep-Alive", "TE", "Proxy-Connection", "Cookie", "X-Gateway-Api-Key", "X-Gateway-Provider"} {
@@ -144,7 +144,7 @@ func TestStatusesPassAsTheyAre(t *testing.T) {
 	w := newWire(t)
 	g := w.gateway("http://provider.recorded.com")
 	for _, tt := range []struct{ name, response, status, rest string }{
-		{"redirects within the provider lead to the gateway", "HTTP/1.1 302 Found\r\nLocation: /files/b?x=%2F\r\nContent-Length: 0\r\n\r\n", "302", "/v1/files/b?x=%2F\r\n"},
+		{"redirects within the provider lead to the gateway", "HTTP/1.1 302 Found\r\nLocation: /things/b?x=%2F\r\nContent-Length: 0\r\n\r\n", "302", "/v1/things/b?x=%2F\r\n"},
 		{"no content", "HTTP/1.1 204 No Content\r\n\r\n", "204", ""},
 		{"not modified", "HTTP/1.1 304 Not Modified\r\nEtag: \"a\"\r\n\r\n", "304", "Etag: \"a\"\r\n"},
 		{"unknown", "HTTP/1.1 599 Odd\r\nContent-Length: 3\r\n\r\nodd", "599", "\r\n\r\nodd"},
@@ -153,7 +153,7 @@ func TestStatusesPassAsTheyAre(t *testing.T) {
 		{"until the connection closes", "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nto the end", "200", "to the end"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, response := w.ask(t, g, "GET /v1/files HTTP/1.1\r\nConnection: close\r\n\r\n", tt.response)
+			_, response := w.ask(t, g, "GET /v1/things HTTP/1.1\r\nConnection: close\r\n\r\n", tt.response)
 			if !strings.HasPrefix(response, "HTTP/1.1 "+tt.status+" ") || !strings.Contains(response, tt.rest) {
 				t.Errorf("got %q, want %s with %q", response, tt.status, tt.rest)
 			}
@@ -166,7 +166,7 @@ func TestStatusesPassAsTheyAre(t *testing.T) {
 
 func TestResponsesToOldClientsHaveNoChunks(t *testing.T) {
 	w := newWire(t)
-	_, response := w.ask(t, w.gateway("http://provider.recorded.com"), "GET /v1/files HTTP/1.0\r\n\r\n",
+	_, response := w.ask(t, w.gateway("http://provider.recorded.com"), "GET /v1/things HTTP/1.0\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n")
 	if !strings.HasSuffix(response, "\r\n\r\nok") || strings.Contains(response, "Transfer-Encoding") {
 		t.Errorf("answer %q, want ok without chunks", response)
@@ -187,7 +187,7 @@ func TestUnifiedResponsesSayThatTheyAreJSON(t *testing.T) {
 func TestTrailersPassBothWays(t *testing.T) {
 	w := newWire(t)
 	g := w.gateway("http://provider.recorded.com")
-	got, response := w.ask(t, g, "POST /v1/files HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Cookie, X-Gateway-Debug\r\nConnection: close\r\n\r\n"+
+	got, response := w.ask(t, g, "POST /v1/things HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Cookie, X-Gateway-Debug\r\nConnection: close\r\n\r\n"+
 		"5\r\nhello\r\n0\r\nX-Sum: up\r\nCookie: a=b\r\nX-Gateway-Debug: true\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-Gateway-Forged\r\n\r\n2\r\nok\r\n0\r\nX-Sum: down\r\nX-Gateway-Forged: 1\r\n\r\n")
 	if announced, _ := got.field("Trailer"); got.body != "hello" || got.trailer != "X-Sum: up\r\n" || announced != "X-Sum" {
@@ -203,7 +203,7 @@ func TestTrailersPassBothWays(t *testing.T) {
 
 func TestATrailerThatWasNotAnnouncedPasses(t *testing.T) {
 	w := newWire(t)
-	_, response := w.ask(t, w.gateway("http://provider.recorded.com"), "GET /v1/files HTTP/1.1\r\nConnection: close\r\n\r\n",
+	_, response := w.ask(t, w.gateway("http://provider.recorded.com"), "GET /v1/things HTTP/1.1\r\nConnection: close\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-Sum: head\r\n\r\n2\r\nok\r\n0\r\nX-Sum: down\r\n\r\n")
 	if want := "0\r\nX-Sum: down\r\n\r\n"; !strings.HasSuffix(response, want) || strings.Count(response, ": head") != 1 {
 		t.Errorf("answer %q, want %q at its end", response, want)
@@ -231,7 +231,7 @@ func TestBrokenResponsesBreakAtTheSameByte(t *testing.T) {
 				return
 			}
 			t.Run(tt.name+" "+strconv.Itoa(cut), func(t *testing.T) {
-				_, response := w.ask(t, g, "GET /v1/files HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"+tt.response)
+				_, response := w.ask(t, g, "GET /v1/things HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"+tt.response)
 				res, err := http.ReadResponse(bufio.NewReader(strings.NewReader(response)), nil)
 				if err != nil {
 					t.Fatalf("answer %.200q: %v", response, err)

@@ -126,7 +126,7 @@ func TestEncodedRoutesAreTheRoutesThatTheyEncode(t *testing.T) {
 // TestLegitimatePathsArriveAsSent shows what stays exact on pass-through.
 func TestLegitimatePathsArriveAsSent(t *testing.T) {
 	g, p := start(t)
-	for _, target := range []string{"/v1/files/a%20b.txt", "/v1/models/org%2Fmodel", "/v1/models/org%2fmodel/", "/v1/files/https%3A%2F%2Fexample.com%2Fx", "/v1/x;p=1/y@z?b=2&a=%41&a=", "/v1/%E2%82%AC", "/v1/%252e%2532"} {
+	for _, target := range []string{"/v1/things/a%20b.txt", "/v1/models/org%2Fmodel", "/v1/models/org%2fmodel/", "/v1/things/https%3A%2F%2Fexample.com%2Fx", "/v1/x;p=1/y@z?b=2&a=%41&a=", "/v1/%E2%82%AC", "/v1/%252e%2532"} {
 		attack(t, "smuggling", "legitimate: "+target, func(t *testing.T) {
 			p.reset()
 			g.do(t, "GET", target, "", stored(rootKey)...).ok(t)
@@ -144,7 +144,7 @@ func TestMethodAndModelCannotRedirectARequest(t *testing.T) {
 	for _, name := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "x-http-method-override"} {
 		attack(t, "smuggling", name, func(t *testing.T) {
 			p.reset()
-			g.do(t, "POST", "/v1/files/f", "", stored(rootKey, name, "DELETE")...).refused(t, http.StatusBadRequest, "method_override", strings.ToLower(name))
+			g.do(t, "POST", "/v1/things/f", "", stored(rootKey, name, "DELETE")...).refused(t, http.StatusBadRequest, "method_override", strings.ToLower(name))
 			if len(p.seen()) != 0 {
 				t.Error("the provider received the request")
 			}
