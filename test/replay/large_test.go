@@ -81,8 +81,8 @@ func TestLargeUploadsPassWithoutBeingHeld(t *testing.T) {
 		name, path, contentType, encoding string
 		announced                         bool
 	}{
-		{"binary of announced length", "/files/upload", "application/octet-stream", "", true},
-		{"binary in chunks", "/files/upload", "application/octet-stream", "", false},
+		{"binary of announced length", "/things/upload", "application/octet-stream", "", true},
+		{"binary in chunks", "/things/upload", "application/octet-stream", "", false},
 		{"JSON of announced length", "/vectors", "application/json", "", true},
 		{"compressed JSON", "/vectors", "application/json", "gzip", true},
 		{"form", "/files", "multipart/form-data; boundary=edge", "", true},
@@ -146,7 +146,7 @@ func TestLargeResponsesPassWithoutBeingHeld(t *testing.T) {
 			var err error
 			var res *http.Response
 			grown := allocates(func() {
-				if res, err = client.RoundTrip(g.Request(http.MethodGet, "/files/a/content", "")); err == nil {
+				if res, err = client.RoundTrip(g.Request(http.MethodGet, "/things/a/content", "")); err == nil {
 					n, sum, err = sumOf(res.Body)
 					res.Body.Close()
 				}

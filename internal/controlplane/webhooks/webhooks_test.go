@@ -166,26 +166,26 @@ func TestASecretIsShownOnce(t *testing.T) {
 
 func TestDeliveriesBelongToTheirEndpoint(t *testing.T) {
 	b := newBench(t)
-	mine := b.create(public)
+	own := b.create(public)
 	b.emit()
-	d := b.deliveries(mine.ID, "")[0]
+	d := b.deliveries(own.ID, "")[0]
 	other := b.create(public)
 	stranger := b.As(access.Identity{Type: access.WorkspaceService, Workspace: b.addWorkspace(), Scopes: access.Scopes(access.WorkspaceService)})
 	for _, tt := range []struct {
 		by   *routetest.Caller
 		path string
 	}{
-		{b.Caller, other.ID + "/deliveries/" + d.ID}, {stranger, mine.ID + "/deliveries/" + d.ID},
-		{stranger, mine.ID + "/deliveries"}, {stranger, mine.ID},
+		{b.Caller, other.ID + "/deliveries/" + d.ID}, {stranger, own.ID + "/deliveries/" + d.ID},
+		{stranger, own.ID + "/deliveries"}, {stranger, own.ID},
 	} {
 		if a := tt.by.Call("GET", "/webhook_endpoints/"+tt.path, ""); a.Status != http.StatusNotFound {
 			t.Errorf("%s: %d %s", tt.path, a.Status, a.Body)
 		}
 	}
-	if a := b.Call("POST", "/webhook_endpoints/"+mine.ID+"/deliveries/"+d.ID+"/retry", ""); a.Status != http.StatusConflict || !strings.Contains(a.Body, "pending") {
+	if a := b.Call("POST", "/webhook_endpoints/"+own.ID+"/deliveries/"+d.ID+"/retry", ""); a.Status != http.StatusConflict || !strings.Contains(a.Body, "pending") {
 		t.Errorf("retrying a pending one: %d %s", a.Status, a.Body)
 	}
-	b.Must("DELETE", "/webhook_endpoints/"+mine.ID, "", nil)
+	b.Must("DELETE", "/webhook_endpoints/"+own.ID, "", nil)
 	if n := b.runner.RunDue(t.Context()); n != 0 {
 		t.Errorf("%d jobs of a deleted endpoint ran", n)
 	}

@@ -87,16 +87,16 @@ func TestReadersAndNodesSettleABatchOnce(t *testing.T) {
 	if testing.Short() {
 		return // needs PostgreSQL
 	}
-	dsn, data, beside := storetest.Postgres(t), t.TempDir(), t.TempDir()
+	dsn, data, second := storetest.Postgres(t), t.TempDir(), t.TempDir()
 	if err := os.MkdirAll(filepath.Join(data, "blob", "files"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(filepath.Join(data, "blob"), filepath.Join(beside, "blob")); err != nil {
+	if err := os.Symlink(filepath.Join(data, "blob"), filepath.Join(second, "blob")); err != nil {
 		t.Fatal(err)
 	}
 	c := start(t, gatewaytest.Options{Database: dsn, Data: data})
 	settings := fmt.Sprintf("providers:\n  - {slug: openai, provider: openai, custom_host: %q, api_key: \"${SIM_KEY}\"}\n", c.Upstream)
-	other := &client{gatewaytest.New(t, gatewaytest.Options{Database: dsn, Data: beside, MasterKey: masterKey, Settings: settings}), t, gatewaytest.Key}
+	other := &client{gatewaytest.New(t, gatewaytest.Options{Database: dsn, Data: second, MasterKey: masterKey, Settings: settings}), t, gatewaytest.Key}
 	id := c.create(c.upload(lines(5, "gpt-4o"), "batch"), day, "x-gateway-provider", "@openai")["id"].(string)
 	var readers sync.WaitGroup
 	for i := range 8 {
