@@ -27,7 +27,7 @@ func (s *Server) openState(set *settings.Settings) error {
 	if err != nil {
 		return err
 	}
-	sealed := contents{files: files}
+	sealed := contents{files: files, shared: set.Blob.S3.Configured()}
 	if s.box != nil {
 		sealed.ring = s.ring
 	}
@@ -87,7 +87,9 @@ func (s *Server) managedTarget(workspace, slug string) (t *provider.Target, inte
 // as they are if there is no master key.
 type contents struct {
 	files blob.Store
-	ring  *datakey.Keyring // nil without a master key
+	// shared is true for a bucket, in which other deployments may keep files too.
+	shared bool
+	ring   *datakey.Keyring // nil without a master key
 }
 
 // of returns the store of an organisation.
@@ -123,8 +125,14 @@ func (c contents) Get(ctx context.Context, organisation, name string, offset, le
 // Delete implements [kept.Contents].
 func (c contents) Delete(ctx context.Context, name string) error { return c.files.Delete(ctx, name) }
 
-// List implements [kept.Contents].
-func (c contents) List(ctx context.Context) iter.Seq2[blob.Info, error] { return c.files.List(ctx, "") }
+// List implements [kept.Contents]. It lists nothing of a bucket: a file without a record here
+// may have one in the database of another deployment.
+func (c contents) List(ctx context.Context) iter.Seq2[blob.Info, error] {
+	if c.shared {
+		return func(func(blob.Info, error) bool) {}
+	}
+	return c.files.List(ctx, "")
+}
 
 // DeleteIncomplete implements [kept.Contents].
 func (c contents) DeleteIncomplete(ctx context.Context, before time.Time) error {

@@ -44,7 +44,7 @@ func (p *Plane) SweepOrphans(ctx context.Context) error {
 // organisation and the object that it was made for.
 func (p *Plane) isUsed(ctx context.Context, name string) (bool, error) {
 	parts := strings.Split(name, "/")
-	if len(parts) < 2 {
+	if len(parts) < 2 || !strings.HasPrefix(parts[1], "gw_") {
 		return true, nil // not written by this plane
 	}
 	o, err := p.deps.DB.ObjectByID(ctx, parts[1])

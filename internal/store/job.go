@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -236,7 +237,19 @@ func followBatch(ctx context.Context, tx *Tx, j *Job) error {
 		WHERE id = $1 AND ended_at IS NULL`
 	switch j.State {
 	case JobFailed, JobDead, JobCancelled:
-		return tx.exec(ctx, journal.Unpublished, "objects", stmt, j.Subject, millis(j.EndedAt))
+	default:
+		return nil
 	}
-	return nil
+	n, err := tx.change.Exec(ctx, journal.Unpublished, stmt, j.Subject, millis(j.EndedAt))
+	if err != nil {
+		return fmt.Errorf("writing the end of a batch: %w", err)
+	}
+	if n == 0 {
+		return nil
+	}
+	o, err := tx.ObjectByID(ctx, j.Subject)
+	if err != nil {
+		return err
+	}
+	return tx.EmitEvent(ctx, Event{Organisation: o.Organisation, Workspace: o.Workspace, Type: "batch.failed", Object: o.ShownID(), Time: j.EndedAt})
 }

@@ -257,3 +257,36 @@ func TestOldDeliveriesAreDeletedWithTheirJobs(t *testing.T) {
 		}
 	})
 }
+
+// TestABatchWhoseJobIsDeadHasFailed ends the job of a batch without an end of the batch.
+func TestABatchWhoseJobIsDeadHasFailed(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
+		db := open()
+		mustCreateEndpoints(t, db, endpoint("we_1", "batch.failed"))
+		o := store.Object{
+			ID: "gw_batch_1", Kind: store.ObjectBatch, Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, State: "in_progress",
+			CreatedAt: exportTime, UpdatedAt: exportTime,
+		}
+		was := store.Job{
+			ID: "j", Kind: store.JobBatch, Subject: o.ID, Organisation: o.Organisation, Workspace: o.Workspace, NextAt: exportTime, CreatedAt: exportTime,
+		}
+		mustUpdate(t, db, func(tx *store.Tx) error {
+			if err := tx.AddObject(t.Context(), o); err != nil {
+				return err
+			}
+			return tx.AddJob(t.Context(), was)
+		})
+		was.State = store.JobQueued
+		dead := was
+		dead.State, dead.EndedAt = store.JobDead, exportTime.Add(time.Minute)
+		if moved, err := db.MoveJob(t.Context(), was, dead, nil); !moved || err != nil {
+			t.Fatal(moved, err)
+		}
+		if got, err := db.ObjectByID(t.Context(), o.ID); err != nil || got.State != "failed" || !got.EndedAt.Equal(dead.EndedAt) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if list := deliveries(t, db, "we_1"); len(list) != 1 || list[0].Type != "batch.failed" || list[0].Object != o.ID {
+			t.Errorf("%+v", list)
+		}
+	})
+}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"sync"
 
-	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
@@ -48,25 +46,13 @@ func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 		return nil, apierr.New(apierr.Unsupported, "batches of the provider %s need its storage, which the gateway does not reach yet; run the batch without x-gateway-provider", c.provider).
 			WithCode("unsupported_operation")
 	}
-	target := api.BasePath + in.Path
-	if in.Query != "" {
-		target += "?" + in.Query
+	out := kept.Outgoing{
+		Provider: c.provider, TraceID: c.trace, Method: in.Method, Path: in.Path, Query: in.Query,
+		Header: in.Header, Body: in.Body, Length: in.Length,
 	}
-	body := in.Body
-	if body == nil {
-		body = http.NoBody
-	}
-	r, err := http.NewRequestWithContext(ctx, in.Method, target, body)
+	r, err := out.Request(ctx)
 	if err != nil {
 		return nil, err
-	}
-	if r.RequestURI = target; in.Length > 0 || body == http.NoBody {
-		r.ContentLength = in.Length
-	}
-	maps.Copy(r.Header, in.Header)
-	r.Header.Set(api.HeaderProvider, c.provider)
-	if c.trace != "" {
-		r.Header.Set(api.HeaderTraceID, c.trace)
 	}
 	return c.send(r, in.Service)
 }

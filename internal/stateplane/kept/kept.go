@@ -39,8 +39,8 @@ type Contents interface {
 	Get(ctx context.Context, organisation, name string, offset, length int64) (io.ReadCloser, error)
 	// Delete deletes a file. A missing file is not an error.
 	Delete(ctx context.Context, name string) error
-	// List returns all files, and DeleteIncomplete deletes what interrupted writes left
-	// before a time.
+	// List returns the files that only this deployment can have written, and
+	// DeleteIncomplete deletes what interrupted writes left before a time.
 	List(ctx context.Context) iter.Seq2[blob.Info, error]
 	DeleteIncomplete(ctx context.Context, before time.Time) error
 }

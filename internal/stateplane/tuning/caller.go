@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"maps"
-	"net/http"
 
-	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorcall"
@@ -22,7 +19,11 @@ type caller struct {
 
 // Call implements [vendorcall.Caller].
 func (c *caller) Call(ctx context.Context, in *vendorcall.Request) (*vendorcall.Response, error) {
-	r, err := c.request(ctx, in)
+	out := kept.Outgoing{
+		Provider: c.provider, TraceID: c.trace, Method: in.Method, Path: in.Path, Query: in.Query,
+		Header: in.Header, Body: in.Body, Length: in.Length,
+	}
+	r, err := out.Request(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,27 +36,4 @@ func (c *caller) Call(ctx context.Context, in *vendorcall.Request) (*vendorcall.
 	return &vendorcall.Response{
 		Status: res.Status, Header: res.Header(), Body: io.NopCloser(bytes.NewReader(res.Body)), Unsent: !result.Sent && !res.OK(),
 	}, nil
-}
-
-// request returns a request to the gateway that passes through to the provider.
-func (c *caller) request(ctx context.Context, in *vendorcall.Request) (*http.Request, error) {
-	address := api.BasePath + in.Path
-	if in.Query != "" {
-		address += "?" + in.Query
-	}
-	body := in.Body
-	if body == nil {
-		body = http.NoBody
-	}
-	r, err := http.NewRequestWithContext(ctx, in.Method, address, body)
-	if err != nil {
-		return nil, err
-	}
-	r.RequestURI, r.ContentLength = address, in.Length
-	maps.Copy(r.Header, in.Header)
-	r.Header.Set(api.HeaderProvider, c.provider)
-	if c.trace != "" {
-		r.Header.Set(api.HeaderTraceID, c.trace)
-	}
-	return r, nil
 }

@@ -33,14 +33,6 @@ func (d *details) keep(o *store.Object) error {
 	return err
 }
 
-// shownID returns the id that clients see. An id with a slash would be a path.
-func shownID(o *store.Object) string {
-	if strings.Contains(o.ProviderID, "/") {
-		return o.ID
-	}
-	return o.ShownID()
-}
-
 // Times of jobs.
 const (
 	// settleTime is how long a provider may take until a new job is in its lists.
@@ -78,7 +70,7 @@ func (h *handler) adopt(o *store.Object, job *vendortune.Job) error {
 		o.EndedAt = o.UpdatedAt
 	}
 	shown := *job
-	shown.ID = shownID(o)
+	shown.ID = o.ShownID()
 	if d.Shown, err = json.Marshal(shown); err != nil {
 		return err
 	}
@@ -176,7 +168,7 @@ func (h *handler) list() error {
 	var ids []string
 	l, err := kept.NewList(found, more, func(o *store.Object) (json.RawMessage, error) {
 		d, err := detailsOf(o)
-		ids = append(ids, shownID(o))
+		ids = append(ids, o.ShownID())
 		return d.Shown, err
 	})
 	if err != nil {

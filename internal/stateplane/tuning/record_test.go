@@ -151,12 +151,12 @@ func TestStatesAreStoredWhenOthersStoreThemToo(t *testing.T) {
 // An ARN has slashes, so it is not an id in a path.
 func TestIDsWithSlashesAreNotShown(t *testing.T) {
 	o := &store.Object{ID: "gw_ftjob_1", ProviderID: "arn:aws:bedrock:us-east-1:1:model-customization-job/m/abc"}
-	if got := shownID(o); got != "gw_ftjob_1" {
-		t.Errorf("shownID() = %s", got)
+	if got := o.ShownID(); got != "gw_ftjob_1" {
+		t.Errorf("ShownID() = %s", got)
 	}
 	o.ProviderID = "ftjob-1"
-	if got := shownID(o); got != "ftjob-1" {
-		t.Errorf("shownID() = %s", got)
+	if got := o.ShownID(); got != "ftjob-1" {
+		t.Errorf("ShownID() = %s", got)
 	}
 }
 

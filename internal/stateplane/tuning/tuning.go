@@ -175,7 +175,7 @@ func (h *handler) writeCheckpoints(o *store.Object) error {
 		return err
 	}
 	for i := range l.Data {
-		l.Data[i].FineTuningJobID = shownID(o)
+		l.Data[i].FineTuningJobID = o.ShownID()
 	}
 	return h.q.JSON(http.StatusOK, l)
 }
