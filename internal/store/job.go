@@ -251,5 +251,7 @@ func followBatch(ctx context.Context, tx *Tx, j *Job) error {
 	if err != nil {
 		return err
 	}
-	return tx.EmitEvent(ctx, Event{Organisation: o.Organisation, Workspace: o.Workspace, Type: "batch.failed", Object: o.ShownID(), Time: j.EndedAt})
+	return tx.EmitEvent(ctx, Event{
+		Organisation: o.Organisation, Workspace: o.Workspace, Type: "batch.failed", Object: o.ShownID(), Time: j.EndedAt,
+	})
 }
