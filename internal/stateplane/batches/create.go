@@ -35,13 +35,12 @@ type input struct {
 	Model           string            `json:"model"`
 	JobName         string            `json:"job_name"`
 	RoleARN         string            `json:"role_arn"`
-	OutputConfig    any               `json:"output_data_config"`
 }
 
 // fields are the fields of an input.
 var fields = []string{
 	"input_file_id", "endpoint", "completion_window", "metadata", "output_expires_after", "gateway_options", "provider_options",
-	"model", "job_name", "role_arn", "output_data_config",
+	"model", "job_name", "role_arn",
 }
 
 // create creates a batch: at the provider that has its input file or that it names, or one
@@ -95,8 +94,38 @@ func createHere(q *kept.Request, in *input, file *store.Object) error {
 	return createManaged(q, in, file, provider)
 }
 
+// checkOfProvider returns an error for fields that only batches at providers have.
+func (in *input) checkOfProvider() error {
+	for name, set := range map[string]bool{
+		"model": in.Model != "", "job_name": in.JobName != "", "role_arn": in.RoleARN != "", "provider_options": len(in.ProviderOptions) > 0,
+	} {
+		if set {
+			return apierr.New(apierr.Invalid, "%s is for batches at providers, and the gateway runs this one; leave it out", name).WithParam(name)
+		}
+	}
+	return nil
+}
+
+// checkOfGateway returns an error for what only batches of the gateway have.
+func (in *input) checkOfGateway(q *kept.Request) error {
+	if q.From.Config != "" {
+		return apierr.New(apierr.Invalid, "a config is for batches that the gateway runs, and a provider runs this one; leave out x-gateway-config").
+			WithParam("x-gateway-config")
+	}
+	for name := range in.GatewayOptions {
+		if c := http.CanonicalHeaderKey(name); c != api.HeaderProvider && c != api.HeaderVirtualKey {
+			return apierr.New(apierr.Invalid, "gateway_options: %.60q is for batches that the gateway runs, and a provider runs this one; leave it out", name).
+				WithParam("gateway_options")
+		}
+	}
+	return nil
+}
+
 // createManaged creates a batch that the gateway runs. Its job validates the lines.
 func createManaged(q *kept.Request, in *input, file *store.Object, provider string) error {
+	if err := in.checkOfProvider(); err != nil {
+		return err
+	}
 	if q.From.Identity.Hash == ([32]byte{}) || q.From.Identity.KeyID == "" {
 		return apierr.New(apierr.Forbidden, "a batch goes on after its request, so it needs a gateway key; a token or a session can't create one").WithCode("key_required")
 	}

@@ -322,12 +322,16 @@ func (f *followed) fileRecord(id string) store.Object {
 		"bytes": 0, "created_at": now.Unix(), "status": files.StateProcessed,
 	})
 	data, _ := json.Marshal(files.Details{Filename: id + ".jsonl", Shown: shown})
-	return store.Object{
+	o := store.Object{
 		ID: f.ObjectID("gw_file_"), Kind: store.ObjectFile,
 		Organisation: f.object.Organisation, Workspace: f.object.Workspace, KeyID: f.object.KeyID,
 		Provider: f.object.Provider, ProviderID: id, State: files.StateProcessed, Label: "batch_output",
 		Data: data, CreatedAt: now, UpdatedAt: now,
 	}
+	if f.OutputLife > 0 {
+		o.ExpiresAt = f.object.CreatedAt.Add(time.Duration(f.OutputLife) * time.Second)
+	}
+	return o
 }
 
 // blobWriter writes a file of the gateway while it is made.

@@ -96,6 +96,9 @@ func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte, know
 
 // createAtVendor creates a batch of a file of the gateway at a provider with a batch API.
 func createAtVendor(q *kept.Request, in *input, file *store.Object, vendor *vendorbatch.Vendor, provider string) error {
+	if err := in.checkOfGateway(q); err != nil {
+		return err
+	}
 	target, integration, err := q.Target(provider)
 	if err != nil {
 		return err
