@@ -88,6 +88,10 @@ type Call struct {
 	// the call. Nil allows all.
 	Admit func(targets []exchange.Leaf) error
 
+	// Kept is what is kept of budgets for the batch that the call is a line of, by counter.
+	// Nil for other calls.
+	Kept map[string]int64
+
 	Result CallResult // once the call has ended
 
 	key    secret.String
@@ -118,7 +122,10 @@ func (p *Plane) Call(w http.ResponseWriter, r *http.Request, c *Call) {
 	if a.remote == "" {
 		a.remote = c.remote
 	}
-	a.request.Manages = c.Manages
+	a.request.Manages, a.request.Limiting.ByObject = c.Manages, c.Manages
+	if c.Kept != nil {
+		a.request.Limiting.Batch = &exchange.BatchLine{Kept: c.Kept}
+	}
 	if a.route.keeps {
 		op := a.route.kept
 		a.request.Manages = c.Manages || op == api.Files || op == api.Batches || op == api.FineTuning

@@ -247,6 +247,9 @@ func followBatch(ctx context.Context, tx *Tx, j *Job) error {
 	if n == 0 {
 		return nil
 	}
+	if err := tx.SetBudgetHolds(ctx, j.Subject, nil); err != nil {
+		return err
+	}
 	o, err := tx.ObjectByID(ctx, j.Subject)
 	if err != nil {
 		return err

@@ -139,16 +139,10 @@ func createManaged(q *kept.Request, in *input, file *store.Object, provider stri
 		d.Headers[api.HeaderProvider] = provider
 	}
 	d.Batch.ExpiresAt = o.CreatedAt.Add(window).Unix()
-	if err := d.keep(&o); err != nil {
+	if err := reserve(q, &o, &d, file); err != nil {
 		return err
 	}
-	err := q.Change(func(tx *store.Tx) error {
-		if err := q.Add(q.HTTP.Context(), tx, o); err != nil {
-			return err
-		}
-		return tx.AddJob(q.HTTP.Context(), jobOf(q.Deps, &o, store.JobBatch, o.CreatedAt))
-	})
-	if err != nil {
+	if err := addNew(q, &o, &d, jobOf(q.Deps, &o, store.JobBatch, o.CreatedAt)); err != nil {
 		return err
 	}
 	q.Deps.Queued()
@@ -187,7 +181,7 @@ func (in *input) details(q *kept.Request, file *store.Object) details {
 		Batch: vendorbatch.Batch{Endpoint: in.Endpoint, InputFileID: in.InputFileID, CompletionWindow: in.CompletionWindow,
 			Metadata: in.Metadata},
 		Input: file.ID, InputIsTheirs: file.ProviderID != "",
-		Key: q.From.Identity.Hash.String(), TraceID: q.From.TraceID, Headers: make(map[string]string), Options: make(map[string]string),
+		Key: q.From.Identity.Hash.String(), User: q.From.Identity.UserID, TraceID: q.From.TraceID, Headers: make(map[string]string), Options: make(map[string]string),
 	}
 	for name, value := range in.GatewayOptions {
 		d.Headers[http.CanonicalHeaderKey(name)] = value

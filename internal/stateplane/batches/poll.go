@@ -130,7 +130,14 @@ func (f *followed) read(ctx context.Context) (*vendorbatch.Batch, error) {
 	if err := f.details.keep(&f.object); err != nil {
 		return nil, err
 	}
-	return nil, f.job.Finish(ctx, func(tx *store.Tx) error { return tx.UpdateObject(ctx, &f.object) })
+	err = f.job.Finish(ctx, func(tx *store.Tx) error {
+		if err := tx.SetBudgetHolds(ctx, f.object.ID, nil); err != nil {
+			return err
+		}
+		return tx.UpdateObject(ctx, &f.object)
+	})
+	reloadHolds(ctx, f.Deps)
+	return nil, err
 }
 
 // input returns what the batch was created from; file may be nil.
@@ -158,6 +165,7 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 	owner := reqlog.SpendOwner{Organisation: f.object.Organisation, Workspace: f.object.Workspace, KeyID: f.object.KeyID, Slug: f.target.Slug}
 	var spend reqlog.Spend
 	spend.AddSettlement(bill)
+	counters := f.policyCounters(results)
 	var raised map[store.BudgetRef]reqlog.Spend
 	for try := 1; ; try++ {
 		if err := f.adoptEnd(b, results); err != nil {
@@ -178,8 +186,10 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 				return err
 			}
 			var err error
-			raised, err = tx.AddSpendOf(ctx, owner, spend)
-			return err
+			if raised, err = tx.AddSpendOf(ctx, owner, spend, counters); err != nil {
+				return err
+			}
+			return tx.SetBudgetHolds(ctx, o.ID, nil)
 		})
 		if err == nil || apierr.From(err).Kind != apierr.Conflict || try == changeTries {
 			break
@@ -198,6 +208,7 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 		return err
 	}
 	f.Spent(ctx, raised)
+	reloadHolds(ctx, f.Deps)
 	if f.Input != "" && b.InputFileID != "" && !f.InputIsTheirs {
 		if err := f.vendor.DeleteInput(ctx, f.caller, b); err != nil { // it stays there, as after a batch made without the gateway
 			f.Logger.Warn("deleting the input of a batch at its provider failed", "batch", f.object.ID, "provider", f.object.Provider, "err",
@@ -235,6 +246,10 @@ type results struct {
 	priced            bool // every line that used something has a price
 	price             string
 	model             string
+
+	// byModel is what was used by the models that the lines ask for. Nil if no policies
+	// count it.
+	byModel map[string]*reqlog.Spend
 }
 
 // fetch reads the results of a batch. Files that its provider keeps get a record, others
@@ -257,6 +272,10 @@ func (f *followed) fetch(ctx context.Context, b *vendorbatch.Batch) (*results, e
 		input = &o
 	}
 	in := f.input(ctx, input)
+	asked, err := f.requestedModels(in)
+	if err != nil {
+		return nil, err
+	}
 	var line []byte
 	var failed error
 	for r, err := range f.vendor.Results(ctx, f.caller, b, in) {
@@ -264,7 +283,7 @@ func (f *followed) fetch(ctx context.Context, b *vendorbatch.Batch) (*results, e
 			failed = err
 			break
 		}
-		f.add(x, &r)
+		f.countFor(x, asked, &r, f.add(x, &r))
 		if theirs {
 			continue
 		}
@@ -283,8 +302,9 @@ func (f *followed) fetch(ctx context.Context, b *vendorbatch.Batch) (*results, e
 	return x, failed
 }
 
-// add counts a result and what it cost.
-func (f *followed) add(x *results, r *vendorbatch.Result) {
+// add counts a result and what it cost. It returns what the result is settled with.
+func (f *followed) add(x *results, r *vendorbatch.Result) (s reqlog.Settlement) {
+	s = reqlog.Settlement{Outcome: reqlog.Answered, Usage: r.Usage}
 	if r.Failed() {
 		x.failed++
 	} else {
@@ -292,7 +312,10 @@ func (f *followed) add(x *results, r *vendorbatch.Result) {
 	}
 	if !r.Usage.Known {
 		x.priced = x.priced && r.Failed()
-		return
+		if r.Failed() {
+			s.Outcome = reqlog.Refused
+		}
+		return s
 	}
 	x.usage.Add(r.Usage)
 	x.total = sumUsage(x.total, r.Usage)
@@ -302,16 +325,14 @@ func (f *followed) add(x *results, r *vendorbatch.Result) {
 	}
 	x.model = model
 	p, ok := f.target.Price(f.Prices(), model, "", f.object.CreatedAt)
-	if !ok || !p.Covers(r.Usage) {
-		x.priced = false
-		return
-	}
 	tier := catalog.Batch
-	if !p.Has(tier) {
+	if !ok || !p.Covers(r.Usage) || !p.Has(tier) {
 		x.priced = false
-		return
+		return s
 	}
-	x.cost, x.price = x.cost+p.Cost(r.Usage, tier), p.Row()+" "+tier.String()
+	s.Cost, s.Price, s.Priced = p.Cost(r.Usage, tier), p.Row()+" "+tier.String(), true
+	x.cost, x.price = x.cost+s.Cost, s.Price
+	return s
 }
 
 // fileRecord returns the record of a file of results that the provider keeps.

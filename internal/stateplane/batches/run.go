@@ -54,6 +54,8 @@ type work struct {
 	repeats map[int]struct{} // lines that may have been sent before, and are sent again
 	twice   map[int]struct{} // lines that may have been sent twice, and are not sent again
 	sealed  []store.Object   // the chunks of results that are stored, in their order
+
+	share budgetShare
 }
 
 // run runs the batch of a job to its end.
@@ -90,6 +92,8 @@ func (w *work) run(ctx context.Context) error {
 	if err := w.takeOver(ctx); err != nil {
 		return err
 	}
+	w.share.open(w)
+	defer w.share.close(w)
 	expiry := w.object.CreatedAt.Add(window)
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -206,9 +210,15 @@ func (w *work) store(
 			return err
 		}
 		o := w.object
+		handed, moved := w.share.change(w)
 		err := write(ctx, func(tx *store.Tx) error {
 			if effects != nil {
 				if err := effects(ctx, tx); err != nil {
+					return err
+				}
+			}
+			if moved {
+				if err := tx.SetBudgetHolds(ctx, o.ID, w.left(handed)); err != nil {
 					return err
 				}
 			}
@@ -218,7 +228,9 @@ func (w *work) store(
 			return emitEnd(ctx, tx, &o)
 		})
 		if err == nil {
-			w.object = o
+			if w.object = o; moved {
+				w.share.store(ctx, w, handed)
+			}
 			return nil
 		}
 		if apierr.From(err).Kind != apierr.Conflict || try == changeTries {

@@ -38,6 +38,9 @@ func createThere(q *kept.Request, in *input, body []byte, file *store.Object) er
 	}
 	vendor, ok := vendorbatch.For(target.ID)
 	o, d := newThere(q, in, file, file.Provider, integration)
+	if err := reserve(q, o, d, file); err != nil {
+		return err
+	}
 	if !ok || kept.Speaks(target, api.Batches) { // as it was sent
 		return relayCreate(q, o, d, body, ok)
 	}
@@ -104,6 +107,9 @@ func createAtVendor(q *kept.Request, in *input, file *store.Object, vendor *vend
 		return err
 	}
 	o, d := newThere(q, in, file, provider, integration)
+	if err := reserve(q, o, d, file); err != nil {
+		return err
+	}
 	x := inputOf(q.HTTP.Context(), q.Deps, d, file, target)
 	x.OwnID = o.ID
 	x.Window, x.Metadata = in.CompletionWindow, in.Metadata
@@ -180,16 +186,7 @@ func lineFor(text []byte, number int, endpoint, slug string) (x vendorbatch.Line
 // first; a batch that the vendor may have accepted is found again by its job.
 func createBy(q *kept.Request, o *store.Object, d *details, vendor *vendorbatch.Vendor, in *vendorbatch.Input) error {
 	ctx := context.WithoutCancel(q.HTTP.Context())
-	if err := d.keep(o); err != nil {
-		return err
-	}
-	err := q.Change(func(tx *store.Tx) error {
-		if err := q.Add(ctx, tx, *o); err != nil {
-			return err
-		}
-		return tx.AddJob(ctx, jobOf(q.Deps, o, store.JobBatchPoll, q.Deps.Now().Add(createTime)))
-	})
-	if err != nil {
+	if err := addNew(q, o, d, jobOf(q.Deps, o, store.JobBatchPoll, q.Deps.Now().Add(createTime))); err != nil {
 		return err
 	}
 	b, err := vendor.Create(ctx, callerOf(q, o), in)
@@ -205,6 +202,7 @@ func createBy(q *kept.Request, o *store.Object, d *details, vendor *vendorbatch.
 		if forgot := q.Change(func(tx *store.Tx) error { return tx.DeleteObject(ctx, o) }); forgot != nil {
 			return forgot
 		}
+		reloadHolds(ctx, q.Deps)
 		return createError(err)
 	}
 	err = q.Change(func(tx *store.Tx) error {
