@@ -21,11 +21,12 @@ type caller struct {
 	identity *access.Identity
 	provider string // "@" and its slug
 	trace    string
+	watch    *stallWatch // nil waits as long as the data plane does
 }
 
 // callerOf returns the caller of a request to a batch.
 func callerOf(q *kept.Request, o *store.Object) *caller {
-	return &caller{q.Deps, q.From.Identity, o.Provider, q.From.TraceID}
+	return &caller{deps: q.Deps, identity: q.From.Identity, provider: o.Provider, trace: q.From.TraceID}
 }
 
 // jobCaller returns the caller of the job of a batch. It acts for the workspace: the key
@@ -34,11 +35,21 @@ func jobCaller(deps *kept.Deps, o *store.Object, d *details) *caller {
 	id := &access.Identity{
 		KeyID: o.KeyID, Organisation: o.Organisation, Workspace: o.Workspace, Name: "batches", Scopes: []access.Scope{access.ScopeCompletions},
 	}
-	return &caller{deps, id, o.Provider, d.TraceID}
+	return &caller{deps: deps, identity: id, provider: o.Provider, trace: d.TraceID}
 }
 
 // Call implements [vendorbatch.Caller].
 func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
+	c.watch.begin()
+	defer c.watch.end()
+	res, err := c.call(ctx, in)
+	if err == nil && c.watch != nil {
+		res.Body = &watchedBody{res.Body, c.watch}
+	}
+	return res, err
+}
+
+func (c *caller) call(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
 	if in.Link != "" {
 		return c.fetch(ctx, in)
 	}

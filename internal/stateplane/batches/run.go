@@ -20,10 +20,15 @@ type Runner struct {
 	deps *kept.Deps
 	// atOnce is how many batches this node runs at a time.
 	atOnce int
+
+	polls pollGate
+	stall time.Duration // see stallTime
 }
 
 // NewRunner returns a runner of the jobs that batches have.
-func NewRunner(d *kept.Deps, atOnce int) *Runner { return &Runner{d, atOnce} }
+func NewRunner(d *kept.Deps, atOnce int) *Runner {
+	return &Runner{deps: d, atOnce: atOnce, stall: stallTime}
+}
 
 // Kinds returns the kinds of jobs that batches have.
 func (r *Runner) Kinds() []jobs.Kind {

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,12 +38,15 @@ func createThere(q *kept.Request, in *input, body []byte, file *store.Object) er
 		return err
 	}
 	vendor, ok := vendorbatch.For(target.ID)
+	if !ok { // it could be neither followed nor billed
+		return noBatches(target, "input_file_id", "upload the file without x-gateway-provider")
+	}
 	o, d := newThere(q, in, file, file.Provider, integration)
 	if err := reserve(q, o, d, file); err != nil {
 		return err
 	}
-	if !ok || kept.Speaks(target, api.Batches) { // as it was sent
-		return relayCreate(q, o, d, body, ok)
+	if kept.Speaks(target, api.Batches) { // as it was sent
+		return relayCreate(q, o, d, body)
 	}
 	return createBy(q, o, d, vendor, &vendorbatch.Input{
 		Endpoint: in.Endpoint, Window: in.CompletionWindow, Metadata: in.Metadata, OwnID: o.ID,
@@ -50,9 +54,11 @@ func createThere(q *kept.Request, in *input, body []byte, file *store.Object) er
 	})
 }
 
-func noBatches(t *provider.Target) error {
-	return apierr.New(apierr.Unsupported, "the gateway knows no batches of the provider %s; leave out x-gateway-provider, and the gateway runs the batch itself", t.ID).
-		WithParam("x-gateway-provider").WithCode("unsupported_operation")
+// noBatches returns the error for a provider whose batches the gateway does not know. Param
+// has named it, and the advice is what to do instead.
+func noBatches(t *provider.Target, param, advice string) error {
+	return apierr.New(apierr.Unsupported, "the gateway knows no batches of the provider %s; %s, and the gateway runs the batch itself", t.ID, advice).
+		WithParam(param).WithCode("unsupported_operation")
 }
 
 // newThere returns the record of a batch at a provider.
@@ -71,9 +77,8 @@ func optionsOf(t *provider.Target, d *details) map[string]string {
 	return all
 }
 
-// relayCreate sends the client's own request to the provider. Its batch is followed if the
-// gateway knows batches of the provider.
-func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte, known bool) error {
+// relayCreate sends the client's own request to the provider. Its batch is followed.
+func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte) error {
 	if err := d.keep(o); err != nil {
 		return err
 	}
@@ -89,7 +94,7 @@ func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte, know
 	if err != nil {
 		return err
 	}
-	if known && (o.ProviderID != "" || o.State == kept.StateUnknown) {
+	if o.ProviderID != "" || o.State == kept.StateUnknown {
 		if err := follow(q, o); err != nil {
 			return err
 		}
@@ -284,7 +289,7 @@ func cancelThere(q *kept.Request, o *store.Object) error {
 	}
 	vendor, ok := vendorbatch.For(target.ID)
 	if !ok || o.ProviderID == "" {
-		return noBatches(target)
+		return noBatches(target, "x-gateway-provider", "leave out x-gateway-provider")
 	}
 	d, err := detailsOf(o)
 	if err != nil {
@@ -319,12 +324,16 @@ func cancelThere(q *kept.Request, o *store.Object) error {
 // do that has ended, and the batch is looked for.
 const createTime = 10 * time.Minute
 
-// refreshAfter is the age of a state after which a read asks the provider again.
-const refreshAfter = time.Second
+// refreshAfter is the age of a state after which a read asks the provider again, and
+// refreshTime how long the read waits for it.
+const (
+	refreshAfter = time.Second
+	refreshTime  = 10 * time.Second
+)
 
 // refresh asks the provider of a batch that has not ended for its state. What it costs is
-// settled by the batch's job, whoever sees the end first. A provider that does not answer
-// leaves the state as it is.
+// settled by the batch's job, whoever sees the end first. If the provider returns an error,
+// or nothing in time, the state stays as it is, and the response says how old it is.
 func refresh(q *kept.Request, o *store.Object) error {
 	if isManaged(o) || o.ProviderID == "" || vendorbatch.Status(o.State).Ended() || q.Deps.Now().Sub(o.UpdatedAt) < refreshAfter {
 		return nil
@@ -337,9 +346,14 @@ func refresh(q *kept.Request, o *store.Object) error {
 	if !ok {
 		return nil
 	}
-	b, err := vendor.Get(q.HTTP.Context(), callerOf(q, o), o.ProviderID)
+	ctx, cancel := context.WithTimeout(q.HTTP.Context(), refreshTime)
+	defer cancel()
+	b, err := vendor.Get(ctx, callerOf(q, o), o.ProviderID)
 	if err != nil {
-		return err
+		age := q.Deps.Now().Sub(o.UpdatedAt)
+		q.W.Header().Set(api.HeaderStale, strconv.FormatInt(int64(age.Seconds()), 10))
+		q.Deps.Logger.Debug("a batch was not read at its provider", "batch", o.ID, "provider", o.Provider, "err", err.Error())
+		return nil
 	}
 	if b.Status.Ended() { // the job fetches and settles the results first
 		hasten(q, o)
