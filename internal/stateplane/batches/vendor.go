@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -41,9 +40,12 @@ func createThere(q *kept.Request, in *input, body []byte, file *store.Object) er
 	if !ok || kept.Speaks(target, api.Batches) { // as it was sent
 		return relayCreate(q, o, d, body, ok)
 	}
+	if err := checkChoices(vendor, target, d.Options); err != nil {
+		return err
+	}
 	return createBy(q, o, d, vendor, &vendorbatch.Input{
 		Endpoint: in.Endpoint, Window: in.CompletionWindow, Metadata: in.Metadata, OwnID: o.ID,
-		FileID: file.ProviderID, Options: optionsOf(target, d), Name: d.Options["job_name"],
+		FileID: file.ProviderID, Options: optionsOf(vendor, target, d.Options), Name: d.Options["job_name"],
 	})
 }
 
@@ -58,14 +60,6 @@ func newThere(q *kept.Request, in *input, file *store.Object, provider, integrat
 	o.Provider, o.Integration, o.Label, o.State = provider, integration, in.Endpoint, kept.StateCreating
 	d := in.details(q, file)
 	return &o, &d
-}
-
-// optionsOf returns the options of a batch: those of its provider, and those of the request.
-func optionsOf(t *provider.Target, d *details) map[string]string {
-	all := make(map[string]string, len(t.Options)+len(d.Options))
-	maps.Copy(all, t.Options)
-	maps.Copy(all, d.Options)
-	return all
 }
 
 // relayCreate sends the client's own request to the provider. Its batch is followed if the
@@ -104,6 +98,9 @@ func createAtVendor(q *kept.Request, in *input, file *store.Object, vendor *vend
 		return err
 	}
 	o, d := newThere(q, in, file, provider, integration)
+	if err := checkChoices(vendor, target, d.Options); err != nil {
+		return err
+	}
 	x := inputOf(q.HTTP.Context(), q.Deps, d, file, target)
 	x.OwnID = o.ID
 	x.Window, x.Metadata = in.CompletionWindow, in.Metadata
@@ -112,8 +109,12 @@ func createAtVendor(q *kept.Request, in *input, file *store.Object, vendor *vend
 
 // inputOf returns the input of a batch at a vendor, read from a file of the gateway.
 func inputOf(ctx context.Context, deps *kept.Deps, d *details, file *store.Object, t *provider.Target) *vendorbatch.Input {
-	x := &vendorbatch.Input{Endpoint: d.Batch.Endpoint, Window: d.Batch.CompletionWindow, Name: d.Options["job_name"], Options: optionsOf(t,
-		d), Model: d.Options["model"]}
+	x := &vendorbatch.Input{
+		Endpoint: d.Batch.Endpoint, Window: d.Batch.CompletionWindow, Name: d.Options["job_name"], Model: d.Options["model"],
+	}
+	if vendor, ok := vendorbatch.For(t.ID); ok {
+		x.Options = optionsOf(vendor, t, d.Options)
+	}
 	if file == nil || file.ProviderID != "" {
 		return x
 	}
