@@ -85,9 +85,9 @@ type Call struct {
 	// always is for the routes of files, batches and fine-tuning.
 	Manages bool
 
-	// RunsNoModel is true for a request that only stores or manages an object, so that it
-	// names no model.
-	RunsNoModel bool
+	// ModelsChecked is true if the models that the call leads to have been compared with the
+	// list of its provider: it may be an object whose models it does not name.
+	ModelsChecked bool
 
 	// Admit decides about the targets that the call may be sent to; an error is that of
 	// the call. Nil allows all.

@@ -173,7 +173,7 @@ func (a *admission) runsNoModel() bool {
 	if a.request.Operation != api.Proxy {
 		return false
 	}
-	if a.call != nil && a.call.RunsNoModel {
+	if a.call != nil && a.call.ModelsChecked {
 		return true
 	}
 	if a.route.api == geminiFiles {

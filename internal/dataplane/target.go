@@ -204,6 +204,11 @@ func (rs *resolver) managed(slug string, c providerChoice) (*provider.Target, er
 	if len(c.harmless) > 0 {
 		t = t.WithOptions(c.harmless)
 	}
+	if call := rs.admission.call; call != nil && call.ModelsChecked && t.Models != nil {
+		all := *t
+		all.Models = nil
+		return &all, nil
+	}
 	return t, rs.checkModels(t, c.model)
 }
 

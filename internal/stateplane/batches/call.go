@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 
 	"modelgate/internal/base/apierr"
@@ -54,14 +53,7 @@ func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	if err != nil {
 		return nil, err
 	}
-	return c.send(r, &dataplane.Call{Identity: c.identity, Service: in.Service, Manages: true, RunsNoModel: runsNoModel(in)})
-}
-
-// runsNoModel reports whether a request only stores or manages an object: it is one to a
-// bucket, or stops a batch.
-func runsNoModel(in *vendorbatch.Request) bool {
-	return in.Service == vendorbatch.ServiceS3 || in.Service == vendorbatch.ServiceGCS ||
-		strings.HasSuffix(in.Path, "/stop") || strings.HasSuffix(in.Path, ":cancel")
+	return c.send(r, &dataplane.Call{Identity: c.identity, Service: in.Service, Manages: true, ModelsChecked: true})
 }
 
 // fetch sends a request to an address that the provider has signed. It has no credential of

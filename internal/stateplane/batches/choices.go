@@ -16,6 +16,11 @@ var everywhere = []string{"model", "job_name"}
 // checkChoices returns an error for an option of a request that batches of the vendor do not
 // have, or that the settings of the provider decide.
 func checkChoices(v *vendorbatch.Vendor, t *provider.Target, given map[string]string) error {
+	if model := given["model"]; model != "" {
+		if err := t.CheckModel(model); err != nil {
+			return err
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if slices.Contains(everywhere, name) {
 			continue

@@ -183,3 +183,39 @@ func TestABucketOfTheRequestIsUsed(t *testing.T) {
 		"x-gateway-provider", "@vertex")
 	b = c.settledOnce(b["id"].(string), "vertex-ai", n)
 }
+
+// TestBatchesInBucketsRunEnabledModelsOnly has an integration with a list of models. Objects and
+// jobs name no model, or the one of the batch.
+func TestBatchesInBucketsRunEnabledModelsOnly(t *testing.T) {
+	for _, tt := range []struct{ id, options, model, other string }{
+		{"vertex-ai", `"cloud_b_region":"europe-west4","cloud_b_project_id":"p","cloud_b_storage_bucket_name":"b","cloud_b_storage_url":%[3]q`,
+			"gemini-2.5-flash", "gemini-2.5-pro"},
+		{"bedrock", `"cloud_a_access_key_id":"TESTACCESS0123456789","cloud_a_secret_access_key":"test-secret-key","cloud_a_s3_bucket":"b",` +
+			`"cloud_a_bedrock_url":%[3]q,"cloud_a_s3_url":"%[3]s/s3","cloud_a_batch_role_arn":"arn:aws:iam::123456789012:role/r"`,
+			"amazon.nova-lite-v1:0", "amazon.nova-pro-v1:0"},
+	} {
+		t.Run(tt.id, func(t *testing.T) {
+			o := gatewaytest.Options{}
+			o.Simulator.Check = func(*http.Request, []byte) error { return nil } // accepts signatures
+			c := start(t, o)
+			root := strings.TrimSuffix(c.Upstream, "/v1")
+			c.ok("POST", "/integrations", fmt.Sprintf(`{"name":"n","slug":"cloud","ai_provider_id":%q,"key":%q,"create_default_provider":true,"configurations":{"custom_host":%q,`+tt.options+`}}`,
+				tt.id, gatewaytest.SimulatorKey, root))
+			c.ok("PUT", "/integrations/cloud/models", fmt.Sprintf(`{"allow_all_models":false,"models":[{"slug":%q,"enabled":true}]}`, tt.model))
+			const n = 100
+			b := c.create(c.upload(lines(n, tt.model), "batch"), day, "x-gateway-provider", "@cloud")
+			if b = c.await(b["id"].(string)); b["status"] != "completed" {
+				t.Errorf("%v", b)
+			}
+			res := c.do("POST", "/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/chat/completions"%s}`, c.upload(lines(n, tt.other), "batch"), day), "x-gateway-provider", "@cloud")
+			if res.Status/100 == 2 || !strings.Contains(string(res.Body), tt.other) {
+				t.Errorf("a batch of another model: status %d: %s", res.Status, res.Body)
+			}
+			id := c.create(c.upload(lines(n, tt.model), "batch"), day, "x-gateway-provider", "@cloud")["id"].(string)
+			c.ok("POST", "/batches/"+id+"/cancel", "")
+			if b = c.await(id); b["status"] != "cancelled" {
+				t.Errorf("cancelled: %v", b)
+			}
+		})
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/modelnames"
 	"modelgate/internal/provider"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
@@ -42,6 +43,9 @@ func createThere(q *kept.Request, in *input, body []byte, file *store.Object) er
 	}
 	if err := checkChoices(vendor, target, d.Options); err != nil {
 		return err
+	}
+	if target.Models != nil && d.Options["model"] == "" {
+		return provider.ModelRefused("the provider %s has a list of models, and those in a file at the provider cannot be known; upload the file without x-gateway-provider", target.Label())
 	}
 	return createBy(q, o, d, vendor, &vendorbatch.Input{
 		Endpoint: in.Endpoint, Window: in.CompletionWindow, Metadata: in.Metadata, OwnID: o.ID,
@@ -102,7 +106,7 @@ func createAtVendor(q *kept.Request, in *input, file *store.Object, vendor *vend
 		return err
 	}
 	x := inputOf(q.HTTP.Context(), q.Deps, d, file, target)
-	x.OwnID = o.ID
+	x.OwnID, x.Lines = o.ID, enabledOnly(x.Lines, target, d.Options["model"])
 	x.Window, x.Metadata = in.CompletionWindow, in.Metadata
 	return createBy(q, o, d, vendor, x)
 }
@@ -149,6 +153,46 @@ func linesOf(deps *kept.Deps, ctx context.Context, file *store.Object, endpoint,
 			}
 		}
 	}
+}
+
+// enabledOnly yields lines up to the first whose model is not enabled for the provider. Lines of a
+// batch that names a model need none.
+func enabledOnly(lines func() iter.Seq2[vendorbatch.Line, error], t *provider.Target, model string) func() iter.Seq2[vendorbatch.Line, error] {
+	if t.Models == nil || model != "" {
+		return lines
+	}
+	return func() iter.Seq2[vendorbatch.Line, error] {
+		return func(yield func(vendorbatch.Line, error) bool) {
+			for line, err := range lines() {
+				if err == nil {
+					err = checkModel(&line, t)
+				}
+				if !yield(line, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// checkModel returns an error for a line whose models are not all enabled for the provider.
+func checkModel(line *vendorbatch.Line, t *provider.Target) error {
+	models, err := modelnames.JSON(line.Body)
+	if err == nil && len(models) == 0 {
+		models = []string{""} // which is on no list
+	}
+	for _, m := range models {
+		if err == nil {
+			err = t.CheckModel(m)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	param := "body.model"
+	return &vendorbatch.Errors{Object: "list", Data: []vendorbatch.LineError{{
+		Code: provider.CodeModelRefused, Message: err.Error(), Param: &param, Line: &line.Number,
+	}}}
 }
 
 // lineFor returns a line for a provider, whose slug its model may begin with.
@@ -240,7 +284,11 @@ func createError(err error) error {
 	if first.Param != nil {
 		param = *first.Param
 	}
-	e := apierr.New(apierr.Invalid, "%s: %s", where, first.Message).WithParam(param).WithCode(first.Code)
+	kind := apierr.Invalid
+	if first.Code == provider.CodeModelRefused {
+		kind = apierr.Forbidden
+	}
+	e := apierr.New(kind, "%s: %s", where, first.Message).WithParam(param).WithCode(first.Code)
 	return e
 }
 
