@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/identity/access"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/records/reqlog"
 )
 
 // Keeper serves the requests to objects that outlive a request: files, batches, fine-tuning
@@ -84,6 +85,10 @@ type Call struct {
 	// always is for the routes of files, batches and fine-tuning.
 	Manages bool
 
+	// ModelsChecked is true if the models that the call leads to have been compared with the
+	// list of its provider: it may be an object whose models it does not name.
+	ModelsChecked bool
+
 	// Admit decides about the targets that the call may be sent to; an error is that of
 	// the call. Nil allows all.
 	Admit func(targets []exchange.Leaf) error
@@ -143,7 +148,7 @@ func (p *Plane) Call(w http.ResponseWriter, r *http.Request, c *Call) {
 func (c *Call) end(x *roundTrip) {
 	e := &x.entry
 	c.Result.RequestID, c.Result.Status, c.Result.ErrorCode = x.admission.id, e.Status, e.ErrorCode
-	c.Result.Sent, c.Result.Usage = len(e.Attempts) > 0, e.Usage
+	c.Result.Sent, c.Result.Usage = len(e.Attempts) > 0 && !refusedUnsent(e), e.Usage
 	for i := range e.Attempts {
 		c.Result.Slug, c.Result.Provider = e.Attempts[i].Slug, e.Attempts[i].Provider
 	}
@@ -153,6 +158,19 @@ func (c *Call) end(x *roundTrip) {
 		}
 		c.Result.Broken = true
 	}
+}
+
+// refusedUnsent reports whether the only attempt of a request was refused while it was built, such
+// as for a missing credential: there is no response, and the error is not one of a connection.
+func refusedUnsent(e *reqlog.Entry) bool {
+	if len(e.Attempts) != 1 || e.Attempts[0].Status != 0 {
+		return false
+	}
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotImplemented:
+		return true
+	}
+	return false
 }
 
 // KeyOwner returns the identity of a gateway key by its hash, or an error if the key is not

@@ -1,7 +1,9 @@
 package batches
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +11,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/dialect"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
@@ -53,10 +56,6 @@ func (c *caller) call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	if in.Link != "" {
 		return c.fetch(ctx, in)
 	}
-	if in.Service != "" && in.Service != vendorbatch.ServiceHost && in.Service != vendorbatch.ServiceBedrock {
-		return nil, apierr.New(apierr.Unsupported, "batches of the provider %s need its storage, which the gateway does not reach yet; run the batch without x-gateway-provider", c.provider).
-			WithCode("unsupported_operation")
-	}
 	out := kept.Outgoing{
 		Provider: c.provider, TraceID: c.trace, Method: in.Method, Path: in.Path, Query: in.Query,
 		Header: in.Header, Body: in.Body, Length: in.Length,
@@ -65,7 +64,7 @@ func (c *caller) call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	if err != nil {
 		return nil, err
 	}
-	return c.send(r, in.Service)
+	return c.send(r, &dataplane.Call{Identity: c.identity, Service: in.Service, Manages: true, ModelsChecked: true})
 }
 
 // fetch sends a request to an address that the provider has signed. It has no credential of
@@ -87,11 +86,12 @@ func (c *caller) fetch(ctx context.Context, in *vendorbatch.Request) (*vendorbat
 }
 
 // send serves a call in the background, and returns its response when it begins.
-func (c *caller) send(r *http.Request, service string) (*vendorbatch.Response, error) {
+func (c *caller) send(r *http.Request, call *dataplane.Call) (*vendorbatch.Response, error) {
 	out, in := io.Pipe()
 	w := &pipeWriter{header: make(http.Header), to: in, begun: make(chan struct{})}
-	call := &dataplane.Call{Identity: c.identity, Service: service, Manages: true}
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		c.deps.Call(w, r, call)
 		w.WriteHeader(http.StatusOK) // a response without a body
 		if call.Result.Broken {
@@ -101,7 +101,44 @@ func (c *caller) send(r *http.Request, service string) (*vendorbatch.Response, e
 		in.Close()
 	}()
 	<-w.begun
-	return &vendorbatch.Response{Status: w.status, Header: w.header, Body: out}, nil
+	if w.status < http.StatusBadRequest {
+		return &vendorbatch.Response{Status: w.status, Header: w.header, Body: out}, nil
+	}
+	body, _ := io.ReadAll(io.LimitReader(out, maxError)) // of what has arrived
+	out.Close()
+	<-ended
+	if !call.Result.Sent {
+		return nil, refusal(w.status, body)
+	}
+	return &vendorbatch.Response{Status: w.status, Header: w.header, Body: io.NopCloser(bytes.NewReader(body))}, nil
+}
+
+// maxError limits what is read of an error.
+const maxError = 64 << 10
+
+// refusals are the kinds of errors by status if the gateway itself refused the request. That
+// an object was not found, only its provider says.
+var refusals = map[int]apierr.Kind{
+	http.StatusUnauthorized: apierr.Unauthenticated, http.StatusForbidden: apierr.Forbidden, http.StatusNotFound: apierr.Conflict,
+	http.StatusConflict: apierr.Conflict, http.StatusPreconditionFailed: apierr.BudgetExhausted,
+	http.StatusRequestEntityTooLarge: apierr.TooLarge, http.StatusTooManyRequests: apierr.RateLimited,
+	http.StatusNotImplemented: apierr.Unsupported, http.StatusBadRequest: apierr.Invalid,
+}
+
+// refusal returns the error of a request that the gateway did not send.
+func refusal(status int, body []byte) error {
+	kind, ok := refusals[status]
+	if !ok {
+		kind = apierr.Unavailable
+	}
+	e := apierr.New(kind, "%s", dialect.ErrorMessage(body))
+	var sent struct {
+		Error struct{ Param, Code string }
+	}
+	if json.Unmarshal(body, &sent) == nil {
+		e.Param, e.Code = sent.Error.Param, sent.Error.Code
+	}
+	return e
 }
 
 // pipeWriter passes a response to a reader.
@@ -123,6 +160,9 @@ func (p *pipeWriter) WriteHeader(status int) {
 		close(p.begun)
 	})
 }
+
+// Flush implements [http.Flusher]: what is written has been read.
+func (p *pipeWriter) Flush() {}
 
 // Write implements [http.ResponseWriter].
 func (p *pipeWriter) Write(b []byte) (int, error) {

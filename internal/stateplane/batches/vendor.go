@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/modelnames"
 	"modelgate/internal/provider"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
@@ -42,15 +42,19 @@ func createThere(q *kept.Request, in *input, body []byte, file *store.Object) er
 		return noBatches(target, "input_file_id", "upload the file without x-gateway-provider")
 	}
 	o, d := newThere(q, in, file, file.Provider, integration)
+	asSent := kept.Speaks(target, api.Batches)
+	if err := checkThere(vendor, target, d, asSent); err != nil {
+		return err
+	}
 	if err := reserve(q, o, d, file); err != nil {
 		return err
 	}
-	if kept.Speaks(target, api.Batches) { // as it was sent
+	if asSent {
 		return relayCreate(q, o, d, body)
 	}
 	return createBy(q, o, d, vendor, &vendorbatch.Input{
 		Endpoint: in.Endpoint, Window: in.CompletionWindow, Metadata: in.Metadata, OwnID: o.ID,
-		FileID: file.ProviderID, Options: optionsOf(target, d), Name: d.Options["job_name"],
+		FileID: file.ProviderID, Options: optionsOf(vendor, target, d.Options), Name: d.Options["job_name"],
 	})
 }
 
@@ -69,12 +73,19 @@ func newThere(q *kept.Request, in *input, file *store.Object, provider, integrat
 	return &o, &d
 }
 
-// optionsOf returns the options of a batch: those of its provider, and those of the request.
-func optionsOf(t *provider.Target, d *details) map[string]string {
-	all := make(map[string]string, len(t.Options)+len(d.Options))
-	maps.Copy(all, t.Options)
-	maps.Copy(all, d.Options)
-	return all
+// checkThere checks what a request chooses for a batch whose file is at the provider.
+// Whatever is sent as it is, the provider checks.
+func checkThere(vendor *vendorbatch.Vendor, target *provider.Target, d *details, asSent bool) error {
+	if asSent {
+		return nil
+	}
+	if err := checkChoices(vendor, target, d.Options); err != nil {
+		return err
+	}
+	if target.Models != nil && d.Options["model"] == "" {
+		return provider.ModelRefused("the provider %s has a list of models, and those in a file at the provider cannot be known; upload the file without x-gateway-provider", target.Label())
+	}
+	return nil
 }
 
 // relayCreate sends the client's own request to the provider. Its batch is followed.
@@ -112,19 +123,26 @@ func createAtVendor(q *kept.Request, in *input, file *store.Object, vendor *vend
 		return err
 	}
 	o, d := newThere(q, in, file, provider, integration)
+	if err := checkChoices(vendor, target, d.Options); err != nil {
+		return err
+	}
 	if err := reserve(q, o, d, file); err != nil {
 		return err
 	}
 	x := inputOf(q.HTTP.Context(), q.Deps, d, file, target)
-	x.OwnID = o.ID
+	x.OwnID, x.Lines = o.ID, enabledOnly(x.Lines, target, d.Options["model"])
 	x.Window, x.Metadata = in.CompletionWindow, in.Metadata
 	return createBy(q, o, d, vendor, x)
 }
 
 // inputOf returns the input of a batch at a vendor, read from a file of the gateway.
 func inputOf(ctx context.Context, deps *kept.Deps, d *details, file *store.Object, t *provider.Target) *vendorbatch.Input {
-	x := &vendorbatch.Input{Endpoint: d.Batch.Endpoint, Window: d.Batch.CompletionWindow, Name: d.Options["job_name"], Options: optionsOf(t,
-		d), Model: d.Options["model"]}
+	x := &vendorbatch.Input{
+		Endpoint: d.Batch.Endpoint, Window: d.Batch.CompletionWindow, Name: d.Options["job_name"], Model: d.Options["model"],
+	}
+	if vendor, ok := vendorbatch.For(t.ID); ok {
+		x.Options = optionsOf(vendor, t, d.Options)
+	}
 	if file == nil || file.ProviderID != "" {
 		return x
 	}
@@ -159,6 +177,46 @@ func linesOf(deps *kept.Deps, ctx context.Context, file *store.Object, endpoint,
 			}
 		}
 	}
+}
+
+// enabledOnly yields lines up to the first whose model is not enabled for the provider. Lines of a
+// batch that names a model need none.
+func enabledOnly(lines func() iter.Seq2[vendorbatch.Line, error], t *provider.Target, model string) func() iter.Seq2[vendorbatch.Line, error] {
+	if t.Models == nil || model != "" {
+		return lines
+	}
+	return func() iter.Seq2[vendorbatch.Line, error] {
+		return func(yield func(vendorbatch.Line, error) bool) {
+			for line, err := range lines() {
+				if err == nil {
+					err = checkModel(&line, t)
+				}
+				if !yield(line, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// checkModel returns an error for a line whose models are not all enabled for the provider.
+func checkModel(line *vendorbatch.Line, t *provider.Target) error {
+	models, err := modelnames.JSON(line.Body)
+	if err == nil && len(models) == 0 {
+		models = []string{""} // which is on no list
+	}
+	for _, m := range models {
+		if err == nil {
+			err = t.CheckModel(m)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	param := "body.model"
+	return &vendorbatch.Errors{Object: "list", Data: []vendorbatch.LineError{{
+		Code: provider.CodeModelRefused, Message: err.Error(), Param: &param, Line: &line.Number,
+	}}}
 }
 
 // lineFor returns a line for a provider, whose slug its model may begin with.
@@ -242,7 +300,11 @@ func createError(err error) error {
 	if first.Param != nil {
 		param = *first.Param
 	}
-	e := apierr.New(apierr.Invalid, "%s: %s", where, first.Message).WithParam(param).WithCode(first.Code)
+	kind := apierr.Invalid
+	if first.Code == provider.CodeModelRefused {
+		kind = apierr.Forbidden
+	}
+	e := apierr.New(kind, "%s: %s", where, first.Message).WithParam(param).WithCode(first.Code)
 	return e
 }
 
