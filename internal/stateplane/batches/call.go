@@ -3,9 +3,7 @@ package batches
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"sync"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
@@ -54,7 +52,8 @@ func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	if err != nil {
 		return nil, err
 	}
-	return c.send(r, in.Service)
+	res := c.deps.Stream(r, &dataplane.Call{Identity: c.identity, Service: in.Service, Manages: true})
+	return &vendorbatch.Response{Status: res.Status, Header: res.Header, Body: res.Body}, nil
 }
 
 // fetch sends a request to an address that the provider has signed. It has no credential of
@@ -73,48 +72,4 @@ func (c *caller) fetch(ctx context.Context, in *vendorbatch.Request) (*vendorbat
 		return nil, fmt.Errorf("a signed address of %s: %w", c.provider, err)
 	}
 	return &vendorbatch.Response{Status: res.StatusCode, Header: res.Header, Body: res.Body}, nil
-}
-
-// send serves a call in the background, and returns its response when it begins.
-func (c *caller) send(r *http.Request, service string) (*vendorbatch.Response, error) {
-	out, in := io.Pipe()
-	w := &pipeWriter{header: make(http.Header), to: in, begun: make(chan struct{})}
-	call := &dataplane.Call{Identity: c.identity, Service: service, Manages: true}
-	go func() {
-		c.deps.Call(w, r, call)
-		w.WriteHeader(http.StatusOK) // a response without a body
-		if call.Result.Broken {
-			in.CloseWithError(io.ErrUnexpectedEOF)
-			return
-		}
-		in.Close()
-	}()
-	<-w.begun
-	return &vendorbatch.Response{Status: w.status, Header: w.header, Body: out}, nil
-}
-
-// pipeWriter passes a response to a reader.
-type pipeWriter struct {
-	header http.Header
-	to     *io.PipeWriter
-	begun  chan struct{} // closed when the response begins
-	once   sync.Once
-	status int // set before begun is closed
-}
-
-// Header implements [http.ResponseWriter].
-func (p *pipeWriter) Header() http.Header { return p.header }
-
-// WriteHeader implements [http.ResponseWriter].
-func (p *pipeWriter) WriteHeader(status int) {
-	p.once.Do(func() {
-		p.status = status
-		close(p.begun)
-	})
-}
-
-// Write implements [http.ResponseWriter].
-func (p *pipeWriter) Write(b []byte) (int, error) {
-	p.WriteHeader(http.StatusOK)
-	return p.to.Write(b)
 }
