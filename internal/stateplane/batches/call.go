@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
@@ -64,7 +63,20 @@ func (c *caller) call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	if err != nil {
 		return nil, err
 	}
-	return c.send(r, &dataplane.Call{Identity: c.identity, Service: in.Service, Manages: true, ModelsChecked: true})
+	call := &dataplane.Call{Identity: c.identity, Service: in.Service, Manages: true, ModelsChecked: true}
+	res := c.deps.Stream(r, call)
+	out := &vendorbatch.Response{Status: res.Status, Header: res.Header, Body: res.Body}
+	if res.Status < http.StatusBadRequest {
+		return out, nil
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxError)) // of what has arrived
+	io.Copy(io.Discard, res.Body)                             // then the call has ended
+	if !call.Result.Sent {
+		return nil, refusal(res.Status, body)
+	}
+	out.Body = io.NopCloser(bytes.NewReader(body))
+	return out, nil
 }
 
 // fetch sends a request to an address that the provider has signed. It has no credential of
@@ -84,35 +96,6 @@ func (c *caller) fetch(ctx context.Context, in *vendorbatch.Request) (*vendorbat
 	}
 	return &vendorbatch.Response{Status: res.StatusCode, Header: res.Header, Body: res.Body}, nil
 }
-
-// send serves a call in the background, and returns its response when it begins.
-func (c *caller) send(r *http.Request, call *dataplane.Call) (*vendorbatch.Response, error) {
-	out, in := io.Pipe()
-	w := &pipeWriter{header: make(http.Header), to: in, begun: make(chan struct{})}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c.deps.Call(w, r, call)
-		w.WriteHeader(http.StatusOK) // a response without a body
-		if call.Result.Broken {
-			in.CloseWithError(io.ErrUnexpectedEOF)
-			return
-		}
-		in.Close()
-	}()
-	<-w.begun
-	if w.status < http.StatusBadRequest {
-		return &vendorbatch.Response{Status: w.status, Header: w.header, Body: out}, nil
-	}
-	body, _ := io.ReadAll(io.LimitReader(out, maxError)) // of what has arrived
-	out.Close()
-	<-ended
-	if !call.Result.Sent {
-		return nil, refusal(w.status, body)
-	}
-	return &vendorbatch.Response{Status: w.status, Header: w.header, Body: io.NopCloser(bytes.NewReader(body))}, nil
-}
-
 // maxError limits what is read of an error.
 const maxError = 64 << 10
 
@@ -139,33 +122,4 @@ func refusal(status int, body []byte) error {
 		e.Param, e.Code = sent.Error.Param, sent.Error.Code
 	}
 	return e
-}
-
-// pipeWriter passes a response to a reader.
-type pipeWriter struct {
-	header http.Header
-	to     *io.PipeWriter
-	begun  chan struct{} // closed when the response begins
-	once   sync.Once
-	status int // set before begun is closed
-}
-
-// Header implements [http.ResponseWriter].
-func (p *pipeWriter) Header() http.Header { return p.header }
-
-// WriteHeader implements [http.ResponseWriter].
-func (p *pipeWriter) WriteHeader(status int) {
-	p.once.Do(func() {
-		p.status = status
-		close(p.begun)
-	})
-}
-
-// Flush implements [http.Flusher]: what is written has been read.
-func (p *pipeWriter) Flush() {}
-
-// Write implements [http.ResponseWriter].
-func (p *pipeWriter) Write(b []byte) (int, error) {
-	p.WriteHeader(http.StatusOK)
-	return p.to.Write(b)
 }
