@@ -156,6 +156,7 @@ func (c *connection) relay(conn *socket.Provider, upgraded *exchange.Response) s
 	return socket.Relay{
 		Provider: conn, Protocol: a.route.socket.protocol(), Subprotocols: protocols, Fixed: c.fixed,
 		Check:      func() error { return c.check() },
+		BeginTurn:  upgraded.Session.BeginTurn,
 		EndTurn:    func(t socket.Turn) error { return x.endTurn(upgraded, t) },
 		AllowModel: c.allowSocketModel(upgraded.Attempt.Target),
 		Memory:     a.request.Memory, MaxMessage: maxRealtimeMessage,
