@@ -317,12 +317,30 @@ func openSecret(box *secret.Box, value string) (grant clientSecret, ok bool) {
 	return grant, err == nil && grant.ID != "" && grant.Key != ""
 }
 
+// checkMedia returns an error for a call of the keeper that begins a realtime call which nobody
+// would count or could check.
+func checkMedia(p *Plane, a *admission) error {
+	if a.call == nil {
+		return nil
+	}
+	if a.request.Begins && !a.request.Manages {
+		if err := checkUnguarded(p, a); err != nil {
+			return err
+		}
+	}
+	return checkUnmetered(p, a)
+}
+
 // checkUnmetered returns an error for a request that connects a client and a provider directly,
-// so that nobody counts what they use, if its key has limits of tokens or money.
+// so that nobody counts what they use, if its key has limits of tokens or money. Requests that
+// the keeper serves are checked when their targets are known.
 func checkUnmetered(p *Plane, a *admission) error {
 	path := strings.TrimSuffix(lenient(a.request.Received.Path), "/")
 	if p.UnmeteredCalls || a.request.Operation != api.Proxy || a.request.Received.Method != http.MethodPost ||
 		path != "/realtime/calls" && path != "/realtime/translations/calls" {
+		return nil
+	}
+	if a.call == nil && a.goesToKeeper() || a.call != nil && a.call.Metered && a.leadsToManaged() {
 		return nil
 	}
 	for _, l := range a.request.Limiting.Limits {
@@ -333,4 +351,15 @@ func checkUnmetered(p *Plane, a *admission) error {
 		}
 	}
 	return nil
+}
+
+// leadsToManaged reports whether all targets of a request are managed providers, or are not
+// known yet.
+func (a *admission) leadsToManaged() bool {
+	for _, leaf := range a.request.Leaves {
+		if leaf.Target != nil && leaf.Target.Slug == "" {
+			return false
+		}
+	}
+	return true
 }

@@ -126,22 +126,3 @@ func TestClientSecretsAreCheckedWhenTheyAreMade(t *testing.T) {
 		t.Errorf("to the provider: status %d: %s", res.Status, res.Body)
 	}
 }
-
-func TestCallsNeedAKeyWithoutBudgets(t *testing.T) {
-	t.Parallel()
-	const limited = `"scopes":["completions.write","providers.update"],"usage_limits":{"type":"tokens","credit_limit":300}`
-	for _, tt := range []struct {
-		settings, members string
-		want              int
-	}{
-		{"", limited, 403},
-		{"realtime: {unmetered_calls: true}\n", limited, 200},
-		{"", `"scopes":["completions.write","providers.update"]`, 200},
-	} {
-		g := newRealtime(t, tt.settings)
-		key := mustScopedKey(t, g, tt.members)
-		if res := g.Post("/realtime/calls", `{"sdp":"v=0"}`, "x-gateway-api-key", key, toChat, "@chat"); res.Status != tt.want {
-			t.Errorf("%q %q: status %d, want %d: %s", tt.settings, tt.members, res.Status, tt.want, res.Body)
-		}
-	}
-}

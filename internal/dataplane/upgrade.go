@@ -93,6 +93,11 @@ type connection struct {
 	// fixedModel is true if its model is one of them.
 	fixed      []byte
 	fixedModel bool
+
+	// joined is the realtime call that it joins, nil for none. unknownCall is the error for a
+	// call that its workspace does not have.
+	joined      *KeptCall
+	unknownCall error
 }
 
 // serve serves a WebSocket connection to its end. An error means that nothing has been

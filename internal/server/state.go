@@ -45,6 +45,7 @@ func (s *Server) openState(set *settings.Settings) error {
 		Queued:   func() { s.jobs.Notify() },
 	}, stateplane.Options{
 		BatchesAtOnce: cmp.Or(set.Batches.AtOnce, 4), Responses: s.keptResponses(set), ResponsesAtOnce: cmp.Or(set.Responses.AtOnce, 32),
+		MeterCalls: set.Realtime.MeterCalls == nil || *set.Realtime.MeterCalls,
 	})
 	return nil
 }

@@ -27,6 +27,7 @@ const (
 	JobExport    = "export"     // writes an export
 	JobBatch     = "batch"      // runs a batch of the gateway
 	JobBatchPoll = "batch-poll" // follows a batch of a provider
+	JobCall      = "call"       // counts what a realtime call uses
 )
 
 // Job is work that a node does in the background.

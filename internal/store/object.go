@@ -23,6 +23,7 @@ const (
 	ObjectTuningJob    = "fine-tuning job"
 	ObjectResponse     = "response"
 	ObjectConversation = "conversation"
+	ObjectCall         = "call" // a realtime call
 )
 
 // Object is a record of what outlives a request, at a provider or in the gateway. Its

@@ -33,6 +33,7 @@ type Turn struct {
 }
 
 // Relay is a connection that the data plane has admitted and whose provider has accepted it.
+// [Server.Follow] uses Provider, Protocol, Check, BeginTurn, EndTurn and MaxMessage only.
 type Relay struct {
 	// Provider is the connection to the provider, from [Dial].
 	Provider *Provider
@@ -154,11 +155,7 @@ func (s *Server) Relay(w http.ResponseWriter, r *http.Request, o Relay) (Result,
 
 // endFor ends the session for a reason of the gateway.
 func (c *relay) endFor(err error, code websocket.StatusCode) {
-	c.mu.Lock()
-	if c.result.Err == nil {
-		c.result.Err = err
-	}
-	c.mu.Unlock()
+	c.fail(err)
 	e := apierr.From(err)
 	c.end(ending{code: code, reason: closeReason(e.Message), event: c.fault(e)})
 }
@@ -214,9 +211,7 @@ func (c *relay) passOn(from, to *peer, kind websocket.MessageType, message []byt
 		return err
 	}
 	if to == c.client {
-		c.mu.Lock()
-		c.result.Messages, c.result.Bytes = c.result.Messages+1, c.result.Bytes+int64(len(message))
-		c.mu.Unlock()
+		c.count(len(message))
 	}
 	return nil
 }
