@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
 )
 
 // mintSecret makes a client secret.
@@ -124,5 +125,23 @@ func TestClientSecretsAreCheckedWhenTheyAreMade(t *testing.T) {
 	}
 	if res := g.Post("/realtime/client_secrets", `{}`, "x-gateway-pass-through", "true"); res.Status != 200 || !strings.Contains(string(res.Body), "body_sha256") {
 		t.Errorf("to the provider: status %d: %s", res.Status, res.Body)
+	}
+}
+
+func TestAClientSecretBeginsOneSessionOnAllNodes(t *testing.T) {
+	t.Parallel()
+	o := gatewaytest.Options{Database: storetest.Postgres(t), MasterKey: "a master key of a test", Settings: pairSettings}
+	nodes := []*gatewaytest.Gateway{gatewaytest.New(t, o), gatewaytest.New(t, o)}
+	for i := range nodes {
+		value, _ := mintSecret(t, nodes[0], `{"session":{"model":"@chat/gpt-realtime"}}`, toChat, "")
+		c, status := browse(t, nodes[i], "/realtime", value)
+		if c == nil {
+			t.Fatalf("node %d: status %d", i, status)
+		}
+		for j := range nodes {
+			if again, status := browse(t, nodes[j], "/realtime", value); again != nil || status != 401 {
+				t.Errorf("used by node %d and then by node %d: status %d, want 401", i, j, status)
+			}
+		}
 	}
 }

@@ -94,6 +94,8 @@ type connection struct {
 	fixed      []byte
 	fixedModel bool
 
+	grant *clientSecret // that begins the session; nil for none
+
 	// joined is the realtime call that it joins, nil for none. unknownCall is the error for a
 	// call that its workspace does not have.
 	joined      *KeptCall
@@ -141,7 +143,10 @@ func (c *connection) admit(r *http.Request) error {
 	if err := a.checkBudget(); err != nil {
 		return err
 	}
-	return p.checkRates(a)
+	if err := p.checkRates(a); err != nil {
+		return err
+	}
+	return c.useOnce()
 }
 
 // check returns an error if the client of an open connection may not go on: its key was

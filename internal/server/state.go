@@ -19,6 +19,7 @@ import (
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/responses"
 	"modelgate/internal/storage/blob"
+	"modelgate/internal/store"
 )
 
 // openState creates the plane of objects that outlive a request.
@@ -72,6 +73,14 @@ func keptLimits(set *settings.Settings) kept.Limits {
 		AtOnce:         cmp.Or(set.Batches.Concurrency, 16),
 		Unrecorded:     set.Files.Unrecorded == "pass",
 	}
+}
+
+// useClientSecret stores that a client secret begins a session of an identity, and reports
+// whether it is the first use by any gateway.
+func (s *Server) useClientSecret(ctx context.Context, of *access.Identity, id string, until time.Time) (first bool, err error) {
+	return s.store.UseClientSecret(ctx, store.SecretUse{
+		ID: id, Organisation: of.Organisation, Workspace: of.Workspace, KeyID: of.KeyID, Time: time.Now(), ExpiresAt: until,
+	})
 }
 
 // managedTarget returns the managed provider of a workspace with a slug, and the id of its

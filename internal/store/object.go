@@ -23,7 +23,8 @@ const (
 	ObjectTuningJob    = "fine-tuning job"
 	ObjectResponse     = "response"
 	ObjectConversation = "conversation"
-	ObjectCall         = "call" // a realtime call
+	ObjectCall         = "call"          // a realtime call
+	ObjectSecretUse    = "client secret" // that has begun a session
 )
 
 // Object is a record of what outlives a request, at a provider or in the gateway. Its
