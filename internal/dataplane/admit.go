@@ -84,6 +84,9 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 	if x.admission.goesToKeeper() && r.Method == http.MethodGet {
 		return nil
 	}
+	if x.admission.endsCall() { // whatever limit is reached
+		return p.prepareEnd(r, x)
+	}
 	x.admission.request.Limiting.Limits = x.admission.limits()
 	if err := checkUnmetered(p, &x.admission); err != nil {
 		return err
@@ -101,6 +104,25 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 			return err
 		}
 	}
+	return p.prepareTarget(r, x)
+}
+
+// prepareEnd prepares a request that ends a call.
+func (p *Plane) prepareEnd(r *http.Request, x *roundTrip) error {
+	if a := &x.admission; !a.request.DryRun && !a.goesToKeeper() {
+		if err := p.enterGate(r, a); err != nil {
+			return err
+		}
+	}
+	return p.prepareTarget(r, x)
+}
+
+// prepareTarget reads the body of a request and finds its targets.
+func (p *Plane) prepareTarget(r *http.Request, x *roundTrip) error {
+	if x.admission.goesToKeeper() {
+		return nil
+	}
+	var err error
 	if err := p.readBody(r, &x.admission, x.admission.route); err != nil {
 		return err
 	}
@@ -120,6 +142,9 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 	x.admission.request.Limiting.Policies, x.admission.request.Limiting.Facts = x.admission.snap.Policies, x.admission.facts()
 	x.admission.findFurtherModels()
 	if x.admission.request.Routing, err = x.targets.handler(); err != nil {
+		return err
+	}
+	if err := checkMedia(p, &x.admission); err != nil {
 		return err
 	}
 	if err := x.admission.turn.checkTargets(&x.admission.request); err != nil {

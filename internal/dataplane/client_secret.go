@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -264,13 +265,41 @@ func (c *connection) useClientSecret(h http.Header) error {
 	if err := c.useSecretModel(grant.Model); err != nil {
 		return err
 	}
-	if !a.plane.secrets.use(grant.ID, grant.Until, now) {
-		return refused("client_secret_used", "the client secret has begun a session already; make another one by POST /v1/realtime/client_secrets")
-	}
+	c.grant = &grant
 	delete(h, "Authorization")
 	h[api.HeaderKey] = []string{grant.Key}
 	if len(grant.Session) > 0 {
 		c.fixed = grant.Session
+	}
+	return nil
+}
+
+// secretTime is the time limit of storing that a client secret was used.
+const secretTime = 5 * time.Second
+
+// useOnce returns an error if the client secret of the session has been used before, by any
+// gateway. If that is unknown, the session does not begin.
+func (c *connection) useOnce() error {
+	if c.grant == nil {
+		return nil
+	}
+	p, a := c.plane, &c.round.admission
+	first := p.secrets.use(c.grant.ID, c.grant.Until, a.request.Time)
+	if first && p.UseSecret != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), secretTime)
+		defer cancel()
+		var err error
+		if first, err = p.UseSecret(ctx, a.request.Identity, c.grant.ID, c.grant.Until); err != nil {
+			e := apierr.New(apierr.Unavailable, "the client secret cannot be checked now; make another one and try again shortly").
+				WithCode("client_secret_unchecked").WithCause(err)
+			e.RetryAfter = time.Second
+			return e
+		}
+	}
+	if !first {
+		return apierr.New(apierr.Unauthenticated,
+			"the client secret has begun a session already; make another one by POST /v1/realtime/client_secrets").
+			WithParam("authorization").WithCode("client_secret_used")
 	}
 	return nil
 }
@@ -317,12 +346,30 @@ func openSecret(box *secret.Box, value string) (grant clientSecret, ok bool) {
 	return grant, err == nil && grant.ID != "" && grant.Key != ""
 }
 
+// checkMedia returns an error for a call of the keeper that begins a realtime call which nobody
+// would count or could check.
+func checkMedia(p *Plane, a *admission) error {
+	if a.call == nil {
+		return nil
+	}
+	if a.request.Begins && !a.request.Manages {
+		if err := checkUnguarded(p, a); err != nil {
+			return err
+		}
+	}
+	return checkUnmetered(p, a)
+}
+
 // checkUnmetered returns an error for a request that connects a client and a provider directly,
-// so that nobody counts what they use, if its key has limits of tokens or money.
+// so that nobody counts what they use, if its key has limits of tokens or money. Requests that
+// the keeper serves are checked when their targets are known.
 func checkUnmetered(p *Plane, a *admission) error {
 	path := strings.TrimSuffix(lenient(a.request.Received.Path), "/")
 	if p.UnmeteredCalls || a.request.Operation != api.Proxy || a.request.Received.Method != http.MethodPost ||
 		path != "/realtime/calls" && path != "/realtime/translations/calls" {
+		return nil
+	}
+	if a.call == nil && a.goesToKeeper() || a.call != nil && a.call.Metered && a.leadsToManaged() {
 		return nil
 	}
 	for _, l := range a.request.Limiting.Limits {
@@ -333,4 +380,15 @@ func checkUnmetered(p *Plane, a *admission) error {
 		}
 	}
 	return nil
+}
+
+// leadsToManaged reports whether all targets of a request are managed providers, or are not
+// known yet.
+func (a *admission) leadsToManaged() bool {
+	for _, leaf := range a.request.Leaves {
+		if leaf.Target != nil && leaf.Target.Slug == "" {
+			return false
+		}
+	}
+	return true
 }

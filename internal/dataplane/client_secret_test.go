@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
 )
 
 // mintSecret makes a client secret.
@@ -127,21 +128,20 @@ func TestClientSecretsAreCheckedWhenTheyAreMade(t *testing.T) {
 	}
 }
 
-func TestCallsNeedAKeyWithoutBudgets(t *testing.T) {
+func TestAClientSecretBeginsOneSessionOnAllNodes(t *testing.T) {
 	t.Parallel()
-	const limited = `"scopes":["completions.write","providers.update"],"usage_limits":{"type":"tokens","credit_limit":300}`
-	for _, tt := range []struct {
-		settings, members string
-		want              int
-	}{
-		{"", limited, 403},
-		{"realtime: {unmetered_calls: true}\n", limited, 200},
-		{"", `"scopes":["completions.write","providers.update"]`, 200},
-	} {
-		g := newRealtime(t, tt.settings)
-		key := mustScopedKey(t, g, tt.members)
-		if res := g.Post("/realtime/calls", `{"sdp":"v=0"}`, "x-gateway-api-key", key, toChat, "@chat"); res.Status != tt.want {
-			t.Errorf("%q %q: status %d, want %d: %s", tt.settings, tt.members, res.Status, tt.want, res.Body)
+	o := gatewaytest.Options{Database: storetest.Postgres(t), MasterKey: "a master key of a test", Settings: pairSettings}
+	nodes := []*gatewaytest.Gateway{gatewaytest.New(t, o), gatewaytest.New(t, o)}
+	for i := range nodes {
+		value, _ := mintSecret(t, nodes[0], `{"session":{"model":"@chat/gpt-realtime"}}`, toChat, "")
+		c, status := browse(t, nodes[i], "/realtime", value)
+		if c == nil {
+			t.Fatalf("node %d: status %d", i, status)
+		}
+		for j := range nodes {
+			if again, status := browse(t, nodes[j], "/realtime", value); again != nil || status != 401 {
+				t.Errorf("used by node %d and then by node %d: status %d, want 401", i, j, status)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -16,13 +17,25 @@ import (
 )
 
 // Keeper serves the requests to objects that outlive a request: files, batches, fine-tuning
-// jobs, stored responses and conversations. Requests that bring their own provider and its
+// jobs, stored responses, conversations and realtime calls. Requests that bring their own provider and its
 // credentials pass through without it.
 type Keeper interface {
 	// Keep serves a request of an identity that may make it. An error before the first
 	// byte of the response is written in the client's dialect; after that, the connection
 	// is broken off.
 	Keep(w http.ResponseWriter, r *http.Request, k *KeptRequest) error
+	// FindCall returns a realtime call of a workspace by the id that a connection names. An
+	// error says that the workspace has none.
+	FindCall(ctx context.Context, workspace, id string) (KeptCall, error)
+	// PassesUnrecorded reports whether ids without a record are passed to managed providers.
+	PassesUnrecorded() bool
+}
+
+// KeptCall is the record of a realtime call.
+type KeptCall struct {
+	Provider string // "@" and the slug of its managed provider
+	ID       string // the provider's
+	Metered  bool   // a connection of the gateway counts what it uses
 }
 
 // KeptRequest is an admitted request to an object that outlives it.
@@ -100,6 +113,12 @@ type Call struct {
 	// Nil for other calls.
 	Kept map[string]int64
 
+	// Metered is true if a connection of the gateway counts what follows from the call, such
+	// as the media of a realtime call, which do not pass through the gateway.
+	Metered bool
+	// Follow makes the call a connection without a client; see [NewFollow]. Nil for others.
+	Follow *Follow
+
 	Result CallResult // once the call has ended
 
 	key    secret.String
@@ -130,7 +149,8 @@ func (p *Plane) Call(w http.ResponseWriter, r *http.Request, c *Call) {
 	if a.remote == "" {
 		a.remote = c.remote
 	}
-	a.request.Manages, a.request.Limiting.ByObject = c.Manages, c.Manages
+	a.request.Manages, a.request.Begins = c.Manages, c.Metered && c.Follow == nil
+	a.request.Limiting.ByObject = c.Manages
 	if c.Kept != nil {
 		a.request.Limiting.Batch = &exchange.BatchLine{Kept: c.Kept}
 	}
@@ -195,6 +215,8 @@ var keptRoutes = []struct {
 	{"/v1/fine_tuning/jobs", api.FineTuning}, {"/v1/fine_tuning/jobs/", api.FineTuning},
 	{"/v1/responses/", api.Responses},
 	{"/v1/conversations", api.Conversations}, {"/v1/conversations/", api.Conversations},
+	{"/v1/realtime/calls", api.Realtime}, {"/v1/realtime/calls/", api.Realtime},
+	{"/v1/realtime/translations/calls", api.Realtime}, {"/v1/realtime/translations/calls/", api.Realtime},
 }
 
 // findKeptRoute returns the route of an object that outlives a request.

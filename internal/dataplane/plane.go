@@ -28,6 +28,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/limits/inflight"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/pipeline"
@@ -124,6 +125,11 @@ type Options struct {
 
 	// Responses keeps the responses that requests store. Nil keeps none.
 	Responses ResponseKeeper
+
+	// UseSecret stores that a client secret, which expires at until, begins a session of an
+	// identity, and reports whether it is the first use by any gateway. Nil means that each
+	// process counts for itself.
+	UseSecret func(ctx context.Context, of *access.Identity, id string, until time.Time) (first bool, err error)
 
 	// Feedback stores the feedback of hooks on an ended request. It may take its
 	// time: nobody waits for it. Nil stores none.

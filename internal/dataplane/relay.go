@@ -37,6 +37,10 @@ func (c *connection) serveRelay(w http.ResponseWriter, r *http.Request) error {
 		return p.write(w, r, x, upgraded)
 	}
 	x.setGatewayHeaders(w.Header())
+	if call := x.admission.call; call != nil && call.Follow != nil {
+		c.follow(r.Context(), conn, upgraded)
+		return nil
+	}
 	result, err := p.Sockets.Relay(w, r, c.relay(conn, upgraded))
 	if err != nil {
 		conn.Close()
@@ -44,7 +48,7 @@ func (c *connection) serveRelay(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	x.endRelay(upgraded, &result)
+	x.endRelay(upgraded, &result, c.joined != nil && c.joined.Metered)
 	return nil
 }
 
@@ -52,6 +56,9 @@ func (c *connection) serveRelay(w http.ResponseWriter, r *http.Request) error {
 func (c *connection) prepareRelay(r *http.Request) error {
 	p, x, a := c.plane, c.round, &c.round.admission
 	if err := p.enterGate(r, a); err != nil {
+		return err
+	}
+	if err := c.joinsCall(r.Context()); err != nil {
 		return err
 	}
 	if err := c.takeSocketModel(); err != nil {
@@ -68,12 +75,24 @@ func (c *connection) prepareRelay(r *http.Request) error {
 	if a.request.Routing, err = x.targets.handler(); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(a.request.Leaves, func(l exchange.Leaf) bool { return l.Guards != nil }) && !p.SkipGuardrails {
-		return apierr.New(apierr.Forbidden, "guardrails apply to this request, which cannot check a session; send requests over HTTP, or use a config without them").
-			WithCode("guardrails_unsupported")
+	if err := c.checkCall(); err != nil {
+		return err
+	}
+	if err := checkUnguarded(p, a); err != nil {
+		return err
 	}
 	a.reportIgnored()
 	return nil
+}
+
+// checkUnguarded returns an error if guardrails apply to a session or a call, which they cannot
+// check.
+func checkUnguarded(p *Plane, a *admission) error {
+	if p.SkipGuardrails || !slices.ContainsFunc(a.request.Leaves, func(l exchange.Leaf) bool { return l.Guards != nil }) {
+		return nil
+	}
+	return apierr.New(apierr.Forbidden, "guardrails apply to this request, which cannot check a session; send requests over HTTP, or use a config without them").
+		WithCode("guardrails_unsupported")
 }
 
 // takeSocketModel reads the model in the query. The prefix with the provider is not sent.
@@ -89,6 +108,9 @@ func (c *connection) takeSocketModel() error {
 	case len(models) == 1:
 		a.request.Model, a.request.Received.RequestedModel, a.entry.Model = models[0], models[0], truncate(models[0])
 	}
+	if call := a.call; call != nil && call.Follow != nil {
+		a.request.Model, a.entry.Model = call.Follow.Model, truncate(call.Follow.Model)
+	}
 	if a.opts.namesTarget() {
 		return nil
 	}
@@ -101,12 +123,15 @@ func (c *connection) takeSocketModel() error {
 }
 
 // replaceModel replaces the model in a query, which names one.
-func replaceModel(query, model string) string {
+func replaceModel(query, model string) string { return replaceParameter(query, "model", model) }
+
+// replaceParameter replaces the value of a parameter of a query.
+func replaceParameter(query, name, value string) string {
 	parts := strings.Split(query, "&")
 	for i, part := range parts {
-		name, _, _ := strings.Cut(part, "=")
-		if plain, err := url.QueryUnescape(name); err == nil && plain == "model" {
-			parts[i] = "model=" + url.QueryEscape(model)
+		sent, _, _ := strings.Cut(part, "=")
+		if plain, err := url.QueryUnescape(sent); err == nil && plain == name {
+			parts[i] = name + "=" + url.QueryEscape(value)
 		}
 	}
 	return strings.Join(parts, "&")
@@ -153,10 +178,14 @@ func (c *connection) relay(conn *socket.Provider, upgraded *exchange.Response) s
 	if chosen := conn.Subprotocol(); chosen != "" {
 		protocols = []string{chosen}
 	}
+	begin, end := upgraded.Session.BeginTurn, func(t socket.Turn) error { return x.endTurn(upgraded, t) }
+	if c.joined != nil && c.joined.Metered { // by another connection
+		begin, end = func() error { return nil }, func(socket.Turn) error { return nil }
+	}
 	return socket.Relay{
 		Provider: conn, Protocol: a.route.socket.protocol(), Subprotocols: protocols, Fixed: c.fixed,
-		Check:      func() error { return c.check() },
-		EndTurn:    func(t socket.Turn) error { return x.endTurn(upgraded, t) },
+		Check:     func() error { return c.check() },
+		BeginTurn: begin, EndTurn: end,
 		AllowModel: c.allowSocketModel(upgraded.Attempt.Target),
 		Memory:     a.request.Memory, MaxMessage: maxRealtimeMessage,
 	}
@@ -200,11 +229,12 @@ func (c *connection) allowSocketModel(t *provider.Target) func(model string) err
 }
 
 // endRelay records a session that has ended.
-func (x *roundTrip) endRelay(upgraded *exchange.Response, result *socket.Result) {
+// counted is true if another connection counts what it used.
+func (x *roundTrip) endRelay(upgraded *exchange.Response, result *socket.Result, counted bool) {
 	x.headWritten, x.complete = true, true
 	e := &x.entry
 	e.Status, e.ResponseBytes, e.Stream = http.StatusSwitchingProtocols, result.Bytes, true
-	if t := result.Unfinished; t.Usage.Known {
+	if t := result.Unfinished; t.Usage.Known && !counted {
 		e.Usage = addUsage(e.Usage, t.Usage)
 		upgraded.Session.Abandon(exchange.Turn{Usage: t.Usage, Model: t.Model})
 	}

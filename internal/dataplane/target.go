@@ -127,7 +127,7 @@ func (rs *resolver) target(c providerChoice) (*provider.Target, error) {
 	if err := rs.checkEgress(t); err != nil {
 		return nil, err
 	}
-	return t, rs.checkIssuedCredentials()
+	return t, rs.checkIssuedCredentials(t)
 }
 
 // checkEgress returns an error for a target that an egress policy does not

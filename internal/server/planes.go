@@ -52,6 +52,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		SkipGuardrails:     s.Off[route.Guardrails],
 		Cache:              s.cache,
 		Keeper:             s.kept,
+		UseSecret:          s.useClientSecret,
 		Responses:          s.kept.Responses(),
 		Feedback:           s.addFeedback,
 		Shadow:             s.addShadowResults,

@@ -20,6 +20,7 @@ import (
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/responses"
 	"modelgate/internal/storage/blob"
+	"modelgate/internal/store"
 )
 
 // openState creates the plane of objects that outlive a request.
@@ -53,6 +54,7 @@ func (s *Server) openState(set *settings.Settings) error {
 		Queued: func() { s.jobs.Notify() },
 	}, stateplane.Options{
 		BatchesAtOnce: cmp.Or(set.Batches.AtOnce, 4), Responses: s.keptResponses(set), ResponsesAtOnce: cmp.Or(set.Responses.AtOnce, 32),
+		MeterCalls: set.Realtime.MeterCalls == nil || *set.Realtime.MeterCalls,
 	})
 	return nil
 }
@@ -80,6 +82,14 @@ func keptLimits(set *settings.Settings) kept.Limits {
 		Unrecorded:     set.Files.Unrecorded == "pass",
 		StrictBudgets:  set.Batches.OverBudget == "refuse",
 	}
+}
+
+// useClientSecret stores that a client secret begins a session of an identity, and reports
+// whether it is the first use by any gateway.
+func (s *Server) useClientSecret(ctx context.Context, of *access.Identity, id string, until time.Time) (first bool, err error) {
+	return s.store.UseClientSecret(ctx, store.SecretUse{
+		ID: id, Organisation: of.Organisation, Workspace: of.Workspace, KeyID: of.KeyID, Time: time.Now(), ExpiresAt: until,
+	})
 }
 
 // managedTarget returns the managed provider of a workspace with a slug, and the id of its

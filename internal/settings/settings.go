@@ -238,6 +238,9 @@ type Realtime struct {
 	// UnmeteredCalls lets keys with limits of tokens or money begin calls, whose media pass by
 	// the gateway, so that nobody counts what they use.
 	UnmeteredCalls bool `json:"unmetered_calls,omitempty"`
+	// MeterCalls counts what calls use by a connection of the gateway to each, and ends calls
+	// whose limits are reached. Default true.
+	MeterCalls *bool `json:"meter_calls,omitempty"`
 }
 
 // Log configures the process log.

@@ -71,11 +71,16 @@ type realtimeSession struct {
 	faults  realtimeFaults
 	session map[string]any
 	turns   int
+	call    *realtimeCall // nil for a session of its own
 }
 
 // serveRealtime answers GET /realtime.
 // https://platform.openai.com/docs/api-reference/realtime-server-events
 func serveRealtime(x *exchange) {
+	if id := x.r.URL.Query().Get("call_id"); id != "" {
+		serveJoin(x, id)
+		return
+	}
 	model := x.r.URL.Query().Get("model")
 	x.model = []byte(model)
 	s := &realtimeSession{faults: readRealtimeFaults(model)}
@@ -87,7 +92,7 @@ func serveRealtime(x *exchange) {
 		x.refuse(http.StatusBadRequest, providerError{kind: "invalid_request_error",
 			message: "The beta of the Realtime API is no longer supported."})
 		return
-	case model == "" && !x.r.URL.Query().Has("call_id") && !x.r.URL.Query().Has("intent"):
+	case model == "" && !x.r.URL.Query().Has("intent"):
 		x.refuse(http.StatusBadRequest, providerError{kind: "invalid_request_error", message: "You must provide a model parameter."})
 		return
 	}
@@ -158,6 +163,10 @@ func (s *realtimeSession) send(event map[string]any) {
 	text, err := json.Marshal(event)
 	if err != nil {
 		panic(err)
+	}
+	if s.call != nil {
+		s.call.send(text)
+		return
 	}
 	s.write(frameText, text)
 }

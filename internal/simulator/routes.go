@@ -246,6 +246,9 @@ func (rs *routes) find(r *http.Request) service {
 	if s := findSocket(method, path); s.serve != nil {
 		return s
 	}
+	if s := findRealtimeCall(method, path); s.serve != nil {
+		return s
+	}
 	if method == http.MethodPost {
 		for i := range rs.ending {
 			if e := &rs.ending[i]; e.fits(path) {

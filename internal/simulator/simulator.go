@@ -79,6 +79,7 @@ type Simulator struct {
 	calls  callCounts
 	files  fileStore
 	stored recordStore
+	rings  callStore // realtime calls
 }
 
 // New returns a simulator. It starts no goroutine and needs no closing.
@@ -133,6 +134,7 @@ func (s *Simulator) Reset() {
 	s.calls.reset()
 	s.files.reset()
 	s.stored.reset()
+	s.rings.reset()
 }
 
 func (s *Simulator) authorised(r *http.Request) bool {

@@ -1,5 +1,5 @@
 // Package stateplane serves the objects that outlive a request: files, batches,
-// fine-tuning jobs, stored responses and conversations.
+// fine-tuning jobs, stored responses, conversations and realtime calls.
 //
 // It connects the families below it, and deletes what has expired. The data plane admits
 // the requests and records them.
@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/stateplane/batches"
+	"modelgate/internal/stateplane/calls"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/responses"
@@ -29,6 +30,7 @@ type Plane struct {
 	options   Options
 	batches   *batches.Runner
 	responses *responses.Keeper
+	calls     *calls.Keeper
 }
 
 // Options configure the families of a [Plane].
@@ -36,6 +38,7 @@ type Options struct {
 	BatchesAtOnce   int // that a node runs
 	Responses       responses.Options
 	ResponsesAtOnce int // that a node makes in the background
+	MeterCalls      bool
 }
 
 // New returns a plane.
@@ -43,6 +46,7 @@ func New(d kept.Deps, o Options) *Plane {
 	p := &Plane{deps: d, options: o}
 	p.batches = batches.NewRunner(&p.deps, o.BatchesAtOnce)
 	p.responses = responses.New(&p.deps, o.Responses)
+	p.calls = calls.New(&p.deps, o.MeterCalls)
 	return p
 }
 
@@ -51,8 +55,16 @@ func (p *Plane) Responses() *responses.Keeper { return p.responses }
 
 // Kinds returns the kinds of the plane's jobs.
 func (p *Plane) Kinds() []jobs.Kind {
-	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce))
+	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce), p.calls.Kind())
 }
+
+// FindCall implements [dataplane.Keeper].
+func (p *Plane) FindCall(ctx context.Context, workspace, id string) (dataplane.KeptCall, error) {
+	return p.calls.Find(ctx, workspace, id)
+}
+
+// PassesUnrecorded implements [dataplane.Keeper].
+func (p *Plane) PassesUnrecorded() bool { return p.deps.Limits.Unrecorded }
 
 // Keep implements [dataplane.Keeper].
 func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRequest) error {
@@ -72,6 +84,8 @@ func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRe
 		return tuning.Serve(q)
 	case "responses", "conversations":
 		return p.responses.Serve(q)
+	case "realtime":
+		return p.calls.Serve(q)
 	}
 	return q.Through()
 }

@@ -28,6 +28,7 @@ const (
 	JobBatch     = "batch"      // runs a batch of the gateway
 	JobBatchPoll = "batch-poll" // follows a batch of a provider
 	JobRemoval   = "removal"    // deletes an object where it is kept
+	JobCall      = "call"       // counts what a realtime call uses
 )
 
 // Job is work that a node does in the background.

@@ -31,7 +31,9 @@ const (
 	ObjectGeminiUpload   = "Gemini upload"
 
 	// ObjectCopy is a copy of a file, its parent, at another provider or in the gateway.
-	ObjectCopy = "copy"
+	ObjectCopy      = "copy"
+	ObjectCall      = "call"          // a realtime call
+	ObjectSecretUse = "client secret" // that has begun a session
 )
 
 // Object is a record of what outlives a request, at a provider or in the gateway. Its

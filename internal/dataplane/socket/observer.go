@@ -151,36 +151,44 @@ func (o *observer) checkSetup(text []byte) error {
 	return nil
 }
 
-// fromProvider returns the turn that ends with a message; its usage is not Known if none ends.
-// begun is true for the message that begins the session.
-func (o *observer) fromProvider(text []byte) (t Turn, begun bool) {
+// sighting is what a message of the provider says of a session.
+type sighting struct {
+	turn    Turn // that ends; its usage is not Known if none ends
+	begins  bool // a turn, if none is in progress
+	session bool // the session begins
+}
+
+// fromProvider reads a message of the provider.
+func (o *observer) fromProvider(text []byte) sighting {
 	switch o.protocol {
 	case Realtime:
 		return o.readEvent(text)
 	case Live:
-		return o.readLive(text), false
+		return o.readLive(text)
 	}
-	return Turn{}, false
+	return sighting{}
 }
 
-func (o *observer) readEvent(text []byte) (t Turn, begun bool) {
+func (o *observer) readEvent(text []byte) (seen sighting) {
 	switch kind := string(kindOf(text)); kind {
 	case "session.created", "transcription_session.created":
-		begun, o.begun = !o.begun, true
+		seen.session, o.begun = !o.begun, true
 		o.readSession(text)
 	case "session.updated", "transcription_session.updated":
 		o.readSession(text)
+	case "response.created":
+		seen.begins = true
 	case "response.done":
 		o.written = size{}
-		return Turn{Usage: realtimeUsage(member(text, "response", "usage")), Model: o.model}, false
+		seen.turn = Turn{Usage: realtimeUsage(member(text, "response", "usage")), Model: o.model}
 	case "conversation.item.input_audio_transcription.completed":
-		return Turn{Usage: realtimeUsage(member(text, "usage")), Model: o.transcriber, Other: true}, false
+		seen.turn = Turn{Usage: realtimeUsage(member(text, "usage")), Model: o.transcriber, Other: true}
 	case "response.output_audio.delta", "response.audio.delta":
 		o.written.audio += int64(len(text))
 	case "response.output_text.delta", "response.text.delta", "response.function_call_arguments.delta":
 		o.written.text += int64(len(member(text, "delta").Raw()))
 	}
-	return Turn{}, begun
+	return seen
 }
 
 func (o *observer) readSession(text []byte) {
@@ -244,16 +252,17 @@ func realtimeUsage(v jsonedit.Value) llm.Usage {
 
 // readLive reads the usage of a message of the live protocol.
 // https://ai.google.dev/api/live#UsageMetadata
-func (o *observer) readLive(text []byte) Turn {
+func (o *observer) readLive(text []byte) (seen sighting) {
+	seen.begins = bytes.Contains(text, []byte("modelTurn"))
 	if !bytes.Contains(text, []byte("usageMetadata")) {
 		if bytes.Contains(text, []byte("inlineData")) {
 			o.written.audio += int64(len(text))
 		}
-		return Turn{}
+		return seen
 	}
 	v := member(text, "usageMetadata")
 	if v.Kind() != jsonedit.Object {
-		return Turn{}
+		return seen
 	}
 	o.written = size{}
 	o.mu.Lock()
@@ -263,7 +272,8 @@ func (o *observer) readLive(text []byte) Turn {
 	u.Input = max(count(v, "promptTokenCount")+count(v, "toolUsePromptTokenCount")-u.CachedInput-u.InputAudio, 0)
 	u.OutputAudio = modality(v, "responseTokensDetails", "AUDIO")
 	u.Output = max(count(v, "responseTokenCount")-u.OutputAudio, 0)
-	return Turn{Usage: u, Model: o.set}
+	seen.turn = Turn{Usage: u, Model: o.set}
+	return seen
 }
 
 // modality returns the tokens of a modality in a list of them.

@@ -33,6 +33,7 @@ type Turn struct {
 }
 
 // Relay is a connection that the data plane has admitted and whose provider has accepted it.
+// [Server.Follow] uses Provider, Protocol, Check, BeginTurn, EndTurn and MaxMessage only.
 type Relay struct {
 	// Provider is the connection to the provider, from [Dial].
 	Provider *Provider
@@ -41,8 +42,10 @@ type Relay struct {
 	Subprotocols []string
 	// Check returns why the client may not go on, nil if it may.
 	Check func() error
-	// EndTurn is called with each turn that the provider reports. An error ends the session.
-	EndTurn func(t Turn) error
+	// BeginTurn is called when the provider begins a turn, and EndTurn with each turn that it
+	// reports, whether its beginning was seen or not. An error ends the session.
+	BeginTurn func() error
+	EndTurn   func(t Turn) error
 	// AllowModel returns why the client may not use a model.
 	AllowModel func(model string) error
 	// Fixed are the fields of the session that the client may not change, as a JSON object;
@@ -152,11 +155,7 @@ func (s *Server) Relay(w http.ResponseWriter, r *http.Request, o Relay) (Result,
 
 // endFor ends the session for a reason of the gateway.
 func (c *relay) endFor(err error, code websocket.StatusCode) {
-	c.mu.Lock()
-	if c.result.Err == nil {
-		c.result.Err = err
-	}
-	c.mu.Unlock()
+	c.fail(err)
 	e := apierr.From(err)
 	c.end(ending{code: code, reason: closeReason(e.Message), event: c.fault(e)})
 }
@@ -212,9 +211,7 @@ func (c *relay) passOn(from, to *peer, kind websocket.MessageType, message []byt
 		return err
 	}
 	if to == c.client {
-		c.mu.Lock()
-		c.result.Messages, c.result.Bytes = c.result.Messages+1, c.result.Bytes+int64(len(message))
-		c.mu.Unlock()
+		c.count(len(message))
 	}
 	return nil
 }
@@ -233,19 +230,16 @@ func (c *relay) refuse(from *peer, err error) error {
 	return c.client.write(websocket.MessageText, text)
 }
 
-// fromProvider reads a message of the provider. A turn that ends is settled before the client
-// learns of it; if the next is refused, the session ends after the message.
+// fromProvider reads a message of the provider. A turn is reserved and settled before the client
+// learns of it; if a limit refuses it, the session ends after the message.
 func (c *relay) fromProvider(text []byte) error {
-	t, begun := c.observer.fromProvider(text)
-	if begun && c.o.Fixed != nil {
+	seen := c.observer.fromProvider(text)
+	if seen.session && c.o.Fixed != nil {
 		if err := c.provider.write(websocket.MessageText, sessionUpdate(c.o.Fixed)); err != nil {
 			return err
 		}
 	}
-	if !t.Usage.Known {
-		return nil
-	}
-	err := c.o.EndTurn(t)
+	err := c.account(seen)
 	if err == nil {
 		return nil
 	}
@@ -258,6 +252,17 @@ func (c *relay) fromProvider(text []byte) error {
 	}
 	c.endFor(err, code)
 	return err
+}
+
+// account reserves the turn that begins with a message, and settles the one that ends with it.
+func (c *relay) account(seen sighting) error {
+	switch {
+	case seen.turn.Usage.Known:
+		return c.o.EndTurn(seen.turn)
+	case seen.begins:
+		return c.o.BeginTurn()
+	}
+	return nil
 }
 
 // forwardClose ends the other connection as this one ended: by the same close frame, or without

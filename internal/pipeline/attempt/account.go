@@ -56,8 +56,7 @@ func (a *attempt) openAccount() error {
 	acc := &a.account
 	*acc = attemptAccount{ledger: a.plan.handler.Engine.Ledger, bill: bill, number: uint16(n),
 		began: time.Now(), attempt: a, sent: sentBy(a.plan.request), survivesClient: a.plan.survivesClient()}
-	acc.limits = metering.Reservation{Store: a.plan.handler.Engine.Quota, Request: a.plan.request, Record: &a.plan.record, Also: a.plan.also,
-		Quota: &bill.Quota, Number: acc.number, By: acc}
+	acc.limits = a.reservation(acc.number)
 	if err := acc.limits.Reserve(a.plan.timers.context()); err != nil {
 		acc.sent.release()
 		return err
@@ -69,6 +68,12 @@ func (a *attempt) openAccount() error {
 	}
 	acc.open = true
 	return nil
+}
+
+// reservation returns what the attempt may reserve, under a number of an attempt.
+func (a *attempt) reservation(number uint16) metering.Reservation {
+	return metering.Reservation{Store: a.plan.handler.Engine.Quota, Request: a.plan.request, Record: &a.plan.record, Also: a.plan.also,
+		Quota: &a.plan.trail.Bill().Quota, Number: number, By: &a.account}
 }
 
 func (a *attemptAccount) recordIntent() error {
@@ -135,7 +140,7 @@ func (a *attemptAccount) end(r *exchange.Response) {
 	if !a.open {
 		return
 	}
-	if a.attempt.response.Session != nil { // a turn that was not used
+	if a.attempt.response.Session != nil { // a turn without output
 		a.settleTurn(exchange.Turn{Usage: llm.Usage{Known: true}}, reqlog.Answered)
 		return
 	}

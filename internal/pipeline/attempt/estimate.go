@@ -29,6 +29,7 @@ type sentRequest struct {
 	talks  bool             // the connection changes its protocol
 
 	manages bool // see [exchange.Request.Manages]
+	begins  bool // see [exchange.Request.Begins]
 	json    bool // body is a JSON document
 
 	upload  *exchange.Upload // a body that streams through; nil otherwise
@@ -39,7 +40,8 @@ type sentRequest struct {
 // sentBy returns the sentRequest of r. The caller releases it.
 func sentBy(r *exchange.Request) sentRequest {
 	s := sentRequest{op: r.Operation, method: r.Received.Method, body: r.Received.Body, size: r.Received.Length,
-		json: r.Received.Doc != nil, upload: r.Received.Upload, talks: r.Upgrade != nil, manages: r.Manages}
+		json: r.Received.Doc != nil, upload: r.Received.Upload, talks: r.Upgrade != nil, manages: r.Manages,
+		begins: r.Begins}
 	if s.body != nil {
 		s.body.Retain()
 		s.size = int64(s.body.Len())
@@ -128,8 +130,11 @@ func usageSoFar(a *attempt) llm.Usage {
 		return *a.cut
 	}
 	r, acc := &a.response, &a.account
-	if acc.sent.manages {
+	switch {
+	case acc.sent.manages:
 		return llm.Usage{}
+	case acc.sent.begins:
+		return llm.Usage{Known: true}
 	}
 	seen := r.Tap.Info()
 	u := seen.Usage

@@ -6,6 +6,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/model/catalog"
+	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/records/reqlog"
 )
@@ -15,29 +16,27 @@ import (
 const maxListedTurns = 50
 
 // session is a connection whose protocol the provider has changed. Its attempt is the turn in
-// progress.
+// progress, if one is.
 type session struct{ turn *attempt }
 
 var _ exchange.Session = session{}
 
 // newSession returns the response of an attempt whose connection has changed its protocol. It has
-// no timeouts of its own.
+// no timeouts of its own. The attempt has used nothing: what it reserved is for the first turn,
+// which may begin much later or never.
 func newSession(a *attempt, out *exchange.Response) *exchange.Response {
 	a.plan.timers.stopRequestTimeout()
 	a.plan.timers.dog.Pause()
 	out.Session = session{a}
+	a.account.settleTurn(exchange.Turn{Usage: llm.Usage{Known: true}}, reqlog.Answered)
 	return out
 }
 
-// EndTurn implements [exchange.Session].
-func (s session) EndTurn(t exchange.Turn) error {
+// BeginTurn implements [exchange.Session].
+func (s session) BeginTurn() error {
 	a := s.turn
-	began := a.account.began
-	a.account.settleTurn(t, reqlog.Answered)
-	if len(a.plan.trail.Attempts) < maxListedTurns {
-		listed := a.plan.record
-		listed.Record.Start, listed.Record.Took = began.Sub(a.plan.request.Time), time.Since(began)
-		a.plan.trail.Add(&listed)
+	if a.account.open {
+		return nil
 	}
 	if a.account.number == math.MaxUint16 {
 		return apierr.New(apierr.RateLimited, "the session has had %d turns; connect again", math.MaxUint16).WithCode("session_turns")
@@ -49,8 +48,38 @@ func (s session) EndTurn(t exchange.Turn) error {
 	return err
 }
 
+// EndTurn implements [exchange.Session].
+func (s session) EndTurn(t exchange.Turn) error {
+	a := s.turn
+	goesOn := t.Other && a.account.open // the turn in progress is that of another model
+	err := s.BeginTurn()
+	if err != nil && !a.account.open {
+		a.account.open = refusedHere(err) && a.account.recordIntent() == nil // it has been used nevertheless
+	}
+	began, handshake := a.account.began, a.plan.record.Paid
+	a.account.settleTurn(t, reqlog.Answered)
+	if len(a.plan.trail.Attempts) < maxListedTurns {
+		listed := a.plan.record
+		listed.Record.Start, listed.Record.Took = began.Sub(a.plan.request.Time), time.Since(began)
+		a.plan.trail.Add(&listed)
+	}
+	a.plan.record.Paid = handshake
+	switch {
+	case err != nil:
+		return err
+	case goesOn:
+		return s.BeginTurn()
+	}
+	next := a.reservation(a.account.number)
+	return next.Check(a.plan.timers.context())
+}
+
 // Abandon implements [exchange.Session].
-func (s session) Abandon(t exchange.Turn) { s.turn.account.settleTurn(t, reqlog.Abandoned) }
+func (s session) Abandon(t exchange.Turn) {
+	if s.turn.account.open || s.BeginTurn() == nil {
+		s.turn.account.settleTurn(t, reqlog.Abandoned)
+	}
+}
 
 // settleTurn settles the turn in progress.
 func (a *attemptAccount) settleTurn(t exchange.Turn, outcome reqlog.Outcome) {

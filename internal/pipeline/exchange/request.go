@@ -56,8 +56,10 @@ type Request struct {
 	Operation api.Operation
 
 	// Manages is true for a request to an object, such as a batch, that uses no tokens itself:
-	// the usage in its response is that of other requests.
+	// the usage in its response is that of other requests. Begins is true for one that begins
+	// what other requests count: limits must have room for it, but it uses nothing itself.
 	Manages  bool
+	Begins   bool
 	Model    string // the requested model, without the managed provider's prefix
 	Stream   bool
 	Edits    []jsonedit.Edit // of Doc; those of a target follow

@@ -57,10 +57,15 @@ type Turn struct {
 	Other bool
 }
 
-// Session records the turns of a connection to a provider. It is not safe for concurrent use.
+// Session records the turns of a connection to a provider. Between turns it holds no
+// reservation, except of the limits of requests in progress. It is not safe for concurrent use.
 type Session interface {
-	// EndTurn settles the turn in progress and begins the next one. The error is that of a
-	// limit that refuses it, or of the ledger: the session must end.
+	// BeginTurn reserves what a turn may use; a turn that has begun goes on. The error is
+	// that of a limit that refuses it, or of the ledger: the session must end.
+	BeginTurn() error
+	// EndTurn settles the turn in progress, or one whose beginning nobody has seen. The error
+	// is that of a limit that would refuse another turn, or of the ledger: the session must
+	// end.
 	EndTurn(t Turn) error
 	// Abandon settles the turn in progress, whose end nobody has seen, with an estimate of
 	// what it used so far.

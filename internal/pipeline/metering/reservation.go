@@ -257,6 +257,33 @@ func (v *Reservation) record(u quota.Use) {
 // MayEndStream reports whether a limit may have to end the response.
 func (v *Reservation) MayEndStream() bool { return v.mayEnd }
 
+// Check returns an error if a limit would refuse the attempt now. It reserves nothing.
+func (v *Reservation) Check(ctx context.Context) error {
+	limiting, q := &v.Request.Limiting, v.Quota
+	if v.Store == nil || len(limiting.Limits)+len(v.Record.Target.Quota) == 0 && limiting.Facts == nil {
+		return nil
+	}
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	now := time.Now()
+	claims := v.claims(nil, q.Counted, now)
+	limits := make([]*quota.Limit, len(claims))
+	for i, c := range claims {
+		limits[i] = c.Limit
+	}
+	states, err := v.Store.Read(ctx, now, limits)
+	if err != nil {
+		return limitsUnavailable(err)
+	}
+	for i, c := range claims {
+		if states[i].Left(c.Limit) < c.Least {
+			q.Record(c.Limit, v.Number, 0, 0, true)
+			return limitError(v.Request, claims, quota.Verdict{States: states, Refused: i}, now)
+		}
+	}
+	return nil
+}
+
 // Preview returns the limits of the attempt as they are now. It reserves nothing.
 func (v *Reservation) Preview(ctx context.Context) ([]exchange.LimitState, error) {
 	if v.Store == nil {

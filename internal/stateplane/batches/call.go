@@ -65,9 +65,9 @@ func (c *caller) call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	}
 	call := &dataplane.Call{Identity: c.identity, Service: in.Service, Manages: true, ModelsChecked: true}
 	res := c.deps.Stream(r, call)
-	out := &vendorbatch.Response{Status: res.Status, Header: res.Header, Body: res.Body}
+	answer := &vendorbatch.Response{Status: res.Status, Header: res.Header, Body: res.Body}
 	if res.Status < http.StatusBadRequest {
-		return out, nil
+		return answer, nil
 	}
 	defer res.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxError)) // of what has arrived
@@ -75,8 +75,8 @@ func (c *caller) call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	if !call.Result.Sent {
 		return nil, refusal(res.Status, body)
 	}
-	out.Body = io.NopCloser(bytes.NewReader(body))
-	return out, nil
+	answer.Body = io.NopCloser(bytes.NewReader(body))
+	return answer, nil
 }
 
 // fetch sends a request to an address that the provider has signed. It has no credential of
@@ -96,6 +96,7 @@ func (c *caller) fetch(ctx context.Context, in *vendorbatch.Request) (*vendorbat
 	}
 	return &vendorbatch.Response{Status: res.StatusCode, Header: res.Header, Body: res.Body}, nil
 }
+
 // maxError limits what is read of an error.
 const maxError = 64 << 10
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/dataplane"
 	"modelgate/internal/store"
 )
 
@@ -20,17 +21,17 @@ const (
 // is the provider's, or the gateway's error. An object of the client's own account has no
 // record.
 func (q *Request) Create(o *store.Object, r *http.Request, read func(body []byte) error) (*Capture, error) {
-	return q.CreateBy(o, r, func(c *Capture) error { return read(c.Body) })
+	return q.CreateBy(o, r, q.CallTo(o.Provider), func(res *Capture) error { return read(res.Body) })
 }
 
-// CreateBy is [Request.Create] for an object that the complete response describes.
-func (q *Request) CreateBy(o *store.Object, r *http.Request, read func(c *Capture) error) (*Capture, error) {
+// CreateBy is [Request.Create] by a call of its own.
+func (q *Request) CreateBy(o *store.Object, r *http.Request, call *dataplane.Call, read func(*Capture) error) (*Capture, error) {
 	ctx := q.HTTP.Context()
 	o.State = StateCreating
 	if err := q.Change(func(tx *store.Tx) error { return q.Add(ctx, tx, *o) }); err != nil {
 		return nil, err
 	}
-	res, call := new(Capture), q.CallTo(o.Provider)
+	res := new(Capture)
 	q.From.Relay(res, r, call)
 	if call.Result.Slug != "" {
 		o.Provider = "@" + call.Result.Slug

@@ -76,7 +76,7 @@ func upload(q *kept.Request) error {
 func beginUpload(q *kept.Request) error {
 	o := q.NewObject(store.ObjectGeminiUpload, "gw_gupload_")
 	o.Provider, o.Data, o.ExpiresAt = q.From.Provider, json.RawMessage(`{}`), o.CreatedAt.Add(uploadLife)
-	res, err := q.CreateBy(&o, q.Forwarded(q.From.Provider), func(c *kept.Capture) error {
+	res, err := q.CreateBy(&o, q.Forwarded(q.From.Provider), q.CallTo(o.Provider), func(c *kept.Capture) error {
 		u, err := url.Parse(c.Header().Get("X-Goog-Upload-Url"))
 		if err != nil || u.Query().Get("upload_id") == "" {
 			return kept.RefuseUnreadable("upload")
