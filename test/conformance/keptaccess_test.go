@@ -149,7 +149,7 @@ func TestKeptObjectsOpenForTheirWorkspaceOnly(t *testing.T) {
 			}
 			foreign, absent, mine := call(known, foreignKey), call(unknown, foreignKey), call(unknown, bootstrapKey)
 			if a, b, c := anonymous(foreign, ids), anonymous(absent, ids), anonymous(mine, ids); a != b || b != c {
-				t.Errorf("an object of another workspace is told from an unknown one:\n%s\n%s\n%s", a, b, c)
+				t.Errorf("an object of another workspace does not look like an unknown one:\n%s\n%s\n%s", a, b, c)
 			}
 			if got := call(known, bootstrapKey); got.status != row.status {
 				t.Errorf("with a key of the workspace: status %d, want %d: %.300s", got.status, row.status, got.body)
@@ -211,7 +211,7 @@ func TestKeptObjectsOfOthersAreInNoListAndNoBody(t *testing.T) {
 				t.Errorf("status %d: %.300s", foreign.status, foreign.body)
 			}
 			if a, b := anonymous(foreign, ids), anonymous(absent, ids); a != b {
-				t.Errorf("an object of another workspace is told from an unknown one:\n%s\n%s", a, b)
+				t.Errorf("an object of another workspace does not look like an unknown one:\n%s\n%s", a, b)
 			}
 			for key, status := range map[string]int{"": 401, weakKey: 403} {
 				header := []string{"x-gateway-trace-id", "t"}

@@ -268,8 +268,8 @@ func TestABatchWithoutASuccessEnds(t *testing.T) {
 	}
 }
 
-// TestAFailedResponseIsNoEmptySuccess has a provider whose stream ends in response.failed.
-func TestAFailedResponseIsNoEmptySuccess(t *testing.T) {
+// TestAFailedResponseIsReported has a provider whose stream ends in response.failed.
+func TestAFailedResponseIsReported(t *testing.T) {
 	const failed = "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0,\"response\":{\"id\":\"resp_1\",\"object\":\"response\",\"status\":\"in_progress\",\"model\":\"m-1\",\"output\":[]}}\n\n" +
 		"event: response.failed\ndata: {\"type\":\"response.failed\",\"sequence_number\":1,\"response\":{\"id\":\"resp_1\",\"object\":\"response\",\"status\":\"failed\",\"model\":\"m-1\",\"output\":[],\"error\":{\"code\":\"server_error\",\"message\":\"broken\"}}}\n\n"
 	p := newProvider(t, streams(failed))
@@ -283,8 +283,8 @@ func TestAFailedResponseIsNoEmptySuccess(t *testing.T) {
 	}
 }
 
-// TestCredentialsGoToTheHostOfTheProviderOnly has a batch of messages whose results are said to
-// be at another host.
+// TestCredentialsGoToTheHostOfTheProviderOnly has a batch of messages whose results_url is
+// at another host.
 func TestCredentialsGoToTheHostOfTheProviderOnly(t *testing.T) {
 	other := newProvider(t, says(http.StatusOK, "application/x-jsonl", "{}\n"))
 	p := newProvider(t, func(w http.ResponseWriter, r *http.Request, in received) {
