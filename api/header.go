@@ -37,6 +37,10 @@ const (
 	HeaderOverhead    = "X-Gateway-Overhead-Us"
 	HeaderParams      = "X-Gateway-Params"
 	HeaderTraceParent = "Traceparent"
+	// HeaderStale is set in responses with a batch whose provider was asked for its state and
+	// did not say it: the age of the state that the response has, in seconds.
+	HeaderStale = "X-Gateway-Stale"
+
 	// HeaderAppliedWithin is set in responses to changes if several nodes can share the
 	// database.
 	HeaderAppliedWithin = "X-Gateway-Applied-Within-Ms"

@@ -205,6 +205,7 @@ func (a *admission) authenticate() error {
 	if a.request.Identity != nil {
 		a.setIdentity(a.request.Identity)
 		a.ownKey = a.call == nil || a.call.ownKey || a.call.key.Empty()
+		a.request.Received.Query = withoutGrants(a.request.Received.Query)
 		return nil
 	}
 	a.useUploadGrant()

@@ -60,6 +60,7 @@ var faults = map[string]struct {
 	"job":              {"job=hang", completed, streamed},
 	"lost":             {"lost", completed, streamed},
 	"half-content":     {"half-content", completed, streamed},
+	"odd-results":      {"odd-results", completed, streamed},
 	"times":            {"times=1+status=503", refusedWith(503), refusedWith(503)},
 	"every":            {"every=1+status=503", refusedWith(503), refusedWith(503)},
 	"flap":             {"flap=1h+status=503", refusedWith(503), refusedWith(503)},

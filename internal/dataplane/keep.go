@@ -6,10 +6,13 @@ import (
 	"time"
 
 	"modelgate/api"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/secret"
+	"modelgate/internal/base/urlpath"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/records/reqlog"
 )
 
 // Keeper serves the requests to objects that outlive a request: files, batches, fine-tuning
@@ -26,8 +29,9 @@ type Keeper interface {
 type KeptRequest struct {
 	Identity  *access.Identity
 	Operation api.Operation
-	Time      time.Time // when it arrived
-	Path      string    // canonical, below /v1
+	Protocol  api.Dialect // of the client: chat for the protocol of OpenAI, messages, gemini
+	Time      time.Time   // when it arrived
+	Path      string      // canonical, below /v1; complete for gemini
 	Query     string
 	TraceID   string
 	Metadata  map[string]string
@@ -84,9 +88,17 @@ type Call struct {
 	// always is for the routes of files, batches and fine-tuning.
 	Manages bool
 
+	// ModelsChecked is true if the models that the call leads to have been compared with the
+	// list of its provider: it may be an object whose models it does not name.
+	ModelsChecked bool
+
 	// Admit decides about the targets that the call may be sent to; an error is that of
 	// the call. Nil allows all.
 	Admit func(targets []exchange.Leaf) error
+
+	// Kept is what is kept of budgets for the batch that the call is a line of, by counter.
+	// Nil for other calls.
+	Kept map[string]int64
 
 	Result CallResult // once the call has ended
 
@@ -118,11 +130,14 @@ func (p *Plane) Call(w http.ResponseWriter, r *http.Request, c *Call) {
 	if a.remote == "" {
 		a.remote = c.remote
 	}
-	a.request.Manages = c.Manages
+	a.request.Manages, a.request.Limiting.ByObject = c.Manages, c.Manages
+	if c.Kept != nil {
+		a.request.Limiting.Batch = &exchange.BatchLine{Kept: c.Kept}
+	}
 	if a.route.keeps {
 		op := a.route.kept
 		a.request.Manages = c.Manages || op == api.Files || op == api.Batches || op == api.FineTuning
-		a.route = passThrough
+		a.route.keeps = false
 	}
 	defer c.end(x)
 	defer p.end(w, r, x)
@@ -136,7 +151,7 @@ func (p *Plane) Call(w http.ResponseWriter, r *http.Request, c *Call) {
 func (c *Call) end(x *roundTrip) {
 	e := &x.entry
 	c.Result.RequestID, c.Result.Status, c.Result.ErrorCode = x.admission.id, e.Status, e.ErrorCode
-	c.Result.Sent, c.Result.Usage = len(e.Attempts) > 0, e.Usage
+	c.Result.Sent, c.Result.Usage = len(e.Attempts) > 0 && !refusedUnsent(e), e.Usage
 	for i := range e.Attempts {
 		c.Result.Slug, c.Result.Provider = e.Attempts[i].Slug, e.Attempts[i].Provider
 	}
@@ -146,6 +161,19 @@ func (c *Call) end(x *roundTrip) {
 		}
 		c.Result.Broken = true
 	}
+}
+
+// refusedUnsent reports whether the only attempt of a request was refused while it was built, such
+// as for a missing credential: there is no response, and the error is not one of a connection.
+func refusedUnsent(e *reqlog.Entry) bool {
+	if len(e.Attempts) != 1 || e.Attempts[0].Status != 0 {
+		return false
+	}
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotImplemented:
+		return true
+	}
+	return false
 }
 
 // KeyOwner returns the identity of a gateway key by its hash, or an error if the key is not
@@ -163,6 +191,7 @@ var keptRoutes = []struct {
 	{"/v1/files", api.Files}, {"/v1/files/", api.Files},
 	{"/v1/uploads", api.Files}, {"/v1/uploads/", api.Files},
 	{"/v1/batches", api.Batches}, {"/v1/batches/", api.Batches},
+	{"/v1/messages/batches", api.Batches}, {"/v1/messages/batches/", api.Batches},
 	{"/v1/fine_tuning/jobs", api.FineTuning}, {"/v1/fine_tuning/jobs/", api.FineTuning},
 	{"/v1/responses/", api.Responses},
 	{"/v1/conversations", api.Conversations}, {"/v1/conversations/", api.Conversations},
@@ -171,7 +200,7 @@ var keptRoutes = []struct {
 // findKeptRoute returns the route of an object that outlives a request.
 func findKeptRoute(path string) (route, bool) {
 	for _, k := range keptRoutes {
-		if path == k.path || strings.HasSuffix(k.path, "/") && strings.HasPrefix(path, k.path) && len(path) > len(k.path) {
+		if path == k.path || strings.HasSuffix(k.path, "/") && strings.HasPrefix(path, k.path) {
 			out := passThrough
 			out.keeps, out.kept = true, k.op
 			return out, true
@@ -180,10 +209,25 @@ func findKeptRoute(path string) (route, bool) {
 	return route{}, false
 }
 
+// checkKeptSpelling returns an error for a path that a tolerant provider reads as that of an
+// object that outlives a request, and this gateway does not.
+func checkKeptSpelling(path string) error {
+	if _, ok := findKeptRoute(path); ok {
+		return nil
+	}
+	for _, other := range [...]string{lenient(path), lenient(withoutParams(path))} {
+		if _, ok := findKeptRoute(other); ok {
+			return apierr.New(apierr.Invalid, "the path is another spelling of %s, and the provider may treat it as that route; send it as %s", other, other).
+				WithParam("path").WithCode(urlpath.Code)
+		}
+	}
+	return nil
+}
+
 // goesToKeeper reports whether the keeper serves the request: it does, unless the request brings
-// a provider of its own or is one of another protocol on the same path.
+// a provider of its own.
 func (a *admission) goesToKeeper() bool {
-	return a.plane.Keeper != nil && a.route.keeps && !a.request.DryRun && !a.isMessagesClient() &&
+	return a.plane.Keeper != nil && a.route.keeps && !a.request.DryRun &&
 		a.opts.customHost == "" && (a.opts.provider == "" || strings.HasPrefix(a.opts.provider, "@")) &&
 		(a.opts.virtualKey == "" || a.opts.provider == "")
 }
@@ -193,7 +237,7 @@ func (p *Plane) keepObject(w http.ResponseWriter, r *http.Request, x *roundTrip)
 	a := &x.admission
 	a.request.Operation, x.entry.Operation = a.route.kept, a.route.kept
 	k := &KeptRequest{
-		Identity: a.request.Identity, Operation: a.route.kept, Time: a.request.Time,
+		Identity: a.request.Identity, Operation: a.route.kept, Protocol: a.protocol(), Time: a.request.Time,
 		Path: a.request.Received.Path, Query: a.request.Received.Query,
 		TraceID: a.request.TraceID, Metadata: a.request.Metadata, Provider: a.opts.provider, Default: a.request.Identity.Config,
 		MaxJSON: p.MaxJSON, MaxUpload: p.MaxUpload, plane: p, trip: x,
@@ -205,6 +249,17 @@ func (p *Plane) keepObject(w http.ResponseWriter, r *http.Request, x *roundTrip)
 		k.Config = a.opts.config
 	}
 	return p.writeObject(w, r, x, func(w http.ResponseWriter) error { return p.Keeper.Keep(w, r, k) })
+}
+
+// protocol returns the protocol of a request to an object that outlives it.
+func (a *admission) protocol() api.Dialect {
+	switch {
+	case a.route.api == geminiFiles:
+		return api.DialectGemini
+	case a.isMessagesClient(), strings.HasPrefix(a.request.Received.Path, batchesPath):
+		return api.DialectMessages
+	}
+	return api.DialectChat
 }
 
 // writeObject passes f a writer that records the response.

@@ -173,6 +173,9 @@ func (a *admission) runsNoModel() bool {
 	if a.request.Operation != api.Proxy {
 		return false
 	}
+	if a.call != nil && a.call.ModelsChecked {
+		return true
+	}
 	if a.route.api == geminiFiles {
 		return true
 	}

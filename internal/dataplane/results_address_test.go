@@ -56,7 +56,7 @@ func TestResultsOfBatchesAreReadAtTheGateway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &vendorBatches{address: address}
-			g := gatewaytest.New(t, gatewaytest.Options{Upstream: v, Settings: "version: 1\nproviders:\n  - {slug: claude, provider: anthropic, custom_host: SIMULATOR, api_key: \"${PAIR_KEY}\"}\n"})
+			g := gatewaytest.New(t, gatewaytest.Options{Upstream: v, Settings: "version: 1\nfiles: {unrecorded: pass}\nproviders:\n  - {slug: claude, provider: anthropic, custom_host: SIMULATOR, api_key: \"${PAIR_KEY}\"}\n"})
 			own := g.URL + "/messages/batches/msgbatch_1/results"
 			want := `"` + own + `"`
 			if name == "without a path that fits" {

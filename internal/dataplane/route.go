@@ -142,6 +142,9 @@ func findRoute(method, path string) (route, error) {
 				WithParam("path").WithCode(urlpath.Code)
 		}
 	}
+	if err := checkKeptSpelling(path); err != nil {
+		return refused, err
+	}
 	if out, ok := findKeptRoute(path); ok && (isPassThroughMethod(method) || method == http.MethodHead && strings.HasSuffix(path,
 		"/content")) {
 		return out, nil

@@ -62,7 +62,7 @@ func (rs *resolver) handler() (exchange.Handler, error) {
 		model:      rs.admission.request.Model,
 	})
 	if err == nil && rs.admission.call != nil {
-		t, err = t.At(rs.admission.call.Service)
+		t, err = rs.atService(t, rs.admission.call.Service)
 	}
 	if err != nil {
 		return nil, err
@@ -77,6 +77,16 @@ func (rs *resolver) handler() (exchange.Handler, error) {
 		Forward: rs.admission.opts.forward,
 		Lenient: rs.admission.opts.strict != nil && !*rs.admission.opts.strict,
 	})
+}
+
+// atService returns the target at another address of its provider, if the egress policies allow
+// it.
+func (rs *resolver) atService(t *provider.Target, service string) (*provider.Target, error) {
+	at, err := t.At(service)
+	if err != nil || service == "" {
+		return at, err
+	}
+	return at, rs.checkEgress(at)
 }
 
 // callOnly returns the handler of a request without a config, which calls its only leaf as
@@ -193,6 +203,11 @@ func (rs *resolver) managed(slug string, c providerChoice) (*provider.Target, er
 	}
 	if len(c.harmless) > 0 {
 		t = t.WithOptions(c.harmless)
+	}
+	if call := rs.admission.call; call != nil && call.ModelsChecked && t.Models != nil {
+		all := *t
+		all.Models = nil
+		return &all, nil
 	}
 	return t, rs.checkModels(t, c.model)
 }

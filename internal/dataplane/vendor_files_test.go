@@ -137,7 +137,7 @@ func TestGeminiFilesAreUploadedThroughTheGateway(t *testing.T) {
 		t.Errorf("delete: %d %s", res.Status, res.Body)
 	}
 	res = sendTo(t, g, http.MethodGet, "/v1beta/"+up.File.Name, "")
-	if fault, _ := res.JSON(t)["error"].(map[string]any); res.Status != 403 || fault["status"] != "PERMISSION_DENIED" {
+	if fault, _ := res.JSON(t)["error"].(map[string]any); res.Status != 404 || fault["status"] != "NOT_FOUND" {
 		t.Errorf("after delete: %d %s", res.Status, res.Body)
 	}
 	res = sendTo(t, g, http.MethodPost, "/upload/v1beta/files", `{"file":{}}`, append(start, "Host", "evil.example", "X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "https")...)

@@ -218,6 +218,9 @@ func vendorRoute(v vendorAPI) route {
 	if v.dialect == api.DialectGemini {
 		out.dialect = v.dialect
 	}
+	if v == geminiFiles {
+		out.keeps, out.kept = true, api.Files
+	}
 	return out
 }
 
@@ -294,7 +297,7 @@ func (rs *resolver) chooseProvider() error {
 	v := rs.admission.route.api
 	switch {
 	case rs.admission.route.op != api.Proxy || v != (vendorAPI{}):
-	case rs.admission.isMessagesClient():
+	case rs.admission.isMessagesClient(), strings.HasPrefix(rs.admission.entry.Path, api.BasePath+batchesPath):
 		v = anthropicFiles
 	case isCohereClient(rs.admission.request.Received.Header):
 		v = cohereAPI

@@ -37,6 +37,7 @@ func (a *arrivals) taken() []string {
 }
 
 const vendorSettings = `version: 1
+files: {unrecorded: pass}
 providers:
   - {slug: oa, provider: openai, custom_host: "SIMULATOR/oa", api_key: "${PAIR_KEY}", models: [gpt-4.1, org/m]}
   - {slug: ant, provider: anthropic, custom_host: "SIMULATOR/ant", api_key: "${PAIR_KEY}"}

@@ -51,7 +51,7 @@ type Spec struct {
 
 	// Services are further addresses by the name of a service, with the same credential;
 	// see [Target.At].
-	Services map[string]string
+	Services map[string]Service
 
 	// Surplus are further paths that a custom host may end in by mistake; see
 	// [Spec.WithoutSurplus].

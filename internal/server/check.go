@@ -79,9 +79,15 @@ func customHosts(set *settings.Settings) (list []customHost) {
 	}
 	for i, p := range set.Providers {
 		add(p.CustomHost, "provider @"+p.Slug, "providers[%d].custom_host", i)
+		for option, address := range serviceAddresses(p.Provider, p.Options) {
+			add(address, "provider @"+p.Slug, "providers[%d].options.%s", i, option)
+		}
 	}
 	for i, in := range set.Integrations {
 		add(in.CustomHost, "integration "+in.Slug, "integrations[%d].custom_host", i)
+		for option, address := range serviceAddresses(in.Provider, in.Options) {
+			add(address, "integration "+in.Slug, "integrations[%d].options.%s", i, option)
+		}
 		for j, m := range in.Models {
 			add(m.CustomHost, "integration "+in.Slug, "integrations[%d].models[%d].custom_host", i, j)
 		}
@@ -94,6 +100,15 @@ func customHosts(set *settings.Settings) (list []customHost) {
 		}
 	}
 	return list
+}
+
+// serviceAddresses returns the addresses of services that options of a provider set.
+func serviceAddresses(id string, options map[string]string) map[string]string {
+	spec, ok := table.Lookup(id)
+	if !ok {
+		return nil
+	}
+	return (&provider.Target{Spec: spec, Options: options}).ServiceAddresses()
 }
 
 // checkHosts returns an error for each custom host that is refused with these trusted hosts.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,14 +17,15 @@ import (
 	"modelgate/internal/storage/postgres"
 )
 
-// limitCounters are the shared counters of rate limits and budgets. All fields are
-// nil if they are in memory.
+// limitCounters are the counters of rate limits and budgets. All fields but holds are nil
+// if they are in memory.
 type limitCounters struct {
 	node    *node
-	guard   *quota.Guard // what requests use
+	guard   *quota.Guard
 	breaker *quota.Breaker
 	leased  *quota.Leased // nil unless slices are leased
 	remote  remoteCounters
+	holds   *quota.Holds // what requests use; nil if limits are disabled
 }
 
 // remoteCounters are counters that several gateways share.
@@ -58,7 +60,7 @@ func (s *Server) openCounters(ctx context.Context, set *settings.Settings) (err 
 	}
 	s.Logger.Info("limit counters", "store", kind)
 	if kind == settings.CountersInMemory {
-		s.engine.Quota = new(quota.Memory)
+		s.useCounters(new(quota.Memory), 0)
 		return nil
 	}
 	node, err := openNode(s.Data, bootID(), s.Logger)
@@ -85,8 +87,46 @@ func (s *Server) openCounters(ctx context.Context, set *settings.Settings) (err 
 		&quota.Breaker{Store: remote, Deadline: c.Deadline.Or(quota.DefaultDeadline), Logger: s.Logger})
 	s.counters.node = node
 	s.counters.guard.Default = quota.ParseWhenDown(c.OnStoreDown)
-	s.engine.Quota = s.counters.guard
+	s.useCounters(s.counters.guard, holdsInterval)
 	return nil
+}
+
+// holdsInterval is how often a node reads what batches have reserved of budgets.
+const holdsInterval = time.Second
+
+// useCounters makes requests use counters, without what batches have reserved. Others are
+// the interval at which other nodes with the same counters read that; zero if there are none.
+func (s *Server) useCounters(counters quota.Store, others time.Duration) {
+	s.counters.holds = &quota.Holds{Store: counters, Load: s.store.BudgetHolds, Interval: others}
+	s.engine.Quota = s.counters.holds
+}
+
+// readHolds reads what batches have reserved of budgets at intervals, until ctx ends.
+func (s *Server) readHolds(ctx context.Context) {
+	if s.counters.holds == nil {
+		return
+	}
+	tick := time.NewTicker(holdsInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.reloadHolds(ctx)
+		}
+	}
+}
+
+// reloadHolds reads what batches have reserved of budgets. While the database is away, what
+// was read before remains.
+func (s *Server) reloadHolds(ctx context.Context) {
+	if s.counters.holds == nil || !s.store.Ready() {
+		return
+	}
+	if err := s.counters.holds.Reload(ctx); err != nil && ctx.Err() == nil {
+		s.Logger.Debug("what batches have reserved of budgets was not read", "err", err.Error())
+	}
 }
 
 // newLimitCounters returns counters that use remote through a breaker.

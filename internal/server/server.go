@@ -280,6 +280,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.copy.put(stored)
 	s.spender.seed(ctx)
+	s.reloadHolds(ctx)
 	s.makeRoutes(set)
 	s.makeServers()
 	// The key is shown only once, so it is created when nothing else can fail.

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/model/catalog"
+	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/secrets/datakey"
@@ -39,10 +40,17 @@ func (s *Server) openState(set *settings.Settings) error {
 		KeyOwner: func(h access.Hash, now time.Time) (*access.Identity, error) { return s.holder.Load().KeyOwner(h, now) },
 		Call:     func(w http.ResponseWriter, r *http.Request, c *dataplane.Call) { s.requests.Call(w, r, c) },
 		Fetch:    func(r *http.Request) (*http.Response, error) { return s.engine.Client.Do(r, true) },
-		Prices:   func() *catalog.PriceBook { return s.holder.Load().Prices },
-		Record:   func(ctx context.Context, e *reqlog.Entry) { s.recorder().Record(ctx, e) },
-		Spent:    s.spender.act,
-		Queued:   func() { s.jobs.Notify() },
+		Budgets: kept.Budgets{
+			Counters: s.counters.holds, Policies: s.currentPolicies,
+			MayBind: func(id *access.Identity) bool { return s.requests.HasBudgets(id) },
+			Estimate: func(r *http.Request, id *access.Identity, line *exchange.BatchLine) ([]dataplane.BudgetUse, error) {
+				return s.requests.EstimateBudgets(r, id, line)
+			},
+		},
+		Prices: func() *catalog.PriceBook { return s.holder.Load().Prices },
+		Record: func(ctx context.Context, e *reqlog.Entry) { s.recorder().Record(ctx, e) },
+		Spent:  s.spender.act,
+		Queued: func() { s.jobs.Notify() },
 	}, stateplane.Options{
 		BatchesAtOnce: cmp.Or(set.Batches.AtOnce, 4), Responses: s.keptResponses(set), ResponsesAtOnce: cmp.Or(set.Responses.AtOnce, 32),
 	})
@@ -70,6 +78,7 @@ func keptLimits(set *settings.Settings) kept.Limits {
 		KeepBatchFiles: time.Duration(cmp.Or(set.Files.KeepBatchDays, 30)) * 24 * time.Hour,
 		AtOnce:         cmp.Or(set.Batches.Concurrency, 16),
 		Unrecorded:     set.Files.Unrecorded == "pass",
+		StrictBudgets:  set.Batches.OverBudget == "refuse",
 	}
 }
 

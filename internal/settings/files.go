@@ -12,10 +12,11 @@ type Files struct {
 
 // Batches configures the batches that the gateway runs itself.
 type Batches struct {
-	MaxLines    int  `json:"max_lines,omitempty" minimum:"0" maximum:"1000000" doc:"Lines of a batch; default 50000"`
-	MaxSize     Size `json:"max_size,omitempty" doc:"Bytes of a file of lines; default 200 MB"`
-	Concurrency int  `json:"concurrency,omitempty" minimum:"0" maximum:"1000" doc:"Requests that a node has in progress for one batch; default 16"`
-	AtOnce      int  `json:"at_once,omitempty" minimum:"0" maximum:"100" doc:"Batches that a node runs at a time; default 4"`
+	MaxLines    int    `json:"max_lines,omitempty" minimum:"0" maximum:"1000000" doc:"Lines of a batch; default 50000"`
+	MaxSize     Size   `json:"max_size,omitempty" doc:"Bytes of a file of lines; default 200 MB"`
+	Concurrency int    `json:"concurrency,omitempty" minimum:"0" maximum:"1000" doc:"Requests that a node has in progress for one batch; default 16"`
+	OverBudget  string `json:"over_budget,omitempty" enum:"run,refuse" doc:"What happens to a batch whose estimate is more than a budget has left; default run"`
+	AtOnce      int    `json:"at_once,omitempty" minimum:"0" maximum:"100" doc:"Batches that a node runs at a time; default 4"`
 }
 
 func (f *Files) check() *fault {

@@ -33,6 +33,7 @@ type Price struct {
 	Images     map[string]float64 `json:"images,omitempty" maxProperties:"100" doc:"Dollars per generated image, by quality and size such as hd/1024x1024; default is any other"`
 	Second     float64            `json:"second,omitempty" minimum:"0" maximum:"1000" doc:"Dollars per second of recorded audio"`
 	Characters float64            `json:"characters,omitempty" minimum:"0" doc:"Dollars per million characters to speak"`
+	Training   float64            `json:"training,omitempty" minimum:"0" doc:"Dollars per million tokens of a fine-tuning job; their cost is unknown if absent"`
 
 	Request  float64    `json:"request,omitempty" minimum:"0" maximum:"1000000" doc:"Additional dollars per request"`
 	Batch    int        `json:"batch,omitempty" minimum:"0" maximum:"100" doc:"Percentage of these prices for batch requests; their cost is unknown if absent"`
@@ -112,12 +113,15 @@ func (p *Price) Row() (catalog.Price, error) {
 	return row, err
 }
 
+// perMillion returns a price of dollars per million, bounded so that it fits.
+func perMillion(dollars float64) catalog.Rate { return catalog.Rate(math.Round(min(dollars, 1e6) * 1e6)) }
+
 // units returns the prices of what is not sold by tokens, nil for none.
 func (p *Price) units() *catalog.UnitPrices {
-	if len(p.Images) == 0 && p.Second == 0 && p.Characters == 0 {
+	if len(p.Images) == 0 && p.Second == 0 && p.Characters == 0 && p.Training == 0 {
 		return nil
 	}
-	u := &catalog.UnitPrices{Second: nanoDollars(p.Second), Character: catalog.Rate(math.Round(min(p.Characters, 1e6) * 1e6))}
+	u := &catalog.UnitPrices{Second: nanoDollars(p.Second), Character: perMillion(p.Characters), Training: perMillion(p.Training)}
 	for name, price := range p.Images {
 		if u.Images == nil {
 			u.Images = make(map[string]catalog.NanoDollars, len(p.Images))

@@ -109,3 +109,10 @@ func (item *batchItem) requestID() any {
 	}
 	return item.got.header.Get("X-Request-Id")
 }
+
+// oddLines returns lines without the first, and with the last one twice.
+func oddLines(all []byte) []byte {
+	_, rest, _ := bytes.Cut(all, []byte("\n"))
+	last := bytes.LastIndexByte(bytes.TrimSuffix(rest, []byte("\n")), '\n') + 1
+	return append(bytes.Clone(rest), rest[last:]...)
+}

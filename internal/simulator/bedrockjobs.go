@@ -33,7 +33,7 @@ type invocationJob struct {
 	request       map[string]any
 	input, output string // without the scheme
 	converse      bool
-	half          bool
+	half, odd     bool
 	message       string
 	names         []string // of input objects, by item
 }
@@ -69,7 +69,7 @@ func serveInvocationCreate(x *exchange) {
 	j.itemRun = itemRun{sim: x.sim, family: invocationFamily, id: "sim" + strconv.FormatInt(x.number, 10),
 		header: http.Header{"Content-Type": typeJSON}}
 	j.job = newJob(x.jobPaceOf(model), j, x.began)
-	j.half = x.plan.halfContent
+	j.half, j.odd = x.plan.halfContent, x.plan.oddResults
 	x.sim.stored.add(invocationFamily, j.itemRun.id, 2*len(x.in), j)
 	x.sendCreated(http.StatusOK, object{"jobArn": j.arn()})
 }
@@ -151,6 +151,9 @@ func (j *invocationJob) produce(end jobPhase, began bool) {
 		outputs[j.names[i]] = append(append(outputs[j.names[i]], raw...), '\n')
 	}
 	for name, content := range outputs {
+		if j.odd {
+			content = oddLines(content)
+		}
 		j.sim.putObject(s3Family, &bucketObject{name: folder + path.Base(name) + ".out", content: content, half: j.half})
 	}
 	counts, used := j.count(), j.bedrockUsage()

@@ -56,7 +56,7 @@ func serveCustomizationCreate(x *exchange) {
 		return
 	}
 	j := &customizationJob{request: body}
-	file, _ := findRecord[*bucketObject](&x.sim.stored, s3Family, input)
+	file, _ := x.sim.findObject(s3Family, input)
 	var content []byte
 	if file != nil {
 		content = file.content

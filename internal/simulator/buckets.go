@@ -68,6 +68,10 @@ type bucketUpload struct {
 
 // putObject stores an object. family says whether it is S3's or Google's.
 func (s *Simulator) putObject(family string, o *bucketObject) {
+	if family == s3Family && s.opts.Buckets != "" {
+		s.writeBucket(o)
+		return
+	}
 	digest := md5.Sum(o.content)
 	o.tag = cmp.Or(o.tag, hex.EncodeToString(digest[:]))
 	o.modified = time.Now()
@@ -77,11 +81,27 @@ func (s *Simulator) putObject(family string, o *bucketObject) {
 // objectsBelow returns the objects whose names begin with a prefix, in the order
 // of their names.
 func (s *Simulator) objectsBelow(family, prefix string) []*bucketObject {
+	if family == s3Family && s.opts.Buckets != "" {
+		return s.readBuckets(prefix)
+	}
 	list := slices.DeleteFunc(listRecords[*bucketObject](&s.stored, family), func(o *bucketObject) bool {
 		return !strings.HasPrefix(o.name, prefix)
 	})
 	slices.SortFunc(list, func(a, b *bucketObject) int { return strings.Compare(a.name, b.name) })
 	return list
+}
+
+// findObject returns the object with this name.
+func (s *Simulator) findObject(family, name string) (*bucketObject, bool) {
+	if family != s3Family || s.opts.Buckets == "" {
+		return findRecord[*bucketObject](&s.stored, family, name)
+	}
+	for _, o := range s.readBuckets(name) {
+		if o.name == name {
+			return o, true
+		}
+	}
+	return nil, false
 }
 
 // findS3 returns the service of a request for S3: below /s3, or signed for it.
@@ -156,7 +176,7 @@ func (x *exchange) serveObject(family, name string) {
 		x.sendBody(http.StatusOK, typeXML, nil)
 		return
 	}
-	o, ok := findRecord[*bucketObject](&x.sim.stored, family, name)
+	o, ok := x.sim.findObject(family, name)
 	switch {
 	case x.r.Method == http.MethodDelete:
 		x.sim.stored.remove(family, name)

@@ -52,6 +52,7 @@ type jobFaults struct {
 	job         string // a mode
 	lost        bool   // the object is stored and the response is not sent
 	halfContent bool   // files with results are cut
+	oddResults  bool   // lines of results are missing or doubled
 }
 
 // script is the content of a response.

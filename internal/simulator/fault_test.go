@@ -149,6 +149,19 @@ var faultCases = map[string]func(t *testing.T, h *fixture){
 			t.Errorf("content %q, %v", a.body, a.err)
 		}
 	},
+	"odd-results": func(t *testing.T, h *fixture) {
+		h.mustSend("PUT", "/s3/b/in/a.jsonl", invocationRecords(100))
+		var j invocationJob
+		h.mustPost("/model-invocation-job", invocationBody("anthropic.m+odd-results")).mustDecodeInto(t, &j)
+		id := j.JobArn[strings.LastIndexByte(j.JobArn, '/')+1:]
+		for range 4 {
+			h.invocation(t, id)
+		}
+		lines := strings.Split(strings.TrimSpace(h.mustSend("GET", "/s3/b/out/"+id+"/a.jsonl.out", "").body), "\n")
+		if n := len(lines); n != 100 || lines[n-1] != lines[n-2] || strings.Contains(strings.Join(lines, ""), `"recordId":"r100"`) {
+			t.Errorf("%d results, the last: %s", n, lines[n-1])
+		}
+	},
 	"times": func(t *testing.T, h *fixture) { h.wantStatuses(t, "status=500+times=2", 500, 500, 200, 200) },
 	"every": func(t *testing.T, h *fixture) { h.wantStatuses(t, "status=503+every=3", 200, 200, 503, 200, 200, 503) },
 	"flap": func(t *testing.T, h *fixture) {

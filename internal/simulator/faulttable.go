@@ -73,6 +73,8 @@ var faultTable = []faultSpec{
 		flag(func(p *plan) *bool { return &p.lost })},
 	{Fault{"half-content", "half-content", "the content of an uploaded file, or of files with results of a batch, is cut half way"},
 		flag(func(p *plan) *bool { return &p.halfContent })},
+	{Fault{"odd-results", "odd-results", "the first line of the results of a batch in a bucket is missing, and the last one is doubled"},
+		flag(func(p *plan) *bool { return &p.oddResults })},
 
 	// Slowness.
 	{Fault{"headers", "headers=20s", "delay before the headers"}, delay(func(p *plan) *time.Duration { return &p.headers })},

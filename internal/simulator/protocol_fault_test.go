@@ -289,6 +289,7 @@ var faultChecks = map[string]faultCheck{
 	"job":          validCase("job=fail"),
 	"lost":         validCase("lost"),
 	"half-content": validCase("half-content"),
+	"odd-results":  validCase("odd-results"),
 	"duplicate-length": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		path, body := g.request("m+duplicate-length", simpleQuestion, streamed)
 		if _, err := h.send("POST", path, body, g.header...); err == nil {

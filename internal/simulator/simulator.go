@@ -64,6 +64,10 @@ type Options struct {
 	// MaxFiles is the limit of uploaded files in bytes, and as much again for all
 	// other stored objects; the oldest are removed. Zero means 64 MiB.
 	MaxFiles int64
+	// Buckets is a folder with a folder for each bucket of S3, in which another server keeps
+	// the objects. Jobs of Bedrock read and write them there. Empty means that the simulator
+	// has the buckets itself.
+	Buckets string
 }
 
 // Simulator serves the fake providers. It is safe for concurrent use.

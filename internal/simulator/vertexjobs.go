@@ -62,6 +62,7 @@ type predictionJob struct {
 	output  string
 	model   string
 	half    bool
+	odd     bool
 	message string
 	lines   []map[string]json.RawMessage // members of a line that the results repeat
 }
@@ -119,7 +120,7 @@ func createPrediction(x *exchange, p vertexPath) {
 	j.itemRun = itemRun{sim: x.sim, family: predictionFamily, id: strconv.FormatInt(1000000+x.number, 10),
 		header: http.Header{"Content-Type": typeJSON}}
 	j.job = newJob(x.jobPaceOf(j.model), j, x.began)
-	j.half = x.plan.halfContent
+	j.half, j.odd = x.plan.halfContent, x.plan.oddResults
 	x.sim.stored.add(predictionFamily, j.itemRun.id, 2*len(x.in), j)
 	x.sendCreated(http.StatusOK, j.describe())
 }
@@ -200,6 +201,9 @@ func (j *predictionJob) produce(end jobPhase, began bool) {
 		line["response"] = response
 		raw, _ := json.Marshal(line) // its parts are valid JSON
 		all = append(append(all, raw...), '\n')
+	}
+	if j.odd {
+		all = oddLines(all)
 	}
 	name := "/predictions.jsonl"
 	if j.embeds() {

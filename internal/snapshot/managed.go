@@ -97,6 +97,16 @@ type variant struct {
 	err    error
 }
 
+// HasProviderBudgets reports whether a managed provider of a workspace has a budget.
+func (s *Snapshot) HasProviderBudgets(workspace string) bool {
+	for at, m := range s.managed {
+		if at.workspace == workspace && quota.HasBudget(m.Limits) {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *Snapshot) addManaged(m ManagedProvider) error {
 	at := scopedName{m.Workspace, m.Slug}
 	if _, taken := s.managed[at]; taken {

@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/responses"
 	"modelgate/internal/stateplane/tuning"
+	"modelgate/internal/stateplane/vendorpath"
 	"modelgate/internal/store"
 	"modelgate/internal/store/jobs"
 )
@@ -56,6 +57,9 @@ func (p *Plane) Kinds() []jobs.Kind {
 // Keep implements [dataplane.Keeper].
 func (p *Plane) Keep(w http.ResponseWriter, r *http.Request, k *dataplane.KeptRequest) error {
 	q := &kept.Request{Deps: &p.deps, From: k, HTTP: r, W: w}
+	if served, err := vendorpath.Serve(q); served {
+		return err
+	}
 	family, _, _ := strings.Cut(strings.TrimPrefix(k.Path, "/"), "/")
 	switch family {
 	case "files":
@@ -114,7 +118,7 @@ func (p *Plane) Sweep(ctx context.Context) error {
 		}
 		for i := range list {
 			o := &list[i]
-			if err := p.deps.DB.Transact(ctx, func(tx *store.Tx) error { return tx.DeleteObject(ctx, o) }); err != nil && !apierr.IsNotFound(err) {
+			if err := p.deps.DB.Transact(ctx, func(tx *store.Tx) error { return p.deps.Drop(ctx, tx, o) }); err != nil && !apierr.IsNotFound(err) {
 				return err
 			}
 			if err := p.deps.DeleteContent(ctx, o); err != nil {

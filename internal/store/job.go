@@ -27,6 +27,7 @@ const (
 	JobExport    = "export"     // writes an export
 	JobBatch     = "batch"      // runs a batch of the gateway
 	JobBatchPoll = "batch-poll" // follows a batch of a provider
+	JobRemoval   = "removal"    // deletes an object where it is kept
 )
 
 // Job is work that a node does in the background.
@@ -246,6 +247,9 @@ func followBatch(ctx context.Context, tx *Tx, j *Job) error {
 	}
 	if n == 0 {
 		return nil
+	}
+	if err := tx.SetBudgetHolds(ctx, j.Subject, nil); err != nil {
+		return err
 	}
 	o, err := tx.ObjectByID(ctx, j.Subject)
 	if err != nil {

@@ -23,6 +23,15 @@ const (
 	ObjectTuningJob    = "fine-tuning job"
 	ObjectResponse     = "response"
 	ObjectConversation = "conversation"
+
+	// What clients of other protocols than that of OpenAI create.
+	ObjectAnthropicFile  = "Anthropic file"
+	ObjectAnthropicBatch = "message batch"
+	ObjectGeminiFile     = "Gemini file"
+	ObjectGeminiUpload   = "Gemini upload"
+
+	// ObjectCopy is a copy of a file, its parent, at another provider or in the gateway.
+	ObjectCopy = "copy"
 )
 
 // Object is a record of what outlives a request, at a provider or in the gateway. Its
@@ -103,6 +112,7 @@ type ObjectQuery struct {
 	Label, Parent   string
 	After           string // own id of the last object of the page before
 	Ascending       bool   // oldest first
+	AtProvider      bool   // only those that a provider has described
 	Limit           int
 }
 
@@ -116,13 +126,21 @@ func (q Queries) Objects(ctx context.Context, x ObjectQuery) (list []Object, mor
 	}
 	list, err = objectTable.list(ctx, q.Reader, fmt.Sprintf(`
 		WHERE workspace_id = $1 AND kind = $2 AND ($3 = '' OR provider = $3) AND ($4 = '' OR label = $4) AND ($5 = '' OR parent_id = $5)
-			AND ($6 = '' OR id %s $6)
+			AND ($6 = '' OR id %s $6) AND ($7 = '' OR provider_object_id <> '')
 		ORDER BY id %s
-		LIMIT $7`, compare, order), x.Workspace, x.Kind, x.Provider, x.Label, x.Parent, x.After, x.Limit+1)
+		LIMIT $8`, compare, order), x.Workspace, x.Kind, x.Provider, x.Label, x.Parent, x.After, isSet(x.AtProvider), x.Limit+1)
 	if len(list) > x.Limit {
 		return list[:x.Limit], true, err
 	}
 	return list, false, err
+}
+
+// isSet returns a text that is empty for false: both databases compare it in the same way.
+func isSet(b bool) string {
+	if b {
+		return "true"
+	}
+	return ""
 }
 
 // ObjectBytes returns the sum of the sizes of the objects of a workspace.

@@ -122,9 +122,16 @@ func (db *DB) AddSpend(ctx context.Context, c LedgerCount, now, keep time.Time) 
 }
 
 // AddSpendOf adds what an owner spent to the counters, in the transaction of what it was
-// spent for. It returns the objects whose counters increased.
-func (tx *Tx) AddSpendOf(ctx context.Context, owner reqlog.SpendOwner, spent reqlog.Spend) (raised map[BudgetRef]reqlog.Spend, err error) {
-	return tx.addSpend(ctx, map[reqlog.SpendOwner]*reqlog.Spend{owner: &spent}, nil)
+// spent for; counters are the part that counts for policies, by counter. It returns the
+// objects whose counters increased, each with nothing: no attempt of this process has
+// settled it in the counters of limits.
+func (tx *Tx) AddSpendOf(ctx context.Context, owner reqlog.SpendOwner, spent reqlog.Spend,
+	counters map[string]*reqlog.Spend) (raised map[BudgetRef]reqlog.Spend, err error) {
+	sums, err := tx.addSpend(ctx, map[reqlog.SpendOwner]*reqlog.Spend{owner: &spent}, counters)
+	for r := range sums {
+		sums[r] = reqlog.Spend{}
+	}
+	return sums, err
 }
 
 // addSpend adds spend to the counters, and returns it by the objects that it counts for.

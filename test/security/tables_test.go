@@ -31,6 +31,8 @@ var boundedTables = map[string]string{
 
 	"objects": "files.workspace_quota, and a number of each kind in a workspace",
 
+	"budget_holds": "200 for each batch; deleted with it",
+
 	"response_turns":     "responses.keep_days; deleted with their objects",
 	"response_events":    "responses.keep_days; deleted with their objects",
 	"conversation_items": "10000 in a conversation; deleted with it",

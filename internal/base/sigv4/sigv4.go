@@ -40,13 +40,16 @@ type Scope struct {
 // escaped once, and the hash of the body is a header.
 const S3 = "s3"
 
+// HeaderHash is the header with the hash of the body, which S3 requires.
+const HeaderHash = "X-Amz-Content-Sha256"
+
 // Sign signs a request whose body has the given SHA-256, in hex. It replaces the
 // headers of an earlier signature.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 func Sign(req *http.Request, k Keys, to Scope, bodyHash string, now time.Time) error {
 	dropSignature(req.Header)
 	if to.Service == S3 {
-		req.Header["X-Amz-Content-Sha256"] = []string{bodyHash}
+		req.Header[HeaderHash] = []string{bodyHash}
 	}
 	at := *req.URL // targets share their URLs
 	at.Scheme = "" // so that the host keeps a default port, as it does on the way

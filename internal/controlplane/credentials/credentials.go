@@ -190,6 +190,11 @@ func (k *Manager) checkAddress(spec *provider.Spec, g CredentialInput, c *store.
 		e.Param = g.Path + wireName(spec, e.Param)
 		return &e
 	}
+	for option, address := range t.ServiceAddresses() {
+		if _, err := k.checkHost(address); err != nil {
+			return route.Invalid(g.Path+wireName(spec, option), "names an address that is not allowed: %v", err)
+		}
+	}
 	if t.Guarded && c.CustomHost == "" {
 		if _, err := k.checkHost(t.Base.String()); err != nil {
 			return route.Invalid(g.Path+wireName(spec, "foundry_url"), "names an address that is not allowed: %v", err)
@@ -207,11 +212,19 @@ func target(spec *provider.Spec, c store.IntegrationSettings, s store.Secrets) (
 // who may change an integration must not obtain its secrets by redirecting them.
 func (k *Manager) isNewDestination(spec *provider.Spec, was store.IntegrationSettings, before store.Secrets, next Settings) bool {
 	to, err := target(spec, next.Configuration, next.Secrets)
-	if err != nil || to.OwnAddress() {
+	if err != nil {
 		return false
 	}
-	from, err := target(spec, was, before)
-	return err != nil || from.Base.Scheme != to.Base.Scheme || from.Base.Host != to.Base.Host
+	from, wrong := target(spec, was, before)
+	for option, address := range to.ServiceAddresses() {
+		if wrong != nil || from.Option(option) != address {
+			return true
+		}
+	}
+	if to.OwnAddress() {
+		return false
+	}
+	return wrong != nil || from.Base.Scheme != to.Base.Scheme || from.Base.Host != to.Base.Host
 }
 
 // seal returns the sealed secrets, or an empty string if there are none.

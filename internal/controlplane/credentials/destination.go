@@ -2,6 +2,7 @@ package credentials
 
 import (
 	"context"
+	"net/url"
 	"slices"
 
 	"modelgate/internal/base/apierr"
@@ -27,6 +28,11 @@ func CheckDestination(s store.SecretReference, t *provider.Target) error {
 		return apierr.New(apierr.Forbidden,
 			"the secret reference %.60q may not be sent to the provider %q; a caller with the scope secret_references.update can list it in allowed_providers", s.Slug, t.ID).
 			WithParam("secret_mappings").WithCode(codeProvider)
+	}
+	for _, address := range t.ServiceAddresses() {
+		if u, err := url.Parse(address); err != nil || !egress.Hosts(s.Hosts).Allow(u) {
+			return newHostError(s, u)
+		}
 	}
 	if t.OwnAddress() || egress.Hosts(s.Hosts).Allow(t.Base) {
 		return nil

@@ -168,6 +168,8 @@ func TestIntegrationErrorsNameTheField(t *testing.T) {
 		`{"name":"x","ai_provider_id":"azure-openai"}`:                                                                 "configurations.cloud_c_resource_name",
 		`{"name":"x","ai_provider_id":"bedrock","configurations":{"cloud_a_auth_type":"magic"}}`:                       "configurations.cloud_a_auth_type",
 		`{"name":"x","ai_provider_id":"azure-ai","configurations":{"cloud_c_foundry_url":"http://127.0.0.1"}}`:         "configurations.cloud_c_foundry_url",
+		`{"name":"x","ai_provider_id":"bedrock","configurations":{"cloud_a_s3_url":"http://127.0.0.1"}}`:               "configurations.cloud_a_s3_url",
+		`{"name":"x","ai_provider_id":"bedrock","configurations":{"cloud_a_bedrock_url":"ftp://a.example.com"}}`:       "configurations.cloud_a_bedrock_url",
 		`{"name":"x","ai_provider_id":"bedrock","configurations":{"cloud_a_region":"evil.net/x"}}`:                     "configurations.cloud_a_region",
 	} {
 		a := c.Call("POST", "/integrations", body)
@@ -227,6 +229,20 @@ func TestAStoredSecretDoesNotFollowTheAddress(t *testing.T) {
 	c.Must("PUT", "/integrations/"+m.ID, `{"configurations":{"custom_host":"https://good.example.com/v2"}}`, nil)
 	wantRefused(t, "another host again", c.Call("PUT", "/integrations/"+m.ID, `{"configurations":{"custom_host":"https://evil.example.com/v2"}}`), 400, "AB01")
 	c.Must("PUT", "/integrations/"+m.ID, `{"configurations":{}}`, nil)
+}
+
+func TestAStoredSecretDoesNotFollowTheAddressOfABucket(t *testing.T) {
+	c := bench(t).Root()
+	const options = `"cloud_b_region":"europe-west4","cloud_b_project_id":"p","cloud_b_storage_bucket_name":"b"`
+	var m struct{ ID string }
+	c.Must("POST", "/integrations", `{"name":"v","ai_provider_id":"vertex-ai","key":"`+canary+`","configurations":{`+options+`}}`, &m)
+	for _, host := range []string{"https://evil.example.com", "https://storage.googleapis.com"} {
+		body := `{"configurations":{` + options + `,"cloud_b_storage_url":"` + host + `"}}`
+		wantRefused(t, body, c.Call("PUT", "/integrations/"+m.ID, body), 400, "AB01")
+	}
+	c.Must("PUT", "/integrations/"+m.ID, `{"key":"`+canary+`","configurations":{`+options+`,"cloud_b_storage_url":"https://good.example.com"}}`, nil)
+	c.Must("PUT", "/integrations/"+m.ID, `{"configurations":{`+options+`,"cloud_b_storage_url":"https://good.example.com"}}`, nil)
+	c.Must("PUT", "/integrations/"+m.ID, `{"configurations":{`+options+`}}`, nil)
 }
 
 func TestAnArchivedIntegrationTakesItsProvidersAndSecretsAlong(t *testing.T) {

@@ -52,7 +52,7 @@ func TestStoreThatFailsIsProbedOnceASecond(t *testing.T) {
 		store := &failing{stuck: true}
 		b := &quota.Breaker{Store: store}
 		try := func() error {
-			_, err := b.Reserve(t.Context(), start, []quota.Claim{{perMinute("k", 1000), 1, 1}})
+			_, err := b.Reserve(t.Context(), start, []quota.Claim{{Limit: perMinute("k", 1000), Amount: 1, Least: 1}})
 			return err
 		}
 		began := time.Now()
@@ -92,7 +92,7 @@ func TestReservationOutlivesItsClient(t *testing.T) {
 	b := &quota.Breaker{Store: store}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if v, err := b.Reserve(ctx, start, []quota.Claim{{perMinute("k", 1), 1, 1}}); err != nil || v.Refused >= 0 {
+	if v, err := b.Reserve(ctx, start, []quota.Claim{{Limit: perMinute("k", 1), Amount: 1, Least: 1}}); err != nil || v.Refused >= 0 {
 		t.Errorf("a client that has gone got %+v, %v; what it holds is unknown", v, err)
 	}
 }
@@ -103,26 +103,26 @@ func TestLimitsDecideWhileTheStoreFails(t *testing.T) {
 	cached := &quota.Limit{Counter: "cached", Measure: quota.Tokens, Max: 100, Window: time.Hour}
 	store := &failing{}
 	g := &quota.Guard{Store: store}
-	reserve(t, g, start, quota.Claim{open, 1, 1})
-	a := reserve(t, g, start, quota.Claim{cached, 30, 30})
-	store.Reserve(t.Context(), start, []quota.Claim{{cached, 20, 20}}) // another gateway
-	b := reserve(t, g, start, quota.Claim{cached, 10, 10})
+	reserve(t, g, start, quota.Claim{Limit: open, Amount: 1, Least: 1})
+	a := reserve(t, g, start, quota.Claim{Limit: cached, Amount: 30, Least: 30})
+	store.Reserve(t.Context(), start, []quota.Claim{{Limit: cached, Amount: 20, Least: 20}}) // another gateway
+	b := reserve(t, g, start, quota.Claim{Limit: cached, Amount: 10, Least: 10})
 	g.Settle(start, a.Grants, quota.Use{Tokens: 5}) // 35 of 100 are used or held, 60 as last seen
 	store.err = errDown
 
 	for range 5 {
-		if v := reserve(t, g, start, quota.Claim{open, 1, 1}); v.Refused >= 0 {
+		if v := reserve(t, g, start, quota.Claim{Limit: open, Amount: 1, Least: 1}); v.Refused >= 0 {
 			t.Errorf("open: %+v", v)
 		}
 	}
-	if _, err := g.Reserve(t.Context(), start, []quota.Claim{{open, 1, 1}, {cached, 1, 1}, {closed, 1, 1}}); !errors.Is(err, errDown) {
+	if _, err := g.Reserve(t.Context(), start, []quota.Claim{{Limit: open, Amount: 1, Least: 1}, {Limit: cached, Amount: 1, Least: 1}, {Limit: closed, Amount: 1, Least: 1}}); !errors.Is(err, errDown) {
 		t.Errorf("a closed limit among others: %v", err)
 	}
-	v := reserve(t, g, start, quota.Claim{open, 1, 1}, quota.Claim{cached, 100, 1})
+	v := reserve(t, g, start, quota.Claim{Limit: open, Amount: 1, Least: 1}, quota.Claim{Limit: cached, Amount: 100, Least: 1})
 	if v.Refused >= 0 || v.Grants[1].Amount != 40 {
 		t.Errorf("the cached counter granted %+v, want what was left when it was last seen", v)
 	}
-	if v := reserve(t, g, start, quota.Claim{open, 1, 1}, quota.Claim{cached, 1, 1}); v.Refused != 1 {
+	if v := reserve(t, g, start, quota.Claim{Limit: open, Amount: 1, Least: 1}, quota.Claim{Limit: cached, Amount: 1, Least: 1}); v.Refused != 1 {
 		t.Errorf("beyond the limit: %+v", v)
 	}
 	if states, err := g.Read(t.Context(), start, []*quota.Limit{cached}); err != nil || states[0].Used+states[0].Held != 100 {
@@ -136,14 +136,14 @@ func TestLimitsDecideWhileTheStoreFails(t *testing.T) {
 	if states[0].Used != 5+12+7 || states[0].Held != 20 || states[1].Used != 1 {
 		t.Errorf("the store has %+v, want what was used without it and no more", states)
 	}
-	if v := reserve(t, g, start, quota.Claim{cached, 60, 60}); v.Refused != 0 {
+	if v := reserve(t, g, start, quota.Claim{Limit: cached, Amount: 60, Least: 60}); v.Refused != 0 {
 		t.Errorf("60 of 56: %+v", v)
 	}
 	store.err = errDown
-	if v := reserve(t, g, start, quota.Claim{cached, 57, 57}); v.Refused != 0 {
+	if v := reserve(t, g, start, quota.Claim{Limit: cached, Amount: 57, Least: 57}); v.Refused != 0 {
 		t.Errorf("the second failure knows nothing of what the store said last: %+v", v)
 	}
-	if v := reserve(t, g, start, quota.Claim{cached, 56, 56}); v.Refused >= 0 {
+	if v := reserve(t, g, start, quota.Claim{Limit: cached, Amount: 56, Least: 56}); v.Refused >= 0 {
 		t.Errorf("the rest of the limit: %+v", v)
 	}
 }
@@ -152,17 +152,17 @@ func TestCachedBudgetsFollowTheLedger(t *testing.T) {
 	store := &failing{}
 	g := &quota.Guard{Store: store}
 	l := &quota.Limit{Counter: "b", Measure: quota.Cost, Max: 1100, Base: 100, Counted: 300}
-	v := reserve(t, g, start, quota.Claim{l, 500, 500})
+	v := reserve(t, g, start, quota.Claim{Limit: l, Amount: 500, Least: 500})
 	g.Settle(start, v.Grants, quota.Use{Cost: 400})
 	if err := g.Correct(t.Context(), []quota.Correction{{Counter: "b", Total: 900, Settled: 400}}); err != nil {
 		t.Fatal(err)
 	}
 	store.err = errDown
-	v = reserve(t, g, start, quota.Claim{l, 100, 1})
+	v = reserve(t, g, start, quota.Claim{Limit: l, Amount: 100, Least: 1})
 	if v.Refused >= 0 || v.Grants[0].Amount != 100 {
 		t.Errorf("the budget has at least 100 left: %+v", v)
 	}
-	if v := reserve(t, g, start, quota.Claim{l, 200, 200}); v.Refused != 0 {
+	if v := reserve(t, g, start, quota.Claim{Limit: l, Amount: 200, Least: 200}); v.Refused != 0 {
 		t.Errorf("200 of 100 left: %+v", v)
 	}
 	g.Settle(start, v.Grants, quota.Use{Cost: 60})
@@ -282,7 +282,7 @@ func BenchmarkMemory(b *testing.B) {
 	var m quota.Memory
 	var claims []quota.Claim
 	for i := range 5 {
-		claims = append(claims, quota.Claim{perMinute(string(rune('a'+i)), 1<<50), 10, 1})
+		claims = append(claims, quota.Claim{Limit: perMinute(string(rune('a'+i)), 1<<50), Amount: 10, Least: 1})
 	}
 	for b.Loop() {
 		now := time.Now()
@@ -304,7 +304,7 @@ func TestADefaultDecidesForLimitsWithoutAValueOfTheirOwn(t *testing.T) {
 			l := perMinute("k", 2)
 			admitted := 0
 			for range 4 {
-				if v, err := g.Reserve(t.Context(), start, []quota.Claim{{l, 1, 1}}); err == nil && v.Refused < 0 {
+				if v, err := g.Reserve(t.Context(), start, []quota.Claim{{Limit: l, Amount: 1, Least: 1}}); err == nil && v.Refused < 0 {
 					admitted++
 				}
 			}
@@ -313,7 +313,7 @@ func TestADefaultDecidesForLimitsWithoutAValueOfTheirOwn(t *testing.T) {
 			}
 			own := perMinute("own", 2)
 			own.Down = quota.DownClosed
-			if _, err := g.Reserve(t.Context(), start, []quota.Claim{{own, 1, 1}}); !errors.Is(err, errDown) {
+			if _, err := g.Reserve(t.Context(), start, []quota.Claim{{Limit: own, Amount: 1, Least: 1}}); !errors.Is(err, errDown) {
 				t.Errorf("a limit that is closed itself: %v", err)
 			}
 			states, err := g.Read(t.Context(), start, []*quota.Limit{l, own})

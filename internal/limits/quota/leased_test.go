@@ -55,7 +55,7 @@ func TestLeasedSlicesNeverAddUpToMoreThanTheLimit(t *testing.T) {
 		granted := int64(0)
 		exhaust := func(d *quota.Leased) {
 			for {
-				v := reserve(t, d, time.Now(), quota.Claim{l, 10, 10})
+				v := reserve(t, d, time.Now(), quota.Claim{Limit: l, Amount: 10, Least: 10})
 				if v.Refused >= 0 {
 					return
 				}
@@ -65,7 +65,7 @@ func TestLeasedSlicesNeverAddUpToMoreThanTheLimit(t *testing.T) {
 			}
 		}
 		for range 3 {
-			reserve(t, a, time.Now(), quota.Claim{l, 10, 10})
+			reserve(t, a, time.Now(), quota.Claim{Limit: l, Amount: 10, Least: 10})
 		}
 		exhaust(b)
 		if granted > 970 || granted < 800 {
@@ -86,7 +86,7 @@ func TestLeasedSlicesSpareTheStore(t *testing.T) {
 	d := lease(t, store)
 	l := &quota.Limit{Counter: "k", Max: 100_000, Window: 24 * time.Hour}
 	for range 10_000 {
-		v := reserve(t, d, start, quota.Claim{l, 1, 1})
+		v := reserve(t, d, start, quota.Claim{Limit: l, Amount: 1, Least: 1})
 		if v.Refused >= 0 {
 			t.Fatalf("refused: %+v", v)
 		}
@@ -98,7 +98,7 @@ func TestLeasedSlicesSpareTheStore(t *testing.T) {
 	empty := &quota.Limit{Counter: "e", Max: 0, Window: 24 * time.Hour}
 	before := store.calls
 	for range 1000 {
-		if v := reserve(t, d, start, quota.Claim{empty, 1, 1}); v.Refused != 0 {
+		if v := reserve(t, d, start, quota.Claim{Limit: empty, Amount: 1, Least: 1}); v.Refused != 0 {
 			t.Fatal("granted of nothing")
 		}
 	}
@@ -111,15 +111,15 @@ func TestSlicesAreUsedWhileTheStoreFails(t *testing.T) {
 	store := new(lender)
 	d := lease(t, store)
 	l := &quota.Limit{Counter: "k", Max: 160, Window: 24 * time.Hour}
-	reserve(t, d, start, quota.Claim{l, 1, 1})
+	reserve(t, d, start, quota.Claim{Limit: l, Amount: 1, Least: 1})
 	store.err = errDown
 	for range 9 {
-		if v := reserve(t, d, start, quota.Claim{l, 1, 1}); v.Refused >= 0 {
+		if v := reserve(t, d, start, quota.Claim{Limit: l, Amount: 1, Least: 1}); v.Refused >= 0 {
 			t.Fatalf("the slice was not used: %+v", v)
 		}
 	}
 	for range 3 {
-		if v, err := d.Reserve(t.Context(), start, []quota.Claim{{l, 1, 1}}); err == nil {
+		if v, err := d.Reserve(t.Context(), start, []quota.Claim{{Limit: l, Amount: 1, Least: 1}}); err == nil {
 			t.Errorf("beyond the slice: %+v", v)
 		}
 	}
@@ -128,15 +128,15 @@ func TestSlicesAreUsedWhileTheStoreFails(t *testing.T) {
 func TestSmallClaimsFitWhereALargeOneDoesNot(t *testing.T) {
 	store := new(lender)
 	l := &quota.Limit{Counter: "k", Measure: quota.Tokens, Max: 100, Window: 24 * time.Hour}
-	store.Reserve(t.Context(), start, []quota.Claim{{l, 60, 60}}) // another gateway
+	store.Reserve(t.Context(), start, []quota.Claim{{Limit: l, Amount: 60, Least: 60}}) // another gateway
 	d := lease(t, store)
-	if v := reserve(t, d, start, quota.Claim{l, 90, 90}); v.Refused != 0 || v.States[0].Left(l) != 40 {
+	if v := reserve(t, d, start, quota.Claim{Limit: l, Amount: 90, Least: 90}); v.Refused != 0 || v.States[0].Left(l) != 40 {
 		t.Errorf("90 of 40: %+v", v)
 	}
 	if states, _ := store.Read(t.Context(), start, []*quota.Limit{l}); states[0].Held != 60 {
 		t.Errorf("a claim that was refused holds %d", states[0].Held-60)
 	}
-	if v := reserve(t, d, start, quota.Claim{l, 50, 30}); v.Refused >= 0 || v.Grants[0].Amount != 40 {
+	if v := reserve(t, d, start, quota.Claim{Limit: l, Amount: 50, Least: 30}); v.Refused >= 0 || v.Grants[0].Amount != 40 {
 		t.Errorf("30 to 50 of 40 after a refusal: %+v", v)
 	}
 }
@@ -145,12 +145,12 @@ func TestUseBeyondAGrantReducesTheSlice(t *testing.T) {
 	store := new(lender)
 	l := &quota.Limit{Counter: "k", Measure: quota.Tokens, Max: 1600, Window: 24 * time.Hour}
 	d := lease(t, store)
-	v := reserve(t, d, start, quota.Claim{l, 20, 20})
+	v := reserve(t, d, start, quota.Claim{Limit: l, Amount: 20, Least: 20})
 	d.Settle(start, v.Grants, quota.Use{Tokens: 50}) // 30 more
 	if states, _ := store.Read(t.Context(), start, []*quota.Limit{l}); states[0].Used != 50 || states[0].Held != 50 {
 		t.Errorf("the store has %+v, want 50 used and 50 of the slice of 100 held", states[0])
 	}
-	v = reserve(t, d, start, quota.Claim{l, 50, 50})
+	v = reserve(t, d, start, quota.Claim{Limit: l, Amount: 50, Least: 50})
 	d.Settle(start, v.Grants, quota.Use{Tokens: 70}) // the slice has nothing left
 	if states, _ := store.Read(t.Context(), start, []*quota.Limit{l}); states[0].Used != 120 || states[0].Held != 0 {
 		t.Errorf("the store has %+v, want 120 used", states[0])
@@ -176,7 +176,7 @@ func TestRequestsAtTheSameTimeAreLeasedTogether(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 48 {
 			wg.Go(func() {
-				if v, err := d.Reserve(t.Context(), start, []quota.Claim{{l, 1, 1}}); err == nil && v.Refused < 0 {
+				if v, err := d.Reserve(t.Context(), start, []quota.Claim{{Limit: l, Amount: 1, Least: 1}}); err == nil && v.Refused < 0 {
 					granted.Add(1)
 				}
 			})
@@ -192,16 +192,16 @@ func TestSliceEndsWithItsWindowAndItsLimit(t *testing.T) {
 	store := new(lender)
 	d := lease(t, store)
 	l := &quota.Limit{Counter: "k", Max: 160, Window: time.Minute}
-	v := reserve(t, d, start, quota.Claim{l, 5, 5})
+	v := reserve(t, d, start, quota.Claim{Limit: l, Amount: 5, Least: 5})
 	next := start.Add(time.Minute)
-	reserve(t, d, next, quota.Claim{l, 5, 5})
+	reserve(t, d, next, quota.Claim{Limit: l, Amount: 5, Least: 5})
 	d.Settle(next, v.Grants, quota.Use{Requests: 5}) // late
 	states, _ := store.Read(t.Context(), next, []*quota.Limit{l})
 	if states[0].Used != 0 || states[0].Held != 10 {
 		t.Errorf("the next window is at %+v, want a slice of 10", states[0])
 	}
 	lower := &quota.Limit{Counter: "k", Max: 5, Window: time.Minute}
-	if v := reserve(t, d, next, quota.Claim{lower, 1, 1}); v.Refused != 0 {
+	if v := reserve(t, d, next, quota.Claim{Limit: lower, Amount: 1, Least: 1}); v.Refused != 0 {
 		t.Error("a slice of the limit before its change was granted")
 	}
 	states, _ = store.Read(t.Context(), next, []*quota.Limit{lower})
@@ -216,7 +216,7 @@ func BenchmarkLeased(b *testing.B) {
 	defer d.Close()
 	var claims []quota.Claim
 	for i := range 5 {
-		claims = append(claims, quota.Claim{&quota.Limit{Counter: string(rune('a' + i)), Max: 1 << 50, Window: 24 * time.Hour}, 10, 1})
+		claims = append(claims, quota.Claim{Limit: &quota.Limit{Counter: string(rune('a' + i)), Max: 1 << 50, Window: 24 * time.Hour}, Amount: 10, Least: 1})
 	}
 	for b.Loop() {
 		now := time.Now()
@@ -235,17 +235,17 @@ func TestAnEmptySliceIsKnownToBeFull(t *testing.T) {
 		if _, is := g.Peek(now, l); is {
 			t.Error("a limit is known that the store was not asked for")
 		}
-		v := reserve(t, g, now, quota.Claim{l, 1, 1})
+		v := reserve(t, g, now, quota.Claim{Limit: l, Amount: 1, Least: 1})
 		if full(now, l) {
 			t.Error("a limit with one left is full")
 		}
 		large := &quota.Limit{Counter: "large", Max: 64, Window: time.Minute}
-		reserve(t, g, now, quota.Claim{large, 1, 1})
+		reserve(t, g, now, quota.Claim{Limit: large, Amount: 1, Least: 1})
 		if s, is := g.Peek(now, large); !is || s.Left(large) != 63 {
 			t.Errorf("a limit with 63 left, some of them here, is %+v, %t", s, is)
 		}
-		reserve(t, g, now, quota.Claim{l, 1, 1})
-		if v := reserve(t, g, now, quota.Claim{l, 1, 1}); v.Refused != 0 {
+		reserve(t, g, now, quota.Claim{Limit: l, Amount: 1, Least: 1})
+		if v := reserve(t, g, now, quota.Claim{Limit: l, Amount: 1, Least: 1}); v.Refused != 0 {
 			t.Fatalf("a third of two: %+v", v)
 		}
 		if s, is := g.Peek(now, l); !is || s.Used+s.Held != 2 || s.Reset.Sub(now) > time.Minute || !s.Reset.After(now) {
@@ -262,8 +262,8 @@ func TestAnEmptySliceIsKnownToBeFull(t *testing.T) {
 		if full(now, l) {
 			t.Error("a limit of which one was returned is full")
 		}
-		reserve(t, g, now, quota.Claim{l, 1, 1})
-		reserve(t, g, now, quota.Claim{l, 1, 1})
+		reserve(t, g, now, quota.Claim{Limit: l, Amount: 1, Least: 1})
+		reserve(t, g, now, quota.Claim{Limit: l, Amount: 1, Least: 1})
 		time.Sleep(time.Second)
 		if s, is := g.Peek(now, l); is {
 			t.Errorf("%+v is known, but another gateway may have returned some, and the store was not asked for a second", s)

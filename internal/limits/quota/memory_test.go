@@ -36,7 +36,7 @@ func TestRequestsBeyondALimitAreRefusedAmongMany(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
-			list := []quota.Claim{{a, 1, 1}, {b, 1, 1}}
+			list := []quota.Claim{{Limit: a, Amount: 1, Least: 1}, {Limit: b, Amount: 1, Least: 1}}
 			if i%2 == 0 {
 				list[0], list[1] = list[1], list[0]
 			}
@@ -57,7 +57,7 @@ func TestRequestsBeyondALimitAreRefusedAmongMany(t *testing.T) {
 	if states[0].Used != 100 || states[1].Used != 100 || states[0].Held+states[1].Held != 0 {
 		t.Errorf("the counters are at %+v", states)
 	}
-	if v := reserve(t, &m, start.Add(time.Minute), quota.Claim{a, 1, 1}); v.Refused >= 0 {
+	if v := reserve(t, &m, start.Add(time.Minute), quota.Claim{Limit: a, Amount: 1, Least: 1}); v.Refused >= 0 {
 		t.Error("the next window is closed")
 	}
 }
@@ -65,15 +65,15 @@ func TestRequestsBeyondALimitAreRefusedAmongMany(t *testing.T) {
 func TestUnusedReservationsAreReturned(t *testing.T) {
 	var m quota.Memory
 	tokens := &quota.Limit{Counter: "t", Measure: quota.Tokens, Max: 1000, Window: time.Minute}
-	first := reserve(t, &m, start, quota.Claim{tokens, 900, 900})
-	if v := reserve(t, &m, start, quota.Claim{tokens, 200, 200}); v.Refused != 0 || v.States[0].Left(tokens) != 100 {
+	first := reserve(t, &m, start, quota.Claim{Limit: tokens, Amount: 900, Least: 900})
+	if v := reserve(t, &m, start, quota.Claim{Limit: tokens, Amount: 200, Least: 200}); v.Refused != 0 || v.States[0].Left(tokens) != 100 {
 		t.Errorf("while 900 are held 200 got %+v", v)
 	}
-	if v := reserve(t, &m, start, quota.Claim{tokens, 200, 1}); v.Refused >= 0 || v.Grants[0].Amount != 100 {
+	if v := reserve(t, &m, start, quota.Claim{Limit: tokens, Amount: 200, Least: 1}); v.Refused >= 0 || v.Grants[0].Amount != 100 {
 		t.Errorf("a claim that takes what is left got %+v", v)
 	}
 	m.Settle(start, first.Grants, quota.Use{Tokens: 50})
-	if v := reserve(t, &m, start, quota.Claim{tokens, 850, 850}); v.Refused >= 0 {
+	if v := reserve(t, &m, start, quota.Claim{Limit: tokens, Amount: 850, Least: 850}); v.Refused >= 0 {
 		t.Errorf("of 1000, 50 used and 100 held, 850 got %+v", v)
 	}
 }
@@ -81,9 +81,9 @@ func TestUnusedReservationsAreReturned(t *testing.T) {
 func TestUseCountsInTheWindowOfItsReservation(t *testing.T) {
 	var m quota.Memory
 	l := &quota.Limit{Counter: "t", Measure: quota.Tokens, Max: 10, Window: time.Minute}
-	v := reserve(t, &m, start.Add(59*time.Second), quota.Claim{l, 10, 10})
+	v := reserve(t, &m, start.Add(59*time.Second), quota.Claim{Limit: l, Amount: 10, Least: 10})
 	next := start.Add(61 * time.Second)
-	if v := reserve(t, &m, next, quota.Claim{l, 10, 10}); v.Refused >= 0 {
+	if v := reserve(t, &m, next, quota.Claim{Limit: l, Amount: 10, Least: 10}); v.Refused >= 0 {
 		t.Fatal("the next window has less than its limit")
 	}
 	m.Settle(next, v.Grants, quota.Use{Tokens: 9})
@@ -95,12 +95,12 @@ func TestUseCountsInTheWindowOfItsReservation(t *testing.T) {
 func TestClockSetBackOpensNoWindowTwice(t *testing.T) {
 	var m quota.Memory
 	l := perMinute("k", 1)
-	reserve(t, &m, start, quota.Claim{l, 1, 1})
-	reserve(t, &m, start.Add(time.Minute), quota.Claim{l, 1, 1})
-	if v := reserve(t, &m, start, quota.Claim{l, 1, 1}); v.Refused != 0 {
+	reserve(t, &m, start, quota.Claim{Limit: l, Amount: 1, Least: 1})
+	reserve(t, &m, start.Add(time.Minute), quota.Claim{Limit: l, Amount: 1, Least: 1})
+	if v := reserve(t, &m, start, quota.Claim{Limit: l, Amount: 1, Least: 1}); v.Refused != 0 {
 		t.Error("setting the clock back by a minute admitted a request again")
 	}
-	if v := reserve(t, &m, start.Add(-24*time.Hour), quota.Claim{l, 1, 1}); v.Refused >= 0 {
+	if v := reserve(t, &m, start.Add(-24*time.Hour), quota.Claim{Limit: l, Amount: 1, Least: 1}); v.Refused >= 0 {
 		t.Error("a clock that was a day fast blocks the key for a day")
 	}
 }
@@ -108,7 +108,7 @@ func TestClockSetBackOpensNoWindowTwice(t *testing.T) {
 func TestBudgetsFollowTheLedger(t *testing.T) {
 	var m quota.Memory
 	l := &quota.Limit{Counter: "b", Measure: quota.Cost, Max: 1100, Base: 100, Counted: 300}
-	v := reserve(t, &m, start, quota.Claim{l, 500, 500})
+	v := reserve(t, &m, start, quota.Claim{Limit: l, Amount: 500, Least: 500})
 	if v.Refused >= 0 || v.States[0].Used != 200 {
 		t.Fatalf("a budget starts at what the ledger counted: %+v", v)
 	}
@@ -124,7 +124,7 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 	check(600) // what was settled is now counted
 	m.Correct(context.Background(), []quota.Correction{{Counter: "b", Total: 900}})
 	check(800) // of other nodes
-	if v := reserve(t, &m, start, quota.Claim{l, 300, 201}); v.Refused != 0 {
+	if v := reserve(t, &m, start, quota.Claim{Limit: l, Amount: 300, Least: 201}); v.Refused != 0 {
 		t.Errorf("201 of 200 left got %+v", v)
 	}
 }
@@ -160,11 +160,11 @@ func TestMemoryHoldsLimitsAmongManyRequests(t *testing.T) {
 func TestCounterIsKeptWhileAClockMayBeSetBack(t *testing.T) {
 	var m quota.Memory
 	l := perMinute("k", 1)
-	reserve(t, &m, start, quota.Claim{l, 1, 1})
+	reserve(t, &m, start, quota.Claim{Limit: l, Amount: 1, Least: 1})
 	for i := range 1000 { // removes old counters
-		reserve(t, &m, start.Add(61*time.Second), quota.Claim{perMinute(fmt.Sprint(i), 1), 1, 1})
+		reserve(t, &m, start.Add(61*time.Second), quota.Claim{Limit: perMinute(fmt.Sprint(i), 1), Amount: 1, Least: 1})
 	}
-	if v := reserve(t, &m, start, quota.Claim{l, 1, 1}); v.Refused != 0 {
+	if v := reserve(t, &m, start, quota.Claim{Limit: l, Amount: 1, Least: 1}); v.Refused != 0 {
 		t.Error("a removed counter admitted a request again")
 	}
 }
@@ -240,7 +240,9 @@ func TestRemovedCountersDoNotStopRequests(t *testing.T) {
 	all := func(map[string]bool) {}
 	// A counter with a reservation is kept, even one made while the others are removed.
 	var v quota.Verdict
-	m.RemoveUnused(func(map[string]bool) { v = reserve(t, &m, start, quota.Claim{Limit: l, Amount: 7, Least: 7}) })
+	m.RemoveUnused(func(map[string]bool) {
+		v = reserve(t, &m, start, quota.Claim{Limit: l, Amount: 7, Least: 7})
+	})
 	if states, _ := m.Read(t.Context(), start, []*quota.Limit{l}); states[0].Used != 5 || states[0].Held != 7 {
 		t.Fatalf("a counter in use is %+v, want 5 used and 7 held", states[0])
 	}

@@ -98,6 +98,9 @@ type Claim struct {
 	// Amount is reserved, or what is left if that is at least Least. Both are at
 	// least 1, and Least at most Amount.
 	Amount, Least int64
+	// Own is what is kept of the limit for the work that the claim is part of; see
+	// [Holds].
+	Own int64
 }
 
 // State is the state of a limit's counter.

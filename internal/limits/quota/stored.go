@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -207,11 +208,17 @@ func (l *Limit) Terms() string {
 	return l.Amount(l.Max-l.Base) + " until " + l.Resets.UTC().Format(time.RFC3339)
 }
 
+// IsBudget reports whether l is a budget, not a rate limit or one of requests in progress.
+func (l *Limit) IsBudget() bool { return l.Window == 0 && l.Measure != Concurrent }
+
+// HasBudget reports whether one of limits is a budget.
+func HasBudget(limits []*Limit) bool { return slices.ContainsFunc(limits, (*Limit).IsBudget) }
+
 // FindBudget returns the budget of the first holder of a kind among limits, nil if none has
 // one.
 func FindBudget(limits []*Limit, kind string) *Limit {
 	for _, l := range limits {
-		if l.Holder.Kind == kind && l.Window == 0 && l.Measure != Concurrent {
+		if l.Holder.Kind == kind && l.IsBudget() {
 			return l
 		}
 	}

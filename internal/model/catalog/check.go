@@ -155,6 +155,7 @@ func (p *Price) appendFigures(b []byte) []byte {
 	b = append(appendImages(b, u.Images), ',')
 	cell(int64(u.Second), 9, u.Second > 0)
 	cell(int64(u.Character), 6, u.Character > 0)
+	cell(int64(u.Training), 6, u.Training > 0)
 	return b
 }
 

@@ -48,6 +48,7 @@ var columns = [...]string{
 	"provider", "model", "source", "read", "input", "output", "cached", "write_5m", "write_1h", "batch", "from",
 	"above", "long_input", "long_output", "long_cached", "long_write_5m", "long_write_1h",
 	"reasoning", "audio_in", "audio_out", "request", "flex", "priority", "image_in", "image_out", "image", "second", "characters",
+	"training",
 }
 
 // rateColumns are the columns of further prices of tokens.
@@ -142,10 +143,10 @@ func (r *row) percent(title string, most int64) int {
 
 // units reads the prices of what is not sold by tokens, nil for none.
 func (r *row) units() *UnitPrices {
-	if r.text("image")+r.text("second")+r.text("characters") == "" {
+	if r.text("image")+r.text("second")+r.text("characters")+r.text("training") == "" {
 		return nil
 	}
-	u := &UnitPrices{Second: NanoDollars(r.number("second", 9)), Character: r.rate("characters")}
+	u := &UnitPrices{Second: NanoDollars(r.number("second", 9)), Character: r.rate("characters"), Training: r.rate("training")}
 	if text := r.text("image"); text != "" {
 		var err error
 		if u.Images, err = parseImages(text); err != nil {

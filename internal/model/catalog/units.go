@@ -16,6 +16,19 @@ type UnitPrices struct {
 	Second NanoDollars
 	// Character is the price of a character to speak. Zero means none.
 	Character Rate
+	// Training is the price of a token that a fine-tuning job trains with. Zero means none.
+	Training Rate
+}
+
+// TrainingCost returns the cost of training with a number of tokens. It is false if the price
+// is unknown.
+func (p *Price) TrainingCost(tokens int64) (NanoDollars, bool) {
+	if p.Units == nil || p.Units.Training == 0 || tokens < 0 {
+		return 0, false
+	}
+	var sum amount
+	sum.add(tokens, int64(p.Units.Training))
+	return sum.nanoDollars(100), true
 }
 
 // Units counts what a request used that is not sold by tokens.
@@ -74,7 +87,9 @@ func (u *UnitPrices) times(scale func(float64) int64) *UnitPrices {
 	if u == nil {
 		return nil
 	}
-	out := &UnitPrices{Second: NanoDollars(scale(float64(u.Second))), Character: Rate(scale(float64(u.Character)))}
+	out := &UnitPrices{
+		Second: NanoDollars(scale(float64(u.Second))), Character: Rate(scale(float64(u.Character))), Training: Rate(scale(float64(u.Training))),
+	}
 	if u.Images != nil {
 		out.Images = make(map[string]NanoDollars, len(u.Images))
 	}

@@ -61,7 +61,11 @@ func takesTokens(op api.Operation) bool { return op == api.Embeddings || op == a
 // use returns what u counts for in the ledger.
 func (acc *attemptAccount) use(u llm.Usage) quota.Use {
 	s := reqlog.Settlement{Outcome: reqlog.Answered, Usage: u}
-	s.Cost, _, s.Priced = acc.cost(u, "", catalog.Standard)
+	tier := catalog.Standard
+	if b := acc.attempt.plan.request.Limiting.Batch; b != nil {
+		tier = b.Tier
+	}
+	s.Cost, _, s.Priced = acc.cost(u, "", tier)
 	return metering.UseOf(&s)
 }
 
@@ -126,6 +130,9 @@ func (p *plan) largestOutput(f outputFields, doc *jsonedit.Doc) (n int64, known 
 		}
 		if known = most > 0 && len(f.limits) > 0; !known {
 			most = max(most, unknownOutput)
+		}
+		if b := p.request.Limiting.Batch; b != nil && b.Output > 0 {
+			most = min(most, b.Output)
 		}
 		n = max(n, most)
 	}

@@ -91,7 +91,7 @@ func (p *plan) addModels(models []string) error {
 
 // dependsOnModels reports whether a policy depends on the models of the request.
 func dependsOnModels(r *exchange.Request) bool {
-	return r.Limiting.Policies.ReadsModels(r.Limiting.Facts)
+	return !r.Limiting.ByObject && r.Limiting.Policies.ReadsModels(r.Limiting.Facts)
 }
 
 func unknownToPolicies(err error) error {

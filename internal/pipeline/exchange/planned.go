@@ -29,6 +29,7 @@ type DryRunRequest struct {
 type LimitState struct {
 	Limit *quota.Limit
 	quota.State
+	Amount  int64 // what the request may use, as estimated
 	Claimed int64 // what the request would reserve
 	Fits    bool
 }

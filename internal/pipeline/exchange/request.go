@@ -140,6 +140,24 @@ type Limiting struct {
 	// Prices is the price book for the cost strategy and the ledger. Nil has no
 	// prices.
 	Prices *catalog.PriceBook
+
+	// ByObject is true if what the request leads to is counted later, for the object that it is
+	// about: policies need not know its models.
+	ByObject bool
+
+	// Batch is the batch that the request is a line of. Nil for other requests.
+	Batch *BatchLine
+}
+
+// BatchLine is what is known of a line of a batch.
+type BatchLine struct {
+	// Kept is what is kept of budgets for the lines of the batch, by counter.
+	Kept map[string]int64
+
+	// Output is the output in tokens that an estimate assumes of a line that sets no limit of
+	// its own, zero for the largest of its model. Tier is that of its price.
+	Output int64
+	Tier   catalog.Tier
 }
 
 // Leaf holds the settings of one leaf of a config for one request.

@@ -19,6 +19,7 @@ import (
 
 var (
 	awsRegion = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+	hexHash   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	awsID     = boundedText{regexp.MustCompile(`^[A-Za-z0-9_]+$`), 16, 128}
 	awsARN    = boundedText{regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\x21-\x7e]+$`), 1, 600}
 )
@@ -31,20 +32,45 @@ func (s *Signer) signAWS(ctx context.Context, t *provider.Target, req *http.Requ
 		return err
 	}
 	if !given {
-		return checkKey(t)
+		return checkAWSKey(t)
 	}
 	to := sigv4.Scope{Region: t.Option("region"), Service: t.Auth.Service}
 	if !awsRegion.MatchString(to.Region) {
 		return invalid(t, "region", "must be the name of a region")
 	}
-	hash, _, err := contents(req, body)
-	if err != nil {
-		return err
+	hash := uploadHash(to, req)
+	if hash == "" {
+		sum, _, err := contents(req, body)
+		if err != nil {
+			return err
+		}
+		hash = hex.EncodeToString(sum[:])
 	}
 	if t.Auth.Header != "" {
 		drop(req.Header, t.Auth.Header)
 	}
-	return sigv4.Sign(req, keys, to, hex.EncodeToString(hash[:]), s.Now())
+	return sigv4.Sign(req, keys, to, hash, s.Now())
+}
+
+// uploadHash returns the hash of the body of an upload to a bucket that is sent as it is made,
+// as its sender knows it. Empty means that the hash is computed.
+func uploadHash(to sigv4.Scope, req *http.Request) string {
+	hash := req.Header.Get(sigv4.HeaderHash)
+	if to.Service != sigv4.S3 || req.GetBody != nil || !hexHash.MatchString(hash) {
+		return ""
+	}
+	return hash
+}
+
+// checkAWSKey returns an error if a target without an access key has no key either, or one
+// that the service does not know.
+func checkAWSKey(t *provider.Target) error {
+	if t.Auth.Service != sigv4.S3 {
+		return checkKey(t)
+	}
+	return apierr.New(apierr.Invalid, "provider %s: buckets of Amazon S3 need an access key or a role, and a Bedrock API key is neither; set %s and %s, or %s",
+		t.Label(), t.OptionPrefix+"access_key_id", t.OptionPrefix+"secret_access_key", t.OptionPrefix+"role_arn").
+		WithParam("access_key_id").WithCode("missing_credential")
 }
 
 // awsKeys returns the keys to sign t's requests with. given is false if the

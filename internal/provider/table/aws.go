@@ -44,11 +44,15 @@ func awsRows() []*provider.Spec {
 				api.Rerank:              "/model/{model}/invoke",
 			},
 			// https://docs.aws.amazon.com/general/latest/gr/bedrock.html
-			Services: map[string]string{"bedrock": "https://bedrock.{region}.amazonaws.com"},
-			PathOf:   bedrockPath,
-			RuleOf:   converse.Rule, RegionOf: arnRegion,
+			// https://docs.aws.amazon.com/general/latest/gr/s3.html
+			Services: map[string]provider.Service{
+				"bedrock": {Address: "https://bedrock.{region}.amazonaws.com", Option: "bedrock_url"},
+				"s3":      {Address: "https://s3.{region}.amazonaws.com", Option: "s3_url", Signed: "s3", Bucket: true},
+			},
+			PathOf: bedrockPath,
+			RuleOf: converse.Rule, RegionOf: arnRegion,
 			Dialects: bedrockDialects, UpstreamModel: unescaped, BodyRules: bedrockShapes(),
-			Options: awsOptions(), Profile: dialect.Profile{Messages: bedrockMessages},
+			Options: append(awsOptions(), bedrockOptions()...), Profile: dialect.Profile{Messages: bedrockMessages},
 			Tiers:         flexTier,
 			TierHeader:    "X-Amzn-Bedrock-Service-Tier", // https://docs.aws.amazon.com/bedrock/latest/userguide/service-tiers-inference.html
 			TelemetryName: "aws.bedrock",
@@ -127,6 +131,18 @@ func awsOptions() []provider.Option {
 		{Name: "external_id", Doc: "external id for assuming the role"},
 		{Name: "auth_type", Values: []string{"accessKey", "assumedRole", "serviceRole", "apiKey"},
 			Doc: "accessKey, assumedRole, apiKey, or serviceRole: the role of the gateway's machine, only for managed providers; by default it follows from the other options"},
+	}
+}
+
+// bedrockOptions returns the options of batches, whose input and results are in a bucket.
+// https://docs.aws.amazon.com/bedrock/latest/userguide/batch-inference.html
+func bedrockOptions() []provider.Option {
+	return []provider.Option{
+		{Name: "s3_bucket", Doc: "bucket of Amazon S3 for batches, in the region; the access key reads and writes it"},
+		{Name: "batch_role_arn", Doc: "role with which Bedrock reads and writes the bucket"},
+		{Name: "kms_key_id", Alias: "server_side_encryption_kms_key_id", Doc: "key of AWS KMS that encrypts what batches put into the bucket"},
+		{Name: "s3_url", Doc: "address of S3, such as a VPC endpoint, checked like a custom host; by default that of the region"},
+		{Name: "bedrock_url", Doc: "address of Bedrock's control plane, checked like a custom host; by default that of the region"},
 	}
 }
 

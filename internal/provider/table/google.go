@@ -86,7 +86,11 @@ func googleRows() []*provider.Spec {
 				{Name: "llm_shared_request_type", Header: "X-Vertex-Ai-Llm-Shared-Request-Type",
 					ClientHeaders: []string{"X-Vertex-Ai-Llm-Shared-Request-Type"},
 					Doc:           "tier of shared capacity: priority, flex or standard"},
+				{Name: "storage_bucket_name", Doc: "bucket of Google Cloud Storage for batches"},
+				{Name: "storage_url", Doc: "address of Google Cloud Storage, checked like a custom host; by default Google's"},
 			}, googleOptions()),
+			// https://cloud.google.com/storage/docs/request-endpoints
+			Services:      map[string]provider.Service{"gcs": {Address: "https://storage.googleapis.com", Option: "storage_url", Bucket: true}},
 			URL:           vertexHost,
 			Profile:       dialect.Profile{Vertex: true, Messages: vertexMessages, Chat: &dialect.ChatProfile{GoogleSigned: true}},
 			Tiers:         flexTier,

@@ -248,7 +248,10 @@ func TestEachDialectOfARowHasAPath(t *testing.T) {
 func TestEveryPlaceholderHasAnOption(t *testing.T) {
 	eachRow(t, func(t *testing.T, s *provider.Spec) {
 		texts := append(slices.Collect(maps.Values(s.Paths)), s.BaseURL)
-		for _, text := range slices.AppendSeq(texts, maps.Values(s.Services)) {
+		for _, service := range s.Services {
+			texts = append(texts, service.Address)
+		}
+		for _, text := range texts {
 			for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
 				if m[1] != "model" && !slices.ContainsFunc(s.Options, func(o provider.Option) bool { return o.Name == m[1] }) {
 					t.Errorf("%q has a placeholder without an option: %s", text, m[1])

@@ -236,7 +236,7 @@ func TestABatchOfAProviderIsSettledOnce(t *testing.T) {
 	for _, tt := range []struct{ provider, id, model string }{{"@openai", "openai", "gpt-4o"}, {"@claude", "anthropic", "claude-sonnet-4-5"}, {"@gemini", "google", "gemini-2.5-flash"}} {
 		t.Run(tt.provider, func(t *testing.T) {
 			c := start(t, gatewaytest.Options{})
-			const n = 5
+			const n = 150 // more than is read at once
 			file := c.upload(lines(n, tt.model), "batch")
 			b := c.create(file, `,"completion_window":"24h"`, "x-gateway-provider", tt.provider)
 			b = c.await(b["id"].(string))

@@ -1,14 +1,16 @@
 package batches
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/dialect"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
@@ -21,11 +23,12 @@ type caller struct {
 	identity *access.Identity
 	provider string // "@" and its slug
 	trace    string
+	watch    *stallWatch // nil waits as long as the data plane does
 }
 
 // callerOf returns the caller of a request to a batch.
 func callerOf(q *kept.Request, o *store.Object) *caller {
-	return &caller{q.Deps, q.From.Identity, o.Provider, q.From.TraceID}
+	return &caller{deps: q.Deps, identity: q.From.Identity, provider: o.Provider, trace: q.From.TraceID}
 }
 
 // jobCaller returns the caller of the job of a batch. It acts for the workspace: the key
@@ -34,17 +37,23 @@ func jobCaller(deps *kept.Deps, o *store.Object, d *details) *caller {
 	id := &access.Identity{
 		KeyID: o.KeyID, Organisation: o.Organisation, Workspace: o.Workspace, Name: "batches", Scopes: []access.Scope{access.ScopeCompletions},
 	}
-	return &caller{deps, id, o.Provider, d.TraceID}
+	return &caller{deps: deps, identity: id, provider: o.Provider, trace: d.TraceID}
 }
 
 // Call implements [vendorbatch.Caller].
 func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
+	c.watch.begin()
+	defer c.watch.end()
+	res, err := c.call(ctx, in)
+	if err == nil && c.watch != nil {
+		res.Body = &watchedBody{res.Body, c.watch}
+	}
+	return res, err
+}
+
+func (c *caller) call(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
 	if in.Link != "" {
 		return c.fetch(ctx, in)
-	}
-	if in.Service != "" && in.Service != vendorbatch.ServiceHost && in.Service != vendorbatch.ServiceBedrock {
-		return nil, apierr.New(apierr.Unsupported, "batches of the provider %s need its storage, which the gateway does not reach yet; run the batch without x-gateway-provider", c.provider).
-			WithCode("unsupported_operation")
 	}
 	out := kept.Outgoing{
 		Provider: c.provider, TraceID: c.trace, Method: in.Method, Path: in.Path, Query: in.Query,
@@ -54,7 +63,20 @@ func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	if err != nil {
 		return nil, err
 	}
-	return c.send(r, in.Service)
+	call := &dataplane.Call{Identity: c.identity, Service: in.Service, Manages: true, ModelsChecked: true}
+	res := c.deps.Stream(r, call)
+	out := &vendorbatch.Response{Status: res.Status, Header: res.Header, Body: res.Body}
+	if res.Status < http.StatusBadRequest {
+		return out, nil
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxError)) // of what has arrived
+	io.Copy(io.Discard, res.Body)                             // then the call has ended
+	if !call.Result.Sent {
+		return nil, refusal(res.Status, body)
+	}
+	out.Body = io.NopCloser(bytes.NewReader(body))
+	return out, nil
 }
 
 // fetch sends a request to an address that the provider has signed. It has no credential of
@@ -74,47 +96,30 @@ func (c *caller) fetch(ctx context.Context, in *vendorbatch.Request) (*vendorbat
 	}
 	return &vendorbatch.Response{Status: res.StatusCode, Header: res.Header, Body: res.Body}, nil
 }
+// maxError limits what is read of an error.
+const maxError = 64 << 10
 
-// send serves a call in the background, and returns its response when it begins.
-func (c *caller) send(r *http.Request, service string) (*vendorbatch.Response, error) {
-	out, in := io.Pipe()
-	w := &pipeWriter{header: make(http.Header), to: in, begun: make(chan struct{})}
-	call := &dataplane.Call{Identity: c.identity, Service: service, Manages: true}
-	go func() {
-		c.deps.Call(w, r, call)
-		w.WriteHeader(http.StatusOK) // a response without a body
-		if call.Result.Broken {
-			in.CloseWithError(io.ErrUnexpectedEOF)
-			return
-		}
-		in.Close()
-	}()
-	<-w.begun
-	return &vendorbatch.Response{Status: w.status, Header: w.header, Body: out}, nil
+// refusals are the kinds of errors by status if the gateway itself refused the request. That
+// an object was not found, only its provider says.
+var refusals = map[int]apierr.Kind{
+	http.StatusUnauthorized: apierr.Unauthenticated, http.StatusForbidden: apierr.Forbidden, http.StatusNotFound: apierr.Conflict,
+	http.StatusConflict: apierr.Conflict, http.StatusPreconditionFailed: apierr.BudgetExhausted,
+	http.StatusRequestEntityTooLarge: apierr.TooLarge, http.StatusTooManyRequests: apierr.RateLimited,
+	http.StatusNotImplemented: apierr.Unsupported, http.StatusBadRequest: apierr.Invalid,
 }
 
-// pipeWriter passes a response to a reader.
-type pipeWriter struct {
-	header http.Header
-	to     *io.PipeWriter
-	begun  chan struct{} // closed when the response begins
-	once   sync.Once
-	status int // set before begun is closed
-}
-
-// Header implements [http.ResponseWriter].
-func (p *pipeWriter) Header() http.Header { return p.header }
-
-// WriteHeader implements [http.ResponseWriter].
-func (p *pipeWriter) WriteHeader(status int) {
-	p.once.Do(func() {
-		p.status = status
-		close(p.begun)
-	})
-}
-
-// Write implements [http.ResponseWriter].
-func (p *pipeWriter) Write(b []byte) (int, error) {
-	p.WriteHeader(http.StatusOK)
-	return p.to.Write(b)
+// refusal returns the error of a request that the gateway did not send.
+func refusal(status int, body []byte) error {
+	kind, ok := refusals[status]
+	if !ok {
+		kind = apierr.Unavailable
+	}
+	e := apierr.New(kind, "%s", dialect.ErrorMessage(body))
+	var sent struct {
+		Error struct{ Param, Code string }
+	}
+	if json.Unmarshal(body, &sent) == nil {
+		e.Param, e.Code = sent.Error.Param, sent.Error.Code
+	}
+	return e
 }

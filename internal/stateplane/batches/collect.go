@@ -146,7 +146,7 @@ func (c *collector) persist(ctx context.Context, store func(again bool) error) e
 func (c *collector) flush(ctx context.Context) error {
 	c.flushed = time.Now()
 	if len(c.lines) == 0 {
-		return nil
+		return c.storeShare(ctx)
 	}
 	var o *store.Object
 	err := c.persist(ctx, func(again bool) (err error) {
@@ -175,6 +175,15 @@ func (c *collector) flush(ctx context.Context) error {
 	}
 	c.lines, c.succeeded, c.usage, c.repeated = c.lines[:0], 0, vendorbatch.Usage{}, false
 	return nil
+}
+
+// storeShare stores what budgets keep for the batch, if lines were handed out since.
+func (c *collector) storeShare(ctx context.Context) error {
+	w := c.w
+	if _, changed := w.share.change(w); !changed {
+		return nil
+	}
+	return c.persist(ctx, func(bool) error { return w.change(ctx, func() {}, nil) })
 }
 
 // isStored reports whether an attempt to store a chunk succeeded without saying so, and

@@ -35,12 +35,13 @@ type input struct {
 	Model           string            `json:"model"`
 	JobName         string            `json:"job_name"`
 	RoleARN         string            `json:"role_arn"`
+	Output          string            `json:"output_data_config"` // folder of the results
 }
 
 // fields are the fields of an input.
 var fields = []string{
 	"input_file_id", "endpoint", "completion_window", "metadata", "output_expires_after", "gateway_options", "provider_options",
-	"model", "job_name", "role_arn",
+	"model", "job_name", "role_arn", "output_data_config",
 }
 
 // create creates a batch: at the provider that has its input file or that it names, or one
@@ -97,7 +98,8 @@ func createHere(q *kept.Request, in *input, file *store.Object) error {
 // checkOfProvider returns an error for fields that only batches at providers have.
 func (in *input) checkOfProvider() error {
 	for name, set := range map[string]bool{
-		"model": in.Model != "", "job_name": in.JobName != "", "role_arn": in.RoleARN != "", "provider_options": len(in.ProviderOptions) > 0,
+		"model": in.Model != "", "job_name": in.JobName != "", "role_arn": in.RoleARN != "",
+		"output_data_config": in.Output != "", "provider_options": len(in.ProviderOptions) > 0,
 	} {
 		if set {
 			return apierr.New(apierr.Invalid, "%s is for batches at providers, and the gateway runs this one; leave it out", name).WithParam(name)
@@ -139,16 +141,10 @@ func createManaged(q *kept.Request, in *input, file *store.Object, provider stri
 		d.Headers[api.HeaderProvider] = provider
 	}
 	d.Batch.ExpiresAt = o.CreatedAt.Add(window).Unix()
-	if err := d.keep(&o); err != nil {
+	if err := reserve(q, &o, &d, file); err != nil {
 		return err
 	}
-	err := q.Change(func(tx *store.Tx) error {
-		if err := q.Add(q.HTTP.Context(), tx, o); err != nil {
-			return err
-		}
-		return tx.AddJob(q.HTTP.Context(), jobOf(q.Deps, &o, store.JobBatch, o.CreatedAt))
-	})
-	if err != nil {
+	if err := addNew(q, &o, &d, jobOf(q.Deps, &o, store.JobBatch, o.CreatedAt)); err != nil {
 		return err
 	}
 	q.Deps.Queued()
@@ -187,7 +183,7 @@ func (in *input) details(q *kept.Request, file *store.Object) details {
 		Batch: vendorbatch.Batch{Endpoint: in.Endpoint, InputFileID: in.InputFileID, CompletionWindow: in.CompletionWindow,
 			Metadata: in.Metadata},
 		Input: file.ID, InputIsTheirs: file.ProviderID != "",
-		Key: q.From.Identity.Hash.String(), TraceID: q.From.TraceID, Headers: make(map[string]string), Options: make(map[string]string),
+		Key: q.From.Identity.Hash.String(), User: q.From.Identity.UserID, TraceID: q.From.TraceID, Headers: make(map[string]string), Options: make(map[string]string),
 	}
 	for name, value := range in.GatewayOptions {
 		d.Headers[http.CanonicalHeaderKey(name)] = value
@@ -205,7 +201,8 @@ func (in *input) details(q *kept.Request, file *store.Object) details {
 	for name, v := range in.ProviderOptions {
 		d.Options[name] = fmt.Sprint(v)
 	}
-	for name, v := range map[string]string{"model": in.Model, "job_name": in.JobName, "role_arn": in.RoleARN} {
+	own := map[string]string{"model": in.Model, "job_name": in.JobName, "role_arn": in.RoleARN, "output_data_config": in.Output}
+	for name, v := range own {
 		if v != "" {
 			d.Options[name] = v
 		}

@@ -2,20 +2,13 @@ package batches
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"time"
 
-	"modelgate/api"
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/model/catalog"
-	"modelgate/internal/model/llm"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
-	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
 	"modelgate/internal/store"
@@ -25,7 +18,7 @@ import (
 // Limits of following batches of providers. A batch is asked for at intervals of a tenth of
 // its age.
 const (
-	pollsAtOnce   = 8
+	pollsAtOnce   = 128 // of a node; see pollGate
 	pollTries     = 300
 	leastPollWait = 5 * time.Second
 	mostPollWait  = 5 * time.Minute
@@ -33,6 +26,8 @@ const (
 	pollTime      = time.Minute // for one answer of a provider
 	// findTime is how long a batch without an answer is looked for at its provider.
 	findTime = 24 * time.Hour
+	// stallTime is how long the download of results may wait for its provider to go on.
+	stallTime = time.Minute
 )
 
 // follow queues the job that follows a batch of a provider to its end.
@@ -64,6 +59,7 @@ type followed struct {
 	target *provider.Target
 	vendor *vendorbatch.Vendor
 	caller *caller
+	stall  time.Duration // see stallTime
 }
 
 // poll asks the provider of a batch for its state, and settles the batch when it has ended.
@@ -82,6 +78,11 @@ func (r *Runner) poll(ctx context.Context, j *jobs.Job) error {
 	if f.Settled {
 		return nil
 	}
+	leave, ok := r.polls.enter(&f.object)
+	if !ok { // its provider is busy, or hangs
+		return jobs.Later(f.wait()/4 + rand.N(f.wait()/4))
+	}
+	defer leave()
 	if f.target, _, err = r.deps.Target(f.object.Workspace, f.object.Provider); err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (r *Runner) poll(ctx context.Context, j *jobs.Job) error {
 	if !ok {
 		return jobs.Fail("the provider has no batches that the gateway knows", nil)
 	}
-	f.vendor, f.caller = vendor, jobCaller(r.deps, &f.object, &f.details)
+	f.vendor, f.caller, f.stall = vendor, jobCaller(r.deps, &f.object, &f.details), r.stall
 	b, err := f.read(ctx)
 	if err != nil || b == nil {
 		return err
@@ -130,7 +131,14 @@ func (f *followed) read(ctx context.Context) (*vendorbatch.Batch, error) {
 	if err := f.details.keep(&f.object); err != nil {
 		return nil, err
 	}
-	return nil, f.job.Finish(ctx, func(tx *store.Tx) error { return tx.UpdateObject(ctx, &f.object) })
+	err = f.job.Finish(ctx, func(tx *store.Tx) error {
+		if err := tx.SetBudgetHolds(ctx, f.object.ID, nil); err != nil {
+			return err
+		}
+		return tx.UpdateObject(ctx, &f.object)
+	})
+	reloadHolds(ctx, f.Deps)
+	return nil, err
 }
 
 // input returns what the batch was created from; file may be nil.
@@ -149,7 +157,7 @@ func (f *followed) wait() time.Duration {
 // finish fetches the results of a batch that has ended, and settles it: its state, its
 // files, what it cost and the end of its job are stored together, once.
 func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
-	results, err := f.fetch(ctx, b)
+	results, err := f.fetchWatched(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -158,6 +166,7 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 	owner := reqlog.SpendOwner{Organisation: f.object.Organisation, Workspace: f.object.Workspace, KeyID: f.object.KeyID, Slug: f.target.Slug}
 	var spend reqlog.Spend
 	spend.AddSettlement(bill)
+	counters := f.policyCounters(results)
 	var raised map[store.BudgetRef]reqlog.Spend
 	for try := 1; ; try++ {
 		if err := f.adoptEnd(b, results); err != nil {
@@ -178,8 +187,10 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 				return err
 			}
 			var err error
-			raised, err = tx.AddSpendOf(ctx, owner, spend)
-			return err
+			if raised, err = tx.AddSpendOf(ctx, owner, spend, counters); err != nil {
+				return err
+			}
+			return tx.SetBudgetHolds(ctx, o.ID, nil)
 		})
 		if err == nil || apierr.From(err).Kind != apierr.Conflict || try == changeTries {
 			break
@@ -198,7 +209,10 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 		return err
 	}
 	f.Spent(ctx, raised)
+	reloadHolds(ctx, f.Deps)
 	if f.Input != "" && b.InputFileID != "" && !f.InputIsTheirs {
+		ctx, cancel := context.WithTimeout(ctx, pollTime)
+		defer cancel()
 		if err := f.vendor.DeleteInput(ctx, f.caller, b); err != nil { // it stays there, as after a batch made without the gateway
 			f.Logger.Warn("deleting the input of a batch at its provider failed", "batch", f.object.ID, "provider", f.object.Provider, "err",
 				err.Error())
@@ -221,173 +235,4 @@ func (f *followed) adoptEnd(b *vendorbatch.Batch, results *results) error {
 	}
 	f.Settled = true
 	return adopt(f.Deps, &f.object, &f.details, &end)
-}
-
-// results are what has been read of the results of a batch.
-type results struct {
-	files             []store.Object
-	output, failures  string // ids of the files
-	blobs             []kept.Blob
-	usage             vendorbatch.Usage
-	succeeded, failed int64
-	total             llm.Usage
-	cost              catalog.NanoDollars
-	priced            bool // every line that used something has a price
-	price             string
-	model             string
-}
-
-// fetch reads the results of a batch. Files that its provider keeps get a record, others
-// become files of the gateway.
-func (f *followed) fetch(ctx context.Context, b *vendorbatch.Batch) (*results, error) {
-	x := &results{priced: true, model: b.Model}
-	theirs := kept.Speaks(f.target, api.Files) && (b.OutputFileID != "" || b.ErrorFileID != "")
-	var output, failures *blobWriter
-	if theirs {
-		for _, id := range [...]string{b.OutputFileID, b.ErrorFileID} {
-			if id != "" {
-				x.files = append(x.files, f.fileRecord(id))
-			}
-		}
-	} else {
-		output, failures = f.newBlob(ctx, "output"), f.newBlob(ctx, "error")
-	}
-	var input *store.Object
-	if o, err := f.DB.ObjectByID(ctx, f.Input); err == nil {
-		input = &o
-	}
-	in := f.input(ctx, input)
-	var line []byte
-	var failed error
-	for r, err := range f.vendor.Results(ctx, f.caller, b, in) {
-		if err != nil {
-			failed = err
-			break
-		}
-		f.add(x, &r)
-		if theirs {
-			continue
-		}
-		line = append(r.Append(line[:0]), '\n')
-		to := output
-		if r.Failed() {
-			to = failures
-		}
-		if _, failed = to.Write(line); failed != nil {
-			break
-		}
-	}
-	if !theirs {
-		failed = errors.Join(failed, f.closeBlobs(ctx, x, output, failures, failed))
-	}
-	return x, failed
-}
-
-// add counts a result and what it cost.
-func (f *followed) add(x *results, r *vendorbatch.Result) {
-	if r.Failed() {
-		x.failed++
-	} else {
-		x.succeeded++
-	}
-	if !r.Usage.Known {
-		x.priced = x.priced && r.Failed()
-		return
-	}
-	x.usage.Add(r.Usage)
-	x.total = sumUsage(x.total, r.Usage)
-	model := r.Model
-	if model == "" {
-		model = x.model
-	}
-	x.model = model
-	p, ok := f.target.Price(f.Prices(), model, "", f.object.CreatedAt)
-	if !ok || !p.Covers(r.Usage) {
-		x.priced = false
-		return
-	}
-	tier := catalog.Batch
-	if !p.Has(tier) {
-		x.priced = false
-		return
-	}
-	x.cost, x.price = x.cost+p.Cost(r.Usage, tier), p.Row()+" "+tier.String()
-}
-
-// fileRecord returns the record of a file of results that the provider keeps.
-func (f *followed) fileRecord(id string) store.Object {
-	now := f.Now()
-	shown, _ := json.Marshal(map[string]any{ // of strings and numbers
-		"id": id, "object": "file", "purpose": "batch_output", "filename": id + ".jsonl",
-		"bytes": 0, "created_at": now.Unix(), "status": files.StateProcessed,
-	})
-	data, _ := json.Marshal(files.Details{Filename: id + ".jsonl", Shown: shown})
-	o := store.Object{
-		ID: f.ObjectID("gw_file_"), Kind: store.ObjectFile,
-		Organisation: f.object.Organisation, Workspace: f.object.Workspace, KeyID: f.object.KeyID,
-		Provider: f.object.Provider, ProviderID: id, State: files.StateProcessed, Label: "batch_output",
-		Data: data, CreatedAt: now, UpdatedAt: now,
-	}
-	if f.OutputLife > 0 {
-		o.ExpiresAt = f.object.CreatedAt.Add(time.Duration(f.OutputLife) * time.Second)
-	}
-	return o
-}
-
-// blobWriter writes a file of the gateway while it is made.
-type blobWriter struct {
-	*io.PipeWriter
-	name string // of the blob
-	kind string // output or error
-	done chan struct{}
-	size int64 // set before done is closed, as is err
-	err  error
-}
-
-// newBlob begins a file of results.
-func (f *followed) newBlob(ctx context.Context, kind string) *blobWriter {
-	in, out := io.Pipe()
-	w := &blobWriter{PipeWriter: out, kind: kind, done: make(chan struct{}), name: fmt.Sprintf("%s/%s/%s-%s", f.object.Organisation,
-		f.object.ID, kind, f.NewID())}
-	go func() {
-		defer close(w.done)
-		w.size, w.err = f.Contents.Put(ctx, f.object.Organisation, w.name, in)
-		in.CloseWithError(w.err)
-	}()
-	return w
-}
-
-// closeBlobs ends the files of results: with records if reading did not fail.
-func (f *followed) closeBlobs(ctx context.Context, x *results, output, failures *blobWriter, failed error) (err error) {
-	for _, w := range [...]*blobWriter{output, failures} {
-		w.CloseWithError(failed) // nil is the end of the file
-		<-w.done
-		if w.err != nil {
-			err = errors.Join(err, kept.StoreFailed(w.err))
-			continue
-		}
-		b := kept.Blob{Name: w.name, Size: w.size}
-		if x.blobs = append(x.blobs, b); w.size == 0 {
-			continue
-		}
-		o, made := f.resultFile(w.kind, b)
-		if err = errors.Join(err, made); made == nil {
-			x.files = append(x.files, *o)
-			if w == output {
-				x.output = o.ID
-			} else {
-				x.failures = o.ID
-			}
-		}
-	}
-	if failed != nil || err != nil {
-		f.DeleteBlobs(ctx, x.blobs)
-	}
-	return err
-}
-
-// resultFile returns the record of a file of results of the gateway.
-func (f *followed) resultFile(kind string, b kept.Blob) (*store.Object, error) {
-	w := &work{Deps: f.Deps, object: f.object, details: f.details}
-	return w.resultFile([]kept.Blob{b}, kind)
 }

@@ -7,9 +7,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"modelgate/internal/simulator"
 	"modelgate/internal/store"
 	"modelgate/internal/testing/gatewaytest"
 	"modelgate/internal/testing/storetest"
@@ -129,5 +133,51 @@ func TestReadersAndNodesSettleABatchOnce(t *testing.T) {
 	got, used := spent[store.DefaultWorkspace], b["usage"].(map[string]any)["total_tokens"].(float64)
 	if got.Tokens != int64(used) || got.Unpriced != 0 || got.Cost <= 0 || math.Abs(float64(got.Cost)-bill*1e7) > 1 || b["status"] != "completed" {
 		t.Errorf("spent %+v for a batch of %v tokens and %v cents: %v", got, used, bill, b)
+	}
+}
+
+// TestAProviderThatFailsLeavesTheLastKnownState reads a batch whose provider answers with an
+// error, and again when it answers.
+func TestAProviderThatFailsLeavesTheLastKnownState(t *testing.T) {
+	var failing atomic.Bool
+	sim := simulator.New(simulator.Options{Key: gatewaytest.SimulatorKey})
+	up := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if failing.Load() && r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		sim.ServeHTTP(w, r)
+	})
+	c := start(t, gatewaytest.Options{Upstream: up})
+	id := c.create(c.upload(lines(3, "gpt-4o+takes=10s"), "batch"), day, "x-gateway-provider", "@openai")["id"].(string)
+	failing.Store(true)
+	waittest.Until(t, "a read that asks the provider", func() bool {
+		res := c.do("GET", "/batches/"+id, "")
+		if b := res.JSON(t); res.Status != http.StatusOK || b["id"] != id || b["status"] != "validating" {
+			t.Fatalf("status %d: %s", res.Status, res.Body)
+		}
+		age, err := strconv.Atoi(res.Header.Get("x-gateway-stale"))
+		return err == nil && age >= 1
+	})
+	failing.Store(false)
+	if res := c.do("GET", "/batches/"+id, ""); res.Header.Get("x-gateway-stale") != "" || res.Status != http.StatusOK {
+		t.Errorf("status %d, %v: %s", res.Status, res.Header, res.Body)
+	}
+}
+
+// TestBatchesThatNobodyFollowsAreRefused has a file at a provider whose batches the gateway
+// does not know.
+func TestBatchesThatNobodyFollowsAreRefused(t *testing.T) {
+	c := start(t, gatewaytest.Options{Settings: `  - {slug: other, provider: deepinfra, custom_host: "SIMULATOR", api_key: "${SIM_KEY}"}
+`})
+	file := c.upload(lines(2, "gpt-4o"), "batch", "x-gateway-provider", "@other")
+	before := c.batchesThere()
+	res := c.do("POST", "/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/chat/completions"%s}`, file, day))
+	e, _ := res.JSON(t)["error"].(map[string]any)
+	if e["code"] != "unsupported_operation" || e["param"] != "input_file_id" || !strings.Contains(fmt.Sprint(e["message"]), "upload the file without") {
+		t.Errorf("status %d: %s", res.Status, res.Body)
+	}
+	if n := c.batchesThere(); n != before {
+		t.Errorf("the provider has %d batches", n)
 	}
 }

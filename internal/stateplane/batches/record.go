@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
 	"modelgate/internal/store"
@@ -48,6 +49,14 @@ type details struct {
 	// result in Repeats have been sent twice already.
 	Begun   int   `json:"begun,omitempty"`
 	Repeats []int `json:"repeats,omitempty"`
+
+	// Reserved is what was reserved of budgets for all lines. Grants are the same until the
+	// record is stored.
+	Reserved []store.BudgetHold `json:"reserved,omitempty"`
+	grants   []quota.Grant
+
+	// User is the owner of the key, for policies that count a batch at a provider.
+	User string `json:"user,omitempty"`
 
 	// Settled is true once what a batch at a provider cost was recorded.
 	Settled bool `json:"settled,omitempty"`

@@ -20,10 +20,15 @@ type Runner struct {
 	deps *kept.Deps
 	// atOnce is how many batches this node runs at a time.
 	atOnce int
+
+	polls pollGate
+	stall time.Duration // see stallTime
 }
 
 // NewRunner returns a runner of the jobs that batches have.
-func NewRunner(d *kept.Deps, atOnce int) *Runner { return &Runner{d, atOnce} }
+func NewRunner(d *kept.Deps, atOnce int) *Runner {
+	return &Runner{deps: d, atOnce: atOnce, stall: stallTime}
+}
 
 // Kinds returns the kinds of jobs that batches have.
 func (r *Runner) Kinds() []jobs.Kind {
@@ -54,6 +59,8 @@ type work struct {
 	repeats map[int]struct{} // lines that may have been sent before, and are sent again
 	twice   map[int]struct{} // lines that may have been sent twice, and are not sent again
 	sealed  []store.Object   // the chunks of results that are stored, in their order
+
+	share budgetShare
 }
 
 // run runs the batch of a job to its end.
@@ -90,6 +97,8 @@ func (w *work) run(ctx context.Context) error {
 	if err := w.takeOver(ctx); err != nil {
 		return err
 	}
+	w.share.open(w)
+	defer w.share.close(w)
 	expiry := w.object.CreatedAt.Add(window)
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -206,9 +215,15 @@ func (w *work) store(
 			return err
 		}
 		o := w.object
+		handed, moved := w.share.change(w)
 		err := write(ctx, func(tx *store.Tx) error {
 			if effects != nil {
 				if err := effects(ctx, tx); err != nil {
+					return err
+				}
+			}
+			if moved {
+				if err := tx.SetBudgetHolds(ctx, o.ID, w.left(handed)); err != nil {
 					return err
 				}
 			}
@@ -218,7 +233,9 @@ func (w *work) store(
 			return emitEnd(ctx, tx, &o)
 		})
 		if err == nil {
-			w.object = o
+			if w.object = o; moved {
+				w.share.store(ctx, w, handed)
+			}
 			return nil
 		}
 		if apierr.From(err).Kind != apierr.Conflict || try == changeTries {

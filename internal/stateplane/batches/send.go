@@ -191,6 +191,7 @@ const (
 // the work was stopped before there was one.
 func (w *work) sendLine(ctx context.Context, l *line) (x outcome, ok bool) {
 	x.line = l.Number
+	w.share.hand(w, l.Number)
 	if _, twice := w.twice[l.Number]; twice {
 		e := apierr.New(apierr.Internal, "this request was interrupted twice and is not sent again; it may have been answered").WithCode("batch_line_interrupted")
 		x.result = failedLine(w.resultID(l.Number), l.CustomID, e)
@@ -232,19 +233,12 @@ func (w *work) ask(ctx context.Context, l *line) (*kept.Capture, *dataplane.Call
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.URL, bytes.NewReader(l.Body))
+	r, err := lineRequest(ctx, l, w.begin.Headers, w.begin.TraceID)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.RequestURI = l.URL
-	r.Header.Set("Content-Type", "application/json")
-	for name, value := range w.begin.Headers {
-		r.Header[name] = []string{value}
-	}
-	if r.Header[api.HeaderTraceID] == nil && w.begin.TraceID != "" {
-		r.Header[api.HeaderTraceID] = []string{w.begin.TraceID}
-	}
 	res, call := new(kept.Capture), &dataplane.Call{Identity: id}
+	call.Kept = w.share.own(w)
 	w.Call(res, r, call)
 	return res, call, nil
 }

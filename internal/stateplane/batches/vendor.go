@@ -8,14 +8,15 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/model/modelnames"
 	"modelgate/internal/provider"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
@@ -37,19 +38,31 @@ func createThere(q *kept.Request, in *input, body []byte, file *store.Object) er
 		return err
 	}
 	vendor, ok := vendorbatch.For(target.ID)
+	if !ok { // it could be neither followed nor billed
+		return noBatches(target, "input_file_id", "upload the file without x-gateway-provider")
+	}
 	o, d := newThere(q, in, file, file.Provider, integration)
-	if !ok || kept.Speaks(target, api.Batches) { // as it was sent
-		return relayCreate(q, o, d, body, ok)
+	asSent := kept.Speaks(target, api.Batches)
+	if err := checkThere(vendor, target, d, asSent); err != nil {
+		return err
+	}
+	if err := reserve(q, o, d, file); err != nil {
+		return err
+	}
+	if asSent {
+		return relayCreate(q, o, d, body)
 	}
 	return createBy(q, o, d, vendor, &vendorbatch.Input{
 		Endpoint: in.Endpoint, Window: in.CompletionWindow, Metadata: in.Metadata, OwnID: o.ID,
-		FileID: file.ProviderID, Options: optionsOf(target, d), Name: d.Options["job_name"],
+		FileID: file.ProviderID, Options: optionsOf(vendor, target, d.Options), Name: d.Options["job_name"],
 	})
 }
 
-func noBatches(t *provider.Target) error {
-	return apierr.New(apierr.Unsupported, "the gateway knows no batches of the provider %s; leave out x-gateway-provider, and the gateway runs the batch itself", t.ID).
-		WithParam("x-gateway-provider").WithCode("unsupported_operation")
+// noBatches returns the error for a provider whose batches the gateway does not know. Param
+// has named it, and the advice is what to do instead.
+func noBatches(t *provider.Target, param, advice string) error {
+	return apierr.New(apierr.Unsupported, "the gateway knows no batches of the provider %s; %s, and the gateway runs the batch itself", t.ID, advice).
+		WithParam(param).WithCode("unsupported_operation")
 }
 
 // newThere returns the record of a batch at a provider.
@@ -60,17 +73,23 @@ func newThere(q *kept.Request, in *input, file *store.Object, provider, integrat
 	return &o, &d
 }
 
-// optionsOf returns the options of a batch: those of its provider, and those of the request.
-func optionsOf(t *provider.Target, d *details) map[string]string {
-	all := make(map[string]string, len(t.Options)+len(d.Options))
-	maps.Copy(all, t.Options)
-	maps.Copy(all, d.Options)
-	return all
+// checkThere checks what a request chooses for a batch whose file is at the provider.
+// Whatever is sent as it is, the provider checks.
+func checkThere(vendor *vendorbatch.Vendor, target *provider.Target, d *details, asSent bool) error {
+	if asSent {
+		return nil
+	}
+	if err := checkChoices(vendor, target, d.Options); err != nil {
+		return err
+	}
+	if target.Models != nil && d.Options["model"] == "" {
+		return provider.ModelRefused("the provider %s has a list of models, and those in a file at the provider cannot be known; upload the file without x-gateway-provider", target.Label())
+	}
+	return nil
 }
 
-// relayCreate sends the client's own request to the provider. Its batch is followed if the
-// gateway knows batches of the provider.
-func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte, known bool) error {
+// relayCreate sends the client's own request to the provider. Its batch is followed.
+func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte) error {
 	if err := d.keep(o); err != nil {
 		return err
 	}
@@ -86,7 +105,7 @@ func relayCreate(q *kept.Request, o *store.Object, d *details, body []byte, know
 	if err != nil {
 		return err
 	}
-	if known && (o.ProviderID != "" || o.State == kept.StateUnknown) {
+	if o.ProviderID != "" || o.State == kept.StateUnknown {
 		if err := follow(q, o); err != nil {
 			return err
 		}
@@ -104,16 +123,26 @@ func createAtVendor(q *kept.Request, in *input, file *store.Object, vendor *vend
 		return err
 	}
 	o, d := newThere(q, in, file, provider, integration)
+	if err := checkChoices(vendor, target, d.Options); err != nil {
+		return err
+	}
+	if err := reserve(q, o, d, file); err != nil {
+		return err
+	}
 	x := inputOf(q.HTTP.Context(), q.Deps, d, file, target)
-	x.OwnID = o.ID
+	x.OwnID, x.Lines = o.ID, enabledOnly(x.Lines, target, d.Options["model"])
 	x.Window, x.Metadata = in.CompletionWindow, in.Metadata
 	return createBy(q, o, d, vendor, x)
 }
 
 // inputOf returns the input of a batch at a vendor, read from a file of the gateway.
 func inputOf(ctx context.Context, deps *kept.Deps, d *details, file *store.Object, t *provider.Target) *vendorbatch.Input {
-	x := &vendorbatch.Input{Endpoint: d.Batch.Endpoint, Window: d.Batch.CompletionWindow, Name: d.Options["job_name"], Options: optionsOf(t,
-		d), Model: d.Options["model"]}
+	x := &vendorbatch.Input{
+		Endpoint: d.Batch.Endpoint, Window: d.Batch.CompletionWindow, Name: d.Options["job_name"], Model: d.Options["model"],
+	}
+	if vendor, ok := vendorbatch.For(t.ID); ok {
+		x.Options = optionsOf(vendor, t, d.Options)
+	}
 	if file == nil || file.ProviderID != "" {
 		return x
 	}
@@ -150,6 +179,46 @@ func linesOf(deps *kept.Deps, ctx context.Context, file *store.Object, endpoint,
 	}
 }
 
+// enabledOnly yields lines up to the first whose model is not enabled for the provider. Lines of a
+// batch that names a model need none.
+func enabledOnly(lines func() iter.Seq2[vendorbatch.Line, error], t *provider.Target, model string) func() iter.Seq2[vendorbatch.Line, error] {
+	if t.Models == nil || model != "" {
+		return lines
+	}
+	return func() iter.Seq2[vendorbatch.Line, error] {
+		return func(yield func(vendorbatch.Line, error) bool) {
+			for line, err := range lines() {
+				if err == nil {
+					err = checkModel(&line, t)
+				}
+				if !yield(line, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// checkModel returns an error for a line whose models are not all enabled for the provider.
+func checkModel(line *vendorbatch.Line, t *provider.Target) error {
+	models, err := modelnames.JSON(line.Body)
+	if err == nil && len(models) == 0 {
+		models = []string{""} // which is on no list
+	}
+	for _, m := range models {
+		if err == nil {
+			err = t.CheckModel(m)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	param := "body.model"
+	return &vendorbatch.Errors{Object: "list", Data: []vendorbatch.LineError{{
+		Code: provider.CodeModelRefused, Message: err.Error(), Param: &param, Line: &line.Number,
+	}}}
+}
+
 // lineFor returns a line for a provider, whose slug its model may begin with.
 func lineFor(text []byte, number int, endpoint, slug string) (x vendorbatch.Line, err error) {
 	l, fault := parseLine(text, number, endpoint)
@@ -180,16 +249,7 @@ func lineFor(text []byte, number int, endpoint, slug string) (x vendorbatch.Line
 // first; a batch that the vendor may have accepted is found again by its job.
 func createBy(q *kept.Request, o *store.Object, d *details, vendor *vendorbatch.Vendor, in *vendorbatch.Input) error {
 	ctx := context.WithoutCancel(q.HTTP.Context())
-	if err := d.keep(o); err != nil {
-		return err
-	}
-	err := q.Change(func(tx *store.Tx) error {
-		if err := q.Add(ctx, tx, *o); err != nil {
-			return err
-		}
-		return tx.AddJob(ctx, jobOf(q.Deps, o, store.JobBatchPoll, q.Deps.Now().Add(createTime)))
-	})
-	if err != nil {
+	if err := addNew(q, o, d, jobOf(q.Deps, o, store.JobBatchPoll, q.Deps.Now().Add(createTime))); err != nil {
 		return err
 	}
 	b, err := vendor.Create(ctx, callerOf(q, o), in)
@@ -205,6 +265,7 @@ func createBy(q *kept.Request, o *store.Object, d *details, vendor *vendorbatch.
 		if forgot := q.Change(func(tx *store.Tx) error { return tx.DeleteObject(ctx, o) }); forgot != nil {
 			return forgot
 		}
+		reloadHolds(ctx, q.Deps)
 		return createError(err)
 	}
 	err = q.Change(func(tx *store.Tx) error {
@@ -239,7 +300,11 @@ func createError(err error) error {
 	if first.Param != nil {
 		param = *first.Param
 	}
-	e := apierr.New(apierr.Invalid, "%s: %s", where, first.Message).WithParam(param).WithCode(first.Code)
+	kind := apierr.Invalid
+	if first.Code == provider.CodeModelRefused {
+		kind = apierr.Forbidden
+	}
+	e := apierr.New(kind, "%s: %s", where, first.Message).WithParam(param).WithCode(first.Code)
 	return e
 }
 
@@ -286,7 +351,7 @@ func cancelThere(q *kept.Request, o *store.Object) error {
 	}
 	vendor, ok := vendorbatch.For(target.ID)
 	if !ok || o.ProviderID == "" {
-		return noBatches(target)
+		return noBatches(target, "x-gateway-provider", "leave out x-gateway-provider")
 	}
 	d, err := detailsOf(o)
 	if err != nil {
@@ -321,12 +386,16 @@ func cancelThere(q *kept.Request, o *store.Object) error {
 // do that has ended, and the batch is looked for.
 const createTime = 10 * time.Minute
 
-// refreshAfter is the age of a state after which a read asks the provider again.
-const refreshAfter = time.Second
+// refreshAfter is the age of a state after which a read asks the provider again, and
+// refreshTime how long the read waits for it.
+const (
+	refreshAfter = time.Second
+	refreshTime  = 10 * time.Second
+)
 
 // refresh asks the provider of a batch that has not ended for its state. What it costs is
-// settled by the batch's job, whoever sees the end first. A provider that does not answer
-// leaves the state as it is.
+// settled by the batch's job, whoever sees the end first. If the provider returns an error,
+// or nothing in time, the state stays as it is, and the response says how old it is.
 func refresh(q *kept.Request, o *store.Object) error {
 	if isManaged(o) || o.ProviderID == "" || vendorbatch.Status(o.State).Ended() || q.Deps.Now().Sub(o.UpdatedAt) < refreshAfter {
 		return nil
@@ -339,9 +408,14 @@ func refresh(q *kept.Request, o *store.Object) error {
 	if !ok {
 		return nil
 	}
-	b, err := vendor.Get(q.HTTP.Context(), callerOf(q, o), o.ProviderID)
+	ctx, cancel := context.WithTimeout(q.HTTP.Context(), refreshTime)
+	defer cancel()
+	b, err := vendor.Get(ctx, callerOf(q, o), o.ProviderID)
 	if err != nil {
-		return err
+		age := q.Deps.Now().Sub(o.UpdatedAt)
+		q.W.Header().Set(api.HeaderStale, strconv.FormatInt(int64(age.Seconds()), 10))
+		q.Deps.Logger.Debug("a batch was not read at its provider", "batch", o.ID, "provider", o.Provider, "err", err.Error())
+		return nil
 	}
 	if b.Status.Ended() { // the job fetches and settles the results first
 		hasten(q, o)

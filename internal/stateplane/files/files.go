@@ -228,30 +228,20 @@ func remove(q *kept.Request, id string) error {
 	case hasContent(&o):
 		return removeHere(q, &o)
 	}
-	if _, _, err := q.Target(o.Provider); err != nil {
-		return err
-	}
-	var res kept.Capture
-	q.From.Relay(&res, q.ForwardedTo(&o), q.CallTo(o.Provider))
-	if res.OK() || res.Status == http.StatusNotFound { // there it is gone already
-		err := q.Change(func(tx *store.Tx) error { return tx.DeleteObject(q.HTTP.Context(), &o) })
-		if err != nil && !apierr.IsNotFound(err) {
-			return err
-		}
-	}
-	return res.Send(q.W)
+	return q.DeleteThere(&o)
 }
 
 // removeHere deletes a file of the gateway: the record first, so that nobody reads half of
 // it.
 func removeHere(q *kept.Request, o *store.Object) error {
-	err := q.Change(func(tx *store.Tx) error { return tx.DeleteObject(q.HTTP.Context(), o) })
+	err := q.Change(func(tx *store.Tx) error { return q.Deps.Drop(q.HTTP.Context(), tx, o) })
 	if apierr.IsNotFound(err) {
 		return kept.NotFound(store.ObjectFile, "id")
 	}
 	if err != nil {
 		return err
 	}
+	q.Deps.Queued()
 	if err := q.Deps.DeleteContent(q.HTTP.Context(), o); err != nil { // it is deleted later, as content without a record
 		q.Deps.Logger.Warn("deleting the content of a file failed", "file", o.ID, "err", err.Error())
 	}

@@ -20,6 +20,11 @@ const (
 // is the provider's, or the gateway's error. An object of the client's own account has no
 // record.
 func (q *Request) Create(o *store.Object, r *http.Request, read func(body []byte) error) (*Capture, error) {
+	return q.CreateBy(o, r, func(c *Capture) error { return read(c.Body) })
+}
+
+// CreateBy is [Request.Create] for an object that the complete response describes.
+func (q *Request) CreateBy(o *store.Object, r *http.Request, read func(c *Capture) error) (*Capture, error) {
 	ctx := q.HTTP.Context()
 	o.State = StateCreating
 	if err := q.Change(func(tx *store.Tx) error { return q.Add(ctx, tx, *o) }); err != nil {
@@ -32,7 +37,7 @@ func (q *Request) Create(o *store.Object, r *http.Request, read func(body []byte
 	}
 	switch {
 	case res.OK() && !call.Result.Broken && o.Provider != "":
-		if err := read(res.Body); err != nil { // the client gets what the provider sent
+		if err := read(res); err != nil { // the client gets what the provider sent
 			return res, q.markUnknown(o)
 		}
 		return res, q.settleCreated(o)

@@ -21,6 +21,8 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/policy"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/provider"
@@ -54,6 +56,10 @@ type Limits struct {
 	KeepBatchFiles time.Duration // after which files of batches are deleted
 	AtOnce         int           // requests of a managed batch that a node has in progress
 	Unrecorded     bool          // ids without a record are passed to the providers that requests name
+
+	// StrictBudgets refuses a batch whose estimate is more than a budget has left. Otherwise its
+	// lines fail from there on.
+	StrictBudgets bool
 }
 
 // Deps is what the families need. All fields are required.
@@ -75,6 +81,8 @@ type Deps struct {
 	Managed func(workspace, slug string) (target *provider.Target, integration string, ok bool)
 	// KeyOwner returns the identity of a key, or an error if it is no longer valid.
 	KeyOwner func(hash access.Hash, now time.Time) (*access.Identity, error)
+	// Budgets estimates what batches use of budgets, and keeps it for them.
+	Budgets Budgets
 	// Prices returns the current price book.
 	Prices func() *catalog.PriceBook
 	// Record records an entry of the log. Entries with the same id are one.
@@ -83,6 +91,19 @@ type Deps struct {
 	Spent func(ctx context.Context, raised map[store.BudgetRef]reqlog.Spend)
 	// Queued tells the runner of jobs that one was queued.
 	Queued func()
+}
+
+// Budgets are the budgets that bind batches.
+type Budgets struct {
+	// Counters are those of limits. Nil means that no limits are enforced, and that the
+	// functions are not called.
+	Counters *quota.Holds
+	// MayBind reports whether an identity has any budgets, and Estimate returns what a line
+	// may use of them; see [dataplane.Plane.EstimateBudgets].
+	MayBind  func(id *access.Identity) bool
+	Estimate func(r *http.Request, id *access.Identity, line *exchange.BatchLine) ([]dataplane.BudgetUse, error)
+	// Policies returns the current policies.
+	Policies func() *policy.Set
 }
 
 // Request is a request to an object, or to all objects of a kind.

@@ -2,6 +2,7 @@ package vendorbatch
 
 import (
 	"context"
+	"encoding/hex"
 	"iter"
 	"net/http"
 	"net/url"
@@ -13,8 +14,8 @@ import (
 )
 
 // bedrock is batch inference of Amazon Bedrock: input and results are objects in S3. The
-// options are s3_bucket, role_arn of the role that Bedrock reads and writes them with,
-// output_bucket if that is another, and kms_key_id.
+// options are s3_bucket, role_arn or batch_role_arn of the role that Bedrock reads and writes
+// them with, output_data_config with the folder of the results, and kms_key_id.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/batch-inference.html
 type bedrock struct{}
 
@@ -70,14 +71,18 @@ func (k *bedrockJob) unified(v *view) (*Batch, error) {
 }
 
 func (d bedrock) create(ctx context.Context, j *job) (*Batch, error) {
-	bucket, role := j.in.option("s3_bucket"), j.in.option("role_arn")
+	bucket, role := j.in.option("s3_bucket"), first(j.in.option("role_arn"), j.in.option("batch_role_arn"))
 	if bucket == "" {
-		return nil, j.errOption("s3_bucket", "a bucket of Amazon S3")
+		return nil, j.errOption("s3_bucket", "s3_bucket", "a bucket of Amazon S3")
 	}
 	if role == "" {
-		return nil, j.errOption("role_arn", "a role with which Bedrock reads and writes the bucket")
+		return nil, j.errOption("role_arn", "batch_role_arn", "a role with which Bedrock reads and writes the bucket")
 	}
-	folder := "modelgate/" + safeName(first(j.in.OwnID, "batch"))
+	folderOfResults, err := j.outputFolder("s3://", bucket)
+	if err != nil {
+		return nil, err
+	}
+	folder := j.folder()
 	source := j.in.FileID
 	if source == "" {
 		source = "s3://" + bucket + "/" + folder + "/input.jsonl"
@@ -86,7 +91,7 @@ func (d bedrock) create(ctx context.Context, j *job) (*Batch, error) {
 		}
 		j.uploaded = source
 	}
-	output := map[string]any{"s3Uri": "s3://" + first(j.in.option("output_bucket"), bucket) + "/" + folder + "/output/"}
+	output := map[string]any{"s3Uri": folderOfResults + "/"}
 	if key := j.in.option("kms_key_id"); key != "" {
 		output["s3EncryptionKeyId"] = key
 	}
@@ -96,7 +101,7 @@ func (d bedrock) create(ctx context.Context, j *job) (*Batch, error) {
 	}
 	name := resourceID(j.in, "")
 	body := map[string]any{
-		"jobName": name, "clientRequestToken": name, "modelId": j.codec.model, "roleArn": role, "modelInvocationType": kind,
+		"jobName": name, "clientRequestToken": name, "modelId": j.spec.UpstreamModelName(j.codec.model), "roleArn": role, "modelInvocationType": kind,
 		"inputDataConfig":  map[string]any{"s3InputDataConfig": map[string]any{"s3InputFormat": "JSONL", "s3Uri": source}},
 		"outputDataConfig": map[string]any{"s3OutputDataConfig": output},
 	}
@@ -112,12 +117,14 @@ func (d bedrock) create(ctx context.Context, j *job) (*Batch, error) {
 
 // upload uploads the input, encrypted with the key of the options.
 func (bedrock) upload(ctx context.Context, j *job, bucket, key string) error {
-	header := http.Header{}
+	header := http.Header{"X-Amz-Content-Sha256": {hex.EncodeToString(j.summary.hash.Sum(nil))}}
 	if id := j.in.option("kms_key_id"); id != "" {
 		header.Set("X-Amz-Server-Side-Encryption", "aws:kms")
 		header.Set("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id", id)
 	}
-	return j.putObject(ctx, ServiceS3, bucket, key, header)
+	return j.putObject(ctx, &Request{
+		Service: ServiceS3, Method: http.MethodPut, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key), Header: header,
+	})
 }
 
 func (bedrock) removal(id string) *Request {

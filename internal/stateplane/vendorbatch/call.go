@@ -24,7 +24,7 @@ const (
 	ServiceBedrock = "bedrock"
 	// ServiceS3 is Amazon S3 in the provider's region. A path begins with the bucket.
 	ServiceS3 = "s3"
-	// ServiceGCS is Google Cloud Storage. A path begins with the bucket.
+	// ServiceGCS is Google Cloud Storage with its JSON API.
 	ServiceGCS = "gcs"
 )
 

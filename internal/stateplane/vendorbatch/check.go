@@ -2,8 +2,10 @@ package vendorbatch
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"slices"
 
 	"modelgate/internal/base/apierr"
@@ -29,7 +31,8 @@ type summary struct {
 	lines, inputs int
 	bytes         int64 // of all records in the vendor's format, each with a line break
 	records       int
-	betas         []string // beta features that the lines need
+	hash          hash.Hash // SHA-256 of these
+	betas         []string  // beta features that the lines need
 
 	inputType, truncate string // of all lines of embeddings, where they belong to the job
 }
@@ -49,6 +52,7 @@ func (j *job) check() error {
 		return errors.New("the batch has no lines")
 	}
 	var wrong Errors
+	j.summary.hash = sha256.New()
 	for line, err := range in.Lines() {
 		if err != nil {
 			return fmt.Errorf("reading the lines of the batch: %w", err)
@@ -83,7 +87,9 @@ func (j *job) checkLine(line *Line, wrong *Errors) {
 	if err == nil {
 		err = j.eachRecord(line, func(key string, body []byte) error {
 			s.records++
-			s.bytes += int64(len(j.record(nil, line, key, body))) + 1
+			record := append(j.record(nil, line, key, body), '\n')
+			s.bytes += int64(len(record))
+			_, _ = s.hash.Write(record) // never fails
 			return nil
 		})
 	}
@@ -108,7 +114,7 @@ func (j *job) checkSize(wrong *Errors) {
 	case l.Lines > 0 && requests > l.Lines:
 		wrong.add(0, "too_many_lines", "", fmt.Sprintf("a batch of %s must have at most %d lines; divide the input", name, l.Lines))
 	case requests < l.MinLines:
-		wrong.add(0, "too_few_lines", "", fmt.Sprintf("a batch of %s must have at least %d lines; the input has %d",
+		wrong.add(0, "too_few_lines", "", fmt.Sprintf("a batch of %s must have at least %d lines; the input has %d: add some, or leave out x-gateway-provider and the gateway runs the batch itself",
 			name, l.MinLines, requests))
 	case l.Bytes > 0 && s.bytes > l.Bytes:
 		wrong.add(0, "file_too_large", "", fmt.Sprintf(

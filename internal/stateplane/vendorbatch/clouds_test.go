@@ -26,7 +26,7 @@ func vertexInput(n int) *vendorbatch.Input {
 }
 
 func TestVertexReadsAndWritesABucket(t *testing.T) {
-	const object = "PUT gcs:/bkt/modelgate/batch_own1/input.jsonl"
+	const object = "POST gcs:/upload/storage/v1/b/bkt/o?name=modelgate%2Fbatch_own1%2Finput.jsonl&uploadType=media"
 	const jobs = "/v1/projects/p1/locations/europe-west4/batchPredictionJobs"
 	fake := newFake(t, map[string]string{object: "", "POST " + jobs: vertexJob,
 		"GET " + jobs + "?filter=labels.modelgate_record%3D%22batch_own1%22": `{"batchPredictionJobs":[` + vertexJob + `]}`})
@@ -81,7 +81,7 @@ func TestVertexResultsAreFoundByTheirLabel(t *testing.T) {
 	fake := newFake(t, map[string]string{
 		"GET /v1/" + vertexName: vertexJob,
 		"GET gcs:/storage/v1/b/bkt/o?prefix=" + strings.ReplaceAll(folder, "/", "%2F") + "%2F": `{"items":[{"name":"` + folder + `/predictions.jsonl"},{"name":"` + folder + `/stats.json"}]}`,
-		"GET gcs:/bkt/" + folder + "/predictions.jsonl": rowOf("modelgateline3", ok) + rowOf("modelgateline1", `"status":"Bad Request: {\"error\": {\"code\": 400}}","response":{}`) +
+		"GET gcs:/storage/v1/b/bkt/o/" + strings.ReplaceAll(folder, "/", "%2F") + "%2Fpredictions.jsonl?alt=media": rowOf("modelgateline3", ok) + rowOf("modelgateline1", `"status":"Bad Request: {\"error\": {\"code\": 400}}","response":{}`) +
 			rowOf("modelgateline3", ok) + `{"status":"","request":{},"response":{"candidates":[]}}` + "\n",
 	})
 	v := mustVendor(t, "vertex-ai")
@@ -106,7 +106,7 @@ func TestVertexResultsAreFoundByTheirLabel(t *testing.T) {
 }
 
 func TestClaudeOnVertexHasMessages(t *testing.T) {
-	const object = "PUT gcs:/bkt/modelgate/batch_own1/input.jsonl"
+	const object = "POST gcs:/upload/storage/v1/b/bkt/o?name=modelgate%2Fbatch_own1%2Finput.jsonl&uploadType=media"
 	const jobs = "POST /v1/projects/p1/locations/europe-west4/batchPredictionJobs"
 	fake := newFake(t, map[string]string{object: "", jobs: vertexJob})
 	in := vertexInput(1)
@@ -228,7 +228,7 @@ func TestInputsAreDeletedAtTheVendor(t *testing.T) {
 		"mistral-ai":   {"file-1", "DELETE /files/file-1"},
 		"x-ai":         {"file-1", "DELETE /files/file-1"},
 		"google":       {"files/in1", "DELETE /v1beta/files/in1"},
-		"vertex-ai":    {"gs://bkt/a/../b c.jsonl", "DELETE gcs:/bkt/a/%2E%2E/b%20c.jsonl"},
+		"vertex-ai":    {"gs://bkt/a/../b c.jsonl", "DELETE gcs:/storage/v1/b/bkt/o/a%2F..%2Fb%20c.jsonl"},
 		"bedrock":      {"s3://bkt/dir/input.jsonl", "DELETE s3:/bkt/dir/input.jsonl"},
 		"fireworks-ai": {"accounts/a/datasets/d", "DELETE host:/v1/accounts/a/datasets/d"},
 		"cohere":       {"d1", "DELETE /v1/datasets/d1"},

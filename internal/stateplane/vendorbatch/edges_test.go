@@ -45,7 +45,7 @@ func TestResponsesWithoutAFinishReasonGetOne(t *testing.T) {
 }
 
 func TestOutputLimitsAreThoseOfTheModel(t *testing.T) {
-	const object = "PUT gcs:/bkt/modelgate/batch_own1/input.jsonl"
+	const object = "POST gcs:/upload/storage/v1/b/bkt/o?name=modelgate%2Fbatch_own1%2Finput.jsonl&uploadType=media"
 	fake := newFake(t, map[string]string{object: "", "POST /v1/projects/p1/locations/europe-west4/batchPredictionJobs": vertexJob})
 	in := vertexInput(1)
 	lines := text(`{"custom_id":"a","body":{"model":"x","max_tokens":9000000,"labels":{"team":"red","modelgate_line":"other"},"messages":[{"role":"user","content":"hi"}]}}` + "\n")

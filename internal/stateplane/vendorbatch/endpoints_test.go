@@ -22,8 +22,8 @@ var answers = map[string]struct {
 		"GET /download/v1beta/files/o:download?alt=media": `{"key":"%s","response":{"modelVersion":"gemini-2.5-flash","candidates":[{"content":{"role":"model","parts":[{"text":"Hi"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":2,"totalTokenCount":9}}}`,
 	}},
 	"vertex-ai": {"gemini-2.5-flash", "modelgateline1", vendorbatch.Batch{ID: "b", Output: "gs://bkt/dir"}, map[string]string{
-		"GET gcs:/storage/v1/b/bkt/o?prefix=dir%%2F": `{"items":[{"name":"dir/predictions.jsonl"}]}`,
-		"GET gcs:/bkt/dir/predictions.jsonl":         `{"status":"","request":{"labels":{"modelgate_line":"%s"}},"response":{"modelVersion":"gemini-2.5-flash","candidates":[{"content":{"role":"model","parts":[{"text":"Hi"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":2,"totalTokenCount":9}}}`,
+		"GET gcs:/storage/v1/b/bkt/o?prefix=dir%%2F":                     `{"items":[{"name":"dir/predictions.jsonl"}]}`,
+		"GET gcs:/storage/v1/b/bkt/o/dir%%2Fpredictions.jsonl?alt=media": `{"status":"","request":{"labels":{"modelgate_line":"%s"}},"response":{"modelVersion":"gemini-2.5-flash","candidates":[{"content":{"role":"model","parts":[{"text":"Hi"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":2,"totalTokenCount":9}}}`,
 	}},
 	"bedrock": {"amazon.nova-lite-v1:0", "l0", vendorbatch.Batch{ID: "b", InputFileID: "s3://bkt/in.jsonl", Output: "s3://bkt/out/job/"}, map[string]string{
 		"GET s3:/bkt/out/job/in.jsonl.out": `{"recordId":"%s","modelOutput":{"output":{"message":{"role":"assistant","content":[{"text":"Hi"}]}},"stopReason":"end_turn","usage":{"inputTokens":7,"outputTokens":2,"totalTokens":9}}}`,

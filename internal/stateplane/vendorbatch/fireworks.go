@@ -73,7 +73,7 @@ func (f *fireworksJob) unified(v *view) (*Batch, error) {
 func (fireworks) account(v *view, in *Input) (string, error) {
 	id := in.option("account_id")
 	if id == "" {
-		return "", v.errOption("account_id", "the id of the account")
+		return "", v.errOption("account_id", "account_id", "the id of the account")
 	}
 	return "accounts/" + url.PathEscape(id), nil
 }

@@ -44,7 +44,7 @@ type Input struct {
 	// nothing is uploaded.
 	FileID string
 	// Options are those of the provider and the request, such as project_id,
-	// region, role_arn and output_bucket; see the table of vendors.
+	// region and role_arn; see [Vendor].Settings.
 	Options map[string]string
 	// Lenient keeps members of responses that are not part of the endpoint's format.
 	Lenient bool

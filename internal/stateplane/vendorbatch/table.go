@@ -59,7 +59,7 @@ var vendors = prepare(map[string]*Vendor{
 	// It needs the option account_id.
 	// https://docs.fireworks.ai/guides/batch-inference
 	"fireworks-ai": {
-		driver: fireworks{},
+		driver: fireworks{}, Settings: []string{"account_id"}, Choices: []string{"account_id"},
 		states: states{
 			"UNSPECIFIED": Validating, "CREATING": Validating, "VALIDATING": Validating, "PENDING": Validating, "CREATING_INPUT_DATASET": Validating,
 			"RE_QUEUEING": Validating, "IDLE": Validating, "RUNNING": InProgress, "PAUSED": InProgress, "WRITING_RESULTS": Finalizing,
@@ -95,6 +95,7 @@ var vendors = prepare(map[string]*Vendor{
 	// https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/batch-prediction-api
 	"vertex-ai": {
 		driver: vertex{}, byModel: true, states: googleStates, fits: func(string) bool { return false },
+		Settings: []string{"project_id", "region", "storage_bucket_name"}, Choices: []string{"storage_bucket_name", "output_data_config"},
 		Limits: Limits{
 			Endpoints: []string{chatEndpoint, responsesEndpoint, messagesEndpoint},
 			Lines:     200_000, Bytes: 1024 * mega, OneModel: true, Windows: dayOnly,
@@ -103,6 +104,8 @@ var vendors = prepare(map[string]*Vendor{
 	// https://docs.aws.amazon.com/general/latest/gr/bedrock.html
 	"bedrock": {
 		driver: bedrock{}, speaks: api.DialectConverse, fits: plainKey,
+		Settings: []string{"s3_bucket", "batch_role_arn", "kms_key_id"},
+		Choices:  []string{"s3_bucket", "role_arn", "kms_key_id", "output_data_config"},
 		states: states{
 			"SUBMITTED": Validating, "VALIDATING": Validating, "SCHEDULED": Validating, "INPROGRESS": InProgress, "COMPLETED": Completed,
 			"PARTIALLYCOMPLETED": Completed, "FAILED": Failed, "STOPPING": Cancelling, "STOPPED": Cancelled, "EXPIRED": Expired,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
@@ -17,6 +18,10 @@ import (
 type Vendor struct {
 	ID     string // in the provider table
 	Limits Limits
+
+	// Settings are the options of the provider that batches use, and Choices those that a
+	// request may set if the provider does not.
+	Settings, Choices []string
 
 	driver driver
 	speaks api.Dialect // of bodies in lines; empty if it is that of the endpoint
@@ -244,10 +249,15 @@ func (v *Vendor) keyOf(c *lineCodec, line *Line) string {
 	return keyOf(line, v.fits, split)
 }
 
-// errOption returns the error for an option that the vendor needs.
-func (v *view) errOption(name, what string) error {
-	return apierr.New(apierr.Invalid, "batches of %s need %s: set the option %s", v.spec.Name, what, name).
-		WithParam(name).WithCode("option_required")
+// errOption returns the error for an option that the vendor needs: name is that of requests, and
+// setting that of the provider.
+func (v *view) errOption(name, setting, what string) error {
+	advice := "set " + setting + " in the settings of the provider"
+	if slices.Contains(v.Choices, name) {
+		advice += ", or provider_options." + name + " of the batch"
+	}
+	return apierr.New(apierr.Invalid, "batches of %s need %s: %s; without x-gateway-provider, the gateway runs the batch itself",
+		v.spec.Name, what, advice).WithParam(name).WithCode("option_required")
 }
 
 // wrap adds what was done to an error that is not for clients.

@@ -3,7 +3,6 @@ package vendorbatch
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -18,8 +17,8 @@ import (
 
 // vertex is batch prediction of Vertex AI: input and results are objects in Google Cloud
 // Storage. Results are in any order and have no key, so that a label of each request
-// has the number of its line. The options are project_id, region, storage_bucket_name,
-// and output_bucket if that is another.
+// has the number of its line. The options are project_id, region, storage_bucket_name, and
+// output_data_config with the folder of the results.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/multimodal/batch-prediction-from-cloud-storage
 type vertex struct{}
 
@@ -78,10 +77,10 @@ func (x *vertexJob) unified(v *view) (*Batch, error) {
 func (vertex) jobs(v *view, in *Input) (string, error) {
 	project, region := in.option("project_id"), in.option("region")
 	if project == "" {
-		return "", v.errOption("project_id", "a project of Google Cloud")
+		return "", v.errOption("project_id", "project_id", "a project of Google Cloud")
 	}
 	if region == "" {
-		return "", v.errOption("region", "a region")
+		return "", v.errOption("region", "region", "a region")
 	}
 	return "/v1/projects/" + url.PathEscape(project) + "/locations/" + url.PathEscape(region) + "/batchPredictionJobs", nil
 }
@@ -93,18 +92,25 @@ func (d vertex) create(ctx context.Context, j *job) (*Batch, error) {
 	}
 	bucket := j.in.option("storage_bucket_name")
 	if bucket == "" {
-		return nil, j.errOption("storage_bucket_name", "a bucket of Google Cloud Storage")
+		return nil, j.errOption("storage_bucket_name", "storage_bucket_name", "a bucket of Google Cloud Storage")
 	}
-	folder := "modelgate/" + safeName(first(j.in.OwnID, "batch"))
+	output, err := j.outputFolder("gs://", bucket)
+	if err != nil {
+		return nil, err
+	}
+	folder := j.folder()
 	source := j.in.FileID
 	if source == "" {
 		source = "gs://" + bucket + "/" + folder + "/input.jsonl"
-		if err := j.putObject(ctx, ServiceGCS, bucket, folder+"/input.jsonl", nil); err != nil {
+		r := &Request{
+			Service: ServiceGCS, Method: http.MethodPost, Path: "/upload" + objectsOf(bucket),
+			Query: url.Values{"uploadType": {"media"}, "name": {folder + "/input.jsonl"}}.Encode(),
+		}
+		if err := j.putObject(ctx, r); err != nil {
 			return nil, wrap(err, "uploading the input of a batch")
 		}
 		j.uploaded = source
 	}
-	output := "gs://" + first(j.in.option("output_bucket"), bucket) + "/" + folder + "/output"
 	publisher := "google"
 	if j.codec.speaks == api.DialectMessages {
 		publisher = "anthropic"
@@ -128,26 +134,15 @@ func (d vertex) create(ctx context.Context, j *job) (*Batch, error) {
 
 func (vertex) removal(id string) *Request {
 	bucket, key, _ := splitAddress(id, "gs://")
-	return &Request{Service: ServiceGCS, Method: http.MethodDelete, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key)}
+	return &Request{Service: ServiceGCS, Method: http.MethodDelete, Path: objectAt(bucket, key)}
 }
 
-// putObject uploads the input as an object of a bucket.
-func (j *job) putObject(ctx context.Context, service, bucket, key string, header http.Header) error {
-	body, length := j.content("", "\n", "\n")
-	if header == nil {
-		header = http.Header{}
-	}
-	header.Set("Content-Type", "application/jsonl")
-	res, err := j.open(ctx, &Request{
-		Service: service, Method: http.MethodPut, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key),
-		Header: header, Body: body, Length: length,
-	})
-	if err != nil {
-		return err
-	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxReply)) // so that the connection is used again
-	return res.Body.Close()
-}
+// objectsOf returns the path of the objects of a bucket.
+// https://cloud.google.com/storage/docs/json_api/v1/objects
+func objectsOf(bucket string) string { return "/storage/v1/b/" + url.PathEscape(bucket) + "/o" }
+
+// objectAt returns the path of an object, whose name is one segment of it.
+func objectAt(bucket, key string) string { return objectsOf(bucket) + "/" + url.PathEscape(key) }
 
 // record adds the label with the key of the line. Requests of other publishers have a
 // member for the key.
@@ -224,19 +219,12 @@ func (d vertex) rows(ctx context.Context, v *view, b *Batch, _ *Input) iter.Seq2
 			return
 		}
 		for _, name := range names {
-			r := &Request{Service: ServiceGCS, Method: http.MethodGet, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(name)}
+			r := &Request{Service: ServiceGCS, Method: http.MethodGet, Path: objectAt(bucket, name), Query: "alt=media"}
 			if !v.readRows(ctx, r, parseVertexRow, yield) {
 				return
 			}
 		}
 	}
-}
-
-// splitAddress returns the bucket and the key of an address such as gs://bucket/key.
-func splitAddress(address, scheme string) (bucket, key string, ok bool) {
-	rest, ok := strings.CutPrefix(address, scheme)
-	bucket, key, _ = strings.Cut(rest, "/")
-	return bucket, strings.Trim(key, "/"), ok && bucket != ""
 }
 
 // files returns the names of the objects with results: predictions.jsonl, or several.
@@ -254,7 +242,7 @@ func (vertex) files(ctx context.Context, v *view, bucket, folder string) (names 
 			} `json:"items"`
 			Token string `json:"nextPageToken"`
 		}
-		r := &Request{Service: ServiceGCS, Method: http.MethodGet, Path: "/storage/v1/b/" + url.PathEscape(bucket) + "/o", Query: query.Encode()}
+		r := &Request{Service: ServiceGCS, Method: http.MethodGet, Path: objectsOf(bucket), Query: query.Encode()}
 		if err := v.do(ctx, r, &page); err != nil {
 			return nil, err
 		}

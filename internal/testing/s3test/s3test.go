@@ -44,7 +44,7 @@ func NewServer(t testing.TB) *Server {
 	t.Helper()
 	path := program(t)
 	s := &Server{
-		Region: "eu-test-1", Bucket: "modelgate", AccessKey: secret.New("test-access"), SecretKey: secret.New(rand.Text()),
+		Region: "eu-test-1", Bucket: "modelgate", AccessKey: secret.New("TESTACCESS0123456789"), SecretKey: secret.New(rand.Text()),
 		Dir: filepath.Join(t.TempDir(), "buckets", "modelgate"),
 	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
