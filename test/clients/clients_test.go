@@ -85,7 +85,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 
 	stage.sim = recorder.New(recorder.Options{Options: simulator.Options{Key: providerKey}, Record: 4096})
-	sim := httptest.NewServer(withBatches(stage.sim))
+	sim := httptest.NewServer(stage.sim)
 	defer sim.Close()
 	stage.simURL = sim.URL + "/v1"
 	books := httptest.NewServer(booksOf(stage.sim))

@@ -21,7 +21,8 @@ func TestPythonClients(t *testing.T) {
 		cases               int // at least
 	}{
 		{"own_test.py", "", 5},
-		{"sdk_test.py", ".venv", 26},
+		{"sdk_test.py", ".venv", 25},
+		{"state_test.py", ".venv", 11},
 		{"litellm_test.py", filepath.Join("..", "agents", ".venv"), 1},
 	} {
 		t.Run(tt.script, func(t *testing.T) {

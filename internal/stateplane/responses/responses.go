@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -235,7 +236,8 @@ var itemPrefixes = map[string]string{
 	"code_interpreter_call": "ci_", "custom_tool_call": "ctc_", "custom_tool_call_output": "ctco_", "mcp_call": "mcp_",
 }
 
-// identify returns an item with an id and a type, and the id.
+// identify returns an item with an id and a type, and the id. The content of a message is
+// a list afterwards, as clients read it.
 func (k *Keeper) identify(item []byte, fresh bool) (out json.RawMessage, id string, err error) {
 	var doc jsonedit.Doc
 	if err := doc.Scan(item); err != nil {
@@ -255,7 +257,18 @@ func (k *Keeper) identify(item []byte, fresh bool) (out json.RawMessage, id stri
 		id = prefix + k.newID()
 		edits = append(edits, jsonedit.Edit{Name: "id", Value: jsonedit.AppendString(nil, id)})
 	}
+	if v, _ := doc.Find("content"); typ == "message" && v.Kind() == jsonedit.String {
+		edits = append(edits, jsonedit.Edit{Name: "content", Value: textContent(v.Raw(), textOf(&doc, "role"))})
+	}
 	return doc.Apply(nil, edits...), id, nil
+}
+
+// textContent returns the content of a message that is one text, which is a JSON string.
+func textContent(text []byte, role string) []byte {
+	if role == "assistant" {
+		return fmt.Appendf(nil, `[{"type":"output_text","text":%s,"annotations":[]}]`, text)
+	}
+	return fmt.Appendf(nil, `[{"type":"input_text","text":%s}]`, text)
 }
 
 func (k *Keeper) newID() string { return strings.ReplaceAll(k.deps.NewID(), "-", "") }

@@ -1,6 +1,7 @@
 package responses_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -204,5 +205,23 @@ func TestConversationsRefuseWhatIsBeyondTheirLimits(t *testing.T) {
 		{"another member", `{"name":"x"}`, 400}, {"no items", `{"items":"x"}`, 400}, {"nothing", ``, 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) { post(t, g, tt.status, "/conversations", tt.body) })
+	}
+}
+
+func TestTextsOfMessagesAreReadAsLists(t *testing.T) {
+	g := start(t, newVendor(), gatewaytest.Options{}, "")
+	c := post(t, g, 200, "/conversations", `{"items":[{"role":"user","content":"a \"question\""},{"role":"assistant","content":"an answer"},{"role":"user","content":[{"type":"input_text","text":"a list"}]}]}`)
+	list := get(t, g, 200, "GET", "/conversations/"+c["id"].(string)+"/items?order=asc")
+	var got []string
+	for _, item := range list["data"].([]any) {
+		text, err := json.Marshal(item.(map[string]any)["content"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(text))
+	}
+	want := []string{`[{"text":"a \"question\"","type":"input_text"}]`, `[{"annotations":[],"text":"an answer","type":"output_text"}]`, `[{"text":"a list","type":"input_text"}]`}
+	if !slices.Equal(got, want) {
+		t.Errorf("the contents are %q, want %q", got, want)
 	}
 }

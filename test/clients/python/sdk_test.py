@@ -209,16 +209,6 @@ class Anthropic(Case):
         with self.assertRaises(NotFoundError):
             self.client.models.retrieve("@ant/nothing")
 
-    def test_batches(self):
-        """Gets results from the address in the batch, with the key of the client."""
-        client = self.client.with_options(default_headers={"x-gateway-provider": "@ant"})
-        params = {"model": "sim-1", "max_tokens": 10, "messages": [{"role": "user", "content": mark()}]}
-        for batches in (client.messages.batches, client.beta.messages.batches):
-            batch = batches.create(requests=[{"custom_id": "a", "params": params}, {"custom_id": "b", "params": params}])
-            self.assertTrue(batch.results_url.startswith(URL + "/messages/batches/"), batch.results_url)
-            self.assertEqual([b.results_url for b in batches.list()], [batch.results_url])
-            self.assertEqual([(r.custom_id, r.result.type) for r in batches.results(batch.id)], [("a", "canceled"), ("b", "expired")])
-
     def test_files(self):
         from anthropic import BadRequestError, NotFoundError
 
