@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"modelgate/internal/testing/waittest"
@@ -144,6 +145,36 @@ func TestABatchWithoutAPriceCostsNothingKnown(t *testing.T) {
 	if at(entry, "usage") == nil {
 		t.Errorf("no usage: %v", entry)
 	}
+}
+
+// TestAProviderThatHangsDelaysNoOtherBatch has twenty batches at a provider that answers no
+// question about them.
+func TestAProviderThatHangsDelaysNoOtherBatch(t *testing.T) {
+	ends := make(chan struct{})
+	var created atomic.Int64
+	stuck := newProvider(t, func(w http.ResponseWriter, r *http.Request, in received) {
+		body := `{"object":"file","id":"file-1","bytes":1,"created_at":1700000001,"filename":"a.jsonl","purpose":"batch","status":"processed"}`
+		switch {
+		case r.Method == http.MethodGet:
+			select {
+			case <-ends:
+			case <-r.Context().Done():
+			}
+			return
+		case strings.HasSuffix(r.URL.Path, "/batches"):
+			body = strings.ReplaceAll(strings.ReplaceAll(batch, "STATUS", "in_progress"), "batch_1", fmt.Sprint("batch_", created.Add(1)))
+		}
+		says(http.StatusOK, "application/json", body)(w, r, in)
+	})
+	defer close(ends)
+	g := launchFor(t, "version: 1\nproviders:\n  - {slug: sim, provider: openai, custom_host: \""+simulate(t)+"/v1\", api_key: \"${STORED_KEY}\"}\n"+
+		"  - {slug: stuck, provider: openai, custom_host: \""+stuck.url+"\", api_key: \"${STORED_KEY}\"}\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
+	file := g.upload(t, "batch", vendorLines(1, "gpt-4o"), "x-gateway-provider", "@stuck")
+	for range 20 {
+		g.do(t, "POST", "/v1/batches", `{"input_file_id":"`+file+`","endpoint":"/v1/chat/completions","completion_window":"24h"}`, managed("@stuck")...).wantOK(t)
+	}
+	g.vendorBatch(t, 2, "gpt-4o")
+	g.bills(t, 1) // nobody read the batch
 }
 
 func TestABatchWhoseCreationWasNotAnsweredIsFollowed(t *testing.T) {

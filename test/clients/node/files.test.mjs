@@ -83,7 +83,7 @@ test("a file of a Gemini client goes up, is listed and goes away", async () => {
   assert.ok(names.includes(up.name), `${up.name} is not in ${names}`);
   await files.delete({ name: up.name });
   const gone = await refused(files.get({ name: up.name }), ApiError);
-  assert.equal(gone.status, 403);
+  assert.equal(gone.status, 404);
 });
 
 // The simulator answers a path that it does not know with a description of the

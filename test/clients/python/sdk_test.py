@@ -263,7 +263,7 @@ class Google(Case):
         self.client.files.delete(name=up.name)
         with self.assertRaises(ClientError) as gone:
             self.client.files.get(name=up.name)
-        self.assertEqual(gone.exception.status, "PERMISSION_DENIED")
+        self.assertEqual(gone.exception.status, "NOT_FOUND")
 
 
 class Boto3(Case):
