@@ -260,8 +260,7 @@ const keyProtocol = "openai-insecure-api-key."
 
 // useSubprotocols reads the sub-protocols that a client offers. A key among them takes the place
 // of the Authorization header, and is never sent to the client again. Headers that are about the
-// connection, or that the present version of the realtime protocol refuses, are removed. An
-// error is that of a client secret.
+// connection are removed. An error is that of a client secret.
 func (c *connection) useSubprotocols() error {
 	a := &c.round.admission
 	h := a.request.Received.Header.Clone()
@@ -282,7 +281,6 @@ func (c *connection) useSubprotocols() error {
 			delete(h, name)
 		}
 	}
-	delete(h, "Openai-Beta")
 	delete(h, "Origin")
 	a.request.Received.Header = h
 	return c.useClientSecret(h)
