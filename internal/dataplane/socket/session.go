@@ -40,7 +40,7 @@ type session struct {
 	mu       sync.Mutex
 	ends     bool           // has begun to end; guarded by mu
 	finished bool           // nothing may be begun any more; guarded by mu
-	tasks    sync.WaitGroup // what runs beside the goroutines that read
+	tasks    sync.WaitGroup // what runs in addition to the goroutines that read
 }
 
 // errEnded is the cause of the context of a session that has ended.
@@ -61,20 +61,20 @@ func (s *session) end(e ending) {
 	defer s.mu.Unlock()
 	if !s.ends {
 		s.ends = true
-		s.begin(func() { s.close(e) })
+		s.launch(func() { s.close(e) })
 	}
 }
 
-// do runs f beside the session, unless the session has finished. Idle sessions have no goroutine
+// do runs f next to the session, unless the session has finished. Idle sessions have no goroutine
 // for that.
 func (s *session) do(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.begin(f)
+	s.launch(f)
 }
 
-// begin is do for a caller that holds mu.
-func (s *session) begin(f func()) {
+// launch runs f as do does, for a caller that holds mu.
+func (s *session) launch(f func()) {
 	if !s.finished {
 		s.tasks.Go(f)
 	}
