@@ -114,7 +114,9 @@ func (p *Price) Row() (catalog.Price, error) {
 }
 
 // perMillion returns a price of dollars per million, bounded so that it fits.
-func perMillion(dollars float64) catalog.Rate { return catalog.Rate(math.Round(min(dollars, 1e6) * 1e6)) }
+func perMillion(dollars float64) catalog.Rate {
+	return catalog.Rate(math.Round(min(dollars, 1e6) * 1e6))
+}
 
 // units returns the prices of what is not sold by tokens, nil for none.
 func (p *Price) units() *catalog.UnitPrices {

@@ -50,7 +50,7 @@ func (p *Plane) Responses() *responses.Keeper { return p.responses }
 
 // Kinds returns the kinds of the plane's jobs.
 func (p *Plane) Kinds() []jobs.Kind {
-	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce))
+	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce), tuning.NewRunner(&p.deps).Kind())
 }
 
 // Keep implements [dataplane.Keeper].

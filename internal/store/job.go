@@ -24,9 +24,10 @@ const (
 
 // Kinds of jobs. The subject is the export or the object that they work on.
 const (
-	JobExport    = "export"     // writes an export
-	JobBatch     = "batch"      // runs a batch of the gateway
-	JobBatchPoll = "batch-poll" // follows a batch of a provider
+	JobExport    = "export"      // writes an export
+	JobBatch     = "batch"       // runs a batch of the gateway
+	JobBatchPoll = "batch-poll"  // follows a batch of a provider
+	JobTuning    = "fine-tuning" // follows a fine-tuning job of a provider
 )
 
 // Job is work that a node does in the background.
