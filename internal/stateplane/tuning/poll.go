@@ -103,7 +103,8 @@ func (r *Runner) poll(ctx context.Context, j *jobs.Job) error {
 // have been deleted since.
 func (r *Runner) handler(ctx context.Context, o *store.Object, d *details) *handler {
 	id := &access.Identity{
-		KeyID: o.KeyID, Organisation: o.Organisation, Workspace: o.Workspace, Name: "fine-tuning", Scopes: []access.Scope{access.ScopeCompletions},
+		KeyID: o.KeyID, Organisation: o.Organisation, Workspace: o.Workspace, Name: "fine-tuning",
+		Scopes: []access.Scope{access.ScopeCompletions},
 	}
 	q := &kept.Request{
 		Deps: r.deps, From: &dataplane.KeptRequest{Identity: id, Operation: api.FineTuning, TraceID: d.TraceID},

@@ -123,7 +123,7 @@ func TestALostCreateIsFoundWithoutAReader(t *testing.T) {
 			return ended("succeeded", "gpt-4o-mini", "1000")(r, "")
 		}
 		if _, _, err := w.request("w1", "POST", root, input); err == nil {
-			t.Fatal("a lost create is no error")
+			t.Fatal("a lost create is not an error")
 		}
 		w.runDue(time.Minute) // before the provider lists it
 		if o := w.objects("w1", store.ObjectTuningJob)[0]; o.ProviderID != "" {
@@ -142,7 +142,7 @@ func TestALostCreateIsFoundWithoutAReader(t *testing.T) {
 			return 200, `{"object":"list","data":[],"has_more":false}`
 		}
 		if _, _, err := w.request("w1", "POST", root, input); err == nil {
-			t.Fatal("a lost create is no error")
+			t.Fatal("a lost create is not an error")
 		}
 		w.runDue(2 * settleTime)
 		if all := w.objects("w1", store.ObjectTuningJob); len(all) != 1 {
