@@ -55,7 +55,7 @@ func (p *Plane) Responses() *responses.Keeper { return p.responses }
 
 // Kinds returns the kinds of the plane's jobs.
 func (p *Plane) Kinds() []jobs.Kind {
-	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce), p.calls.Kind())
+	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce), p.calls.Kind(), tuning.NewRunner(&p.deps).Kind())
 }
 
 // FindCall implements [dataplane.Keeper].

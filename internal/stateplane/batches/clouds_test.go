@@ -97,7 +97,7 @@ func TestABatchOfVertexIsSettledOnce(t *testing.T) {
 }
 
 // TestLinesThatAVendorLosesOrDoublesAreErrors has a bucket in which one result is missing, and
-// another is there twice.
+// another is duplicated.
 func TestLinesThatAVendorLosesOrDoublesAreErrors(t *testing.T) {
 	c := start(t, gatewaytest.Options{Settings: fmt.Sprintf(vertex, ", storage_bucket_name: results")})
 	const n = 6

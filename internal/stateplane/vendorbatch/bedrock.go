@@ -101,7 +101,8 @@ func (d bedrock) create(ctx context.Context, j *job) (*Batch, error) {
 	}
 	name := resourceID(j.in, "")
 	body := map[string]any{
-		"jobName": name, "clientRequestToken": name, "modelId": j.spec.UpstreamModelName(j.codec.model), "roleArn": role, "modelInvocationType": kind,
+		"jobName": name, "clientRequestToken": name,
+		"modelId": j.spec.UpstreamModelName(j.codec.model), "roleArn": role, "modelInvocationType": kind,
 		"inputDataConfig":  map[string]any{"s3InputDataConfig": map[string]any{"s3InputFormat": "JSONL", "s3Uri": source}},
 		"outputDataConfig": map[string]any{"s3OutputDataConfig": output},
 	}
