@@ -125,6 +125,9 @@ type Options struct {
 	// Responses keeps the responses that requests store. Nil keeps none.
 	Responses ResponseKeeper
 
+	// Files knows the files that bodies refer to. Nil leaves the references as they are.
+	Files FileResolver
+
 	// Feedback stores the feedback of hooks on an ended request. It may take its
 	// time: nobody waits for it. Nil stores none.
 	Feedback func(ctx context.Context, e *reqlog.Entry, list []guardrail.FeedbackResult)

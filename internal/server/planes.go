@@ -53,6 +53,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Cache:              s.cache,
 		Keeper:             s.kept,
 		Responses:          s.kept.Responses(),
+		Files:              s.kept.Files(),
 		Feedback:           s.addFeedback,
 		Shadow:             s.addShadowResults,
 		PromptCacheSaved:   s.promptCacheSaved,

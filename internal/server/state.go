@@ -65,6 +65,7 @@ func keptLimits(set *settings.Settings) kept.Limits {
 	return kept.Limits{
 		WorkspaceBytes: set.Files.WorkspaceQuota.Or(10 << 30),
 		FileBytes:      set.Files.MaxSize.Or(512 << 20),
+		CopyBytes:      set.Files.CopyLimit.Or(100 << 20),
 		BatchFileBytes: set.Batches.MaxSize.Or(200 << 20),
 		BatchLines:     cmp.Or(set.Batches.MaxLines, 50_000),
 		KeepBatchFiles: time.Duration(cmp.Or(set.Files.KeepBatchDays, 30)) * 24 * time.Hour,

@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/stateplane/batches"
+	"modelgate/internal/stateplane/copies"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/responses"
@@ -49,9 +50,12 @@ func New(d kept.Deps, o Options) *Plane {
 // Responses returns what keeps responses.
 func (p *Plane) Responses() *responses.Keeper { return p.responses }
 
+// Files returns what knows the files in bodies of requests.
+func (p *Plane) Files() copies.Resolver { return copies.Resolver{Deps: &p.deps} }
+
 // Kinds returns the kinds of the plane's jobs.
 func (p *Plane) Kinds() []jobs.Kind {
-	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce))
+	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce), p.removals())
 }
 
 // Keep implements [dataplane.Keeper].

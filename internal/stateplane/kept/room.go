@@ -24,9 +24,12 @@ func (q *Request) Room(length int64) (left int64, err error) {
 }
 
 // NoRoom returns the error for a workspace without room.
-func (q *Request) NoRoom(used int64) error {
+func (q *Request) NoRoom(used int64) error { return NoRoom(q.Deps, used) }
+
+// NoRoom is [Request.NoRoom] for work without a request.
+func NoRoom(d *Deps, used int64) error {
 	return apierr.New(apierr.TooLarge, "the files of this workspace have %d of at most %d bytes; delete some, or raise files.workspace_quota",
-		used, q.Deps.Limits.WorkspaceBytes).WithParam("file").WithCode("quota_exceeded")
+		used, d.Limits.WorkspaceBytes).WithParam("file").WithCode("quota_exceeded")
 }
 
 // StoreFailed returns the error for contents that could not be stored or read.
