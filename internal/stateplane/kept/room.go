@@ -37,6 +37,9 @@ func StoreFailed(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return apierr.New(apierr.NotFound, "the content of this file is gone").WithCode("content_missing").WithCause(err)
 	}
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Unavailable {
+		return e
+	}
 	e := apierr.New(apierr.Unavailable, "the file could not be stored or read; try again later").WithCode("storage_unavailable").WithCause(err)
 	if reason, ok := errors.AsType[*blob.Error](err); ok {
 		e = apierr.New(apierr.Unavailable, "the file could not be stored or read: %s",
