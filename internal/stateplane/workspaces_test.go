@@ -27,7 +27,7 @@ func TestWhatDeletedWorkspacesHaveIsDeleted(t *testing.T) {
 			{ID: "gw_chunk_" + workspace, Kind: store.ObjectChunk, Parent: "gw_batch_" + workspace, Data: []byte(`{"output":{"name":"org/gw_batch_` + workspace + `/1","size":1}}`)},
 		}
 		err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
-			return tx.CreateWorkspace(t.Context(), store.Workspace{ID: workspace, Organisation: "org", Name: workspace, Slug: workspace, Status: status,
+			return tx.CreateWorkspace(t.Context(), store.Workspace{ID: workspace, Organisation: store.DefaultOrganisation, Name: workspace, Slug: workspace, Status: status,
 				CreatedAt: now, UpdatedAt: now})
 		})
 		if err != nil {
