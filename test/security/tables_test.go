@@ -32,6 +32,7 @@ var boundedTables = map[string]string{
 	"objects": "files.workspace_quota, and a number of each kind in a workspace",
 
 	"response_turns":     "responses.keep_days; deleted with their objects",
+	"response_items":     "the items of a response; deleted with it",
 	"response_events":    "responses.keep_days; deleted with their objects",
 	"conversation_items": "10000 in a conversation; deleted with it",
 
