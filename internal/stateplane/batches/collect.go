@@ -329,3 +329,15 @@ func addUsage(to, more *vendorbatch.Usage) {
 	to.OutputTokensDetails.ReasoningTokens += more.OutputTokensDetails.ReasoningTokens
 	to.TotalTokens += more.TotalTokens
 }
+
+// BlobsOf returns the contents of a chunk of results.
+func BlobsOf(o *store.Object) (blobs []kept.Blob, err error) {
+	var c chunk
+	err = json.Unmarshal(o.Data, &c)
+	for _, b := range [...]*kept.Blob{c.Output, c.Failures} {
+		if b != nil {
+			blobs = append(blobs, *b)
+		}
+	}
+	return blobs, err
+}

@@ -24,14 +24,6 @@ import (
 
 // createThere creates a batch of a file that a provider has, at that provider.
 func createThere(q *kept.Request, in *input, body []byte, file *store.Object) error {
-	if q.From.Provider != "" && q.From.Provider != file.Provider {
-		return apierr.New(apierr.Invalid, "the file %s is at the provider %s, and the request names %s; upload the file to the provider of the batch, or without one",
-			in.InputFileID, file.Provider, q.From.Provider).WithParam("input_file_id").WithCode("file_of_another_provider")
-	}
-	if in.CompletionWindow == windowNow {
-		return apierr.New(apierr.Invalid, "completion_window immediate is for batches that the gateway runs; upload the file without x-gateway-provider").
-			WithParam("completion_window")
-	}
 	target, integration, err := q.Target(file.Provider)
 	if err != nil {
 		return err

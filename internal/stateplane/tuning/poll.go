@@ -166,7 +166,7 @@ func (r *Runner) settle(ctx context.Context, j *jobs.Job, h *handler, o *store.O
 	spend.AddSettlement(bill)
 	var raised map[store.BudgetRef]reqlog.Spend
 	err = j.Finish(ctx, func(tx *store.Tx) (err error) {
-		raised, err = tx.AddSpendOf(ctx, owner, spend)
+		raised, err = tx.AddSpendOf(ctx, owner, spend, nil)
 		return err
 	})
 	if err == nil {
