@@ -90,13 +90,13 @@ func newFollower(t testing.TB, p *hangingProviders, stall time.Duration) *node {
 	return n
 }
 
-// follow runs the jobs of a node until the test ends.
-func (n *node) follow(t testing.TB) {
+// follow runs the jobs of a node until the test ends; a lease of 0 is the kind's.
+func (n *node) follow(t testing.TB, lease time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		n.jobs(0).Run(ctx)
+		n.jobs(lease).Run(ctx)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -112,7 +112,7 @@ func TestAProviderThatHangsDelaysNoOther(t *testing.T) {
 	for i := range 24 {
 		n.follows(t, fmt.Sprint("hangs", i/12))
 	}
-	n.follow(t)
+	n.follow(t, 0)
 	waittest.Until(t, "hanging downloads", func() bool { return p.hanging.Load() == 2*pollsOfProvider })
 	id := n.follows(t, "quick")
 	waittest.Until(t, "the end of the other batch", func() bool { return n.hasEnded(t, id) })
@@ -127,7 +127,7 @@ func TestADownloadThatStallsEndsAndASlowOneGoesOn(t *testing.T) {
 	p := &hangingProviders{pace: stall / 2}
 	n := newFollower(t, p, stall)
 	hangs, slow := n.follows(t, "hangs"), n.follows(t, "slow")
-	n.follow(t)
+	n.follow(t, 0)
 	waittest.Until(t, "the end of the slow batch", func() bool { return n.hasEnded(t, slow) })
 	waittest.Until(t, "the end of the download that hangs", func() bool { return p.ended.Load() > 0 })
 	var j store.Job
