@@ -29,6 +29,7 @@ import (
 	"modelgate/internal/store"
 	"modelgate/internal/store/jobs"
 	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // folder is a [kept.Contents] in a folder, which can be full.
@@ -268,6 +269,26 @@ func TestAFullStoreLosesNoResult(t *testing.T) {
 	}
 }
 
+// syncBuffer is a buffer for several goroutines.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+// Write implements [io.Writer].
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// String returns what was written.
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
 // TestALostAnswerOfTheDatabaseDoublesNoResult breaks the connection when the transaction of a
 // chunk has been committed, before its answer.
 func TestALostAnswerOfTheDatabaseDoublesNoResult(t *testing.T) {
@@ -282,9 +303,20 @@ func TestALostAnswerOfTheDatabaseDoublesNoResult(t *testing.T) {
 	}
 	n := start(t, through, 4, p)
 	id := n.add(t, linesOfInput(1500))
-	n.store.put = relay.LoseCommit // the next one is that of the chunk
-	n.jobs(0).RunDue(t.Context())
+	var log syncBuffer
+	n.deps.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	const failed = "storing results of a batch failed"
+	n.store.put = func() { // the next one is that of the chunk, unless the lease is renewed
+		if !strings.Contains(log.String(), failed) {
+			relay.LoseCommit()
+		}
+	}
+	n.follow(t, 0)
+	waittest.Until(t, "the end of the batch", func() bool { return n.hasEnded(t, id) })
 	n.mustEnd(t, id, 1500, vendorbatch.Completed)
+	if text := log.String(); !strings.Contains(text, failed) {
+		t.Errorf("no answer for a chunk was lost: %s", text)
+	}
 	if got := p.total(); got != 1500 {
 		t.Errorf("%d requests were sent for 1500 lines", got)
 	}
