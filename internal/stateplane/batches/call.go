@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/stateplane/kept"
-	"modelgate/internal/stateplane/vendorbatch"
+	"modelgate/internal/stateplane/vendorcall"
 	"modelgate/internal/store"
 )
 
@@ -38,8 +38,8 @@ func jobCaller(deps *kept.Deps, o *store.Object, d *details) *caller {
 	return &caller{deps: deps, identity: id, provider: o.Provider, trace: d.TraceID}
 }
 
-// Call implements [vendorbatch.Caller].
-func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
+// Call implements [vendorcall.Caller].
+func (c *caller) Call(ctx context.Context, in *vendorcall.Request) (*vendorcall.Response, error) {
 	c.watch.begin()
 	defer c.watch.end()
 	res, err := c.call(ctx, in)
@@ -49,11 +49,11 @@ func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	return res, err
 }
 
-func (c *caller) call(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
+func (c *caller) call(ctx context.Context, in *vendorcall.Request) (*vendorcall.Response, error) {
 	if in.Link != "" {
 		return c.fetch(ctx, in)
 	}
-	if in.Service != "" && in.Service != vendorbatch.ServiceHost && in.Service != vendorbatch.ServiceBedrock {
+	if in.Service != "" && in.Service != vendorcall.ServiceHost && in.Service != vendorcall.ServiceBedrock {
 		return nil, apierr.New(apierr.Unsupported, "batches of the provider %s need its storage, which the gateway does not reach yet; run the batch without x-gateway-provider", c.provider).
 			WithCode("unsupported_operation")
 	}
@@ -70,7 +70,7 @@ func (c *caller) call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 
 // fetch sends a request to an address that the provider has signed. It has no credential of
 // the provider, and only a public address is reached.
-func (c *caller) fetch(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
+func (c *caller) fetch(ctx context.Context, in *vendorcall.Request) (*vendorcall.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, in.Method, in.Link, in.Body)
 	if err != nil {
 		return nil, apierr.New(apierr.UpstreamFailed, "the provider %s returned an address that is not valid", c.provider).
@@ -83,11 +83,11 @@ func (c *caller) fetch(ctx context.Context, in *vendorbatch.Request) (*vendorbat
 	if err != nil {
 		return nil, fmt.Errorf("a signed address of %s: %w", c.provider, err)
 	}
-	return &vendorbatch.Response{Status: res.StatusCode, Header: res.Header, Body: res.Body}, nil
+	return &vendorcall.Response{Status: res.StatusCode, Header: res.Header, Body: res.Body}, nil
 }
 
 // send serves a call in the background, and returns its response when it begins.
-func (c *caller) send(r *http.Request, service string) (*vendorbatch.Response, error) {
+func (c *caller) send(r *http.Request, service string) (*vendorcall.Response, error) {
 	out, in := io.Pipe()
 	w := &pipeWriter{header: make(http.Header), to: in, begun: make(chan struct{})}
 	call := &dataplane.Call{Identity: c.identity, Service: service, Manages: true}
@@ -101,7 +101,7 @@ func (c *caller) send(r *http.Request, service string) (*vendorbatch.Response, e
 		in.Close()
 	}()
 	<-w.begun
-	return &vendorbatch.Response{Status: w.status, Header: w.header, Body: out}, nil
+	return &vendorcall.Response{Status: w.status, Header: w.header, Body: out}, nil
 }
 
 // pipeWriter passes a response to a reader.

@@ -14,6 +14,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/stateplane/vendorcall"
 )
 
 // vertex is batch prediction of Vertex AI: input and results are objects in Google Cloud
@@ -99,7 +100,7 @@ func (d vertex) create(ctx context.Context, j *job) (*Batch, error) {
 	source := j.in.FileID
 	if source == "" {
 		source = "gs://" + bucket + "/" + folder + "/input.jsonl"
-		if err := j.putObject(ctx, ServiceGCS, bucket, folder+"/input.jsonl", nil); err != nil {
+		if err := j.putObject(ctx, vendorcall.ServiceGCS, bucket, folder+"/input.jsonl", nil); err != nil {
 			return nil, wrap(err, "uploading the input of a batch")
 		}
 		j.uploaded = source
@@ -126,9 +127,9 @@ func (d vertex) create(ctx context.Context, j *job) (*Batch, error) {
 	return b, markUnanswered(err)
 }
 
-func (vertex) removal(id string) *Request {
+func (vertex) removal(id string) *vendorcall.Request {
 	bucket, key, _ := splitAddress(id, "gs://")
-	return &Request{Service: ServiceGCS, Method: http.MethodDelete, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key)}
+	return &vendorcall.Request{Service: vendorcall.ServiceGCS, Method: http.MethodDelete, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key)}
 }
 
 // putObject uploads the input as an object of a bucket.
@@ -138,7 +139,7 @@ func (j *job) putObject(ctx context.Context, service, bucket, key string, header
 		header = http.Header{}
 	}
 	header.Set("Content-Type", "application/jsonl")
-	res, err := j.open(ctx, &Request{
+	res, err := j.open(ctx, &vendorcall.Request{
 		Service: service, Method: http.MethodPut, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key),
 		Header: header, Body: body, Length: length,
 	})
@@ -224,7 +225,7 @@ func (d vertex) rows(ctx context.Context, v *view, b *Batch, _ *Input) iter.Seq2
 			return
 		}
 		for _, name := range names {
-			r := &Request{Service: ServiceGCS, Method: http.MethodGet, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(name)}
+			r := &vendorcall.Request{Service: vendorcall.ServiceGCS, Method: http.MethodGet, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(name)}
 			if !v.readRows(ctx, r, parseVertexRow, yield) {
 				return
 			}
@@ -254,7 +255,7 @@ func (vertex) files(ctx context.Context, v *view, bucket, folder string) (names 
 			} `json:"items"`
 			Token string `json:"nextPageToken"`
 		}
-		r := &Request{Service: ServiceGCS, Method: http.MethodGet, Path: "/storage/v1/b/" + url.PathEscape(bucket) + "/o", Query: query.Encode()}
+		r := &vendorcall.Request{Service: vendorcall.ServiceGCS, Method: http.MethodGet, Path: "/storage/v1/b/" + url.PathEscape(bucket) + "/o", Query: query.Encode()}
 		if err := v.do(ctx, r, &page); err != nil {
 			return nil, err
 		}
