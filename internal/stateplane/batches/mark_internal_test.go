@@ -27,7 +27,7 @@ func crash(t *testing.T, n *node, ready func() bool) {
 	waittest.Until(t, "the moment of the crash", ready)
 	n.deps.DB.Close()
 	stop()
-	<-done
+	waittest.Receive(t, done, "the end of the node")
 }
 
 // TestLinesThatNeverLeftTheNodeAreNotInterrupted has two nodes crash while a limit refuses the

@@ -325,7 +325,7 @@ func TestALostAnswerOfTheDatabaseDoublesNoResult(t *testing.T) {
 		return now.Batch.RequestCounts.Completed > d.Batch.RequestCounts.Completed
 	})
 	stop() // what is in memory ends: another node reads what is stored
-	<-ended
+	waittest.Receive(t, ended, "the end of the node")
 	n.jobs(0).RunDue(t.Context())
 	n.mustEnd(t, id, 1500, vendorbatch.Completed)
 	if got := p.total(); got > 1500+n.deps.Limits.AtOnce { // those in flight at the stop were sent again

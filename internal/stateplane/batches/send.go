@@ -229,7 +229,7 @@ func (w *work) ask(ctx context.Context, l *line) (*kept.Capture, *dataplane.Call
 		return nil, nil, err
 	}
 	res, call := new(kept.Capture), &dataplane.Call{Identity: id}
-	call.Kept = w.share.own(w)
+	call.Kept = w.share.list(w)
 	w.Call(res, r, call)
 	return res, call, nil
 }

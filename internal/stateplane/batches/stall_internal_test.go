@@ -27,8 +27,10 @@ type hangingProviders struct {
 	hanging atomic.Int64 // downloads that hang
 	ended   atomic.Int64 // downloads that hung and were ended
 	healed  atomic.Bool  // nothing hangs any more
-	pace    time.Duration
 }
+
+// slowPace is a quarter of the time between two lines of a slow download.
+const slowPace = 50 * time.Millisecond
 
 // call implements the data plane.
 func (p *hangingProviders) call(w http.ResponseWriter, r *http.Request, c *dataplane.Call) {
@@ -48,12 +50,14 @@ func (p *hangingProviders) call(w http.ResponseWriter, r *http.Request, c *datap
 			c.Result.Broken = true
 			return
 		case slug == "@slow":
-			<-time.After(p.pace)
+			for range 4 {
+				<-time.After(slowPace)
+			}
 		}
 	}
 }
 
-// follows adds a batch of a provider that is to be followed.
+// follows adds a batch of a provider, and the job that follows it.
 func (n *node) follows(t testing.TB, slug string) string {
 	t.Helper()
 	id := n.deps.ObjectID(batchPrefix)
@@ -123,8 +127,8 @@ func TestAProviderThatHangsDelaysNoOther(t *testing.T) {
 
 // TestADownloadThatStallsEndsAndASlowOneGoesOn has both last longer than a stall may.
 func TestADownloadThatStallsEndsAndASlowOneGoesOn(t *testing.T) {
-	const stall = 400 * time.Millisecond
-	p := &hangingProviders{pace: stall / 2}
+	const stall = 8 * slowPace // half of what the slow one takes
+	p := new(hangingProviders)
 	n := newFollower(t, p, stall)
 	hangs, slow := n.follows(t, "hangs"), n.follows(t, "slow")
 	n.follow(t, 0)

@@ -123,7 +123,8 @@ func (bedrock) upload(ctx context.Context, j *job, bucket, key string) error {
 
 func (bedrock) removal(id string) *vendorcall.Request {
 	bucket, key, _ := splitAddress(id, "s3://")
-	return &vendorcall.Request{Service: vendorcall.ServiceS3, Method: http.MethodDelete, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key)}
+	return &vendorcall.Request{Service: vendorcall.ServiceS3, Method: http.MethodDelete,
+		Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key)}
 }
 
 func (bedrock) record(dst []byte, _ *Line, key string, body []byte) []byte {
@@ -134,7 +135,8 @@ func (bedrock) record(dst []byte, _ *Line, key string, body []byte) []byte {
 // to its results.
 func (bedrock) get(ctx context.Context, v *view, id string) (*Batch, error) {
 	var reply bedrockJob
-	r := &vendorcall.Request{Service: vendorcall.ServiceBedrock, Method: http.MethodGet, Path: "/model-invocation-job/" + url.PathEscape(id)}
+	r := &vendorcall.Request{Service: vendorcall.ServiceBedrock, Method: http.MethodGet,
+		Path: "/model-invocation-job/" + url.PathEscape(id)}
 	if err := v.do(ctx, r, &reply); err != nil {
 		return nil, err
 	}
@@ -172,7 +174,8 @@ func objectIn(folder, name string) (*vendorcall.Request, bool) {
 }
 
 func (bedrock) cancel(ctx context.Context, v *view, id string) error {
-	r := &vendorcall.Request{Service: vendorcall.ServiceBedrock, Method: http.MethodPost, Path: "/model-invocation-job/" + url.PathEscape(id) + "/stop"}
+	r := &vendorcall.Request{Service: vendorcall.ServiceBedrock, Method: http.MethodPost,
+		Path: "/model-invocation-job/" + url.PathEscape(id) + "/stop"}
 	return v.send(ctx, r, nil, nil)
 }
 
@@ -182,7 +185,8 @@ func (d bedrock) find(ctx context.Context, v *view, in *Input) (*Batch, error) {
 		Jobs []bedrockJob `json:"invocationJobSummaries"`
 	}
 	r := &vendorcall.Request{
-		Service: vendorcall.ServiceBedrock, Method: http.MethodGet, Path: "/model-invocation-jobs", Query: url.Values{"nameContains": {name}}.Encode(),
+		Service: vendorcall.ServiceBedrock, Method: http.MethodGet,
+		Path: "/model-invocation-jobs", Query: url.Values{"nameContains": {name}}.Encode(),
 	}
 	if err := v.do(ctx, r, &list); err != nil {
 		return nil, err

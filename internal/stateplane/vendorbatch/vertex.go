@@ -129,7 +129,8 @@ func (d vertex) create(ctx context.Context, j *job) (*Batch, error) {
 
 func (vertex) removal(id string) *vendorcall.Request {
 	bucket, key, _ := splitAddress(id, "gs://")
-	return &vendorcall.Request{Service: vendorcall.ServiceGCS, Method: http.MethodDelete, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key)}
+	return &vendorcall.Request{Service: vendorcall.ServiceGCS, Method: http.MethodDelete,
+		Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key)}
 }
 
 // putObject uploads the input as an object of a bucket.
@@ -225,7 +226,8 @@ func (d vertex) rows(ctx context.Context, v *view, b *Batch, _ *Input) iter.Seq2
 			return
 		}
 		for _, name := range names {
-			r := &vendorcall.Request{Service: vendorcall.ServiceGCS, Method: http.MethodGet, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(name)}
+			r := &vendorcall.Request{Service: vendorcall.ServiceGCS, Method: http.MethodGet,
+				Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(name)}
 			if !v.readRows(ctx, r, parseVertexRow, yield) {
 				return
 			}
@@ -255,7 +257,8 @@ func (vertex) files(ctx context.Context, v *view, bucket, folder string) (names 
 			} `json:"items"`
 			Token string `json:"nextPageToken"`
 		}
-		r := &vendorcall.Request{Service: vendorcall.ServiceGCS, Method: http.MethodGet, Path: "/storage/v1/b/" + url.PathEscape(bucket) + "/o", Query: query.Encode()}
+		r := &vendorcall.Request{Service: vendorcall.ServiceGCS, Method: http.MethodGet,
+			Path: "/storage/v1/b/" + url.PathEscape(bucket) + "/o", Query: query.Encode()}
 		if err := v.do(ctx, r, &page); err != nil {
 			return nil, err
 		}
