@@ -203,7 +203,8 @@ func (in *input) details(q *kept.Request, file *store.Object) details {
 		Batch: vendorbatch.Batch{Endpoint: in.Endpoint, InputFileID: in.InputFileID, CompletionWindow: in.CompletionWindow,
 			Metadata: in.Metadata},
 		Input: file.ID, InputIsTheirs: file.ProviderID != "",
-		Key: q.From.Identity.Hash.String(), User: q.From.Identity.UserID, TraceID: q.From.TraceID, Headers: make(map[string]string), Options: make(map[string]string),
+		Key: q.From.Identity.Hash.String(), User: q.From.Identity.UserID, TraceID: q.From.TraceID,
+		Headers: make(map[string]string), Options: make(map[string]string),
 	}
 	for name, value := range in.GatewayOptions {
 		d.Headers[http.CanonicalHeaderKey(name)] = value
