@@ -7,11 +7,15 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
 	"net/textproto"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"modelgate/internal/base/secret"
+	"modelgate/internal/provider"
+	"modelgate/internal/snapshot"
 	"modelgate/internal/testing/gatewaytest"
 )
 
@@ -169,7 +173,12 @@ func TestRowsOfBatchesAreRedacted(t *testing.T) {
 
 func TestLogSaysWhatOfBatchesWasNotChecked(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.New(t, gatewaytest.Options{Upstream: newFiles("", ""), Settings: unrecorded})
+	files := newFiles("", "")
+	up := httptest.NewServer(files)
+	defer up.Close()
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: files, Settings: unrecorded, Managed: []snapshot.ManagedProvider{
+		{Slug: "openai", Provider: "openai", Settings: provider.Settings{Key: secret.New("k"), CustomHost: up.URL + "/v1"}},
+	}})
 	shadow := guarded(`"input_guardrails":[{"mode":"shadow","default.contains":{"words":["bad"],"operator":"none"}}]`)
 	deny := guarded(`"input_guardrails":[` + denyBad + `]`)
 	body, kind := formOf(t, "batch", batchRow("a", "so bad"), true)
@@ -180,7 +189,7 @@ func TestLogSaysWhatOfBatchesWasNotChecked(t *testing.T) {
 	}{
 		{"rows in shadow mode", "rows for async and shadow guardrails", sendFile(g, shadow, body, kind)},
 		{"a file without rows", "request body", sendFile(g, deny, plain, plainKind)},
-		{"a batch", "batch file", g.Post("/batches", `{"input_file_id":"file-1","endpoint":"/v1/chat/completions","completion_window":"24h"}`, "x-gateway-provider", "", "x-gateway-config", deny)},
+		{"a batch", "batch file", g.Post("/batches", `{"input_file_id":"file-1","endpoint":"/v1/chat/completions","completion_window":"24h"}`, "x-gateway-provider", "", "x-gateway-config", strings.Replace(deny, "@simulator", "@openai", 1))},
 	} {
 		entry := entryOf(t, g, tt.res.Header.Get("x-gateway-trace-id"))
 		if at(entry, "unchecked.0") != tt.want {

@@ -133,7 +133,7 @@ func TestPassThroughIsNeverMarked(t *testing.T) {
 	t.Parallel()
 	u, g := newPromptCache(t)
 	body := turns(quotedText(longSystem), `"more"`)
-	got, _ := sentBody(t, u, g, "/messages/batches/x", `{"provider":"@claude","prompt_cache":true}`, body, cachedUsage)
+	got, _ := sentBody(t, u, g, "/messages/of-a-later-version", `{"provider":"@claude","prompt_cache":true}`, body, cachedUsage)
 	if got != body {
 		t.Errorf("sent %s", got)
 	}

@@ -35,6 +35,16 @@ var vendors = prepare(map[string]*Vendor{
 		driver: &openAI{}, states: openAIStates,
 		Limits: Limits{Endpoints: []string{chatEndpoint}, Lines: 50_000, Bytes: 200 * mega},
 	},
+	// https://www.alibabacloud.com/help/en/model-studio/batch-interfaces-compatible-with-openai
+	"dashscope": {
+		driver: &openAI{}, states: openAIStates,
+		Limits: Limits{Endpoints: []string{chatEndpoint, embeddingsEndpoint}},
+	},
+	// https://docs.litellm.ai/docs/batches
+	"litellm-proxy": {
+		driver: &openAI{}, states: openAIStates,
+		Limits: Limits{Endpoints: []string{chatEndpoint, completionsEndpoint, embeddingsEndpoint}},
+	},
 	// https://docs.together.ai/docs/batch-inference
 	"together-ai": {
 		driver: &openAI{upload: "/files/upload", purpose: "batch-api", noMetadata: true}, states: openAIStates,
