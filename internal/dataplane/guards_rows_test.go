@@ -189,11 +189,11 @@ func TestLogSaysWhatOfBatchesWasNotChecked(t *testing.T) {
 	}{
 		{"rows in shadow mode", "rows for async and shadow guardrails", sendFile(g, shadow, body, kind)},
 		{"a file without rows", "request body", sendFile(g, deny, plain, plainKind)},
-		{"a batch", "batch file", g.Post("/batches", `{"input_file_id":"file-1","endpoint":"/v1/chat/completions","completion_window":"24h"}`, "x-gateway-provider", "", "x-gateway-config", strings.Replace(deny, "@simulator", "@openai", 1))},
+		{"a batch", "batch file", g.Post("/batches", `{"input_file_id":"file-2","endpoint":"/v1/chat/completions","completion_window":"24h"}`, "x-gateway-provider", "", "x-gateway-config", strings.Replace(deny, "@simulator", "@openai", 1))},
 	} {
 		entry := entryOf(t, g, tt.res.Header.Get("x-gateway-trace-id"))
 		if at(entry, "unchecked.0") != tt.want {
-			t.Errorf("%s: status %d, unchecked = %v, want %s", tt.name, tt.res.Status, entry["unchecked"], tt.want)
+			t.Errorf("%s: status %d, unchecked = %v, want %s: %s", tt.name, tt.res.Status, entry["unchecked"], tt.want, tt.res.Body)
 		}
 	}
 }
