@@ -26,7 +26,7 @@ var providerWords = []struct{ where, words, why string }{
 	{"internal/testing/gatewaytest", "openai-compatible", "the row that tests configure"},
 	{"internal/model/llm", "anthropic google openai", "vendors, who sign what their models think"},
 	{"internal/model/modeldata", "anthropic qwen", "a publisher in the paths of Vertex AI, and a name of models"},
-	{"internal/stateplane/vendorbatch", "anthropic azure-openai bedrock cohere fireworks-ai google groq mistral-ai openai together-ai vertex-ai x-ai", "the table of vendors' batch APIs"},
+	{"internal/stateplane/vendorbatch", "anthropic azure-openai bedrock cohere dashscope fireworks-ai google groq litellm-proxy mistral-ai openai together-ai vertex-ai x-ai", "the table of vendors' batch APIs"},
 	{"internal/stateplane/vendortune", "azure-openai bedrock cohere fireworks fireworks-ai mistral-ai openai together-ai vertex-ai", "the table of vendors' fine-tuning APIs"},
 	{"internal/stateplane/vendorcall", "bedrock", "the control plane of a cloud"},
 	{"internal/simulator", "anthropic azure cohere fireworks gemini google groq mistral ollama openai together xai",
