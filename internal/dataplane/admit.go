@@ -100,8 +100,10 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 		if err := p.checkRates(&x.admission); err != nil || x.admission.goesToKeeper() {
 			return err
 		}
-		if err := p.enterGate(r, &x.admission); err != nil {
-			return err
+		if c := x.admission.call; c == nil || !c.Nested {
+			if err := p.enterGate(r, &x.admission); err != nil {
+				return err
+			}
 		}
 	}
 	return p.prepareTarget(r, x)
@@ -154,6 +156,9 @@ func (p *Plane) prepareTarget(r *http.Request, x *roundTrip) error {
 		if err := c.Admit(x.admission.request.Leaves); err != nil {
 			return err
 		}
+	}
+	if err := x.admission.resolveFiles(r.Context()); err != nil {
+		return err
 	}
 	x.admission.reportIgnored()
 	return nil

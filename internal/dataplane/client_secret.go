@@ -277,9 +277,9 @@ func (c *connection) useClientSecret(h http.Header) error {
 // secretTime is the time limit of storing that a client secret was used.
 const secretTime = 5 * time.Second
 
-// useOnce returns an error if the client secret of the session has been used before, by any
+// checkFirstUse returns an error if the client secret of the session has been used before, by any
 // gateway. If that is unknown, the session does not begin.
-func (c *connection) useOnce() error {
+func (c *connection) checkFirstUse() error {
 	if c.grant == nil {
 		return nil
 	}
@@ -382,8 +382,7 @@ func checkUnmetered(p *Plane, a *admission) error {
 	return nil
 }
 
-// leadsToManaged reports whether all targets of a request are managed providers, or are not
-// known yet.
+// leadsToManaged reports whether all targets of a request are managed providers, or unknown.
 func (a *admission) leadsToManaged() bool {
 	for _, leaf := range a.request.Leaves {
 		if leaf.Target != nil && leaf.Target.Slug == "" {

@@ -47,10 +47,10 @@ func (c *connection) follow(ctx context.Context, conn *socket.Provider, upgraded
 	c.round.endRelay(upgraded, &f.Result, false)
 }
 
-// joinsCall finds the call that a connection names, whose provider it is sent to. A call of
+// findCall finds the call that a connection names, whose provider it is sent to. A call of
 // another workspace is answered like one that does not exist. It does nothing for connections
 // to no call, those with credentials of the client, and those of the gateway.
-func (c *connection) joinsCall(ctx context.Context) error {
+func (c *connection) findCall(ctx context.Context) error {
 	p, a := c.plane, &c.round.admission
 	values, err := url.ParseQuery(a.request.Received.Query)
 	if err != nil {

@@ -105,6 +105,10 @@ type Call struct {
 	// list of its provider: it may be an object whose models it does not name.
 	ModelsChecked bool
 
+	// Nested is true for a call that a request waits for which the limit of requests in
+	// progress has let in: the call does not wait for room itself.
+	Nested bool
+
 	// Admit decides about the targets that the call may be sent to; an error is that of
 	// the call. Nil allows all.
 	Admit func(targets []exchange.Leaf) error

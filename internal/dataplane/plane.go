@@ -131,6 +131,9 @@ type Options struct {
 	// process counts for itself.
 	UseSecret func(ctx context.Context, of *access.Identity, id string, until time.Time) (first bool, err error)
 
+	// Files knows the files that bodies refer to. Nil leaves the references as they are.
+	Files FileResolver
+
 	// Feedback stores the feedback of hooks on an ended request. It may take its
 	// time: nobody waits for it. Nil stores none.
 	Feedback func(ctx context.Context, e *reqlog.Entry, list []guardrail.FeedbackResult)

@@ -58,7 +58,7 @@ func (c *connection) prepareRelay(r *http.Request) error {
 	if err := p.enterGate(r, a); err != nil {
 		return err
 	}
-	if err := c.joinsCall(r.Context()); err != nil {
+	if err := c.findCall(r.Context()); err != nil {
 		return err
 	}
 	if err := c.takeSocketModel(); err != nil {
@@ -260,8 +260,7 @@ const keyProtocol = "openai-insecure-api-key."
 
 // useSubprotocols reads the sub-protocols that a client offers. A key among them takes the place
 // of the Authorization header, and is never sent to the client again. Headers that are about the
-// connection, or that the present version of the realtime protocol refuses, are removed. An
-// error is that of a client secret.
+// connection are removed. An error is that of a client secret.
 func (c *connection) useSubprotocols() error {
 	a := &c.round.admission
 	h := a.request.Received.Header.Clone()
@@ -272,7 +271,7 @@ func (c *connection) useSubprotocols() error {
 			switch {
 			case isKey && h["Authorization"] == nil:
 				h["Authorization"] = []string{"Bearer " + key}
-			case name != "" && !strings.HasPrefix(name, "openai-"):
+			case isToken(name) && !strings.HasPrefix(name, "openai-"):
 				c.offered = append(c.offered, name)
 			}
 		}
@@ -282,10 +281,20 @@ func (c *connection) useSubprotocols() error {
 			delete(h, name)
 		}
 	}
-	delete(h, "Openai-Beta")
 	delete(h, "Origin")
 	a.request.Received.Header = h
 	return c.useClientSecret(h)
+}
+
+// isToken reports whether text may be the name of a sub-protocol.
+// https://www.rfc-editor.org/rfc/rfc9110#section-5.6.2
+func isToken(text string) bool {
+	for _, c := range []byte(text) {
+		if c <= ' ' || c >= 0x7F || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return text != "" && len(text) <= maxWord
 }
 
 // live is the path of the live protocol of gemini.

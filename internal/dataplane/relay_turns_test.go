@@ -1,11 +1,17 @@
 package dataplane_test
 
 import (
+	"net/http/httptest"
 	"slices"
 	"testing"
 
 	"github.com/coder/websocket"
 
+	"modelgate/internal/base/secret"
+	"modelgate/internal/provider"
+	"modelgate/internal/snapshot"
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/recorder"
 	"modelgate/internal/testing/waittest"
 )
 
@@ -38,4 +44,42 @@ func TestAnIdleSessionHoldsNoReservation(t *testing.T) {
 	})
 	idle[1].send(`{"type":"response.create"}`)
 	idle[1].until("response.done")
+}
+
+func TestTheBetaOfSessionsIsAMatterOfTheProvider(t *testing.T) {
+	t.Parallel()
+	upstream := recorder.New(recorder.Options{Record: 50})
+	server := httptest.NewServer(upstream)
+	t.Cleanup(server.Close)
+	managed := func(slug, kind string, options map[string]string) snapshot.ManagedProvider {
+		return snapshot.ManagedProvider{Slug: slug, Provider: kind,
+			Settings: provider.Settings{Key: secret.New("sk-x"), CustomHost: server.URL + "/v1", Options: options}}
+	}
+	g := gatewaytest.New(t, gatewaytest.Options{Managed: []snapshot.ManagedProvider{
+		managed("present", "openai", nil), managed("beta", "openai", map[string]string{"beta": "realtime=v1"}),
+		managed("other", "openai", map[string]string{"beta": "assistants=v2"}), managed("beta-host", "openai-compatible", map[string]string{"beta": "realtime=v1"}),
+	}})
+	sent := func() []string {
+		var all []string
+		for _, r := range upstream.Requests() {
+			all = append(all, r.Header.Get("OpenAI-Beta"))
+		}
+		return all
+	}
+	for i, tt := range []struct{ slug, client, want string }{
+		{"present", "realtime=v1", ""},
+		{"beta", "realtime=v1", "realtime=v1"},
+		{"beta", "", "realtime=v1"},
+		{"other", "realtime=v1", "assistants=v2"},
+		{"beta-host", "realtime=v1", "realtime=v1"},
+	} {
+		c, _ := tryDial(t, g, "/live/sessions", nil, toChat, "@"+tt.slug, "OpenAI-Beta", tt.client)
+		if c != nil {
+			c.conn.CloseNow()
+		}
+		waittest.Until(t, "the handshake at the provider", func() bool { return len(sent()) == i+1 })
+		if got := sent()[i]; got != tt.want {
+			t.Errorf("@%s with %q gets %q, want %q", tt.slug, tt.client, got, tt.want)
+		}
+	}
 }

@@ -108,7 +108,7 @@ func TestAddressesInOtherBodiesStay(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, body)
 	})})
-	for _, path := range []string{"/things", "/messages/batches-of-others", "/messages/batches/1/items"} {
+	for _, path := range []string{"/things", "/messages/batches-of-others"} {
 		if res := g.Get(path); string(res.Body) != body {
 			t.Errorf("GET %s = %s, want the provider's bytes", path, res.Body)
 		}

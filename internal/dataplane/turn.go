@@ -47,6 +47,9 @@ type Turn struct {
 	// Missing is the error for an unknown reference, at every target but those with
 	// credentials of the client. Nil if all are known.
 	Missing error
+	// MissingItem is the error for a reference to an unknown item, at targets that do not
+	// have the protocol of responses. Nil if there is none.
+	MissingItem error
 
 	// Store is true if the client stores the response, at its provider or else in the
 	// gateway, and Asked if the request says so itself.
@@ -125,6 +128,9 @@ func (t *Turn) checkTargets(r *exchange.Request) error {
 	}
 	if t.Asked && t.Content && !hasNativeTarget(r.Leaves) {
 		r.Edits = append(r.Edits, jsonedit.Edit{Name: "store", Value: []byte("false")})
+	}
+	if t.MissingItem != nil && slices.ContainsFunc(r.Leaves, func(l exchange.Leaf) bool { return l.Target != nil && !isNative(&l) }) {
+		return t.MissingItem
 	}
 	if t.Provider == "" && t.Missing == nil {
 		return nil

@@ -146,7 +146,7 @@ func (c *connection) admit(r *http.Request) error {
 	if err := p.checkRates(a); err != nil {
 		return err
 	}
-	return c.useOnce()
+	return c.checkFirstUse()
 }
 
 // check returns an error if the client of an open connection may not go on: its key was

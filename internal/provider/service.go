@@ -112,6 +112,16 @@ func (t *Target) ServiceAddresses() map[string]string {
 	return all
 }
 
+// checkServices returns an error for an address of a service that is not one.
+func (t *Target) checkServices() error {
+	for option, address := range t.ServiceAddresses() {
+		if _, err := parseAddress(address, option); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // parseAddress parses the address of a service in an option.
 func parseAddress(address, option string) (*url.URL, error) {
 	u, err := url.Parse(address)

@@ -180,11 +180,6 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 		return nil, apierr.New(apierr.Invalid,
 			"the address of provider %q must be an http or https URL", spec.ID).WithParam("custom_host")
 	}
-	for option, address := range t.ServiceAddresses() {
-		if _, err := parseAddress(address, option); err != nil {
-			return nil, err
-		}
-	}
 	if t.Base = u; t.Guarded {
 		if rest, surplus := t.Spec.WithoutSurplus(u.Path); surplus != "" {
 			u.Path, u.RawPath, t.Surplus = rest, "", surplus
@@ -195,7 +190,7 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 		bare.Auth = Auth{}
 		t.Spec, t.Key = &bare, secret.String{}
 	}
-	return t, nil
+	return t, t.checkServices()
 }
 
 // PathBelow returns the encoded path of u after the target's address. ok is false if u is

@@ -54,6 +54,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Keeper:             s.kept,
 		UseSecret:          s.useClientSecret,
 		Responses:          s.kept.Responses(),
+		Files:              s.kept.Files(),
 		Feedback:           s.addFeedback,
 		Shadow:             s.addShadowResults,
 		PromptCacheSaved:   s.promptCacheSaved,

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/model/catalog"
@@ -30,6 +31,9 @@ func (s *Server) openState(set *settings.Settings) error {
 		return err
 	}
 	sealed := contents{files: files, shared: set.Blob.S3.Configured()}
+	if sealed.shared {
+		sealed.places = make(chan struct{}, cmp.Or(set.Files.UploadsAtOnce, 16))
+	}
 	if s.box != nil {
 		sealed.ring = s.ring
 	}
@@ -54,7 +58,8 @@ func (s *Server) openState(set *settings.Settings) error {
 		Queued: func() { s.jobs.Notify() },
 	}, stateplane.Options{
 		BatchesAtOnce: cmp.Or(set.Batches.AtOnce, 4), Responses: s.keptResponses(set), ResponsesAtOnce: cmp.Or(set.Responses.AtOnce, 32),
-		MeterCalls: set.Realtime.MeterCalls == nil || *set.Realtime.MeterCalls,
+		MeterCalls:  set.Realtime.MeterCalls == nil || *set.Realtime.MeterCalls,
+		KeepDeleted: time.Duration(cmp.Or(set.Files.KeepDeleted, 30)) * 24 * time.Hour,
 	})
 	return nil
 }
@@ -75,6 +80,7 @@ func keptLimits(set *settings.Settings) kept.Limits {
 	return kept.Limits{
 		WorkspaceBytes: set.Files.WorkspaceQuota.Or(10 << 30),
 		FileBytes:      set.Files.MaxSize.Or(512 << 20),
+		CopyBytes:      set.Files.CopyLimit.Or(100 << 20),
 		BatchFileBytes: set.Batches.MaxSize.Or(200 << 20),
 		BatchLines:     cmp.Or(set.Batches.MaxLines, 50_000),
 		KeepBatchFiles: time.Duration(cmp.Or(set.Files.KeepBatchDays, 30)) * 24 * time.Hour,
@@ -109,6 +115,32 @@ type contents struct {
 	// shared is true for a bucket, in which other deployments may keep files too.
 	shared bool
 	ring   *datakey.Keyring // nil without a master key
+	// places holds a value for each file that is being stored: one in a bucket takes a
+	// buffer of 8 MB. Nil does not limit them.
+	places chan struct{}
+}
+
+// uploadWait is how long a file waits to be stored. Its content is not read until then.
+const uploadWait = 15 * time.Second
+
+// enter waits for a place among the files that are being stored. The caller calls leave.
+func (c contents) enter(ctx context.Context) (leave func(), err error) {
+	if c.places == nil {
+		return func() {}, nil
+	}
+	wait := time.NewTimer(uploadWait)
+	defer wait.Stop()
+	select {
+	case c.places <- struct{}{}:
+		return func() { <-c.places }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-wait.C:
+	}
+	e := apierr.New(apierr.Unavailable, "the gateway is storing %d files, which is the limit; try again shortly (files.uploads_at_once)", cap(c.places)).
+		WithCode("uploads_busy")
+	e.RetryAfter = uploadWait
+	return nil, e
 }
 
 // of returns the store of an organisation.
@@ -129,6 +161,11 @@ func (c contents) Put(ctx context.Context, organisation, name string, r io.Reade
 	if err != nil {
 		return 0, err
 	}
+	leave, err := c.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
 	return to.Put(ctx, name, r)
 }
 

@@ -6,7 +6,10 @@ import "errors"
 type Files struct {
 	WorkspaceQuota Size   `json:"workspace_quota,omitempty" doc:"Bytes of all files of a workspace; default 10 GB"`
 	MaxSize        Size   `json:"max_size,omitempty" doc:"Bytes of one file; default 512 MB"`
+	CopyLimit      Size   `json:"copy_limit,omitempty" doc:"Bytes of a file that is copied to another provider; default 100 MB"`
 	KeepBatchDays  int    `json:"keep_batch_days,omitempty" minimum:"0" maximum:"3650" doc:"Age limit of files of batches that say nothing else; default 30"`
+	KeepDeleted    int    `json:"keep_deleted_days,omitempty" minimum:"0" maximum:"3650" doc:"Days for which what deleted workspaces have is kept; default 30"`
+	UploadsAtOnce  int    `json:"uploads_at_once,omitempty" minimum:"0" maximum:"10000" doc:"Files that a node stores in a bucket at a time; default 16"`
 	Unrecorded     string `json:"unrecorded,omitempty" enum:"refuse,pass" doc:"What happens to ids at managed providers that this gateway has no record of; default refuse"`
 }
 
@@ -24,10 +27,16 @@ func (f *Files) check() *fault {
 	switch {
 	case f.KeepBatchDays < 0:
 		return at(errors.New("must be at least 1"), "files.keep_batch_days")
+	case f.KeepDeleted < 0:
+		return at(errors.New("must be at least 1"), "files.keep_deleted_days")
+	case f.UploadsAtOnce < 0:
+		return at(errors.New("must be at least 1"), "files.uploads_at_once")
 	case f.WorkspaceQuota != 0 && f.WorkspaceQuota < least:
 		return at(errors.New("must be at least 1 MB"), "files.workspace_quota")
 	case f.MaxSize != 0 && f.MaxSize < least:
 		return at(errors.New("must be at least 1 MB"), "files.max_size")
+	case f.CopyLimit != 0 && f.CopyLimit < least:
+		return at(errors.New("must be at least 1 MB"), "files.copy_limit")
 	}
 	return nil
 }

@@ -211,26 +211,38 @@ func (j *invocationJob) describe() object {
 }
 
 // serveInvocationJob answers GET /model-invocation-job/{id} and POST of its stop.
-func serveInvocationJob(x *exchange) {
+func serveInvocationJob(x *exchange) { serveBedrockJob(x, invocationFamily, &invocationStates) }
+
+// A bedrockJob is a job of Bedrock of any kind.
+type bedrockJob interface {
+	control() *job
+	describe() object
+}
+
+func (j *invocationJob) control() *job    { return j.job }
+func (j *customizationJob) control() *job { return j.job }
+
+// serveBedrockJob answers GET of a job and POST of its stop.
+func serveBedrockJob(x *exchange, family string, states *[jobPhaseCount]string) {
 	if !x.readBody() || !x.begin(nil) {
 		return
 	}
 	id, stops := bedrockID(x)
-	j, ok := findRecord[*invocationJob](&x.sim.stored, invocationFamily, id)
+	v, ok := findRecord[bedrockJob](&x.sim.stored, family, id)
 	if !ok || stops != (x.r.Method == http.MethodPost) {
 		x.refuse(http.StatusNotFound, providerError{kind: invalidRequest, message: "Could not find a job with the identifier " + id + "."})
 		return
 	}
+	j := v.control()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
 	case !stops:
 		j.read(x.began)
-		x.sendJSON(http.StatusOK, j.describe())
+		x.sendJSON(http.StatusOK, v.describe())
 	case !j.cancel(x.began):
 		x.protocol = &bedrockConflict
-		x.refuse(http.StatusConflict, providerError{kind: invalidRequest,
-			message: "The job is " + invocationStates[j.phase] + " and cannot be stopped."})
+		x.refuse(http.StatusConflict, providerError{kind: invalidRequest, message: "The job is " + states[j.phase] + " and cannot be stopped."})
 	default:
 		x.sendJSON(http.StatusOK, object{})
 	}

@@ -107,28 +107,7 @@ func (j *customizationJob) describe() object {
 // serveCustomizationJob answers GET /model-customization-jobs/{id} and POST of
 // its stop.
 func serveCustomizationJob(x *exchange) {
-	if !x.readBody() || !x.begin(nil) {
-		return
-	}
-	id, stops := bedrockID(x)
-	j, ok := findRecord[*customizationJob](&x.sim.stored, customizationFamily, id)
-	if !ok || stops != (x.r.Method == http.MethodPost) {
-		x.refuse(http.StatusNotFound, providerError{kind: invalidRequest, message: "Could not find a job with the identifier " + id + "."})
-		return
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	switch {
-	case !stops:
-		j.read(x.began)
-		x.sendJSON(http.StatusOK, j.describe())
-	case !j.cancel(x.began):
-		x.protocol = &bedrockConflict
-		x.refuse(http.StatusConflict, providerError{kind: invalidRequest,
-			message: "The job is " + customizationStates[j.phase] + " and cannot be stopped."})
-	default:
-		x.sendJSON(http.StatusOK, object{})
-	}
+	serveBedrockJob(x, customizationFamily, &customizationStates)
 }
 
 // serveCustomizationJobs answers GET /model-customization-jobs.

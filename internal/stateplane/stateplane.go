@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/stateplane/batches"
 	"modelgate/internal/stateplane/calls"
+	"modelgate/internal/stateplane/copies"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/responses"
@@ -39,6 +40,10 @@ type Options struct {
 	Responses       responses.Options
 	ResponsesAtOnce int // that a node makes in the background
 	MeterCalls      bool
+
+	// KeepDeleted is how long what a deleted workspace has is kept: until then the
+	// workspace can be restored with it.
+	KeepDeleted time.Duration
 }
 
 // New returns a plane.
@@ -53,9 +58,12 @@ func New(d kept.Deps, o Options) *Plane {
 // Responses returns what keeps responses.
 func (p *Plane) Responses() *responses.Keeper { return p.responses }
 
+// Files returns what knows the files in bodies of requests.
+func (p *Plane) Files() copies.Resolver { return copies.Resolver{Deps: &p.deps} }
+
 // Kinds returns the kinds of the plane's jobs.
 func (p *Plane) Kinds() []jobs.Kind {
-	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce), p.calls.Kind())
+	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce), p.calls.Kind(), tuning.NewRunner(&p.deps).Kind(), p.removals())
 }
 
 // FindCall implements [dataplane.Keeper].
@@ -107,6 +115,9 @@ func (p *Plane) Run(ctx context.Context) {
 		}
 		if now := time.Now(); now.Sub(orphans) > orphansEvery {
 			orphans = now
+			if err := p.SweepWorkspaces(ctx); err != nil && ctx.Err() == nil {
+				p.deps.Logger.Warn("deleting the objects of deleted workspaces failed", "err", err.Error())
+			}
 			if err := p.SweepOrphans(ctx); err != nil && ctx.Err() == nil {
 				p.deps.Logger.Warn("deleting content without a record failed", "err", err.Error())
 			}
@@ -132,12 +143,30 @@ func (p *Plane) Sweep(ctx context.Context) error {
 		}
 		for i := range list {
 			o := &list[i]
-			if err := p.deps.DB.Transact(ctx, func(tx *store.Tx) error { return p.deps.Drop(ctx, tx, o) }); err != nil && !apierr.IsNotFound(err) {
+			if err := p.deps.DB.Transact(ctx, func(tx *store.Tx) error { return p.expire(ctx, tx, o) }); err != nil && !apierr.IsNotFound(err) {
 				return err
+			}
+			if o.State == kept.StateDeleting {
+				p.deps.Queued()
+				continue
 			}
 			if err := p.deps.DeleteContent(ctx, o); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// providerLife is how long providers keep responses and conversations by themselves.
+// https://platform.openai.com/docs/guides/your-data
+const providerLife = 30 * 24 * time.Hour
+
+// expire deletes an object whose time is over. A response that its provider would keep
+// longer is deleted there first.
+func (p *Plane) expire(ctx context.Context, tx *store.Tx, o *store.Object) error {
+	isResponse := o.Kind == store.ObjectResponse || o.Kind == store.ObjectConversation
+	if isResponse && o.ProviderID != "" && p.deps.Now().Sub(o.CreatedAt) < providerLife {
+		return p.deps.Remove(ctx, tx, o)
+	}
+	return p.deps.Drop(ctx, tx, o)
 }

@@ -24,11 +24,12 @@ const (
 
 // Kinds of jobs. The subject is the export or the object that they work on.
 const (
-	JobExport    = "export"     // writes an export
-	JobBatch     = "batch"      // runs a batch of the gateway
-	JobBatchPoll = "batch-poll" // follows a batch of a provider
-	JobRemoval   = "removal"    // deletes an object where it is kept
-	JobCall      = "call"       // counts what a realtime call uses
+	JobExport    = "export"      // writes an export
+	JobBatch     = "batch"       // runs a batch of the gateway
+	JobBatchPoll = "batch-poll"  // follows a batch of a provider
+	JobTuning    = "fine-tuning" // follows a fine-tuning job of a provider
+	JobRemoval   = "removal"     // deletes an object where it is kept
+	JobCall      = "call"        // counts what a realtime call uses
 )
 
 // Job is work that a node does in the background.

@@ -216,3 +216,23 @@ func (tx *Tx) DeleteObject(ctx context.Context, o *Object) error {
 		WHERE id = $1`
 	return tx.write(ctx, journal.Unpublished, o.Kind, stmt, o.ID)
 }
+
+// OrphanedObjects returns some objects of workspaces that were archived before a time.
+func (db *DB) OrphanedObjects(ctx context.Context, before time.Time, limit int) ([]Object, error) {
+	if !db.ready.Load() {
+		return nil, unavailableError(nil)
+	}
+	list, err := objectTable.list(ctx, db.read, `
+		WHERE workspace_id IN (SELECT id FROM workspaces WHERE status = 'archived' AND updated_at < $1)
+		ORDER BY id
+		LIMIT $2`, millis(before), limit)
+	return list, db.ClientError(err)
+}
+
+// DeleteJobsOf deletes the jobs whose subject is an object. A node that runs one loses it.
+func (tx *Tx) DeleteJobsOf(ctx context.Context, o *Object) error {
+	const stmt = `
+		DELETE FROM jobs
+		WHERE subject_id = $1 AND workspace_id = $2`
+	return tx.exec(ctx, journal.Unpublished, "jobs", stmt, o.ID, o.Workspace)
+}

@@ -34,6 +34,7 @@ var boundedTables = map[string]string{
 	"budget_holds": "200 for each batch; deleted with it",
 
 	"response_turns":     "responses.keep_days; deleted with their objects",
+	"response_items":     "the items of a response; deleted with it",
 	"response_events":    "responses.keep_days; deleted with their objects",
 	"conversation_items": "10000 in a conversation; deleted with it",
 

@@ -75,6 +75,9 @@ func (w *batchWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	w.conn = &batcher{Conn: conn}
-	buffered.Writer.Reset(w.conn)
-	return w.conn, buffered, nil
+	// Messages larger than its buffer are written without it.
+	return w.conn, bufio.NewReadWriter(buffered.Reader, bufio.NewWriterSize(w.conn, socketBuffer)), nil
 }
+
+// socketBuffer is the size in bytes of the buffer of a client's connection for writes.
+const socketBuffer = 512

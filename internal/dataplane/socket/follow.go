@@ -42,7 +42,7 @@ func (c *relay) follow() {
 			return
 		}
 		room := buffer()
-		message, err := readMessage(*room, r)
+		message, err := c.client.readMessage(*room, r)
 		if errors.Is(err, websocket.ErrMessageTooBig) {
 			c.fail(apierr.New(apierr.UpstreamFailed, "a message of the provider is larger than %d bytes", c.o.MaxMessage).
 				WithCode("message_too_large"))

@@ -40,6 +40,26 @@ func (p *peer) next() (websocket.MessageType, io.Reader, error) {
 	return kind, r, err
 }
 
+// readMessage reads a message over dst. A peer that stops in the middle of one is silent.
+func (p *peer) readMessage(dst []byte, r io.Reader) ([]byte, error) {
+	p.reading.Store(true)
+	defer p.reading.Store(false)
+	return readMessage(dst, progressReader{r, p})
+}
+
+// progressReader notes when something was read of a peer.
+type progressReader struct {
+	io.Reader
+	peer *peer
+}
+
+// Read implements [io.Reader].
+func (r progressReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	r.peer.seen.Store(time.Now().UnixNano())
+	return n, err
+}
+
 // write sends a message. It waits while the peer accepts nothing: watch ends the session
 // then. The context is none, since one that ends would cost a timer for each message.
 func (p *peer) write(kind websocket.MessageType, b []byte) error {

@@ -181,7 +181,7 @@ func (c *relay) pass(from, to *peer, inspect func(text []byte) error) {
 			return
 		}
 		room := buffer()
-		message, err := readMessage(*room, r)
+		message, err := from.readMessage(*room, r)
 		if err != nil {
 			c.forwardClose(to, err)
 			return

@@ -117,7 +117,7 @@ func (c *turns) read() {
 
 // message reads a message. Its memory is counted until release.
 func (c *turns) message(r io.Reader) (text []byte, release func(), err error) {
-	if text, err = readMessage(nil, r); err != nil {
+	if text, err = c.client.readMessage(nil, r); err != nil {
 		return nil, nil, err
 	}
 	if c.request.Memory == nil {
@@ -362,6 +362,8 @@ func CheckHandshake(r *http.Request) error {
 	switch {
 	case r.ProtoMajor != 1 || r.ProtoMinor < 1:
 		return apierr.New(apierr.UpgradeRefused, "WebSocket connections need HTTP/1.1").WithParam("upgrade")
+	case r.ContentLength != 0 || len(r.TransferEncoding) > 0: // whose bytes would be frames
+		return apierr.New(apierr.Invalid, "a WebSocket handshake has no body; leave out content-length and transfer-encoding").WithParam("content-length")
 	case r.Header.Get("Sec-Websocket-Version") != "13":
 		return apierr.New(apierr.UpgradeRefused, "the gateway supports version 13 of the WebSocket protocol only").
 			WithParam("sec-websocket-version")

@@ -42,6 +42,7 @@ type Server struct {
 	mu       sync.Mutex
 	sessions map[*session]struct{} // guarded by mu
 	draining bool                  // guarded by mu
+	watching bool                  // a goroutine watches the sessions; guarded by mu
 	ended    sync.Cond             // a session has ended; with mu
 }
 
@@ -79,10 +80,7 @@ func (s *Server) Drain() {
 	defer s.mu.Unlock()
 	s.draining = true
 	for one := range s.sessions {
-		select {
-		case one.drains <- struct{}{}:
-		default:
-		}
+		one.do(one.drain)
 	}
 }
 
@@ -141,6 +139,36 @@ func (s *Server) add(one *session) {
 		one.end(ending{code: websocket.StatusTryAgainLater, reason: "the gateway has no room for the session"})
 	}
 	s.sessions[one] = struct{}{}
+	if !s.watching {
+		s.watching = true
+		go s.watch()
+	}
+}
+
+// watch inspects the sessions at each interval, until there are none.
+func (s *Server) watch() {
+	ticker := time.NewTicker(s.o.Check)
+	defer ticker.Stop()
+	for now := range ticker.C {
+		list := s.open()
+		if list == nil {
+			return
+		}
+		for _, one := range list {
+			one.inspect(now)
+		}
+	}
+}
+
+// open returns the sessions to watch, nil if there are none.
+func (s *Server) open() (list []*session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for one := range s.sessions {
+		list = append(list, one)
+	}
+	s.watching = list != nil
+	return list
 }
 
 func (s *Server) remove(one *session) {

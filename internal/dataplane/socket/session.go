@@ -36,9 +36,11 @@ type session struct {
 
 	ctx    context.Context // of everything that the session does
 	cancel context.CancelCauseFunc
-	drains chan struct{} // receives a token when the gateway begins to shut down
-	ends   chan ending   // the first ending
-	watch  sync.WaitGroup
+
+	mu       sync.Mutex
+	ends     bool           // has begun to end; guarded by mu
+	finished bool           // nothing may be begun any more; guarded by mu
+	tasks    sync.WaitGroup // what runs in addition to the goroutines that read
 }
 
 // errEnded is the cause of the context of a session that has ended.
@@ -47,7 +49,7 @@ var errEnded = errors.New("the session has ended")
 // newSession returns a session whose context ends with that of the handshake's request. It has
 // nothing else of that context, which belongs to a connection of net/http.
 func (s *Server) newSession(of context.Context) *session {
-	one := &session{server: s, ends: make(chan ending, 1), drains: make(chan struct{}, 1)}
+	one := &session{server: s}
 	one.ctx, one.cancel = context.WithCancelCause(context.Background())
 	context.AfterFunc(of, func() { one.cancel(context.Cause(of)) })
 	return one
@@ -55,16 +57,33 @@ func (s *Server) newSession(of context.Context) *session {
 
 // end ends the session, unless it ends already.
 func (s *session) end(e ending) {
-	select {
-	case s.ends <- e:
-	default:
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ends {
+		s.ends = true
+		s.launch(func() { s.close(e) })
+	}
+}
+
+// do runs f next to the session, unless the session has finished. Idle sessions have no goroutine
+// for that.
+func (s *session) do(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.launch(f)
+}
+
+// launch runs f as do does, for a caller that holds mu.
+func (s *session) launch(f func()) {
+	if !s.finished {
+		s.tasks.Go(f)
 	}
 }
 
 // start begins to watch the session, which is open.
 func (s *session) start() {
+	context.AfterFunc(s.ctx, func() { s.do(func() { s.stopFor(context.Cause(s.ctx)) }) })
 	s.server.add(s)
-	s.watch.Go(s.observe)
 }
 
 // finish ends everything of the session. The reading goroutine calls it.
@@ -74,30 +93,11 @@ func (s *session) finish() {
 	if s.provider != nil {
 		s.provider.conn.CloseNow()
 	}
-	s.watch.Wait()
+	s.mu.Lock()
+	s.finished = true
+	s.mu.Unlock()
+	s.tasks.Wait()
 	s.server.remove(s)
-}
-
-// observe watches the session until it ends.
-func (s *session) observe() {
-	var pings sync.WaitGroup
-	defer pings.Wait()
-	ticker := time.NewTicker(s.server.o.Check)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			s.stopFor(context.Cause(s.ctx))
-			return
-		case e := <-s.ends:
-			s.close(e)
-			return
-		case <-s.drains:
-			s.drain()
-		case now := <-ticker.C:
-			s.inspect(now, &pings)
-		}
-	}
 }
 
 // stopFor ends a session whose context has ended. A shutdown leaves it time for last words.
@@ -105,22 +105,15 @@ func (s *session) stopFor(cause error) {
 	if cause == errEnded {
 		return
 	}
+	time.AfterFunc(lastWords, func() { s.end(restart) })
 	s.stop()
-	timer := time.NewTimer(lastWords)
-	defer timer.Stop()
-	select {
-	case e := <-s.ends:
-		s.close(e)
-	case <-timer.C:
-		s.close(restart)
-	}
 }
 
 // restart is how sessions end when the gateway shuts down: clients connect again.
 var restart = ending{code: websocket.StatusServiceRestart, reason: "the gateway is shutting down; connect again"}
 
 // inspect ends the session if its client may not go on, or a peer is gone or accepts nothing.
-func (s *session) inspect(now time.Time, pings *sync.WaitGroup) {
+func (s *session) inspect(now time.Time) {
 	o := &s.server.o
 	if err := s.check(); err != nil {
 		e := apierr.From(err)
@@ -137,7 +130,7 @@ func (s *session) inspect(now time.Time, pings *sync.WaitGroup) {
 			s.end(s.endingFor(p))
 		case p.silent(now, o.Ping):
 			p.pinged.Store(true)
-			pings.Go(func() {
+			s.do(func() {
 				if !p.ping(o.Ping + o.Ping/4) {
 					s.end(s.endingFor(p))
 				}

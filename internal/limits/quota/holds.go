@@ -94,8 +94,8 @@ func (h *Holds) PassOn(id string, parts map[string]int64) {
 	h.passed[id] = parts
 }
 
-// ofOthers returns what is kept of a limit for others than the caller, whose own part is own.
-func (h *Holds) ofOthers(l *Limit, own int64) int64 {
+// foreignPart returns what is kept of a limit for others than the caller, whose own part is own.
+func (h *Holds) foreignPart(l *Limit, own int64) int64 {
 	held := h.held.Load()
 	if held == nil || l.Window != 0 || (*held)[l.Counter] == 0 {
 		return 0
@@ -109,8 +109,8 @@ func (h *Holds) ofOthers(l *Limit, own int64) int64 {
 	return max(left, 0)
 }
 
-// without returns l without a part of it, which is not negative.
-func (l *Limit) without(part int64) *Limit {
+// reduce returns l without a part of it, which is not negative.
+func (l *Limit) reduce(part int64) *Limit {
 	less := *l
 	less.Max = l.Max - min(part, l.Max)
 	return &less
@@ -120,11 +120,11 @@ func (l *Limit) without(part int64) *Limit {
 func (h *Holds) Reserve(ctx context.Context, now time.Time, claims []Claim) (Verdict, error) {
 	var left []Claim // of claims without what is kept; nil if nothing is
 	for i, c := range claims {
-		if kept := h.ofOthers(c.Limit, c.Own); kept > 0 {
+		if kept := h.foreignPart(c.Limit, c.Own); kept > 0 {
 			if left == nil {
 				left = slices.Clone(claims)
 			}
-			left[i].Limit = c.Limit.without(kept)
+			left[i].Limit = c.Limit.reduce(kept)
 		}
 	}
 	if left == nil {
@@ -146,7 +146,7 @@ func (h *Holds) Reserve(ctx context.Context, now time.Time, claims []Claim) (Ver
 func (h *Holds) Read(ctx context.Context, now time.Time, limits []*Limit) ([]State, error) {
 	states, err := h.Store.Read(ctx, now, limits)
 	for i := range states {
-		states[i].Held = add(states[i].Held, h.ofOthers(limits[i], 0))
+		states[i].Held = add(states[i].Held, h.foreignPart(limits[i], 0))
 	}
 	return states, err
 }
@@ -154,13 +154,13 @@ func (h *Holds) Read(ctx context.Context, now time.Time, limits []*Limit) ([]Sta
 // Peek implements [Peeker] if the other store does.
 func (h *Holds) Peek(now time.Time, l *Limit) (State, bool) {
 	known, ok := h.Store.(Peeker)
-	if !ok || h.ofOthers(l, 0) > 0 {
+	if !ok || h.foreignPart(l, 0) > 0 {
 		return State{}, false
 	}
 	return known.Peek(now, l)
 }
 
-// RemoveUnused is that of the other store, if it has one.
+// RemoveUnused removes unused counters of the other store, if it can.
 func (h *Holds) RemoveUnused(dropUsed func(names map[string]bool)) {
 	if c, ok := h.Store.(interface {
 		RemoveUnused(dropUsed func(names map[string]bool))

@@ -167,8 +167,8 @@ func TestFindingAPriceAllocatesNothing(t *testing.T) {
 }
 
 func TestAFileOfPricesIsReadExactlyOrNotAtAll(t *testing.T) {
-	const titles = "provider,model,source,read,input,output,cached,write_5m,write_1h,batch,from,above,long_input,long_output,long_cached,long_write_5m,long_write_1h,reasoning,audio_in,audio_out,request,flex,priority,image_in,image_out,image,second,characters\n"
-	rows, err := catalog.Parse("# a word\n" + titles + "# more\na,b*,s,2026-11-23,0.5,2,0,,,50,2026-09-01,1000,1,4,,,,3,,,0.005,25,250,0.75,30,0.04 hd/1024x1024=0.08,0.0001,15\n")
+	const titles = "provider,model,source,read,input,output,cached,write_5m,write_1h,batch,from,above,long_input,long_output,long_cached,long_write_5m,long_write_1h,reasoning,audio_in,audio_out,request,flex,priority,image_in,image_out,image,second,characters,training\n"
+	rows, err := catalog.Parse("# a word\n" + titles + "# more\na,b*,s,2026-11-23,0.5,2,0,,,50,2026-09-01,1000,1,4,,,,3,,,0.005,25,250,0.75,30,0.04 hd/1024x1024=0.08,0.0001,15,25\n")
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("Parse = %v, %v; want a row", rows, err)
 	}
@@ -177,14 +177,20 @@ func TestAFileOfPricesIsReadExactlyOrNotAtAll(t *testing.T) {
 		Rates: catalog.Rates{catalog.Input: 500_000, catalog.CachedInput: 0, catalog.CacheWrite5m: 500_000, catalog.CacheWrite1h: 500_000,
 			catalog.InputAudio: 500_000, catalog.InputImage: 750_000, catalog.Output: 2_000_000, catalog.Reasoning: 3_000_000, catalog.OutputAudio: 2_000_000, catalog.OutputImage: 30_000_000},
 		Long:  catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: 1_000_000, catalog.Output: 4_000_000}),
-		Units: &catalog.UnitPrices{Images: map[string]catalog.NanoDollars{"": 40_000_000, "hd/1024x1024": 80_000_000}, Second: 100_000, Character: 15_000_000},
+		Units: &catalog.UnitPrices{Images: map[string]catalog.NanoDollars{"": 40_000_000, "hd/1024x1024": 80_000_000}, Second: 100_000, Character: 15_000_000, Training: 25_000_000},
 	}
 	if !reflect.DeepEqual(rows[0], want) {
 		t.Errorf("Parse = %+v, want %+v", rows[0], want)
 	}
+	if cost, known := rows[0].TrainingCost(2000); !known || cost != 50_000_000 {
+		t.Errorf("TrainingCost(2000) at $25 a million = %d, %t", cost, known)
+	}
+	if cost, known := new(catalog.Price).TrainingCost(2000); known {
+		t.Errorf("TrainingCost() without a price = %d", cost)
+	}
 	for _, bad := range []string{
 		"a,b,s,,0.0000001,2", "a,b,s,,x,2", "a,b,s,,-1,2", "a,,s,,1,2", ",b,s,,1,2", "a,b,s,2026-13-01,1,2", "a,b,s,,1,2,,,,,2026-13-01",
-		"a,b,s,,1,2" + strings.Repeat(",", 23), "a,\"b,1,2", "a,b,s,2026-11-23", "a,b", "a,b,s,,,,0.5", "a,b,s,,1,2,,,,101", "a,b,s,,1,2,,,,,,1000",
+		"a,b,s,,1,2" + strings.Repeat(",", 24), "a,\"b,1,2", "a,b,s,2026-11-23", "a,b", "a,b,s,,,,0.5", "a,b,s,,1,2,,,,101", "a,b,s,,1,2,,,,,,1000",
 		"a,b,s,,1,2" + strings.Repeat(",", 20) + "hd=x", "a,b,s,,1,2" + strings.Repeat(",", 20) + "0.1 0.2",
 	} {
 		if _, err := catalog.Parse(titles + bad + "\n"); err == nil {

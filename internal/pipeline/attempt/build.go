@@ -123,14 +123,21 @@ func (p *plan) header() (http.Header, error) {
 	for name, values := range p.request.Checking.Claims {
 		upstream.Replace(h, name, values)
 	}
+	if p.request.Upgrade != nil && !strings.Contains(p.record.Target.Option("beta"), "realtime") {
+		delete(h, openaiBeta)
+	}
 	p.noteLostBetas(h)
 	return h, nil
 }
 
+// openaiBeta is the header with the beta flags of OpenAI. Sessions in the present realtime
+// protocol are refused if it names the beta.
+const openaiBeta = "Openai-Beta"
+
 // noteLostBetas announces the client's beta flags whose header is not sent to the
 // provider.
 func (p *plan) noteLostBetas(h http.Header) {
-	for _, name := range [...]string{exchange.BetaHeader, "Openai-Beta"} {
+	for _, name := range [...]string{exchange.BetaHeader, openaiBeta} {
 		sent, ok := p.request.Received.Header[name]
 		if !ok {
 			continue

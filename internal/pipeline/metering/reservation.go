@@ -119,7 +119,7 @@ func (v *Reservation) claims(dst []quota.Claim, counted []string, now time.Time)
 			case !countsOne(l):
 				dst = append(dst, v.claim(l))
 			case l.PerAttempt || !slices.Contains(counted, l.Counter):
-				dst = append(dst, quota.Claim{Limit: l, Amount: 1, Least: 1, Own: v.kept(l)})
+				dst = append(dst, quota.Claim{Limit: l, Amount: 1, Least: 1, Own: v.ownPart(l)})
 			}
 		}
 	}
@@ -133,7 +133,7 @@ func (v *Reservation) claim(l *quota.Limit) quota.Claim {
 	if !v.estimated {
 		v.estimate, v.estimated = v.By.Estimate(), true
 	}
-	c := quota.Claim{Limit: l, Amount: max(v.estimate.Most.Of(l.Measure), 1), Least: 1, Own: v.kept(l)}
+	c := quota.Claim{Limit: l, Amount: max(v.estimate.Most.Of(l.Measure), 1), Least: 1, Own: v.ownPart(l)}
 	switch {
 	case l.Stop && v.By.EndsEarly():
 		c.Least = max(v.estimate.Least.Of(l.Measure), 1)
@@ -143,8 +143,8 @@ func (v *Reservation) claim(l *quota.Limit) quota.Claim {
 	return c
 }
 
-// kept returns what is kept of a limit for the batch that the request is a line of.
-func (v *Reservation) kept(l *quota.Limit) int64 {
+// ownPart returns what is kept of a limit for the batch that the request is a line of.
+func (v *Reservation) ownPart(l *quota.Limit) int64 {
 	if b := v.Request.Limiting.Batch; b != nil {
 		return b.Kept[l.Counter]
 	}
@@ -302,7 +302,8 @@ func (v *Reservation) Preview(ctx context.Context) ([]exchange.LimitState, error
 	out := make([]exchange.LimitState, len(claims))
 	for i, c := range claims {
 		left := states[i].Left(c.Limit)
-		out[i] = exchange.LimitState{Limit: c.Limit, State: states[i], Amount: c.Amount, Claimed: min(c.Amount, max(left, c.Least)), Fits: left >= c.Least}
+		out[i] = exchange.LimitState{Limit: c.Limit, State: states[i], Amount: c.Amount,
+			Claimed: min(c.Amount, max(left, c.Least)), Fits: left >= c.Least}
 	}
 	return out, nil
 }

@@ -77,6 +77,7 @@ func azureRows() []*provider.Spec {
 				{Name: "deployment_id", Alias: "deployment_name", Doc: "deployment to call; by default the model of the request"},
 				{Name: "api_version", Default: "2024-10-21", Doc: "a date, or v1 or preview for the API without dates"},
 				{Name: "model_name", Doc: "model behind the deployment, sent as the model"},
+				openaiBeta,
 			}, entraOptions()),
 			Dialects: openaiDialects,
 			Complete: azureModel,

@@ -139,7 +139,7 @@ func openAIQuirkRows() []*provider.Spec {
 			Options: []provider.Option{
 				{Name: "organization", Header: "OpenAI-Organization", Doc: "organisation that is billed"},
 				{Name: "project", Header: "OpenAI-Project", Doc: "project that is billed"},
-				{Name: "beta", Header: "OpenAI-Beta", Doc: "beta features, separated by commas"},
+				openaiBeta,
 			},
 			Dialects: openaiDialects,
 			// Reasoning models reject max_tokens in favour of
@@ -231,6 +231,7 @@ func openAIQuirkRows() []*provider.Spec {
 			UsageUnasked: true,
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.Responses, api.Models,
 				api.Realtime),
+			Options: []provider.Option{openaiBeta},
 			// https://docs.x.ai/docs/api-reference
 			Drop:   []string{"frequency_penalty", "presence_penalty"},
 			Rename: rename{"max_tokens": "max_completion_tokens", "parallel_tool_calls": "parallel_function_calling"},

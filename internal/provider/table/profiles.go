@@ -105,3 +105,7 @@ var bedrockMessages = &dialect.MessagesProfile{
 //   - https://cloud.google.com/vertex-ai/generative-ai/docs/flex-paygo
 //   - https://aws.amazon.com/bedrock/service-tiers/
 var flexTier = map[string]catalog.Tier{"flex": catalog.Flex}
+
+// openaiBeta is the option for beta features. A realtime session speaks the protocol of the beta
+// only at a provider whose option says so.
+var openaiBeta = provider.Option{Name: "beta", Header: "OpenAI-Beta", Doc: "beta features, separated by commas; for the beta of realtime sessions `realtime=v1`"}

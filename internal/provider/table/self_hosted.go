@@ -51,7 +51,7 @@ func selfHostedRows() []*provider.Spec {
 		},
 		{
 			ID: "openai-compatible", Name: "Generic OpenAI-compatible host", Env: "OPENAI_API_KEY",
-			Options: reasoningOptions(), Complete: checkReasoning, Profile: dialect.Profile{Chat: thinkingAsSeen},
+			Options: append(reasoningOptions(), openaiBeta), Complete: checkReasoning, Profile: dialect.Profile{Chat: thinkingAsSeen},
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.AudioSpeech,
 				api.AudioTranscriptions, api.Moderations, api.Rerank, api.Responses, api.Models),
 			Notes: []string{"For any host that supports the chat protocol; nothing is dropped or renamed."},

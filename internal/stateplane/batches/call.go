@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/stateplane/kept"
-	"modelgate/internal/stateplane/vendorbatch"
+	"modelgate/internal/stateplane/vendorcall"
 	"modelgate/internal/store"
 )
 
@@ -40,8 +40,8 @@ func jobCaller(deps *kept.Deps, o *store.Object, d *details) *caller {
 	return &caller{deps: deps, identity: id, provider: o.Provider, trace: d.TraceID}
 }
 
-// Call implements [vendorbatch.Caller].
-func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
+// Call implements [vendorcall.Caller].
+func (c *caller) Call(ctx context.Context, in *vendorcall.Request) (*vendorcall.Response, error) {
 	c.watch.begin()
 	defer c.watch.end()
 	res, err := c.call(ctx, in)
@@ -51,7 +51,7 @@ func (c *caller) Call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	return res, err
 }
 
-func (c *caller) call(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
+func (c *caller) call(ctx context.Context, in *vendorcall.Request) (*vendorcall.Response, error) {
 	if in.Link != "" {
 		return c.fetch(ctx, in)
 	}
@@ -65,7 +65,7 @@ func (c *caller) call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 	}
 	call := &dataplane.Call{Identity: c.identity, Service: in.Service, Manages: true, ModelsChecked: true}
 	res := c.deps.Stream(r, call)
-	answer := &vendorbatch.Response{Status: res.Status, Header: res.Header, Body: res.Body}
+	answer := &vendorcall.Response{Status: res.Status, Header: res.Header, Body: res.Body}
 	if res.Status < http.StatusBadRequest {
 		return answer, nil
 	}
@@ -81,7 +81,7 @@ func (c *caller) call(ctx context.Context, in *vendorbatch.Request) (*vendorbatc
 
 // fetch sends a request to an address that the provider has signed. It has no credential of
 // the provider, and only a public address is reached.
-func (c *caller) fetch(ctx context.Context, in *vendorbatch.Request) (*vendorbatch.Response, error) {
+func (c *caller) fetch(ctx context.Context, in *vendorcall.Request) (*vendorcall.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, in.Method, in.Link, in.Body)
 	if err != nil {
 		return nil, apierr.New(apierr.UpstreamFailed, "the provider %s returned an address that is not valid", c.provider).
@@ -94,7 +94,7 @@ func (c *caller) fetch(ctx context.Context, in *vendorbatch.Request) (*vendorbat
 	if err != nil {
 		return nil, fmt.Errorf("a signed address of %s: %w", c.provider, err)
 	}
-	return &vendorbatch.Response{Status: res.StatusCode, Header: res.Header, Body: res.Body}, nil
+	return &vendorcall.Response{Status: res.StatusCode, Header: res.Header, Body: res.Body}, nil
 }
 
 // maxError limits what is read of an error.

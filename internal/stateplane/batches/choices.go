@@ -1,11 +1,13 @@
 package batches
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/model/modelnames"
 	"modelgate/internal/provider"
 	"modelgate/internal/stateplane/vendorbatch"
 )
@@ -60,4 +62,47 @@ func optionsOf(v *vendorbatch.Vendor, t *provider.Target, given map[string]strin
 		}
 	}
 	return all
+}
+
+// lineSource returns the lines of an input, each time from the first.
+type lineSource = func() iter.Seq2[vendorbatch.Line, error]
+
+// enabledOnly yields lines up to the first whose model is not enabled for the provider. Lines of a
+// batch that names a model need none.
+func enabledOnly(lines lineSource, t *provider.Target, model string) lineSource {
+	if t.Models == nil || model != "" {
+		return lines
+	}
+	return func() iter.Seq2[vendorbatch.Line, error] {
+		return func(yield func(vendorbatch.Line, error) bool) {
+			for line, err := range lines() {
+				if err == nil {
+					err = checkModel(&line, t)
+				}
+				if !yield(line, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// checkModel returns an error for a line whose models are not all enabled for the provider.
+func checkModel(line *vendorbatch.Line, t *provider.Target) error {
+	models, err := modelnames.JSON(line.Body)
+	if err == nil && len(models) == 0 {
+		models = []string{""} // which is on no list
+	}
+	for _, m := range models {
+		if err == nil {
+			err = t.CheckModel(m)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	param := "body.model"
+	return &vendorbatch.Errors{Object: "list", Data: []vendorbatch.LineError{{
+		Code: provider.CodeModelRefused, Message: err.Error(), Param: &param, Line: &line.Number,
+	}}}
 }

@@ -97,7 +97,7 @@ func TestABatchOfVertexIsSettledOnce(t *testing.T) {
 }
 
 // TestLinesThatAVendorLosesOrDoublesAreErrors has a bucket in which one result is missing, and
-// another is there twice.
+// another is duplicated.
 func TestLinesThatAVendorLosesOrDoublesAreErrors(t *testing.T) {
 	c := start(t, gatewaytest.Options{Settings: fmt.Sprintf(vertex, ", storage_bucket_name: results")})
 	const n = 6
@@ -181,7 +181,7 @@ func TestABucketOfTheRequestIsUsed(t *testing.T) {
 	const n = 3
 	b := c.create(c.upload(lines(n, "gemini-2.5-flash"), "batch"), day+`,"provider_options":{"storage_bucket_name":"mine"},"output_data_config":"gs://mine/done"`,
 		"x-gateway-provider", "@vertex")
-	b = c.settledOnce(b["id"].(string), "vertex-ai", n)
+	c.settledOnce(b["id"].(string), "vertex-ai", n)
 }
 
 // TestBatchesInBucketsRunEnabledModelsOnly has an integration with a list of models. Objects and

@@ -87,14 +87,14 @@ func (c *collector) pace() time.Duration {
 	return min(max(age/300, chunkTime), mostChunkTime)
 }
 
-// announce stores that lines may be sent from now on.
-func (c *collector) announce(ctx context.Context, a announcement) error {
+// announce stores that lines up to begun may be sent from now on, and marks.
+func (c *collector) announce(ctx context.Context, begun int, marks []mark) error {
 	w := c.w
 	return c.persist(ctx, func(bool) error {
 		return w.change(ctx, func() {
-			w.Begun = max(w.Begun, a.begun)
-			if len(a.again) > 0 {
-				w.Repeats = slices.Concat(w.openRepeats(), a.again)
+			w.Begun, w.Repeats = max(w.Begun, begun), w.openRepeats()
+			for i := range marks {
+				marks[i].apply(w)
 			}
 		}, nil)
 	})
@@ -106,7 +106,7 @@ func (w *work) openRepeats() []int {
 }
 
 // close stores what is there at the end of sending, unless that failed before. If the node
-// stops, it also stores which of the announced lines were not sent.
+// stops, it also stores which of the announced lines were not handed out.
 func (c *collector) close(ctx context.Context, d *dispatcher, failed error) error {
 	if failed != nil {
 		return failed
@@ -117,10 +117,7 @@ func (c *collector) close(ctx context.Context, d *dispatcher, failed error) erro
 	w := c.w
 	return w.change(ctx, func() {
 		w.Begun = min(w.Begun, max(w.begin.Begun, d.last))
-		w.Repeats = slices.DeleteFunc(w.openRepeats(), func(n int) bool {
-			_, twice := w.twice[n]
-			return !twice && n > d.last
-		})
+		w.Repeats = w.openRepeats()
 	}, nil)
 }
 
@@ -328,4 +325,16 @@ func addUsage(to, more *vendorbatch.Usage) {
 	to.OutputTokens += more.OutputTokens
 	to.OutputTokensDetails.ReasoningTokens += more.OutputTokensDetails.ReasoningTokens
 	to.TotalTokens += more.TotalTokens
+}
+
+// BlobsOf returns the contents of a chunk of results.
+func BlobsOf(o *store.Object) (blobs []kept.Blob, err error) {
+	var c chunk
+	err = json.Unmarshal(o.Data, &c)
+	for _, b := range [...]*kept.Blob{c.Output, c.Failures} {
+		if b != nil {
+			blobs = append(blobs, *b)
+		}
+	}
+	return blobs, err
 }

@@ -12,6 +12,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/stateplane/copies"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
 	"modelgate/internal/store"
@@ -55,7 +56,12 @@ func create(q *kept.Request) error {
 	if err != nil {
 		return err
 	}
+	if in.CompletionWindow == windowNow && q.From.Provider != "" {
+		return apierr.New(apierr.Invalid, "completion_window immediate is for batches that the gateway runs; leave out x-gateway-provider and name providers in the lines, as @slug/model, or in gateway_options").
+			WithParam("completion_window")
+	}
 	file, err := q.Find(store.ObjectFile, in.InputFileID)
+	elsewhere := err == nil && in.hasOtherRunner(q, &file)
 	switch {
 	case apierr.IsNotFound(err) && q.MayPass():
 		return q.PassBody(store.ObjectBatch, body)
@@ -63,14 +69,32 @@ func create(q *kept.Request) error {
 		return kept.NotFound(store.ObjectFile, "input_file_id")
 	case err != nil:
 		return err
-	case file.ProviderID != "":
+	case file.ProviderID != "" && !elsewhere:
 		return createThere(q, in, body, &file)
 	case file.Label != "batch":
 		return apierr.New(apierr.Invalid, "the file %s has the purpose %s; a batch reads a file with the purpose batch", in.InputFileID,
 			file.Label).
 			WithParam("input_file_id")
+	case file.ProviderID != "":
+		w := copies.Copy{Deps: q.Deps, Identity: q.From.Identity, TraceID: q.From.TraceID, File: &file, Param: "input_file_id",
+			Name: in.InputFileID, Purpose: "batch"}
+		here, err := w.Here(q.HTTP.Context())
+		if err != nil {
+			return err
+		}
+		return createHere(q, in, here)
 	}
 	return createHere(q, in, &file)
+}
+
+// hasOtherRunner reports whether another provider than that of the file, or the gateway, runs
+// the batch.
+func (in *input) hasOtherRunner(q *kept.Request, file *store.Object) bool {
+	if in.CompletionWindow == windowNow {
+		return true
+	}
+	name := in.provider(q)
+	return name != "" && name != file.Provider
 }
 
 // createHere creates a batch of a file that the gateway has.
@@ -78,10 +102,6 @@ func createHere(q *kept.Request, in *input, file *store.Object) error {
 	provider := in.provider(q)
 	if provider == "" {
 		provider = file.Provider
-	}
-	if in.CompletionWindow == windowNow && q.From.Provider != "" {
-		return apierr.New(apierr.Invalid, "completion_window immediate is for batches that the gateway runs; leave out x-gateway-provider and name providers in the lines, as @slug/model, or in gateway_options").
-			WithParam("completion_window")
 	}
 	if in.CompletionWindow == windowDay && provider != "" {
 		target, _, err := q.Target(provider)
@@ -183,7 +203,8 @@ func (in *input) details(q *kept.Request, file *store.Object) details {
 		Batch: vendorbatch.Batch{Endpoint: in.Endpoint, InputFileID: in.InputFileID, CompletionWindow: in.CompletionWindow,
 			Metadata: in.Metadata},
 		Input: file.ID, InputIsTheirs: file.ProviderID != "",
-		Key: q.From.Identity.Hash.String(), User: q.From.Identity.UserID, TraceID: q.From.TraceID, Headers: make(map[string]string), Options: make(map[string]string),
+		Key: q.From.Identity.Hash.String(), User: q.From.Identity.UserID, TraceID: q.From.TraceID,
+		Headers: make(map[string]string), Options: make(map[string]string),
 	}
 	for name, value := range in.GatewayOptions {
 		d.Headers[http.CanonicalHeaderKey(name)] = value

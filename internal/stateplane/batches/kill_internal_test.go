@@ -31,6 +31,10 @@ const (
 	nodeProvider = "BATCHES_TEST_PROVIDER"
 )
 
+// killTime is the environment variable with a duration for which [TestKilledNodesGiveEachLineOneResult]
+// runs batches, one after the other. Without it, it runs one.
+const killTime = "BATCHES_TEST_KILL_TIME"
+
 // TestKilledNodesGiveEachLineOneResult has three processes on one database run a batch while
 // they are killed at random moments. The provider is in the process of the test.
 func TestKilledNodesGiveEachLineOneResult(t *testing.T) {
@@ -41,26 +45,54 @@ func TestKilledNodesGiveEachLineOneResult(t *testing.T) {
 	if testing.Short() {
 		return // needs PostgreSQL
 	}
-	const lines, kills = 800, 6
+	var long time.Duration
+	if text := os.Getenv(killTime); text != "" {
+		var err error
+		if long, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p, url := serve(t)
 	dsn := storetest.Postgres(t)
 	n := start(t, dsn, 8, p)
-	id := n.add(t, linesOfInput(lines))
 	procs := make([]*exec.Cmd, 3)
 	for i := range procs {
 		procs[i] = mustStart(t, dsn, n.store.path, url)
 	}
+	killed, batches := 0, 0
+	for began := time.Now(); batches == 0 || time.Since(began) < long && !t.Failed(); batches++ {
+		p.forget()
+		killed += n.killDuring(t, p, procs, func() *exec.Cmd { return mustStart(t, dsn, n.store.path, url) })
+	}
+	t.Logf("%d processes were killed during %d batches", killed, batches)
+}
+
+// killDuring runs a batch while all processes are killed several times, checks its results and
+// returns the number of kills. Restart replaces a process.
+func (n *node) killDuring(t *testing.T, p *fakeProvider, procs []*exec.Cmd, restart func() *exec.Cmd) (killed int) {
+	t.Helper()
+	const lines, kills = 800, 6
+	id := n.add(t, linesOfInput(lines))
 	for i := range kills {
 		least := lines*(i+1)/(kills+2) + mathrand.IntN(20)
 		waittest.Until(t, "progress of the batch", func() bool { return p.total() >= least || n.hasEnded(t, id) })
 		for k := range procs { // all: one of them has the batch
 			procs[k].Process.Kill()
 			procs[k].Wait()
-			procs[k] = mustStart(t, dsn, n.store.path, url)
+			procs[k] = restart()
+			killed++
 		}
 	}
 	waittest.Until(t, "the end of the batch", func() bool { return n.hasEnded(t, id) })
 	p.check(t, n.mustEnd(t, id, lines, vendorbatch.Completed), lines)
+	return killed
+}
+
+// forget forgets what was sent.
+func (p *fakeProvider) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.sent)
 }
 
 // TestAPausedNodeStoresNothing pauses the node that has a batch for longer than its lease.

@@ -46,9 +46,11 @@ type details struct {
 	OutputLife int64 `json:"output_life,omitempty"`
 
 	// Begun is the number of lines that may have been sent. Of these, the lines without a
-	// result in Repeats have been sent twice already.
+	// result in Repeats have been sent twice already, and those in Waiting not at all, since a
+	// limit refused them.
 	Begun   int   `json:"begun,omitempty"`
 	Repeats []int `json:"repeats,omitempty"`
+	Waiting []int `json:"waiting,omitempty"`
 
 	// Reserved is what was reserved of budgets for all lines. Grants are the same until the
 	// record is stored.

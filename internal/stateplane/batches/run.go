@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -57,6 +55,8 @@ type work struct {
 
 	done    lineSet          // lines that have a result
 	repeats map[int]struct{} // lines that may have been sent before, and are sent again
+	waiting map[int]struct{} // lines that were announced before, but not sent
+	marks   chan mark        // of lines in progress, to be stored
 	twice   map[int]struct{} // lines that may have been sent twice, and are not sent again
 	sealed  []store.Object   // the chunks of results that are stored, in their order
 
@@ -270,14 +270,20 @@ func (w *work) takeOver(ctx context.Context) error {
 	if err := w.readChunks(ctx); err != nil {
 		return err
 	}
-	w.twice, w.repeats = make(map[int]struct{}), make(map[int]struct{})
+	w.twice, w.repeats, w.waiting = make(map[int]struct{}), make(map[int]struct{}), make(map[int]struct{})
+	w.marks = make(chan mark)
+	for _, n := range w.Waiting {
+		w.waiting[n] = struct{}{}
+	}
 	for _, n := range w.Repeats {
 		if !w.done.has(n) {
 			w.twice[n] = struct{}{}
 		}
 	}
 	for n := 1; n <= w.Begun; n++ {
-		if _, twice := w.twice[n]; !twice && !w.done.has(n) {
+		_, twice := w.twice[n]
+		_, waiting := w.waiting[n]
+		if !twice && !waiting && !w.done.has(n) {
 			w.repeats[n] = struct{}{}
 		}
 	}
@@ -338,7 +344,7 @@ func (w *work) finish(ctx context.Context, file *store.Object, cause error) erro
 		if w.object.State == string(vendorbatch.Cancelling) && end == vendorbatch.Completed {
 			end = vendorbatch.Cancelled
 		}
-		w.Repeats = nil
+		w.Repeats, w.Waiting = nil, nil
 		w.Batch.OutputFileID, w.Batch.ErrorFileID = idOf(output), idOf(failures)
 		move(&w.object, &w.Batch, end, w.Now())
 	}, func(ctx context.Context, tx *store.Tx) error { return w.replaceChunks(ctx, tx, output, failures) })
@@ -365,37 +371,4 @@ func (w *work) replaceChunks(ctx context.Context, tx *store.Tx, files ...*store.
 		}
 	}
 	return nil
-}
-
-// expireUnsent writes a result for each line that was not sent in time.
-func (w *work) expireUnsent(ctx context.Context, file *store.Object) error {
-	in, err := w.Open(ctx, file)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	c := newCollector(w)
-	reader := newLineReader(in)
-	for {
-		text, number, err := reader.next()
-		if err == io.EOF {
-			return c.flush(ctx)
-		}
-		if err != nil {
-			return kept.StoreFailed(err)
-		}
-		if w.done.has(number) || isEmpty(text) {
-			continue
-		}
-		l, _ := parseLine(text, number, w.Batch.Endpoint)
-		e := apierr.New(apierr.Timeout, "the batch expired before this request was sent").WithCode("batch_expired")
-		if err := c.add(ctx, outcome{line: number, result: failedLine(w.resultID(number), l.CustomID, e)}); err != nil {
-			return err
-		}
-	}
-}
-
-// resultID returns the id of the result of a line.
-func (w *work) resultID(number int) string {
-	return fmt.Sprintf("batch_req_%s_%d", w.begin.id[len(batchPrefix):], number)
 }

@@ -29,6 +29,7 @@ import (
 	"modelgate/internal/store"
 	"modelgate/internal/store/jobs"
 	"modelgate/internal/testing/storetest"
+	"modelgate/internal/testing/waittest"
 )
 
 // folder is a [kept.Contents] in a folder, which can be full.
@@ -268,6 +269,26 @@ func TestAFullStoreLosesNoResult(t *testing.T) {
 	}
 }
 
+// syncBuffer is a buffer for several goroutines.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+// Write implements [io.Writer].
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// String returns what was written.
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
 // TestALostAnswerOfTheDatabaseDoublesNoResult breaks the connection when the transaction of a
 // chunk has been committed, before its answer.
 func TestALostAnswerOfTheDatabaseDoublesNoResult(t *testing.T) {
@@ -282,10 +303,32 @@ func TestALostAnswerOfTheDatabaseDoublesNoResult(t *testing.T) {
 	}
 	n := start(t, through, 4, p)
 	id := n.add(t, linesOfInput(1500))
-	n.store.put = relay.LoseCommit // the next one is that of the chunk
+	var log syncBuffer
+	n.deps.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	const failed = "storing results of a batch failed"
+	n.store.put = func() { // the next one is that of the chunk, unless the lease is renewed
+		if !strings.Contains(log.String(), failed) {
+			relay.LoseCommit()
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.jobs(0).Run(ctx)
+	}()
+	waittest.Until(t, "the loss of an answer for a chunk", func() bool { return strings.Contains(log.String(), failed) })
+	_, d := n.read(t, id)
+	waittest.Until(t, "further results", func() bool {
+		_, now := n.read(t, id)
+		return now.Batch.RequestCounts.Completed > d.Batch.RequestCounts.Completed
+	})
+	stop() // what is in memory ends: another node reads what is stored
+	waittest.Receive(t, ended, "the end of the node")
 	n.jobs(0).RunDue(t.Context())
 	n.mustEnd(t, id, 1500, vendorbatch.Completed)
-	if got := p.total(); got != 1500 {
+	if got := p.total(); got > 1500+n.deps.Limits.AtOnce { // those in flight at the stop were sent again
 		t.Errorf("%d requests were sent for 1500 lines", got)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -43,10 +42,9 @@ func (w *work) send(ctx, working context.Context, file *store.Object) error {
 		})
 	}
 	d := &dispatcher{
-		endpoint: w.Batch.Endpoint, total: w.lines, announced: w.Begun,
-		again: slices.Sorted(maps.Keys(w.repeats)), done: lineSet{slices.Clone(w.done.bits)},
-		reader: newLineReader(in), lines: lines, least: 2 * w.Limits.AtOnce, window: 2 * w.Limits.AtOnce,
-		more: make(chan announcement), stored: make(chan bool, 1), halted: make(chan struct{}),
+		endpoint: w.Batch.Endpoint, total: w.lines, announced: w.Begun, done: lineSet{slices.Clone(w.done.bits)},
+		reader: newLineReader(in), lines: lines, window: 2 * w.Limits.AtOnce,
+		more: make(chan int), stored: make(chan bool, 1), halted: make(chan struct{}),
 	}
 	failed := make(chan error, 1)
 	go func() {
@@ -72,11 +70,13 @@ func (w *work) collect(ctx context.Context, d *dispatcher, results <-chan outcom
 			if err == nil {
 				err = c.add(ctx, x)
 			}
-		case a := <-d.more:
+		case begun := <-d.more:
 			if err == nil {
-				err = c.announce(ctx, a)
+				err = c.announce(ctx, begun, nil)
 			}
 			d.stored <- err == nil
+		case m := <-w.marks:
+			err = c.mark(ctx, m, err)
 		case <-tick.C:
 			if err == nil && time.Since(c.flushed) >= c.pace() {
 				err = c.flush(ctx)
@@ -94,24 +94,15 @@ type dispatcher struct {
 	endpoint  string
 	total     int     // number of lines
 	announced int     // the last line that may be sent
-	again     []int   // lines that may have been sent before, in order, and are not announced again
 	done      lineSet // lines that had a result before
 	reader    *lineReader
 	lines     chan<- line
-	last      int               // the last line that was handed out; read after the end
-	least     int               // lines that are announced again at a time
-	window    int               // new lines that are announced at a time
-	more      chan announcement // asks for announcing lines
-	stored    chan bool         // receives the answer
+	last      int       // the last line that was handed out; read after the end
+	window    int       // new lines that are announced at a time
+	more      chan int  // asks for announcing lines up to this one
+	stored    chan bool // receives the answer
 	halted    chan struct{}
 	halt      sync.Once
-}
-
-// announcement names lines that may be sent soon: new ones up to Begun, and those that may
-// have been sent before.
-type announcement struct {
-	begun int
-	again []int
 }
 
 // stop ends the dispatcher, because results can no longer be stored.
@@ -138,9 +129,9 @@ func (d *dispatcher) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if a, ok := d.announcement(number, time.Since(began)); ok {
+		if d.announce(number, time.Since(began)) {
 			select {
-			case d.more <- a:
+			case d.more <- d.announced:
 				if !<-d.stored {
 					return nil
 				}
@@ -160,24 +151,17 @@ func (d *dispatcher) run(ctx context.Context) error {
 	}
 }
 
-// announcement returns what must be stored before a line is sent; false is nothing. It is
-// given how long the lines took that were announced before.
-func (d *dispatcher) announcement(number int, took time.Duration) (a announcement, ok bool) {
-	isAgain := len(d.again) > 0 && d.again[0] <= number
-	if number <= d.announced && !isAgain {
-		return a, false
-	}
-	if isAgain { // few: after another crash they are not sent again
-		n := min(len(d.again), d.least)
-		a.again, d.again = d.again[:n], d.again[n:]
-		return a, true
+// announce reports whether lines must be announced before a line is sent, and up to which
+// one. It is given how long the lines took that were announced before.
+func (d *dispatcher) announce(number int, took time.Duration) bool {
+	if number <= d.announced {
+		return false
 	}
 	if took < chunkTime/2 { // lines are short: announce more at a time
 		d.window = min(2*d.window, 1<<12)
 	}
 	d.announced = min(number+d.window, max(d.total, number))
-	a.begun = d.announced
-	return a, true
+	return true
 }
 
 // Limits of repeating a line.
@@ -198,9 +182,16 @@ func (w *work) sendLine(ctx context.Context, l *line) (x outcome, ok bool) {
 		x.result.Repeated = true
 		return x, true
 	}
+	_, waited := w.waiting[l.Number]
+	_, repeated := w.repeats[l.Number]
+	marked := !waited && !repeated // others were announced
 	retries := 0
 	for wait := leastPause; ; wait = min(2*wait, mostPause) {
 		if ctx.Err() != nil {
+			w.mark(l, &marked, false)
+			return x, false
+		}
+		if !w.mark(l, &marked, true) {
 			return x, false
 		}
 		res, call, err := w.ask(ctx, l)
@@ -208,17 +199,17 @@ func (w *work) sendLine(ctx context.Context, l *line) (x outcome, ok bool) {
 			x.result = failedLine(w.resultID(l.Number), l.CustomID, apierr.From(err))
 			return x, true
 		}
-		if ctx.Err() != nil && (!res.OK() || call.Result.Broken) { // abandoned
+		abandoned := ctx.Err() != nil && (!res.OK() || call.Result.Broken)
+		pause, again := w.pause(res, call, &retries, wait)
+		if !call.Result.Sent && (abandoned || again) && !w.mark(l, &marked, false) || abandoned {
 			return x, false
 		}
-		pause, again := w.pause(res, call, &retries, wait)
 		if !again {
 			return w.outcome(l, res, call), true
 		}
 		select {
 		case <-time.After(pause):
-		case <-ctx.Done():
-			return x, false
+		case <-ctx.Done(): // it was answered, or not sent
 		}
 	}
 }
@@ -238,7 +229,7 @@ func (w *work) ask(ctx context.Context, l *line) (*kept.Capture, *dataplane.Call
 		return nil, nil, err
 	}
 	res, call := new(kept.Capture), &dataplane.Call{Identity: id}
-	call.Kept = w.share.own(w)
+	call.Kept = w.share.list(w)
 	w.Call(res, r, call)
 	return res, call, nil
 }

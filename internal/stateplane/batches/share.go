@@ -53,8 +53,8 @@ func (s *budgetShare) passOn(w *work) {
 	w.Budgets.Counters.PassOn(w.begin.id, parts)
 }
 
-// own returns what is kept for the batch, by counter; nil for nothing.
-func (s *budgetShare) own(w *work) map[string]int64 {
+// list returns what is kept for the batch, by counter; nil for nothing.
+func (s *budgetShare) list(w *work) map[string]int64 {
 	if len(w.begin.Reserved) == 0 {
 		return nil
 	}

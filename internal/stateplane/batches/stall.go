@@ -53,8 +53,8 @@ func (g *pollGate) enter(o *store.Object) (leave func(), ok bool) {
 // errStalled ends a download whose provider sends nothing.
 var errStalled = errors.New("the provider sends nothing")
 
-// stallWatch ends a context when a provider is waited for too long. Time in which nothing is
-// asked of the provider does not count. Nil never ends anything.
+// stallWatch ends a context when a provider is waited for too long. It does not measure
+// the time in which nothing is asked of the provider. Nil never ends anything.
 type stallWatch struct {
 	timer *time.Timer
 	after time.Duration
@@ -87,7 +87,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// fetchWatched is fetch, and ends when the provider does not go on: a slow download may take
+// fetchWatched fetches results, and ends when the provider does not go on: a slow download may take
 // hours, but one that stalls is tried again later.
 func (f *followed) fetchWatched(ctx context.Context, b *vendorbatch.Batch) (*results, error) {
 	watched, stop := context.WithCancelCause(ctx)

@@ -27,8 +27,10 @@ type hangingProviders struct {
 	hanging atomic.Int64 // downloads that hang
 	ended   atomic.Int64 // downloads that hung and were ended
 	healed  atomic.Bool  // nothing hangs any more
-	pace    time.Duration
 }
+
+// slowPace is a quarter of the time between two lines of a slow download.
+const slowPace = 50 * time.Millisecond
 
 // call implements the data plane.
 func (p *hangingProviders) call(w http.ResponseWriter, r *http.Request, c *dataplane.Call) {
@@ -48,12 +50,14 @@ func (p *hangingProviders) call(w http.ResponseWriter, r *http.Request, c *datap
 			c.Result.Broken = true
 			return
 		case slug == "@slow":
-			<-time.After(p.pace)
+			for range 4 {
+				<-time.After(slowPace)
+			}
 		}
 	}
 }
 
-// follows adds a batch of a provider that is to be followed.
+// follows adds a batch of a provider, and the job that follows it.
 func (n *node) follows(t testing.TB, slug string) string {
 	t.Helper()
 	id := n.deps.ObjectID(batchPrefix)
@@ -90,13 +94,13 @@ func newFollower(t testing.TB, p *hangingProviders, stall time.Duration) *node {
 	return n
 }
 
-// follow runs the jobs of a node until the test ends.
-func (n *node) follow(t testing.TB) {
+// follow runs the jobs of a node until the test ends; a lease of 0 is the kind's.
+func (n *node) follow(t testing.TB, lease time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		n.jobs(0).Run(ctx)
+		n.jobs(lease).Run(ctx)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -112,7 +116,7 @@ func TestAProviderThatHangsDelaysNoOther(t *testing.T) {
 	for i := range 24 {
 		n.follows(t, fmt.Sprint("hangs", i/12))
 	}
-	n.follow(t)
+	n.follow(t, 0)
 	waittest.Until(t, "hanging downloads", func() bool { return p.hanging.Load() == 2*pollsOfProvider })
 	id := n.follows(t, "quick")
 	waittest.Until(t, "the end of the other batch", func() bool { return n.hasEnded(t, id) })
@@ -123,11 +127,11 @@ func TestAProviderThatHangsDelaysNoOther(t *testing.T) {
 
 // TestADownloadThatStallsEndsAndASlowOneGoesOn has both last longer than a stall may.
 func TestADownloadThatStallsEndsAndASlowOneGoesOn(t *testing.T) {
-	const stall = 400 * time.Millisecond
-	p := &hangingProviders{pace: stall / 2}
+	const stall = 8 * slowPace // half of what the slow one takes
+	p := new(hangingProviders)
 	n := newFollower(t, p, stall)
 	hangs, slow := n.follows(t, "hangs"), n.follows(t, "slow")
-	n.follow(t)
+	n.follow(t, 0)
 	waittest.Until(t, "the end of the slow batch", func() bool { return n.hasEnded(t, slow) })
 	waittest.Until(t, "the end of the download that hangs", func() bool { return p.ended.Load() > 0 })
 	var j store.Job

@@ -16,7 +16,6 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
-	"modelgate/internal/model/modelnames"
 	"modelgate/internal/provider"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/stateplane/vendorbatch"
@@ -25,14 +24,6 @@ import (
 
 // createThere creates a batch of a file that a provider has, at that provider.
 func createThere(q *kept.Request, in *input, body []byte, file *store.Object) error {
-	if q.From.Provider != "" && q.From.Provider != file.Provider {
-		return apierr.New(apierr.Invalid, "the file %s is at the provider %s, and the request names %s; upload the file to the provider of the batch, or without one",
-			in.InputFileID, file.Provider, q.From.Provider).WithParam("input_file_id").WithCode("file_of_another_provider")
-	}
-	if in.CompletionWindow == windowNow {
-		return apierr.New(apierr.Invalid, "completion_window immediate is for batches that the gateway runs; upload the file without x-gateway-provider").
-			WithParam("completion_window")
-	}
 	target, integration, err := q.Target(file.Provider)
 	if err != nil {
 		return err
@@ -83,7 +74,9 @@ func checkThere(vendor *vendorbatch.Vendor, target *provider.Target, d *details,
 		return err
 	}
 	if target.Models != nil && d.Options["model"] == "" {
-		return provider.ModelRefused("the provider %s has a list of models, and those in a file at the provider cannot be known; upload the file without x-gateway-provider", target.Label())
+		return provider.ModelRefused(
+			"the provider %s has a list of models, and those in a file at the provider cannot be known; upload the file without x-gateway-provider",
+			target.Label())
 	}
 	return nil
 }
@@ -177,46 +170,6 @@ func linesOf(deps *kept.Deps, ctx context.Context, file *store.Object, endpoint,
 			}
 		}
 	}
-}
-
-// enabledOnly yields lines up to the first whose model is not enabled for the provider. Lines of a
-// batch that names a model need none.
-func enabledOnly(lines func() iter.Seq2[vendorbatch.Line, error], t *provider.Target, model string) func() iter.Seq2[vendorbatch.Line, error] {
-	if t.Models == nil || model != "" {
-		return lines
-	}
-	return func() iter.Seq2[vendorbatch.Line, error] {
-		return func(yield func(vendorbatch.Line, error) bool) {
-			for line, err := range lines() {
-				if err == nil {
-					err = checkModel(&line, t)
-				}
-				if !yield(line, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-// checkModel returns an error for a line whose models are not all enabled for the provider.
-func checkModel(line *vendorbatch.Line, t *provider.Target) error {
-	models, err := modelnames.JSON(line.Body)
-	if err == nil && len(models) == 0 {
-		models = []string{""} // which is on no list
-	}
-	for _, m := range models {
-		if err == nil {
-			err = t.CheckModel(m)
-		}
-	}
-	if err == nil {
-		return nil
-	}
-	param := "body.model"
-	return &vendorbatch.Errors{Object: "list", Data: []vendorbatch.LineError{{
-		Code: provider.CodeModelRefused, Message: err.Error(), Param: &param, Line: &line.Number,
-	}}}
 }
 
 // lineFor returns a line for a provider, whose slug its model may begin with.

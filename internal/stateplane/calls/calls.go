@@ -213,7 +213,7 @@ func (k *Keeper) end(ctx context.Context, o *store.Object, reason string) error 
 	return k.deps.DB.Transact(ctx, func(tx *store.Tx) error { return tx.UpdateObject(ctx, o) })
 }
 
-// hangUp has the provider end a call. One that has ended is no error.
+// hangUp asks the provider to end a call. One that has ended is not an error.
 func (k *Keeper) hangUp(ctx context.Context, o *store.Object) error {
 	d, err := detailsOf(o)
 	if err != nil {

@@ -28,7 +28,7 @@ func (k *Keeper) Kind() jobs.Kind {
 	return jobs.Kind{Name: store.JobCall, Run: k.run, AtOnce: callsAtOnce, Lease: 15 * time.Second, MaxDelay: time.Minute}
 }
 
-// actor is who ends a call: its workspace, since the key may have been deleted.
+// actor returns who ends a call: its workspace, since the key may have been deleted.
 func actor(o *store.Object) *access.Identity {
 	return &access.Identity{KeyID: o.KeyID, Organisation: o.Organisation, Workspace: o.Workspace, Name: "calls",
 		Scopes: []access.Scope{access.ScopeCompletions}}

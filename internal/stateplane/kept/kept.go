@@ -51,6 +51,7 @@ type Contents interface {
 type Limits struct {
 	WorkspaceBytes int64         // of all files of a workspace
 	FileBytes      int64         // of one file
+	CopyBytes      int64         // of a file that is copied to another provider
 	BatchFileBytes int64         // of a file of batch lines
 	BatchLines     int           // of a managed batch
 	KeepBatchFiles time.Duration // after which files of batches are deleted

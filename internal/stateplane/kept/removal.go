@@ -30,7 +30,7 @@ func (d *Deps) Drop(ctx context.Context, tx *store.Tx, o *store.Object) error {
 	return tx.DeleteObject(ctx, o)
 }
 
-// Remove has a job delete an object where it is kept, and then its record. The caller tells
+// Remove begins a job that deletes an object where it is kept, and then its record. The caller tells
 // the runner of jobs after the transaction.
 func (d *Deps) Remove(ctx context.Context, tx *store.Tx, o *store.Object) error {
 	if o.State == StateDeleting {
@@ -54,7 +54,7 @@ func (q *Request) DeleteThere(o *store.Object) error {
 	}
 	var res Capture
 	q.From.Relay(&res, q.ForwardedTo(o), q.CallTo(o.Provider))
-	if res.OK() || IsGone(o.Kind, res.Status, res.Body) {
+	if res.OK() || IsDeleted(o.Kind, res.Status, res.Body) {
 		ctx := context.WithoutCancel(q.HTTP.Context())
 		err := q.Change(func(tx *store.Tx) error { return q.Deps.Drop(ctx, tx, o) })
 		if err != nil && !apierr.IsNotFound(err) {
@@ -65,10 +65,10 @@ func (q *Request) DeleteThere(o *store.Object) error {
 	return res.Send(q.W)
 }
 
-// IsGone reports whether the response to a request about an object means that its provider
+// IsDeleted reports whether the response to a request about an object means that its provider
 // does not have it any more.
 // https://ai.google.dev/api/files#method:-files.get
-func IsGone(kind string, status int, body []byte) bool {
+func IsDeleted(kind string, status int, body []byte) bool {
 	if kind == store.ObjectGeminiFile && status == http.StatusForbidden {
 		return bytes.Contains(body, []byte("may not exist")) // Google does not tell missing files from those of others
 	}

@@ -24,15 +24,21 @@ func (q *Request) Room(length int64) (left int64, err error) {
 }
 
 // NoRoom returns the error for a workspace without room.
-func (q *Request) NoRoom(used int64) error {
+func (q *Request) NoRoom(used int64) error { return NoRoom(q.Deps, used) }
+
+// NoRoom is [Request.NoRoom] for work without a request.
+func NoRoom(d *Deps, used int64) error {
 	return apierr.New(apierr.TooLarge, "the files of this workspace have %d of at most %d bytes; delete some, or raise files.workspace_quota",
-		used, q.Deps.Limits.WorkspaceBytes).WithParam("file").WithCode("quota_exceeded")
+		used, d.Limits.WorkspaceBytes).WithParam("file").WithCode("quota_exceeded")
 }
 
 // StoreFailed returns the error for contents that could not be stored or read.
 func StoreFailed(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return apierr.New(apierr.NotFound, "the content of this file is gone").WithCode("content_missing").WithCause(err)
+	}
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Unavailable {
+		return e
 	}
 	e := apierr.New(apierr.Unavailable, "the file could not be stored or read; try again later").WithCode("storage_unavailable").WithCause(err)
 	if reason, ok := errors.AsType[*blob.Error](err); ok {

@@ -344,6 +344,9 @@ func (m *making) finish(ctx context.Context) error {
 		if err := tx.PutResponseContent(ctx, o.ID, sealed); err != nil {
 			return err
 		}
+		if err := m.content.putItems(ctx, tx, &o); err != nil {
+			return err
+		}
 		if hasEvents {
 			if err := tx.AddResponseEvents(ctx, o.ID, e); err != nil {
 				return err

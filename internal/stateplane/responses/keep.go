@@ -95,7 +95,10 @@ func (t *turn) content(key *secret.DataKey, r *dataplane.EndedResponse) (change,
 		if err := tx.AddObject(ctx, o); err != nil {
 			return err
 		}
-		return tx.PutResponseContent(ctx, o.ID, sealed)
+		if err := tx.PutResponseContent(ctx, o.ID, sealed); err != nil {
+			return err
+		}
+		return c.putItems(ctx, tx, &o)
 	}, nil
 }
 

@@ -81,12 +81,16 @@ func (t *turn) expand(limit int64, r references) ([]jsonedit.Edit, error) {
 	if size > limit {
 		return nil, tooLong(limit)
 	}
-	input := append(bytes.Join(append([][]byte(nil), raws(all)...), []byte(",")), ']')
-	edits := []jsonedit.Edit{{Name: "input", Value: append([]byte("["), input...)}}
+	edits := []jsonedit.Edit{{Name: "input", Value: joinItems(all)}}
 	if r.previous != "" {
 		return append(edits, jsonedit.Edit{Name: "previous_response_id"}), nil
 	}
 	return append(edits, jsonedit.Edit{Name: "conversation"}), nil
+}
+
+// joinItems returns items as an array.
+func joinItems(list []json.RawMessage) []byte {
+	return append(append([]byte{'['}, bytes.Join(raws(list), []byte(","))...), ']')
 }
 
 func raws(list []json.RawMessage) [][]byte {

@@ -6,6 +6,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/store"
 )
@@ -32,7 +33,11 @@ type turn struct {
 // Begin implements [dataplane.ResponseKeeper].
 func (k *Keeper) Begin(ctx context.Context, q *dataplane.TurnRequest) (*dataplane.Turn, error) {
 	r, err := parseReferences(q.Body)
-	if err != nil || !r.store && r.previous == "" && r.conversation == "" {
+	if v, ok := q.Body.Find("metadata"); ok && !v.IsNull() && err == nil {
+		_, err = parseMetadata(v)
+	}
+	refers := k.Own && mayReferToItems(q.Body)
+	if err != nil || !r.store && r.previous == "" && r.conversation == "" && !refers {
 		return nil, err
 	}
 	canKeep := k.Own && q.Retains
@@ -53,6 +58,15 @@ func (k *Keeper) Begin(ctx context.Context, q *dataplane.TurnRequest) (*dataplan
 		return nil, err
 	}
 	t.items = inputItems(q.Body)
+	if refers {
+		resolved, err := t.resolveItems(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if resolved {
+			t.plane.Edits = []jsonedit.Edit{{Name: "input", Value: joinItems(t.items)}}
+		}
+	}
 	if t.before != nil || t.conversation != nil && hasContent(t.conversation) {
 		if t.plane.Edits, err = t.expand(q.MaxBody, r); err != nil {
 			return nil, err

@@ -19,6 +19,9 @@ type caller struct {
 
 // Call implements [vendorcall.Caller].
 func (c *caller) Call(ctx context.Context, in *vendorcall.Request) (*vendorcall.Response, error) {
+	if in.Link != "" {
+		return nil, apierr.New(apierr.Unsupported, "requests about fine-tuning at the provider %.60s need its own addresses", c.provider)
+	}
 	out := kept.Outgoing{
 		Provider: c.provider, TraceID: c.trace, Method: in.Method, Path: in.Path, Query: in.Query,
 		Header: in.Header, Body: in.Body, Length: in.Length,

@@ -126,7 +126,13 @@ func (h *handler) createAt(name string, in *vendortune.Input, d details) error {
 		return err
 	}
 	ctx := context.WithoutCancel(h.q.HTTP.Context())
-	if err := h.q.Change(func(tx *store.Tx) error { return tx.AddObject(ctx, o) }); err != nil {
+	err = h.q.Change(func(tx *store.Tx) error {
+		if err := tx.AddObject(ctx, o); err != nil {
+			return err
+		}
+		return tx.AddJob(ctx, jobOf(h.q.Deps, &o))
+	})
+	if err != nil {
 		return err
 	}
 	job, err := v.Create(ctx, account, in)
@@ -142,6 +148,7 @@ func (h *handler) createAt(name string, in *vendortune.Input, d details) error {
 	if err := h.keep(&o, job); err != nil {
 		return err
 	}
+	hasten(h.q.Deps, ctx, &o, leastPollWait)
 	return h.show(&o)
 }
 
@@ -153,6 +160,7 @@ func (h *handler) leaveUnknown(ctx context.Context, o *store.Object, cause error
 	if err := h.q.Change(func(tx *store.Tx) error { return tx.UpdateObject(ctx, o) }); err != nil {
 		return err
 	}
+	hasten(h.q.Deps, ctx, o, settleTime)
 	e := *apierr.From(cause)
 	e.Message += "; the job may exist: GET /v1" + root + "/" + o.ID + " finds it"
 	return &e

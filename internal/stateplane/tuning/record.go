@@ -96,6 +96,9 @@ func (h *handler) keep(o *store.Object, job *vendortune.Job) error {
 			}
 			return tx.UpdateObject(ctx, o)
 		})
+		if err == nil && job.Status.Ended() { // its job records what it cost
+			hasten(h.q.Deps, ctx, o, 0)
+		}
 		if err == nil || apierr.From(err).Kind != apierr.Conflict || try == keepTries {
 			return err
 		}

@@ -40,7 +40,7 @@ func newWorld(t *testing.T, db *store.DB) *world {
 	n := 0
 	w.deps = &kept.Deps{
 		DB: db, Logger: slog.New(slog.NewTextHandler(w.log, nil)), Now: func() time.Time { return w.now },
-		NewID: func() string { n++; return fmt.Sprintf("%08d", n) },
+		NewID: func() string { n++; return fmt.Sprintf("%08d", n) }, Queued: func() {},
 		Managed: func(workspace, slug string) (*provider.Target, string, bool) {
 			target, ok := w.targets[workspace+"/"+slug]
 			return target, "integration-" + slug, ok

@@ -10,6 +10,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/stateplane/vendorcall"
 )
 
 // anthropic is the Message Batches API. Its batches have neither a name nor metadata,
@@ -68,7 +69,7 @@ func (anthropic) create(ctx context.Context, j *job) (*Batch, error) {
 			j.spec.Name).WithParam("input_file_id")
 	}
 	body, length := j.content(`{"requests":[`, ",", "]}")
-	r := &Request{
+	r := &vendorcall.Request{
 		Method: http.MethodPost, Path: "/messages/batches", Header: http.Header{"Content-Type": {"application/json"}},
 		Body: body, Length: length,
 	}
@@ -124,7 +125,7 @@ func (anthropic) rows(ctx context.Context, v *view, b *Batch, _ *Input) iter.Seq
 	return func(yield func(row, error) bool) {
 		if b.Output != "" {
 			path := "/messages/batches/" + url.PathEscape(b.ID) + "/results"
-			v.readRows(ctx, &Request{Method: http.MethodGet, Path: path}, parseAnthropicRow, yield)
+			v.readRows(ctx, &vendorcall.Request{Method: http.MethodGet, Path: path}, parseAnthropicRow, yield)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/stateplane/vendorcall"
 )
 
 // bedrock is batch inference of Amazon Bedrock: input and results are objects in S3. The
@@ -101,12 +102,13 @@ func (d bedrock) create(ctx context.Context, j *job) (*Batch, error) {
 	}
 	name := resourceID(j.in, "")
 	body := map[string]any{
-		"jobName": name, "clientRequestToken": name, "modelId": j.spec.UpstreamModelName(j.codec.model), "roleArn": role, "modelInvocationType": kind,
+		"jobName": name, "clientRequestToken": name,
+		"modelId": j.spec.UpstreamModelName(j.codec.model), "roleArn": role, "modelInvocationType": kind,
 		"inputDataConfig":  map[string]any{"s3InputDataConfig": map[string]any{"s3InputFormat": "JSONL", "s3Uri": source}},
 		"outputDataConfig": map[string]any{"s3OutputDataConfig": output},
 	}
 	var reply bedrockJob
-	r := &Request{Service: ServiceBedrock, Method: http.MethodPost, Path: "/model-invocation-job"}
+	r := &vendorcall.Request{Service: vendorcall.ServiceBedrock, Method: http.MethodPost, Path: "/model-invocation-job"}
 	if err := j.send(ctx, r, body, &reply); err != nil {
 		return nil, markUnanswered(err)
 	}
@@ -122,14 +124,15 @@ func (bedrock) upload(ctx context.Context, j *job, bucket, key string) error {
 		header.Set("X-Amz-Server-Side-Encryption", "aws:kms")
 		header.Set("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id", id)
 	}
-	return j.putObject(ctx, &Request{
-		Service: ServiceS3, Method: http.MethodPut, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key), Header: header,
+	return j.putObject(ctx, &vendorcall.Request{
+		Service: vendorcall.ServiceS3, Method: http.MethodPut, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key), Header: header,
 	})
 }
 
-func (bedrock) removal(id string) *Request {
+func (bedrock) removal(id string) *vendorcall.Request {
 	bucket, key, _ := splitAddress(id, "s3://")
-	return &Request{Service: ServiceS3, Method: http.MethodDelete, Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key)}
+	return &vendorcall.Request{Service: vendorcall.ServiceS3, Method: http.MethodDelete,
+		Path: "/" + url.PathEscape(bucket) + "/" + resourcePath(key)}
 }
 
 func (bedrock) record(dst []byte, _ *Line, key string, body []byte) []byte {
@@ -140,7 +143,8 @@ func (bedrock) record(dst []byte, _ *Line, key string, body []byte) []byte {
 // to its results.
 func (bedrock) get(ctx context.Context, v *view, id string) (*Batch, error) {
 	var reply bedrockJob
-	r := &Request{Service: ServiceBedrock, Method: http.MethodGet, Path: "/model-invocation-job/" + url.PathEscape(id)}
+	r := &vendorcall.Request{Service: vendorcall.ServiceBedrock, Method: http.MethodGet,
+		Path: "/model-invocation-job/" + url.PathEscape(id)}
 	if err := v.do(ctx, r, &reply); err != nil {
 		return nil, err
 	}
@@ -171,14 +175,15 @@ func (bedrock) get(ctx context.Context, v *view, id string) (*Batch, error) {
 }
 
 // objectIn returns the request for an object in a folder such as s3://bucket/folder/.
-func objectIn(folder, name string) (*Request, bool) {
+func objectIn(folder, name string) (*vendorcall.Request, bool) {
 	bucket, key, ok := splitAddress(folder, "s3://")
 	path := "/" + url.PathEscape(bucket) + "/" + resourcePath(strings.TrimPrefix(key+"/"+name, "/"))
-	return &Request{Service: ServiceS3, Method: http.MethodGet, Path: path}, ok
+	return &vendorcall.Request{Service: vendorcall.ServiceS3, Method: http.MethodGet, Path: path}, ok
 }
 
 func (bedrock) cancel(ctx context.Context, v *view, id string) error {
-	r := &Request{Service: ServiceBedrock, Method: http.MethodPost, Path: "/model-invocation-job/" + url.PathEscape(id) + "/stop"}
+	r := &vendorcall.Request{Service: vendorcall.ServiceBedrock, Method: http.MethodPost,
+		Path: "/model-invocation-job/" + url.PathEscape(id) + "/stop"}
 	return v.send(ctx, r, nil, nil)
 }
 
@@ -187,8 +192,9 @@ func (d bedrock) find(ctx context.Context, v *view, in *Input) (*Batch, error) {
 	var list struct {
 		Jobs []bedrockJob `json:"invocationJobSummaries"`
 	}
-	r := &Request{
-		Service: ServiceBedrock, Method: http.MethodGet, Path: "/model-invocation-jobs", Query: url.Values{"nameContains": {name}}.Encode(),
+	r := &vendorcall.Request{
+		Service: vendorcall.ServiceBedrock, Method: http.MethodGet,
+		Path: "/model-invocation-jobs", Query: url.Values{"nameContains": {name}}.Encode(),
 	}
 	if err := v.do(ctx, r, &list); err != nil {
 		return nil, err

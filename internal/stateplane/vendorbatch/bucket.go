@@ -8,6 +8,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/urlpath"
+	"modelgate/internal/stateplane/vendorcall"
 )
 
 // folder returns the folder in a bucket with the input of a batch, and with its results unless
@@ -40,7 +41,7 @@ func splitAddress(address, scheme string) (bucket, key string, ok bool) {
 }
 
 // putObject uploads the input as an object of a bucket, which r names. It sets the body.
-func (j *job) putObject(ctx context.Context, r *Request) error {
+func (j *job) putObject(ctx context.Context, r *vendorcall.Request) error {
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}

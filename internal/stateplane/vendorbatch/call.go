@@ -14,48 +14,8 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/stateplane/vendorcall"
 )
-
-// Services are addresses of a provider other than that of its model requests.
-const (
-	// ServiceHost is the host of the provider's address, without the path.
-	ServiceHost = "host"
-	// ServiceBedrock is the control plane of Amazon Bedrock in the provider's region.
-	ServiceBedrock = "bedrock"
-	// ServiceS3 is Amazon S3 in the provider's region. A path begins with the bucket.
-	ServiceS3 = "s3"
-	// ServiceGCS is Google Cloud Storage with its JSON API.
-	ServiceGCS = "gcs"
-)
-
-// Request is a request to the provider of a batch.
-type Request struct {
-	// Service names the address, empty for that of model requests. Path is below
-	// it, escaped, and begins with a slash.
-	Service, Path string
-	// Link is a complete address that the provider returned, instead of Service,
-	// Path and Query. It must be sent without credentials, and only to a public
-	// address.
-	Link          string
-	Method, Query string
-	Header        http.Header
-	Body          io.Reader // nil for none; read by one goroutine at a time
-	Length        int64     // of Body
-}
-
-// Response is the response to a request. The reader of Body closes it.
-type Response struct {
-	Status int
-	Header http.Header
-	Body   io.ReadCloser
-}
-
-// Caller sends requests to the provider, with its credential. A response with any
-// status is not an error. An error that is an [apierr.Error] says that nothing was
-// sent; after any other, the provider may have acted.
-type Caller interface {
-	Call(ctx context.Context, r *Request) (*Response, error)
-}
 
 var (
 	// ErrUnsupported is the error of an operation that a vendor does not have.
@@ -70,12 +30,12 @@ const maxReply = 64 << 20
 
 // client sends requests of one vendor.
 type client struct {
-	Caller
+	vendorcall.Caller
 	vendor string // for messages
 }
 
 // open sends a request and returns a response that has a success status.
-func (c *client) open(ctx context.Context, r *Request) (*Response, error) {
+func (c *client) open(ctx context.Context, r *vendorcall.Request) (*vendorcall.Response, error) {
 	res, err := c.Call(ctx, r)
 	if closer, ok := r.Body.(io.Closer); ok {
 		_ = closer.Close() // a reader of memory, whose reading has no effect
@@ -92,7 +52,7 @@ func (c *client) open(ctx context.Context, r *Request) (*Response, error) {
 }
 
 // failure returns the error for a response with an error status.
-func (c *client) failure(res *Response, body []byte) *apierr.Error {
+func (c *client) failure(res *vendorcall.Response, body []byte) *apierr.Error {
 	e := apierr.New(kindOf(res.Status), "%s", dialect.FailureMessage(c.vendor, res.Status, body)).
 		WithCode("provider_error").WithCause(statusError(res.Status))
 	if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && s > 0 {
@@ -124,13 +84,13 @@ func kindOf(status int) apierr.Kind {
 }
 
 // do sends a request and decodes its response into out, which may be nil.
-func (c *client) do(ctx context.Context, r *Request, out any) error {
+func (c *client) do(ctx context.Context, r *vendorcall.Request, out any) error {
 	_, err := c.doDated(ctx, r, out)
 	return err
 }
 
 // doDated does what do does, and returns the Date of the response.
-func (c *client) doDated(ctx context.Context, r *Request, out any) (date string, err error) {
+func (c *client) doDated(ctx context.Context, r *vendorcall.Request, out any) (date string, err error) {
 	res, err := c.open(ctx, r)
 	if err != nil {
 		return "", err
@@ -140,7 +100,7 @@ func (c *client) doDated(ctx context.Context, r *Request, out any) (date string,
 }
 
 // decode decodes a response into out, which may be nil.
-func (c *client) decode(res *Response, out any) error {
+func (c *client) decode(res *vendorcall.Response, out any) error {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
 	switch {
 	case err != nil:
@@ -164,16 +124,16 @@ func (c *client) unreadable(cause error) *apierr.Error {
 
 // get reads a description.
 func (c *client) get(ctx context.Context, path, query string, out any) error {
-	return c.do(ctx, &Request{Method: http.MethodGet, Path: path, Query: query}, out)
+	return c.do(ctx, &vendorcall.Request{Method: http.MethodGet, Path: path, Query: query}, out)
 }
 
 // post sends body as JSON, nil as an empty object.
 func (c *client) post(ctx context.Context, path string, body, out any) error {
-	return c.send(ctx, &Request{Method: http.MethodPost, Path: path}, body, out)
+	return c.send(ctx, &vendorcall.Request{Method: http.MethodPost, Path: path}, body, out)
 }
 
 // send sends r with body as JSON.
-func (c *client) send(ctx context.Context, r *Request, body, out any) error {
+func (c *client) send(ctx context.Context, r *vendorcall.Request, body, out any) error {
 	if body == nil {
 		body = struct{}{}
 	}

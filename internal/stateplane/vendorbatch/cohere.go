@@ -12,6 +12,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/stateplane/vendorcall"
 )
 
 // cohereJobs is the API of embed jobs, which read a dataset and write one in Avro's
@@ -96,7 +97,7 @@ func (cohereJobs) upload(ctx context.Context, j *job) (string, error) {
 	body, length, kind := j.form("data", j.fileName())
 	query := url.Values{"name": {j.fileName()}, "type": {"embed-input"}, "keep_fields": {"custom_id"}}
 	var reply cohereDataset
-	err := j.do(ctx, &Request{
+	err := j.do(ctx, &vendorcall.Request{
 		Method: http.MethodPost, Path: "/v1/datasets", Query: query.Encode(), Header: http.Header{"Content-Type": {kind}},
 		Body: body, Length: length,
 	}, &reply)
@@ -106,8 +107,8 @@ func (cohereJobs) upload(ctx context.Context, j *job) (string, error) {
 	return reply.ID, err
 }
 
-func (cohereJobs) removal(id string) *Request {
-	return &Request{Method: http.MethodDelete, Path: "/v1/datasets/" + url.PathEscape(id)}
+func (cohereJobs) removal(id string) *vendorcall.Request {
+	return &vendorcall.Request{Method: http.MethodDelete, Path: "/v1/datasets/" + url.PathEscape(id)}
 }
 
 // waits are the pauses until a dataset is validated: about two minutes.
@@ -184,7 +185,7 @@ func (cohereJobs) get(ctx context.Context, v *view, id string) (*Batch, error) {
 }
 
 func (cohereJobs) cancel(ctx context.Context, v *view, id string) error {
-	return v.send(ctx, &Request{Method: http.MethodPost, Path: "/v1/embed-jobs/" + url.PathEscape(id) + "/cancel"}, nil, nil)
+	return v.send(ctx, &vendorcall.Request{Method: http.MethodPost, Path: "/v1/embed-jobs/" + url.PathEscape(id) + "/cancel"}, nil, nil)
 }
 
 func (cohereJobs) find(ctx context.Context, v *view, in *Input) (*Batch, error) {
@@ -230,7 +231,7 @@ func (cohereJobs) rows(ctx context.Context, v *view, b *Batch, _ *Input) iter.Se
 // avroRows yields the rows of a part of a dataset. It returns false if the sequence
 // ends.
 func (v *view) avroRows(ctx context.Context, link string, yield func(row, error) bool) bool {
-	res, err := v.open(ctx, &Request{Method: http.MethodGet, Link: link})
+	res, err := v.open(ctx, &vendorcall.Request{Method: http.MethodGet, Link: link})
 	if err != nil {
 		yield(row{}, err)
 		return false

@@ -9,5 +9,5 @@
 // requests and responses are those of the dialects.
 //
 // It does not send requests itself, hold credentials, store anything or poll: requests
-// go through a [Caller], and the caller of the package owns records and files.
+// go through a [vendorcall.Caller], and the caller of the package owns records and files.
 package vendorbatch

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/stateplane/vendorcall"
 )
 
 // fireworks is the batch API of Fireworks: jobs that read a dataset and write one. The
@@ -102,8 +103,8 @@ func (d fireworks) create(ctx context.Context, j *job) (*Batch, error) {
 		"outputDatasetId": account + "/datasets/" + resourceID(j.in, "-out"),
 	}
 	var reply fireworksJob
-	r := &Request{
-		Service: ServiceHost, Method: http.MethodPost, Path: "/v1/" + account + "/batchInferenceJobs",
+	r := &vendorcall.Request{
+		Service: vendorcall.ServiceHost, Method: http.MethodPost, Path: "/v1/" + account + "/batchInferenceJobs",
 		Query: url.Values{"batchInferenceJobId": {resourceID(j.in, "")}}.Encode(),
 	}
 	if err := j.send(ctx, r, body, &reply); err != nil {
@@ -118,7 +119,7 @@ func (d fireworks) create(ctx context.Context, j *job) (*Batch, error) {
 func (fireworks) upload(ctx context.Context, j *job, account, id string) error {
 	at := "/v1/" + account + "/datasets"
 	post := func(path string, body, out any) error {
-		return j.send(ctx, &Request{Service: ServiceHost, Method: http.MethodPost, Path: path}, body, out)
+		return j.send(ctx, &vendorcall.Request{Service: vendorcall.ServiceHost, Method: http.MethodPost, Path: path}, body, out)
 	}
 	err := post(at, map[string]any{
 		"datasetId": id, "dataset": map[string]any{"userUploaded": map[string]any{}, "exampleCount": strconv.Itoa(j.summary.records)},
@@ -139,7 +140,7 @@ func (fireworks) upload(ctx context.Context, j *job, account, id string) error {
 		return j.unreadable(errors.New("the response has no address to upload to"))
 	}
 	size := strconv.FormatInt(length, 10)
-	res, err := j.open(ctx, &Request{
+	res, err := j.open(ctx, &vendorcall.Request{
 		Method: http.MethodPut, Link: link, Body: body, Length: length,
 		Header: http.Header{"Content-Type": {"application/octet-stream"}, "X-Goog-Content-Length-Range": {size + "," + size}},
 	})
@@ -150,8 +151,8 @@ func (fireworks) upload(ctx context.Context, j *job, account, id string) error {
 	return post(at+"/"+id+":validateUpload", nil, nil)
 }
 
-func (fireworks) removal(id string) *Request {
-	return &Request{Service: ServiceHost, Method: http.MethodDelete, Path: "/v1/" + resourcePath(id)}
+func (fireworks) removal(id string) *vendorcall.Request {
+	return &vendorcall.Request{Service: vendorcall.ServiceHost, Method: http.MethodDelete, Path: "/v1/" + resourcePath(id)}
 }
 
 // fireworksLinks are signed addresses of the files of a dataset.
@@ -165,7 +166,7 @@ func (fireworks) record(dst []byte, _ *Line, key string, body []byte) []byte {
 
 func (fireworks) get(ctx context.Context, v *view, id string) (*Batch, error) {
 	var reply fireworksJob
-	err := v.do(ctx, &Request{Service: ServiceHost, Method: http.MethodGet, Path: "/v1/" + resourcePath(id)}, &reply)
+	err := v.do(ctx, &vendorcall.Request{Service: vendorcall.ServiceHost, Method: http.MethodGet, Path: "/v1/" + resourcePath(id)}, &reply)
 	if err != nil {
 		return nil, err
 	}
@@ -192,8 +193,8 @@ func (fireworks) rows(ctx context.Context, v *view, b *Batch, _ *Input) iter.Seq
 			return
 		}
 		var signed fireworksLinks
-		err := v.do(ctx, &Request{
-			Service: ServiceHost, Method: http.MethodGet, Path: "/v1/" + resourcePath(b.Output) + ":getDownloadEndpoint",
+		err := v.do(ctx, &vendorcall.Request{
+			Service: vendorcall.ServiceHost, Method: http.MethodGet, Path: "/v1/" + resourcePath(b.Output) + ":getDownloadEndpoint",
 		}, &signed)
 		if apierr.IsNotFound(err) && b.Status != Completed { // it ended before anything was written
 			return
@@ -203,7 +204,7 @@ func (fireworks) rows(ctx context.Context, v *view, b *Batch, _ *Input) iter.Seq
 			return
 		}
 		for _, name := range slices.Sorted(maps.Keys(signed.Links)) {
-			if !v.readRows(ctx, &Request{Method: http.MethodGet, Link: signed.Links[name]}, parseRow, yield) {
+			if !v.readRows(ctx, &vendorcall.Request{Method: http.MethodGet, Link: signed.Links[name]}, parseRow, yield) {
 				return
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/stateplane/vendorcall"
 )
 
 // google is the batch API of the Gemini API. Inputs and results are files.
@@ -145,7 +146,7 @@ func (google) upload(ctx context.Context, j *job) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	res, err := j.open(ctx, &Request{
+	res, err := j.open(ctx, &vendorcall.Request{
 		Method: http.MethodPost, Path: "/upload/v1beta/files", Body: strings.NewReader(string(start)), Length: int64(len(start)),
 		Header: http.Header{
 			"Content-Type": {"application/json"}, "X-Goog-Upload-Protocol": {"resumable"}, "X-Goog-Upload-Command": {"start"},
@@ -166,7 +167,7 @@ func (google) upload(ctx context.Context, j *job) (string, error) {
 			Name string `json:"name"`
 		} `json:"file"`
 	}
-	err = j.do(ctx, &Request{
+	err = j.do(ctx, &vendorcall.Request{
 		Method: http.MethodPost, Link: link, Body: body, Length: length,
 		Header: http.Header{"X-Goog-Upload-Offset": {"0"}, "X-Goog-Upload-Command": {"upload, finalize"}},
 	}, &reply)
@@ -176,8 +177,8 @@ func (google) upload(ctx context.Context, j *job) (string, error) {
 	return reply.File.Name, err
 }
 
-func (google) removal(id string) *Request {
-	return &Request{Method: http.MethodDelete, Path: "/v1beta/" + resourcePath(id)}
+func (google) removal(id string) *vendorcall.Request {
+	return &vendorcall.Request{Method: http.MethodDelete, Path: "/v1beta/" + resourcePath(id)}
 }
 
 func (google) record(dst []byte, _ *Line, key string, body []byte) []byte {
@@ -258,7 +259,7 @@ func (google) rows(ctx context.Context, v *view, b *Batch, in *Input) iter.Seq2[
 		if in.Endpoint == embeddingsEndpoint {
 			parse = parseGoogleVector
 		}
-		r := &Request{Method: http.MethodGet, Path: "/download/v1beta/" + resourcePath(b.Output) + ":download", Query: "alt=media"}
+		r := &vendorcall.Request{Method: http.MethodGet, Path: "/download/v1beta/" + resourcePath(b.Output) + ":download", Query: "alt=media"}
 		v.readRows(ctx, r, parse, yield)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"modelgate/internal/model/llm"
 	"modelgate/internal/stateplane/vendorbatch"
+	"modelgate/internal/stateplane/vendorcall"
 )
 
 // fakeVendor answers requests by "METHOD [service:]path?query", and records them.
@@ -30,13 +31,13 @@ type fakeVendor struct {
 	stream  map[string]func() io.ReadCloser
 }
 
-var services = []string{"", vendorbatch.ServiceHost, vendorbatch.ServiceBedrock, vendorbatch.ServiceS3, vendorbatch.ServiceGCS}
+var services = []string{"", vendorcall.ServiceHost, vendorcall.ServiceBedrock, vendorcall.ServiceS3, vendorcall.ServiceGCS}
 
 func newFake(t *testing.T, routes map[string]string) *fakeVendor {
 	return &fakeVendor{t: t, routes: routes, bodies: map[string]string{}, headers: map[string]http.Header{}}
 }
 
-func (f *fakeVendor) Call(_ context.Context, r *vendorbatch.Request) (*vendorbatch.Response, error) {
+func (f *fakeVendor) Call(_ context.Context, r *vendorcall.Request) (*vendorcall.Response, error) {
 	name := r.Path
 	if !slices.Contains(services, r.Service) || r.Link != "" && r.Service+r.Path+r.Query != "" {
 		f.t.Errorf("the request %+v has no valid address", r)
@@ -67,18 +68,18 @@ func (f *fakeVendor) Call(_ context.Context, r *vendorbatch.Request) (*vendorbat
 		return nil, err
 	}
 	if open := f.stream[name]; open != nil {
-		return &vendorbatch.Response{Status: 200, Header: http.Header{}, Body: open()}, nil
+		return &vendorcall.Response{Status: 200, Header: http.Header{}, Body: open()}, nil
 	}
 	return reply(f.t, name, f.routes), nil
 }
 
-func reply(t *testing.T, name string, routes map[string]string) *vendorbatch.Response {
+func reply(t *testing.T, name string, routes map[string]string) *vendorcall.Response {
 	body, ok := routes[name]
 	if !ok {
 		t.Errorf("unexpected request %s", name)
 		body = "!404 no such route"
 	}
-	res := &vendorbatch.Response{Status: 200, Header: http.Header{}}
+	res := &vendorcall.Response{Status: 200, Header: http.Header{}}
 	if rest, ok := strings.CutPrefix(body, "!"); ok {
 		if _, err := fmt.Sscanf(rest, "%d", &res.Status); err != nil {
 			t.Fatal(err)
@@ -183,7 +184,7 @@ func mustVendor(t *testing.T, id string) *vendorbatch.Vendor {
 }
 
 // mustResults returns the results of a batch as unified lines.
-func mustResults(t *testing.T, v *vendorbatch.Vendor, c vendorbatch.Caller, b *vendorbatch.Batch, in *vendorbatch.Input) (lines []string, all []vendorbatch.Result) {
+func mustResults(t *testing.T, v *vendorbatch.Vendor, c vendorcall.Caller, b *vendorbatch.Batch, in *vendorbatch.Input) (lines []string, all []vendorbatch.Result) {
 	t.Helper()
 	for r, err := range v.Results(t.Context(), c, b, in) {
 		if err != nil {
@@ -221,7 +222,7 @@ type uploadSink struct {
 	largest       uint64
 }
 
-func (u *uploadSink) Call(ctx context.Context, r *vendorbatch.Request) (*vendorbatch.Response, error) {
+func (u *uploadSink) Call(ctx context.Context, r *vendorcall.Request) (*vendorcall.Response, error) {
 	if r.Path != "/files" {
 		return u.fakeVendor.Call(ctx, r)
 	}
@@ -242,7 +243,7 @@ func (u *uploadSink) Call(ctx context.Context, r *vendorbatch.Request) (*vendorb
 			return nil, err
 		}
 	}
-	return &vendorbatch.Response{Status: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"id":"file-1"}`))}, nil
+	return &vendorcall.Response{Status: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"id":"file-1"}`))}, nil
 }
 
 func knownUsage(input, cached, output, reasoning int64) llm.Usage {

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/stateplane/vendorcall"
 )
 
 // ownKey is the member of metadata with the id of the record.
@@ -152,7 +153,7 @@ func (d *openAI) uploadInput(ctx context.Context, j *job) (string, error) {
 	var file struct {
 		ID string `json:"id"`
 	}
-	err := j.do(ctx, &Request{
+	err := j.do(ctx, &vendorcall.Request{
 		Method: http.MethodPost, Path: first(d.upload, "/files"), Header: http.Header{"Content-Type": {kind}}, Body: body, Length: length,
 	}, &file)
 	if err == nil && file.ID == "" {
@@ -162,8 +163,8 @@ func (d *openAI) uploadInput(ctx context.Context, j *job) (string, error) {
 	return file.ID, wrap(err, "uploading the input of a batch")
 }
 
-func (d *openAI) removal(id string) *Request {
-	return &Request{Method: http.MethodDelete, Path: "/files/" + url.PathEscape(id)}
+func (d *openAI) removal(id string) *vendorcall.Request {
+	return &vendorcall.Request{Method: http.MethodDelete, Path: "/files/" + url.PathEscape(id)}
 }
 
 func (d *openAI) get(ctx context.Context, v *view, id string) (*Batch, error) {
@@ -300,7 +301,7 @@ func fileRows(ctx context.Context, v *view, parse func([]byte) row, ids ...strin
 				continue
 			}
 			path := "/files/" + url.PathEscape(id) + "/content"
-			if !v.readRows(ctx, &Request{Method: http.MethodGet, Path: path}, parse, yield) {
+			if !v.readRows(ctx, &vendorcall.Request{Method: http.MethodGet, Path: path}, parse, yield) {
 				return
 			}
 		}
@@ -308,7 +309,7 @@ func fileRows(ctx context.Context, v *view, parse func([]byte) row, ids ...strin
 }
 
 // readRows yields the rows of a response. It returns false if the sequence ends.
-func (v *view) readRows(ctx context.Context, r *Request, parse func([]byte) row, yield func(row, error) bool) bool {
+func (v *view) readRows(ctx context.Context, r *vendorcall.Request, parse func([]byte) row, yield func(row, error) bool) bool {
 	res, err := v.open(ctx, r)
 	if err != nil {
 		yield(row{}, err)

@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
+	"modelgate/internal/stateplane/vendorcall"
 )
 
 // Vendor is a provider with a batch API. It is immutable and safe for concurrent use.
@@ -35,7 +36,7 @@ type Vendor struct {
 // remover is implemented by drivers whose inputs are files, datasets or objects.
 type remover interface {
 	// removal returns the request that deletes an input, by its id.
-	removal(id string) *Request
+	removal(id string) *vendorcall.Request
 }
 
 // deleteInput deletes an input.
@@ -99,7 +100,7 @@ func For(providerID string) (*Vendor, bool) {
 // Create creates a batch, and uploads its input first if the vendor reads it from a
 // file. The error is [Errors] if lines are invalid for the vendor, and [ErrUnanswered]
 // if the vendor may have accepted the batch.
-func (v *Vendor) Create(ctx context.Context, c Caller, in *Input) (*Batch, error) {
+func (v *Vendor) Create(ctx context.Context, c vendorcall.Caller, in *Input) (*Batch, error) {
 	j := &job{view: v.view(c), in: in}
 	var err error
 	if j.codec, err = v.codec(in); err != nil {
@@ -124,14 +125,14 @@ func (v *Vendor) Create(ctx context.Context, c Caller, in *Input) (*Batch, error
 }
 
 // Get returns the batch with the vendor's id.
-func (v *Vendor) Get(ctx context.Context, c Caller, id string) (*Batch, error) {
+func (v *Vendor) Get(ctx context.Context, c vendorcall.Caller, id string) (*Batch, error) {
 	w := v.view(c)
 	return v.driver.get(ctx, &w, id)
 }
 
 // Cancel cancels a batch and returns it. A batch that has ended is returned as it is.
 // The error is [ErrUnsupported] if the vendor cannot cancel.
-func (v *Vendor) Cancel(ctx context.Context, c Caller, id string) (*Batch, error) {
+func (v *Vendor) Cancel(ctx context.Context, c vendorcall.Caller, id string) (*Batch, error) {
 	w := v.view(c)
 	refused := v.driver.cancel(ctx, &w, id)
 	if errors.Is(refused, ErrUnsupported) {
@@ -154,7 +155,7 @@ func (v *Vendor) Cancel(ctx context.Context, c Caller, id string) (*Batch, error
 // DeleteInput deletes the input that Create uploaded, which many vendors keep until
 // someone does. It is for batches that have ended, and not for those created with a
 // FileID. An input that is gone is not an error.
-func (v *Vendor) DeleteInput(ctx context.Context, c Caller, b *Batch) error {
+func (v *Vendor) DeleteInput(ctx context.Context, c vendorcall.Caller, b *Batch) error {
 	w := v.view(c)
 	if err := w.deleteInput(ctx, b.InputFileID); !apierr.IsNotFound(err) {
 		return err
@@ -165,7 +166,7 @@ func (v *Vendor) DeleteInput(ctx context.Context, c Caller, b *Batch) error {
 // Find returns the batch that was created with the OwnID, or as Relayed says, and with the
 // Options of in, or an error of the kind NotFound. It is [ErrUnsupported] if the vendor's
 // batches cannot be recognised. The rest of in is not used.
-func (v *Vendor) Find(ctx context.Context, c Caller, in *Input) (*Batch, error) {
+func (v *Vendor) Find(ctx context.Context, c vendorcall.Caller, in *Input) (*Batch, error) {
 	w := v.view(c)
 	if _, ok := v.driver.(*openAI); in.Relayed != nil && !ok {
 		return nil, ErrUnsupported
@@ -181,7 +182,7 @@ func (v *Vendor) Find(ctx context.Context, c Caller, in *Input) (*Batch, error) 
 // batch as Get has just returned it, and in is what it was created from: every line
 // without a result has an error if the batch has ended. The sequence ends after its
 // first error. It can be read again.
-func (v *Vendor) Results(ctx context.Context, c Caller, b *Batch, in *Input) iter.Seq2[Result, error] {
+func (v *Vendor) Results(ctx context.Context, c vendorcall.Caller, b *Batch, in *Input) iter.Seq2[Result, error] {
 	return func(yield func(Result, error) bool) {
 		w := v.view(c)
 		codec, err := v.codec(in)
@@ -200,7 +201,7 @@ func (v *Vendor) Results(ctx context.Context, c Caller, b *Batch, in *Input) ite
 	}
 }
 
-func (v *Vendor) view(c Caller) view {
+func (v *Vendor) view(c vendorcall.Caller) view {
 	return view{Vendor: v, client: client{Caller: c, vendor: v.spec.Name}}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/stateplane/vendorcall"
 )
 
 // vertex is batch prediction of Vertex AI: input and results are objects in Google Cloud
@@ -102,8 +103,8 @@ func (d vertex) create(ctx context.Context, j *job) (*Batch, error) {
 	source := j.in.FileID
 	if source == "" {
 		source = "gs://" + bucket + "/" + folder + "/input.jsonl"
-		r := &Request{
-			Service: ServiceGCS, Method: http.MethodPost, Path: "/upload" + objectsOf(bucket),
+		r := &vendorcall.Request{
+			Service: vendorcall.ServiceGCS, Method: http.MethodPost, Path: "/upload" + objectsOf(bucket),
 			Query: url.Values{"uploadType": {"media"}, "name": {folder + "/input.jsonl"}}.Encode(),
 		}
 		if err := j.putObject(ctx, r); err != nil {
@@ -132,9 +133,9 @@ func (d vertex) create(ctx context.Context, j *job) (*Batch, error) {
 	return b, markUnanswered(err)
 }
 
-func (vertex) removal(id string) *Request {
+func (vertex) removal(id string) *vendorcall.Request {
 	bucket, key, _ := splitAddress(id, "gs://")
-	return &Request{Service: ServiceGCS, Method: http.MethodDelete, Path: objectAt(bucket, key)}
+	return &vendorcall.Request{Service: vendorcall.ServiceGCS, Method: http.MethodDelete, Path: objectAt(bucket, key)}
 }
 
 // objectsOf returns the path of the objects of a bucket.
@@ -219,7 +220,7 @@ func (d vertex) rows(ctx context.Context, v *view, b *Batch, _ *Input) iter.Seq2
 			return
 		}
 		for _, name := range names {
-			r := &Request{Service: ServiceGCS, Method: http.MethodGet, Path: objectAt(bucket, name), Query: "alt=media"}
+			r := &vendorcall.Request{Service: vendorcall.ServiceGCS, Method: http.MethodGet, Path: objectAt(bucket, name), Query: "alt=media"}
 			if !v.readRows(ctx, r, parseVertexRow, yield) {
 				return
 			}
@@ -242,7 +243,7 @@ func (vertex) files(ctx context.Context, v *view, bucket, folder string) (names 
 			} `json:"items"`
 			Token string `json:"nextPageToken"`
 		}
-		r := &Request{Service: ServiceGCS, Method: http.MethodGet, Path: objectsOf(bucket), Query: query.Encode()}
+		r := &vendorcall.Request{Service: vendorcall.ServiceGCS, Method: http.MethodGet, Path: objectsOf(bucket), Query: query.Encode()}
 		if err := v.do(ctx, r, &page); err != nil {
 			return nil, err
 		}

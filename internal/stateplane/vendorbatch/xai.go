@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/stateplane/vendorcall"
 )
 
 // xai is xAI's batch API: the input is a file, and results are read page by page. A
@@ -86,7 +87,7 @@ func (d *xai) create(ctx context.Context, j *job) (*Batch, error) {
 
 func (*xai) get(ctx context.Context, v *view, id string) (*Batch, error) {
 	var reply xaiBatch
-	date, err := v.doDated(ctx, &Request{Method: http.MethodGet, Path: "/batches/" + url.PathEscape(id)}, &reply)
+	date, err := v.doDated(ctx, &vendorcall.Request{Method: http.MethodGet, Path: "/batches/" + url.PathEscape(id)}, &reply)
 	if err != nil {
 		return nil, err
 	}

@@ -86,3 +86,8 @@ func paramOf(body []byte) string {
 	}
 	return param
 }
+
+// IsTemporary reports whether a status says that the same request may succeed later.
+func IsTemporary(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests || status >= 500
+}

@@ -23,7 +23,11 @@ type Request struct {
 	// Service is the address of the provider that is meant: empty for its own, otherwise
 	// one of the constants of this package.
 	Service string
-	Method  string
+	// Link is a complete address that the vendor returned, instead of Service, Path and
+	// Query. It must be sent without credentials, and only to a public address. Empty for
+	// none.
+	Link   string
+	Method string
 	// Path is below the address, begins with a slash and is escaped.
 	Path string
 	// Query is encoded, without the question mark. Empty for none.
@@ -39,6 +43,10 @@ const (
 	ServiceBedrock = "bedrock"
 	// ServiceHost is the host of the provider's own address, without its path.
 	ServiceHost = "host"
+	// ServiceS3 is Amazon S3 in the provider's region. A path begins with the bucket.
+	ServiceS3 = "s3"
+	// ServiceGCS is Google Cloud Storage. A path begins with the bucket.
+	ServiceGCS = "gcs"
 )
 
 // Response is the response of a vendor. The receiver closes Body.

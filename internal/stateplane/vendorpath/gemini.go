@@ -160,7 +160,8 @@ func listGemini(q *kept.Request) error {
 		return q.Pass(store.ObjectGeminiFile)
 	}
 	query := q.HTTP.URL.Query()
-	x := store.ObjectQuery{Workspace: q.From.Identity.Workspace, Kind: store.ObjectGeminiFile, Provider: q.From.Provider, Limit: 10, AtProvider: true}
+	x := store.ObjectQuery{Workspace: q.From.Identity.Workspace, Kind: store.ObjectGeminiFile, Provider: q.From.Provider, Limit: 10,
+		AtProvider: true}
 	if text := query.Get("pageSize"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
@@ -186,7 +187,7 @@ func listGemini(q *kept.Request) error {
 		Next  string            `json:"nextPageToken,omitempty"`
 	}
 	for i := range list {
-		file, err := shown(&list[i])
+		file, err := descriptionOf(&list[i])
 		if err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func mayPass(q *kept.Request) bool { return q.Deps.Limits.Unrecorded || q.MayPas
 // listsThere reports whether a list is that of the provider, with whatever its account has.
 func listsThere(q *kept.Request) bool { return q.Deps.Limits.Unrecorded || q.MayPass() && q.Names() }
 
-// create has a provider create an object, which adopt reads from the response.
+// create makes a provider create an object, which adopt reads from the response.
 func create(q *kept.Request, kind, prefix string, adopt func(o *store.Object, body []byte) error) (*kept.Capture, error) {
 	o := q.NewObject(kind, prefix)
 	o.Provider = q.From.Provider
@@ -127,8 +127,8 @@ func update(q *kept.Request, o *store.Object, body []byte, adopt func(o *store.O
 	return err
 }
 
-// shown returns an object as its provider described it.
-func shown(o *store.Object) (json.RawMessage, error) {
+// descriptionOf returns an object as its provider described it.
+func descriptionOf(o *store.Object) (json.RawMessage, error) {
 	d, err := files.DetailsOf(o)
 	return d.Shown, err
 }
@@ -191,7 +191,7 @@ func listPage(q *kept.Request, kind string, query url.Values) (list []store.Obje
 func newPage(list []store.Object, more bool) (p cursorPage, err error) {
 	p = cursorPage{Data: make([]json.RawMessage, len(list)), HasMore: more}
 	for i := range list {
-		if p.Data[i], err = shown(&list[i]); err != nil {
+		if p.Data[i], err = descriptionOf(&list[i]); err != nil {
 			return p, err
 		}
 	}
@@ -201,7 +201,7 @@ func newPage(list []store.Object, more bool) (p cursorPage, err error) {
 	return p, nil
 }
 
-// noRoute returns the error for a path below a family that is no route.
+// noRoute returns the error for a path below a family that is not a route.
 func noRoute(q *kept.Request) error {
 	if mayPass(q) {
 		return q.Pass("object")
