@@ -171,7 +171,7 @@ func (f *followed) relayed(ctx context.Context) *vendorbatch.Relayed {
 // input returns what the batch was created from; file may be nil.
 func (f *followed) input(ctx context.Context, file *store.Object) *vendorbatch.Input {
 	in := inputOf(ctx, f.Deps, &f.details, file, f.target)
-	in.OwnID = f.object.ID
+	in.OwnID, in.Keyless = f.object.ID, f.Shown != nil
 	return in
 }
 
@@ -237,6 +237,10 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 	}
 	f.Spent(ctx, raised)
 	reloadHolds(ctx, f.Deps)
+	if f.Dropped {
+		f.drop(ctx)
+		return nil
+	}
 	if f.Input != "" && b.InputFileID != "" && !f.InputIsTheirs {
 		ctx, cancel := context.WithTimeout(ctx, pollTime)
 		defer cancel()

@@ -48,6 +48,9 @@ type Input struct {
 	// Options are those of the provider and the request, such as project_id,
 	// region and role_arn; see [Vendor].Settings.
 	Options map[string]string
+	// Keyless is true if a client made the input in the vendor's own format: keys of results
+	// may be missing or the same, and each result counts.
+	Keyless bool
 	// Relayed is set if the client's own body created the batch, so that the vendor does not
 	// know OwnID.
 	Relayed *Relayed
