@@ -111,7 +111,7 @@ func createGeminiBatch(q *kept.Request, model, endpoint string) error {
 // geminiInput is what the path of a new batch says.
 type geminiInput struct{ endpoint, model string }
 
-// sendGeminiBatch has a provider create a batch; empty is the one that the request leads to.
+// sendGeminiBatch asks a provider to create a batch; empty is the one that the request leads to.
 func sendGeminiBatch(q *kept.Request, at string, body []byte, in *geminiInput) error {
 	o := q.NewObject(store.ObjectGeminiBatch, "gw_gbatch_")
 	if o.Provider = at; at != "" {

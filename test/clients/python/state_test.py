@@ -263,13 +263,13 @@ class Google(unittest.TestCase):
 
         content = json.dumps({"key": "a", "request": {"contents": [{"role": "user", "parts": [{"text": question}]}]}}).encode() + b"\n"
         file = self.client.files.upload(file=io.BytesIO(content), config={"mime_type": "application/jsonl", "display_name": "lines"})
-        ended = self.wait(self.client.batches.create(model="sim-1", src=file.name))
+        ended = self.wait(self.client.batches.create(model="sim-1", src=file.name, config={"display_name": "file"}))
         self.assertEqual(ended.state.value, "JOB_STATE_SUCCEEDED")
         results = self.client.files.download(file=ended.dest.file_name)
         self.assertIn(question, results.decode())
         self.client.batches.delete(name=inline.name)
 
-        hanging = self.client.batches.create(model="sim-1+job=hang", src=[{"contents": [{"role": "user", "parts": [{"text": question}]}]}])
+        hanging = self.client.batches.create(model="sim-1+job=hang", src=[{"contents": [{"role": "user", "parts": [{"text": question}]}]}], config={"display_name": "hanging"})
         self.client.batches.cancel(name=hanging.name)
         self.assertEqual(self.wait(hanging).state.value, "JOB_STATE_CANCELLED")
 
