@@ -129,3 +129,19 @@ func TestBatchesOfGeminiBelongToAWorkspace(t *testing.T) {
 		t.Errorf("%v", b)
 	}
 }
+
+// TestBatchesOfGeminiAreRefusedWhereTheyMustFitIntoABudget has a key with a budget, and one
+// without.
+func TestBatchesOfGeminiAreRefusedWhereTheyMustFitIntoABudget(t *testing.T) {
+	g := startWith(t, "batches: {over_budget: refuse}\n")
+	made := g.Post("/api-keys/workspace/service", `{"name":"b","workspace_id":"default","scopes":["completions.write"],"usage_limits":[{"type":"tokens","credit_limit":500}]}`, "x-gateway-provider", "")
+	key, _ := made.JSON(t)["key"].(string)
+	path := "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
+	waittest.Until(t, "the key is known", func() bool {
+		return ask(g, "GET", "/v1beta/batches", "", "x-gateway-api-key", key).Status == 200
+	})
+	if res := ask(g, "POST", path, inlineBatch(1), "x-gateway-api-key", key); res.Status != 400 || !strings.Contains(string(res.Body), "a budget binds this key") {
+		t.Errorf("with a budget: %d %s", res.Status, res.Body)
+	}
+	createGemini(t, g, "gemini-2.5-flash", inlineBatch(1))
+}
