@@ -203,6 +203,11 @@ func isCohereClient(h http.Header) bool {
 
 // findVendorRoute returns the route of a path in vendorPaths.
 func findVendorRoute(path string) (route, bool) {
+	if isGeminiBatch(path) {
+		out := vendorRoute(geminiFiles)
+		out.kept = api.Batches
+		return out, true
+	}
 	if v, ok := vendorPaths[path]; ok {
 		return vendorRoute(v), !strings.HasSuffix(path, "/")
 	}
@@ -213,6 +218,17 @@ func findVendorRoute(path string) (route, bool) {
 		}
 	}
 	return route{}, false
+}
+
+// isGeminiBatch reports whether a path is one of Gemini's batches.
+// https://ai.google.dev/api/batch-api
+func isGeminiBatch(path string) bool {
+	const family = "/v1beta/batches"
+	if path == family || strings.HasPrefix(path, family+"/") {
+		return true
+	}
+	rest, ok := strings.CutPrefix(path, "/v1beta/models/")
+	return ok && (strings.HasSuffix(rest, ":batchGenerateContent") || strings.HasSuffix(rest, ":asyncBatchEmbedContent"))
 }
 
 func vendorRoute(v vendorAPI) route {

@@ -29,6 +29,7 @@ const (
 	ObjectAnthropicBatch = "message batch"
 	ObjectGeminiFile     = "Gemini file"
 	ObjectGeminiUpload   = "Gemini upload"
+	ObjectGeminiBatch    = "Gemini batch"
 
 	// ObjectCopy is a copy of a file, its parent, at another provider or in the gateway.
 	ObjectCopy      = "copy"

@@ -1,6 +1,8 @@
 package batches
 
 import (
+	"strings"
+
 	"modelgate/api"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/records/reqlog"
@@ -22,7 +24,7 @@ func (f *followed) bill(b *vendorbatch.Batch, x *results) *reqlog.Settlement {
 // entry returns the log entry of a batch. Its id is that of the batch, so that it is one
 // however often it is recorded.
 func (f *followed) entry(b *vendorbatch.Batch, s *reqlog.Settlement) *reqlog.Entry {
-	hex := f.object.ID[len(batchPrefix):]
+	hex := f.object.ID[strings.LastIndexByte(f.object.ID, '_')+1:]
 	id, _ := reqlog.ParseID(hex[:8] + "-" + hex[8:12] + "-" + hex[12:16] + "-" + hex[16:20] + "-" + hex[20:]) // made by ObjectID
 	e := &reqlog.Entry{
 		ID: id, Time: f.object.CreatedAt,

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
@@ -116,7 +117,11 @@ func (f *followed) read(ctx context.Context) (*vendorbatch.Batch, error) {
 	if f.object.ProviderID != "" {
 		return f.vendor.Get(ctx, f.caller, f.object.ProviderID)
 	}
-	b, err := f.vendor.Find(ctx, f.caller, f.input(ctx, nil))
+	in := f.input(ctx, nil)
+	if f.InputIsTheirs && kept.Speaks(f.target, api.Batches) {
+		in.Relayed = f.relayed(ctx)
+	}
+	b, err := f.vendor.Find(ctx, f.caller, in)
 	switch {
 	case err == nil:
 		return b, nil
@@ -141,10 +146,32 @@ func (f *followed) read(ctx context.Context) (*vendorbatch.Batch, error) {
 	return nil, err
 }
 
+// clockSlack is how much the clocks of the gateway and a provider may differ.
+const clockSlack = time.Minute
+
+// relayed returns what a batch is recognised by whose creation was the client's own request.
+func (f *followed) relayed(ctx context.Context) *vendorbatch.Relayed {
+	created := f.object.CreatedAt
+	r := &vendorbatch.Relayed{
+		FileID: f.Batch.InputFileID, Endpoint: f.Batch.Endpoint, From: created.Add(-clockSlack), Until: created.Add(createTime + clockSlack),
+		IsTaken: func(ctx context.Context, id string) (bool, error) {
+			_, err := f.DB.Object(ctx, f.object.Workspace, store.ObjectBatch, id)
+			if apierr.IsNotFound(err) {
+				return false, nil
+			}
+			return true, err
+		},
+	}
+	if file, err := f.DB.ObjectByID(ctx, f.Input); err == nil && file.ProviderID != "" { // the client may have deleted it
+		r.FileID = file.ProviderID
+	}
+	return r
+}
+
 // input returns what the batch was created from; file may be nil.
 func (f *followed) input(ctx context.Context, file *store.Object) *vendorbatch.Input {
 	in := inputOf(ctx, f.Deps, &f.details, file, f.target)
-	in.OwnID = f.object.ID
+	in.OwnID, in.Keyless = f.object.ID, f.Shown != nil
 	return in
 }
 
@@ -210,6 +237,10 @@ func (f *followed) finish(ctx context.Context, b *vendorbatch.Batch) error {
 	}
 	f.Spent(ctx, raised)
 	reloadHolds(ctx, f.Deps)
+	if f.Dropped {
+		f.drop(ctx)
+		return nil
+	}
 	if f.Input != "" && b.InputFileID != "" && !f.InputIsTheirs {
 		ctx, cancel := context.WithTimeout(ctx, pollTime)
 		defer cancel()

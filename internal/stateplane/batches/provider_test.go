@@ -181,3 +181,42 @@ func TestBatchesThatNobodyFollowsAreRefused(t *testing.T) {
 		t.Errorf("the provider has %d batches", n)
 	}
 }
+
+// TestARelayedBatchWhoseCreationWasNotAnsweredIsSettledOnce has the provider create a batch of
+// a file that it has, and cut the connection. The client tries again, as it may.
+func TestARelayedBatchWhoseCreationWasNotAnsweredIsSettledOnce(t *testing.T) {
+	c := start(t, gatewaytest.Options{})
+	file := c.upload(lines(3, "gpt-4o+lost+times=1"), "batch", "x-gateway-provider", "@openai")
+	body := fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/chat/completions"%s}`, file, day)
+	if res := c.do("POST", "/batches", body); res.Status != http.StatusBadGateway {
+		t.Fatalf("status %d: %s", res.Status, res.Body)
+	}
+	c.ok("POST", "/batches", body)
+	waittest.Until(t, "the end of both batches", func() bool {
+		ended := 0
+		for _, b := range c.ok("GET", "/batches", "")["data"].([]any) {
+			if b.(map[string]any)["status"] == "completed" {
+				ended++
+			}
+		}
+		return ended == 2
+	})
+	for _, b := range c.ok("GET", "/batches", "")["data"].([]any) {
+		once(t, 3, c.rows(b.(map[string]any)["output_file_id"]))
+	}
+	waittest.Until(t, "the settlements in the log", func() bool {
+		paid := 0
+		for _, e := range c.ok("GET", "/logs?operation=batches&provider=openai", "")["data"].([]any) {
+			if e.(map[string]any)["usage"] != nil {
+				paid++
+			}
+		}
+		if paid > 2 {
+			t.Fatalf("two batches are settled %d times", paid)
+		}
+		return paid == 2
+	})
+	if n := c.batchesThere(); n != 2 {
+		t.Errorf("%d batches at the provider", n)
+	}
+}

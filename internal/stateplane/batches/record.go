@@ -60,6 +60,11 @@ type details struct {
 	// User is the owner of the key, for policies that count a batch at a provider.
 	User string `json:"user,omitempty"`
 
+	// Shown is a batch of another protocol as its provider described it, which settles its
+	// results too; nil for others. Dropped is true if its client has deleted it before that.
+	Shown   json.RawMessage `json:"shown,omitempty"`
+	Dropped bool            `json:"dropped,omitempty"`
+
 	// Settled is true once what a batch at a provider cost was recorded.
 	Settled bool `json:"settled,omitempty"`
 }

@@ -40,11 +40,11 @@ type results struct {
 // become files of the gateway.
 func (f *followed) fetch(ctx context.Context, b *vendorbatch.Batch) (*results, error) {
 	x := &results{priced: true, model: b.Model}
-	theirs := kept.Speaks(f.target, api.Files) && (b.OutputFileID != "" || b.ErrorFileID != "")
+	theirs := f.Shown != nil || kept.Speaks(f.target, api.Files) && (b.OutputFileID != "" || b.ErrorFileID != "")
 	var output, failures *blobWriter
 	if theirs {
 		for _, id := range [...]string{b.OutputFileID, b.ErrorFileID} {
-			if id != "" {
+			if id != "" && f.Shown == nil {
 				x.files = append(x.files, f.fileRecord(id))
 			}
 		}

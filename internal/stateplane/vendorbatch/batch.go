@@ -1,6 +1,8 @@
 package vendorbatch
 
 import (
+	"encoding/json"
+
 	"modelgate/internal/model/llm"
 )
 
@@ -61,6 +63,8 @@ type Batch struct {
 	// Output is where the results are, in the vendor's own form. Empty if they are
 	// not there yet, or if the vendor finds them by id.
 	Output string `json:"-"`
+
+	inlined []json.RawMessage // results that the vendor returns with the batch
 }
 
 // Counts are the requests of a batch. Total may be zero until the vendor has read the

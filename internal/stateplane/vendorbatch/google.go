@@ -42,7 +42,19 @@ type googleBatch struct {
 }
 
 type googleOutput struct {
-	ResponsesFile string `json:"responsesFile"`
+	ResponsesFile string        `json:"responsesFile"`
+	Inlined       googleInlined `json:"inlinedResponses"`
+	InlinedEmbeds googleInlined `json:"inlinedEmbedContentResponses"`
+}
+
+// googleInlined are the results of requests that came with the batch.
+type googleInlined struct {
+	Responses []json.RawMessage `json:"inlinedResponses"`
+}
+
+// inlined returns the results that an output has.
+func (o *googleOutput) inlined() []json.RawMessage {
+	return append(o.Inlined.Responses, o.InlinedEmbeds.Responses...)
 }
 
 type googleError struct {
@@ -70,6 +82,9 @@ func (g *googleBatch) unified(v *view) (*Batch, error) {
 		ID: g.Name, Object: "batch", Model: strings.TrimPrefix(m.Model, "models/"), CreatedAt: int64(m.CreateTime), Errors: g.Error.errors(),
 		RequestCounts: Counts{int64(m.BatchStats.Requests), int64(m.BatchStats.Successful), int64(m.BatchStats.Failed)},
 		Output:        first(g.Response.ResponsesFile, m.Output.ResponsesFile), OwnID: ownIDIn(m.DisplayName),
+	}
+	if b.inlined = g.Response.inlined(); len(b.inlined) == 0 {
+		b.inlined = m.Output.inlined()
 	}
 	v.states.set(b, googleState(m.State))
 	b.VendorStatus = m.State
@@ -252,15 +267,34 @@ func (google) find(ctx context.Context, v *view, in *Input) (*Batch, error) {
 
 func (google) rows(ctx context.Context, v *view, b *Batch, in *Input) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {
-		if b.Output == "" {
-			return
-		}
 		parse := parseGoogleRow
 		if in.Endpoint == embeddingsEndpoint {
 			parse = parseGoogleVector
 		}
+		if in.Keyless {
+			parse = numbered(parse)
+		}
+		for _, line := range b.inlined {
+			if !yield(parse(line), nil) {
+				return
+			}
+		}
+		if b.Output == "" {
+			return
+		}
 		r := &vendorcall.Request{Method: http.MethodGet, Path: "/download/v1beta/" + resourcePath(b.Output) + ":download", Query: "alt=media"}
 		v.readRows(ctx, r, parse, yield)
+	}
+}
+
+// numbered returns parse with the number of a row in place of its key.
+func numbered(parse func([]byte) row) func([]byte) row {
+	n := 0
+	return func(line []byte) row {
+		n++
+		r := parse(line)
+		r.setKey(strconv.Itoa(n))
+		return r
 	}
 }
 

@@ -1,7 +1,9 @@
 package vendorbatch
 
 import (
+	"context"
 	"iter"
+	"time"
 )
 
 // Line is a request of a batch, in the format of OpenAI's input files. It was
@@ -46,9 +48,30 @@ type Input struct {
 	// Options are those of the provider and the request, such as project_id,
 	// region and role_arn; see [Vendor].Settings.
 	Options map[string]string
+	// Keyless is true if a client made the input in the vendor's own format: keys of results
+	// may be missing or the same, and each result counts.
+	Keyless bool
+	// Relayed is set if the client's own body created the batch, so that the vendor does not
+	// know OwnID.
+	Relayed *Relayed
 	// Lenient keeps members of responses that are not part of the endpoint's format.
 	Lenient bool
 }
 
 // option returns an option, empty if it is not set.
 func (in *Input) option(name string) string { return in.Options[name] }
+
+// Relayed is what [Vendor].Find looks for instead of the id of the record. The oldest batch
+// of the same input that no other record has is that of the client's request.
+type Relayed struct {
+	FileID, Endpoint string
+	From, Until      time.Time // of its creation
+	// IsTaken reports whether another record has the batch with the vendor's id.
+	IsTaken func(ctx context.Context, id string) (bool, error)
+}
+
+// matches reports whether a batch may be the one that was relayed.
+func (r *Relayed) matches(b *openAIBatch) bool {
+	at := time.Unix(int64(b.CreatedAt), 0)
+	return b.InputFileID == r.FileID && b.Endpoint == r.Endpoint && !at.Before(r.From) && !at.After(r.Until)
+}

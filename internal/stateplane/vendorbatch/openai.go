@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/stateplane/vendorcall"
@@ -197,6 +198,9 @@ func (p *batchPage) UnmarshalJSON(data []byte) error {
 }
 
 func (d *openAI) find(ctx context.Context, v *view, in *Input) (*Batch, error) {
+	if in.Relayed != nil {
+		return d.findRelayed(ctx, v, in.Relayed)
+	}
 	matches := func(b *openAIBatch) bool { return b.Metadata[ownKey] == in.OwnID }
 	if d.noMetadata {
 		fileID, err := d.findFile(ctx, v, fileNameOf(in.OwnID))
@@ -205,6 +209,21 @@ func (d *openAI) find(ctx context.Context, v *view, in *Input) (*Batch, error) {
 		}
 		matches = func(b *openAIBatch) bool { return b.InputFileID == fileID }
 	}
+	var found *openAIBatch
+	err := d.each(ctx, v, func(b *openAIBatch) bool {
+		if matches(b) {
+			found = b
+		}
+		return found == nil
+	})
+	if err != nil || found == nil {
+		return nil, err
+	}
+	return found.unified(v)
+}
+
+// each calls f for the batches of a list, the newest first, until f returns false.
+func (*openAI) each(ctx context.Context, v *view, f func(b *openAIBatch) bool) error {
 	after := ""
 	for range maxPages {
 		query := url.Values{"limit": {"100"}}
@@ -213,17 +232,42 @@ func (d *openAI) find(ctx context.Context, v *view, in *Input) (*Batch, error) {
 		}
 		var page batchPage
 		if err := v.client.get(ctx, "/batches", query.Encode(), &page); err != nil {
-			return nil, err
+			return err
 		}
 		for i := range page.Data {
-			if matches(&page.Data[i]) {
-				return page.Data[i].unified(v)
+			if !f(&page.Data[i]) {
+				return nil
 			}
 		}
 		if !page.HasMore || len(page.Data) == 0 {
-			return nil, nil
+			return nil
 		}
 		after = page.Data[len(page.Data)-1].ID
+	}
+	return nil
+}
+
+// findRelayed finds the batch of a request whose body the client made. Of batches of the same
+// input, the oldest that no other record has is returned.
+func (d *openAI) findRelayed(ctx context.Context, v *view, r *Relayed) (*Batch, error) {
+	var found []*openAIBatch
+	err := d.each(ctx, v, func(b *openAIBatch) bool {
+		if r.matches(b) {
+			found = append(found, b)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range slices.Backward(found) {
+		taken, err := r.IsTaken(ctx, b.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !taken {
+			return b.unified(v)
+		}
 	}
 	return nil, nil
 }

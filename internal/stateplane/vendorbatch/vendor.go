@@ -163,11 +163,14 @@ func (v *Vendor) DeleteInput(ctx context.Context, c vendorcall.Caller, b *Batch)
 	return nil
 }
 
-// Find returns the batch that was created with the OwnID and the Options of in, or an
-// error of the kind NotFound. It is [ErrUnsupported] if the vendor's batches cannot be
-// recognised. The rest of in is not used.
+// Find returns the batch that was created with the OwnID, or as Relayed says, and with the
+// Options of in, or an error of the kind NotFound. It is [ErrUnsupported] if the vendor's
+// batches cannot be recognised. The rest of in is not used.
 func (v *Vendor) Find(ctx context.Context, c vendorcall.Caller, in *Input) (*Batch, error) {
 	w := v.view(c)
+	if _, ok := v.driver.(*openAI); in.Relayed != nil && !ok {
+		return nil, ErrUnsupported
+	}
 	b, err := v.driver.find(ctx, &w, in)
 	if err == nil && b == nil {
 		return nil, apierr.New(apierr.NotFound, "%s has no batch of the record %s", v.spec.Name, in.OwnID)

@@ -159,28 +159,9 @@ func listGemini(q *kept.Request) error {
 	if listsThere(q) {
 		return q.Pass(store.ObjectGeminiFile)
 	}
-	query := q.HTTP.URL.Query()
-	x := store.ObjectQuery{Workspace: q.From.Identity.Workspace, Kind: store.ObjectGeminiFile, Provider: q.From.Provider, Limit: 10,
-		AtProvider: true}
-	if text := query.Get("pageSize"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			return apierr.New(apierr.Invalid, "pageSize must be an integer from 0 to 100, not %.40q", text).WithParam("pageSize")
-		}
-		if n > 0 {
-			x.Limit = min(n, 100)
-		}
-	}
-	if text := query.Get("pageToken"); text != "" {
-		last, err := q.Find(store.ObjectGeminiFile, text)
-		if err != nil {
-			return apierr.New(apierr.Invalid, "pageToken is not one of this list; begin again without it").WithParam("pageToken")
-		}
-		x.After = last.ID
-	}
-	list, more, err := q.Deps.DB.Objects(q.HTTP.Context(), x)
+	list, next, err := geminiPage(q, store.ObjectGeminiFile)
 	if err != nil {
-		return q.Deps.DB.ClientError(err)
+		return err
 	}
 	var out struct {
 		Files []json.RawMessage `json:"files,omitempty"`
@@ -193,8 +174,38 @@ func listGemini(q *kept.Request) error {
 		}
 		out.Files = append(out.Files, file)
 	}
-	if more {
-		out.Next = list[len(list)-1].ID
-	}
+	out.Next = next
 	return q.JSON(http.StatusOK, out)
+}
+
+// geminiPage returns a page of the objects of the workspace that a query asks for, and the
+// token of the next page; empty after the last.
+func geminiPage(q *kept.Request, kind string) (list []store.Object, next string, err error) {
+	query := q.HTTP.URL.Query()
+	x := store.ObjectQuery{Workspace: q.From.Identity.Workspace, Kind: kind, Provider: q.From.Provider, Limit: 10,
+		AtProvider: true}
+	if text := query.Get("pageSize"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return nil, "", apierr.New(apierr.Invalid, "pageSize must be an integer from 0 to 100, not %.40q", text).WithParam("pageSize")
+		}
+		if n > 0 {
+			x.Limit = min(n, 100)
+		}
+	}
+	if text := query.Get("pageToken"); text != "" {
+		last, err := q.Find(kind, text)
+		if err != nil {
+			return nil, "", apierr.New(apierr.Invalid, "pageToken is not one of this list; begin again without it").WithParam("pageToken")
+		}
+		x.After = last.ID
+	}
+	list, more, err := q.Deps.DB.Objects(q.HTTP.Context(), x)
+	if err != nil {
+		return nil, "", q.Deps.DB.ClientError(err)
+	}
+	if more {
+		next = list[len(list)-1].ID
+	}
+	return list, next, nil
 }

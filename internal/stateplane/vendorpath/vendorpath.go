@@ -1,5 +1,5 @@
 // Package vendorpath serves the files and batches of clients that speak another protocol
-// than that of OpenAI: Anthropic's files and batches of messages, and Gemini's files.
+// than that of OpenAI: Anthropic's files and batches of messages, and Gemini's files and batches.
 //
 // They are at managed providers. Requests and responses stay as they are; a record says
 // whose an object is, lists have the objects of the workspace only, and an object without a
@@ -27,6 +27,9 @@ import (
 func Serve(q *kept.Request) (served bool, err error) {
 	switch q.From.Protocol {
 	case api.DialectGemini:
+		if q.From.Operation == api.Batches {
+			return true, serveGeminiBatches(q)
+		}
 		return true, serveGemini(q)
 	case api.DialectMessages:
 		if rest, ok := strings.CutPrefix(q.From.Path, "/messages/batches"); ok {

@@ -250,6 +250,29 @@ class Google(unittest.TestCase):
         files.delete(name=up.name)
         self.assertRaises(ClientError, files.get, name=up.name)
 
+    def wait(self, batch):
+        return until(lambda: self.client.batches.get(name=batch.name), lambda b: b.done)
+
+    def test_batches(self):
+        question = mark()
+        inline = self.client.batches.create(model="sim-1", src=[{"contents": [{"role": "user", "parts": [{"text": question}]}]}], config={"display_name": "inline"})
+        ended = self.wait(inline)
+        self.assertEqual(ended.state.value, "JOB_STATE_SUCCEEDED")
+        self.assertIn(question, ended.dest.inlined_responses[0].response.text)
+        self.assertIn(inline.name, [b.name for b in self.client.batches.list(config={"page_size": 1})])
+
+        content = json.dumps({"key": "a", "request": {"contents": [{"role": "user", "parts": [{"text": question}]}]}}).encode() + b"\n"
+        file = self.client.files.upload(file=io.BytesIO(content), config={"mime_type": "application/jsonl", "display_name": "lines"})
+        ended = self.wait(self.client.batches.create(model="sim-1", src=file.name, config={"display_name": "file"}))
+        self.assertEqual(ended.state.value, "JOB_STATE_SUCCEEDED")
+        results = self.client.files.download(file=ended.dest.file_name)
+        self.assertIn(question, results.decode())
+        self.client.batches.delete(name=inline.name)
+
+        hanging = self.client.batches.create(model="sim-1+job=hang", src=[{"contents": [{"role": "user", "parts": [{"text": question}]}]}], config={"display_name": "hanging"})
+        self.client.batches.cancel(name=hanging.name)
+        self.assertEqual(self.wait(hanging).state.value, "JOB_STATE_CANCELLED")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=1)
