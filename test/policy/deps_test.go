@@ -15,6 +15,7 @@ import (
 var dependencies = map[string]string{
 	"github.com/anthropics/anthropic-sdk-go":                            "test: the official Go client of the messages protocol sends requests to the built gateway",
 	"github.com/aws/aws-sdk-go-v2":                                      "signs requests to AWS and links to files in buckets, as its own clients do",
+	"github.com/coreos/go-oidc/v3":                                      "OpenID Connect: discovery, keys, ID tokens and tokens of back-channel logout",
 	"github.com/danielgtaylor/huma/v2":                                  "declares routes of the control plane once, for decoding, validation and OpenAPI 3.1",
 	"github.com/andybalholm/brotli":                                     "reads br, in which some providers and the hosts before them answer, to account for it",
 	"github.com/klauspost/compress":                                     "zstd: recorded bodies at three times the speed of compress/flate, which is met on the way of a response",
@@ -46,6 +47,7 @@ var dependencies = map[string]string{
 	"go.opentelemetry.io/proto/otlp":                                    "the messages of OTLP, in which spans are made",
 	"github.com/tiktoken-go/tokenizer":                                  "counts tokens where a provider reports none, with both vocabularies of OpenAI embedded",
 	"golang.org/x/crypto":                                               "argon2id, for the passwords of people",
+	"golang.org/x/oauth2":                                               "the authorization code flow with PKCE, for sign-in at identity providers",
 	"golang.org/x/tools":                                                "test: type-checks all packages to find names that are exported without a use",
 	"google.golang.org/grpc":                                            "test: a collector that takes OTLP over gRPC",
 	"google.golang.org/protobuf":                                        "test: reads what a collector was sent",

@@ -15,6 +15,8 @@ var dialers = map[string]string{
 	"internal/storage/blob/s3.go":         "server gives it a dialler",
 	"internal/server/outbox/audits.go":    "uses the server's dialler",
 	"internal/dataplane/socket/relay.go":  "sends what it is given through upstream.Client",
+	"internal/identity/oidc/discovery.go": "sends what it is given through upstream.Client",
+	"internal/testing/oidctest/":          "tests",
 	"internal/testing/quotatest/redis.go": "tests",
 	"internal/testing/storetest/relay.go": "tests",
 	"internal/testing/gatewaytest/":       "tests",

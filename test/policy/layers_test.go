@@ -39,7 +39,7 @@ var siblings = []struct {
 	{folder: "internal/dialect"},
 	{
 		folder: "internal/controlplane",
-		shared: []string{"route", "limits", "budgets", "credentials"},
+		shared: []string{"route", "limits", "budgets", "credentials", "people"},
 		above:  []string{"manifest"},
 	},
 }
@@ -101,6 +101,7 @@ var edges = []string{
 	"internal/guardrail/checks",
 	"internal/guardrail/wasmcode",
 	"internal/identity/jws",
+	"internal/identity/oidc",
 	"internal/storage/kv",
 	"internal/records/logstore",
 	"internal/storage/postgres",
