@@ -20,7 +20,19 @@ type Session struct {
 	CreatedAt    time.Time
 	LastUsedAt   time.Time // at most a minute before the last use
 	ExpiresAt    time.Time
+
+	Method string // how it began: one of the Method constants
+
+	// Of a session that began at an identity provider: its id, who signed in there, the
+	// provider's id of its own session, and the ID token, sealed.
+	Provider, Subject, ProviderSession, IDToken string
 }
+
+// How a [Session] began.
+const (
+	MethodPassword = "password" // or a link that sets one
+	MethodSSO      = "sso"
+)
 
 var sessionTable = table[Session]{
 	name: "sessions", row: "session",
@@ -28,6 +40,8 @@ var sessionTable = table[Session]{
 		return []column{
 			{"hash", &s.Hash}, {"id", &s.ID}, {"user_id", &s.UserID}, {"organisation_id", &s.Organisation}, {"address", &s.Address},
 			{"user_agent", &s.UserAgent}, {"created_at", &s.CreatedAt}, {"last_used_at", &s.LastUsedAt}, {"expires_at", &s.ExpiresAt},
+			{"method", &s.Method}, {"provider_id", &s.Provider}, {"subject", &s.Subject}, {"provider_session", &s.ProviderSession},
+			{"id_token", &s.IDToken},
 		}
 	},
 }
@@ -217,6 +231,15 @@ func (tx *Tx) SetFirstPassword(ctx context.Context, organisation string, u User)
 			AND EXISTS (SELECT 1 FROM organisation_members o WHERE o.user_id = users.id AND o.organisation_id = $6)
 			AND NOT EXISTS (SELECT 1 FROM organisation_members o WHERE o.user_id = users.id AND o.organisation_id <> $6)`
 	return tx.write(ctx, journal.Unpublished, "user", text, u.ID, u.PasswordHash, u.FirstName, u.LastName, millis(u.UpdatedAt), organisation)
+}
+
+// SetProfile stores the name and the address of a user. An address in use is a conflict.
+func (tx *Tx) SetProfile(ctx context.Context, u User) error {
+	const text = `
+		UPDATE users
+		SET email = $2, first_name = $3, last_name = $4, updated_at = $5
+		WHERE id = $1`
+	return tx.write(ctx, journal.Members, "user", text, u.ID, u.Email, u.FirstName, u.LastName, millis(u.UpdatedAt))
 }
 
 // PasswordChange replaces a user's password.

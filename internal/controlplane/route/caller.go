@@ -31,8 +31,10 @@ type Caller struct {
 	// appliedWithin is what Deps.OnChange returned for the change.
 	appliedWithin time.Duration
 
-	userAgent string        // shortened to maxUserAgent
-	request   *http.Request // for the audit log
+	userAgent string            // shortened to maxUserAgent
+	request   *http.Request     // for the audit log
+	header    http.Header       // of the response
+	details   map[string]string // what the audit log stores instead of the body; nil for the body
 
 	refused bool // a rejected token that the audit log must record
 
@@ -196,6 +198,10 @@ func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 
 // describe copies the request to the audit event.
 func (c *Caller) describe() {
+	if c.route.browser {
+		c.describeBrowser()
+		return
+	}
 	c.audit.QueryParams, c.audit.RequestHeaders = maskQuery(c.request.URL.Query()), maskHeader(c.request.Header)
 	c.audit.RequestBody = maskBody(c.body)
 	if c.route.Bulk != "" {
@@ -214,7 +220,11 @@ func (c *Caller) describeKeyless() bool {
 	a.Method, a.URI = reqlog.Cut(a.Method, 16), reqlog.Cut(a.URI, reqlog.KeylessPath)
 	a.QueryParams = "{}"
 	a.RequestHeaders = object(map[string]string{"User-Agent": reqlog.Cut(c.request.UserAgent(), reqlog.KeylessUserAgent)})
-	if a.RequestBody = maskBody(c.body); len(a.RequestBody) > maxKeylessBody {
+	a.RequestBody = maskBody(c.body)
+	if c.route.browser {
+		a.RequestBody = c.detailText()
+	}
+	if len(a.RequestBody) > maxKeylessBody {
 		a.RequestBody = `"(too long)"`
 	}
 	return c.api.Keyless.Take(keylessRow+len(a.URI)+len(a.RequestHeaders)+len(a.RequestBody), c.Now)

@@ -126,6 +126,7 @@ type Route struct {
 	fields     []string // of a form: members of the body
 	budgets    budgetForm
 	paged      bool     // a list, whose pages are selected by parameters
+	browser    bool     // added by AddBrowser
 	keptByNull []string // of a PUT: the fields in its body that null leaves unchanged
 }
 
@@ -239,6 +240,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := a.caller(r, route)
+	c.header = w.Header()
 	held, err := a.receive(r, route, c)
 	if held != nil {
 		defer held.Release()

@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"net/netip"
 	"strings"
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
@@ -61,7 +61,7 @@ func find(ctx context.Context, q store.Queries, email string) (account, error) {
 // account exists. For a wrong password it returns errWrong; the other errors say when
 // to try again.
 func (f *family) prove(ctx context.Context, c *route.Caller, a *account, password string) error {
-	address := group(c.ClientIP())
+	address := people.AddressGroup(c.ClientIP())
 	known, err := c.DB().IsKnownAddress(ctx, a.user.ID, address, c.Now)
 	if err != nil {
 		return err
@@ -136,17 +136,4 @@ func limits(email, address string) attemptLimits {
 func limitID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:16])
-}
-
-// group returns the unit of counting for a client's address: the address, or for IPv6
-// its /64, which one subscriber owns.
-func group(address string) string {
-	ip, err := netip.ParseAddr(address)
-	if err != nil {
-		return "unknown"
-	}
-	if ip = ip.Unmap().WithZone(""); ip.Is4() {
-		return ip.String()
-	}
-	return netip.PrefixFrom(ip, 64).Masked().String()
 }

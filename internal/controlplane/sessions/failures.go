@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
@@ -58,7 +59,7 @@ func (f *failures) note(ctx context.Context, c *route.Caller, a *account, refuse
 	if organisation == "" {
 		organisation = store.DefaultOrganisation
 	}
-	p := pair{a.user.ID, group(c.ClientIP())}
+	p := pair{a.user.ID, people.AddressGroup(c.ClientIP())}
 	if !f.count(organisation, p, refused, c.Now) {
 		return
 	}

@@ -3,13 +3,13 @@ package sessions
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/identity/jwt"
@@ -17,34 +17,13 @@ import (
 )
 
 // join adds an invited user to the organisation and to the workspaces of the invite,
-// and returns the user as stored. Workspaces archived since are left out. An existing
-// member keeps their roles.
+// and returns the user as stored; see [people.AcceptInvite].
 func join(ctx context.Context, tx *store.Tx, c *route.Caller, i *store.Invite, u store.User) (store.User, error) {
 	u, _, err := addToOrganisation(ctx, tx, i.Organisation, u)
 	if err != nil {
 		return u, err
 	}
-	var places []struct{ ID, Role string }
-	if err := json.Unmarshal(i.Workspaces, &places); err != nil {
-		return u, err
-	}
-	for _, p := range places {
-		w, err := tx.Workspace(ctx, i.Organisation, p.ID)
-		if err != nil {
-			return u, err
-		}
-		if _, err = tx.WorkspaceMember(ctx, w.ID, u.ID); err == nil || apierr.IsNotFound(err) && w.Status != store.Active {
-			continue
-		}
-		if apierr.IsNotFound(err) {
-			err = tx.SetWorkspaceMember(ctx, w.ID, u.ID, p.Role, c.Now)
-		}
-		if err != nil {
-			return u, err
-		}
-	}
-	i.Status, i.AcceptedAt = store.InviteAccepted, c.Now
-	return u, tx.UpdateInvite(ctx, *i)
+	return u, people.AcceptInvite(ctx, tx, *i, u.ID, c.Now)
 }
 
 // addToOrganisation adds u to an organisation. An existing user without a password, for
@@ -82,7 +61,8 @@ func linkConflict(err error, email string) error {
 type passwordInput struct {
 	Body struct {
 		Profile
-		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Token of the link"`
+		Token  string         `json:"token" minLength:"1" maxLength:"255" doc:"Token of the link"`
+		Cookie *people.Cookie `json:"cookie,omitempty" doc:"Returns the token as a cookie instead of in the body"`
 	}
 }
 
@@ -90,7 +70,7 @@ const linkSpent = "this link is unknown, used or expired; ask for another"
 
 // set sets a user's password with the token of a link: their first password, or a
 // replacement that ends all of their sessions.
-func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*NewSession, error) {
+func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*people.NewSession, error) {
 	b, link := &in.Body, access.HashKey(in.Body.Token).String()
 	hash, err := f.hash(ctx, c, b.Password, func() error {
 		_, err := c.DB().PasswordLink(ctx, link, c.Now)
@@ -99,7 +79,7 @@ func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*
 	if err != nil {
 		return nil, err
 	}
-	var out *NewSession
+	var out *people.NewSession
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		l, err := tx.ConsumePasswordLink(ctx, link, c.Now)
 		if err == nil {
@@ -115,7 +95,7 @@ func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*
 		}
 		return err
 	})
-	return out, err
+	return showSession(c, out, b.Cookie, err)
 }
 
 // byLink stores the password of u, and the name with a first password, unless the state
@@ -190,41 +170,6 @@ func identify(ctx context.Context, q store.Queries, use Use) (store.Session, *ac
 		KeyID: s.UserID, Type: access.Session, UserID: s.UserID, Name: "session", Hash: hash, Organisation: s.Organisation,
 		Scopes: access.RoleScopes(m.Role), ExpiresAt: ends(&s, use.Lifetimes),
 	}, nil
-}
-
-type self struct {
-	Type         access.KeyType `json:"type"`
-	UserID       *string        `json:"user_id"`
-	KeyID        *string        `json:"key_id"`
-	Name         string         `json:"name"`
-	Organisation string         `json:"organisation_id"`
-	Workspace    *string        `json:"workspace_id"`
-	Role         *string        `json:"role" doc:"Role in the organisation; null for service keys"`
-	Scopes       []access.Scope `json:"scopes"`
-	ExpiresAt    route.Time     `json:"expires_at"`
-}
-
-func me(ctx context.Context, c *route.Caller, _ *struct{}) (*self, error) {
-	out := &self{
-		Type: c.Type, UserID: optionalText(c.UserID), KeyID: optionalText(c.KeyID), Name: c.Name, Organisation: c.Organisation,
-		Workspace: optionalText(c.Workspace), Scopes: c.Scopes, ExpiresAt: route.Time(c.ExpiresAt),
-	}
-	if c.Type == access.Session {
-		out.KeyID = nil
-	}
-	if c.UserID == "" {
-		return out, nil
-	}
-	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
-	out.Role = optionalText(m.Role)
-	return out, err
-}
-
-func optionalText(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 type introspectInput struct {

@@ -8,8 +8,8 @@ type Lifetimes struct {
 	Absolute time.Duration // since the sign-in; 7 days
 }
 
-// withDefaults returns l with zeros replaced by the defaults.
-func (l Lifetimes) withDefaults() Lifetimes {
+// OrDefaults returns l with zeros replaced by the defaults.
+func (l Lifetimes) OrDefaults() Lifetimes {
 	if l.Idle == 0 {
 		l.Idle = 12 * time.Hour
 	}
@@ -21,7 +21,7 @@ func (l Lifetimes) withDefaults() Lifetimes {
 
 // Ends returns when a session expires unless it is used again.
 func (l Lifetimes) Ends(created, used time.Time) time.Time {
-	l = l.withDefaults()
+	l = l.OrDefaults()
 	idle, absolute := used.Add(l.Idle), created.Add(l.Absolute)
 	if idle.Before(absolute) {
 		return idle
@@ -31,11 +31,11 @@ func (l Lifetimes) Ends(created, used time.Time) time.Time {
 
 // Touch returns how old the stored last use of a session may be. A session in use may
 // expire this much before its idle time.
-func (l Lifetimes) Touch() time.Duration { return min(l.withDefaults().Idle/10, time.Minute) }
+func (l Lifetimes) Touch() time.Duration { return min(l.OrDefaults().Idle/10, time.Minute) }
 
 func (r *Routes) lifetimes() Lifetimes {
 	if r.Lifetimes == nil {
-		return Lifetimes{}.withDefaults()
+		return Lifetimes{}.OrDefaults()
 	}
-	return r.Lifetimes().withDefaults()
+	return r.Lifetimes().OrDefaults()
 }

@@ -28,6 +28,8 @@ type item struct {
 	ExpiresAt  route.Time `json:"expires_at" doc:"Unless it is used again"`
 	Address    string     `json:"address" doc:"Address of the client that used it last"`
 	UserAgent  string     `json:"user_agent" doc:"User agent of the client that signed in; at most 200 bytes"`
+	Method     string     `json:"method" enum:"password,sso" doc:"How the user signed in"`
+	Provider   *string    `json:"identity_provider_id" doc:"Where the user signed in; null without an identity provider"`
 	Current    bool       `json:"current" doc:"Whether it is the session of this request"`
 }
 
@@ -54,7 +56,7 @@ func (f *family) list(ctx context.Context, c *route.Caller, user string, p route
 		}
 		items = append(items, item{
 			"session", s.ID, route.Time(s.CreatedAt), route.Time(s.LastUsedAt), route.Time(end), s.Address, s.UserAgent,
-			s.Hash == c.Hash.String(),
+			s.Method, route.OrNull(s.Provider), s.Hash == c.Hash.String(),
 		})
 	}
 	return route.PageOf(items, p, nil, func(i item) item { return i })

@@ -20,3 +20,10 @@ var page []byte
 
 // ServePage serves the page. The token stays in the browser until the form is sent.
 func ServePage(w http.ResponseWriter, r *http.Request) { route.Page(w, r, page) }
+
+//go:embed login.html
+var signInPage []byte
+
+// ServeSignIn serves the page on which people sign in, and see who they are and how to
+// sign out.
+func ServeSignIn(w http.ResponseWriter, r *http.Request) { route.Page(w, r, signInPage) }

@@ -10,9 +10,11 @@ package sessions
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
@@ -32,6 +34,10 @@ type Routes struct {
 	// Count is called for every sign-in attempt with its outcome: ok, wrong, limited or
 	// busy. Nil is not called.
 	Count func(outcome string)
+
+	// EndURL returns where a browser ends the session of an identity provider at which a
+	// session began; empty is nowhere. Nil returns none.
+	EndURL func(ctx context.Context, c *route.Caller, s store.Session) string
 }
 
 // Add adds the routes.
@@ -47,17 +53,22 @@ func (r Routes) Add(a *route.API) {
 		}
 		return r
 	}
+	logins := func(r route.Route) route.Route { // the console's name of sessions
+		r.Also = []string{strings.Replace(r.Path, "sessions", "logins", 1)}
+		return r
+	}
 	f.addMembers(a)
 	route.Add(a, open("/auth/claim", "claim", "Claim an installation with its one-time link"), f.claim)
 	route.Add(a, open("/auth/login", "login", "Sign in"), f.login)
 	route.Add(a, open("/auth/invites/accept", "accept-invite", "Accept an invite with its link"), f.accept)
 	route.Add(a, open("/auth/password", "set-password", "Set a password with a link"), f.set)
 	route.Add(a, own(http.MethodPut, "/auth/password", "change-password", "Change your password; ends your other sessions"), f.change)
-	route.Add(a, own(http.MethodPost, "/auth/logout", "logout", "End the session"), logout)
-	route.Add(a, own(http.MethodGet, "/auth/sessions", "list-own-sessions", "List your sessions"), f.listOwnSessions)
+	route.Add(a, own(http.MethodPost, "/auth/logout", "logout", "End the session"), f.logout)
+	route.Add(a, logins(own(http.MethodGet, "/auth/sessions", "list-own-sessions", "List your sessions")), f.listOwnSessions)
 	route.Add(a, own(http.MethodDelete, "/auth/sessions", "end-own-sessions", "End all your sessions"), endOwnSessions)
-	route.Add(a, own(http.MethodDelete, "/auth/sessions/{session}", "end-own-session", "End one of your sessions"), endOwnSession)
+	route.Add(a, logins(own(http.MethodDelete, "/auth/sessions/{session}", "end-own-session", "End one of your sessions")), endOwnSession)
 	route.Add(a, own(http.MethodGet, "/auth/me", "who-am-i", "Return the caller of this key or session"), me)
+	route.Add(a, own(http.MethodPut, "/auth/me", "change-own-profile", "Change your name, and your password"), f.changeProfile)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/oauth/introspect", Name: "introspect", Tag: tag,
 		Summary: "Introspect a token (RFC 7662)", Form: true}, f.introspect)
 	a.EachMinute(func(ctx context.Context, now time.Time, last bool) error {
@@ -76,32 +87,11 @@ type family struct {
 	db       *store.DB // counts attempts, outside of changes
 }
 
-// NewSession is a session that has just begun, with its token.
-type NewSession struct {
-	Token     string     `json:"token" doc:"Sent as x-gateway-api-key or as a bearer token; shown only once"`
-	ID        string     `json:"id" doc:"Id of the session in lists and in the audit log"`
-	ExpiresAt route.Time `json:"expires_at" doc:"Latest time; expires earlier if it is not used"`
-	UserID    string     `json:"user_id"`
-	Object    string     `json:"object"`
-}
-
-// begin stores a session for a user, and records the address of the sign-in.
-func (f *family) begin(ctx context.Context, c *route.Caller, tx *store.Tx, user, organisation string) (*NewSession, error) {
-	token := access.NewSessionToken()
-	s := store.Session{
-		Hash: access.HashKey(token.Reveal()).String(), ID: c.NewID(), UserID: user, Organisation: organisation,
-		Address: c.ClientIP(), UserAgent: c.UserAgent(), CreatedAt: c.Now, ExpiresAt: c.Now.Add(f.deps.lifetimes().Absolute),
-	}
-	c.SetAuditAction("sign_in", s.ID)
-	c.SetAuditActor(user)
-	err := tx.CreateSession(ctx, s)
-	if err == nil {
-		err = tx.RememberAddress(ctx, user, group(c.ClientIP()), c.Now)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &NewSession{token.Reveal(), s.ID, route.Time(s.ExpiresAt), user, "session"}, nil
+// begin stores a session of a user who proved who they are with a password or a link.
+func (f *family) begin(ctx context.Context, c *route.Caller, tx *store.Tx, user, organisation string) (*people.NewSession, error) {
+	return people.Begin(ctx, c, tx, people.Start{
+		UserID: user, Organisation: organisation, Ends: c.Now.Add(f.deps.lifetimes().Absolute), Method: store.MethodPassword,
+	})
 }
 
 // Profile is the name and password of a new user.
@@ -114,8 +104,9 @@ type Profile struct {
 type claimInput struct {
 	Body struct {
 		Profile
-		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Token of the claim link"`
-		Email string `json:"email" minLength:"3" maxLength:"320"`
+		Token  string         `json:"token" minLength:"1" maxLength:"255" doc:"Token of the claim link"`
+		Email  string         `json:"email" minLength:"3" maxLength:"320"`
+		Cookie *people.Cookie `json:"cookie,omitempty" doc:"Returns the token as a cookie instead of in the body"`
 	}
 }
 
@@ -127,7 +118,7 @@ func (f *family) hash(ctx context.Context, c *route.Caller, password string, loo
 	if err := lookUp(); err != nil {
 		return "", err
 	}
-	leave, err := f.hasher.enter(group(c.ClientIP()), true)
+	leave, err := f.hasher.enter(people.AddressGroup(c.ClientIP()), true)
 	if err != nil {
 		return "", err
 	}
@@ -135,7 +126,7 @@ func (f *family) hash(ctx context.Context, c *route.Caller, password string, loo
 	return f.hasher.hash(ctx, password)
 }
 
-func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*NewSession, error) {
+func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*people.NewSession, error) {
 	b := &in.Body
 	address, err := address(b.Email)
 	if err != nil {
@@ -149,7 +140,7 @@ func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*N
 	if err != nil {
 		return nil, err
 	}
-	var out *NewSession
+	var out *people.NewSession
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		organisation, err := tx.ConsumeClaim(ctx, link, c.Now)
 		if err != nil {
@@ -174,7 +165,7 @@ func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*N
 		out, err = f.begin(ctx, c, tx, u.ID, o.ID)
 		return err
 	})
-	return out, linkConflict(err, address)
+	return showSession(c, out, b.Cookie, linkConflict(err, address))
 }
 
 func (p *Profile) user(c *route.Caller, email, hash, role string) store.User {
@@ -203,7 +194,8 @@ func address(text string) (string, error) {
 type acceptInput struct {
 	Body struct {
 		Profile
-		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Token of the invite link"`
+		Token  string         `json:"token" minLength:"1" maxLength:"255" doc:"Token of the invite link"`
+		Cookie *people.Cookie `json:"cookie,omitempty" doc:"Returns the token as a cookie instead of in the body"`
 	}
 }
 
@@ -216,7 +208,7 @@ func pending(ctx context.Context, c *route.Caller, q store.Queries, token string
 	return i, linkInvalidError(err, "this invite is unknown, used, cancelled or expired; ask for another")
 }
 
-func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (*NewSession, error) {
+func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (*people.NewSession, error) {
 	b := &in.Body
 	hash, err := f.hash(ctx, c, b.Password, func() error {
 		_, err := pending(ctx, c, c.DB(), b.Token)
@@ -225,7 +217,7 @@ func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (
 	if err != nil {
 		return nil, err
 	}
-	var out *NewSession
+	var out *people.NewSession
 	var i store.Invite
 	err = c.Change(ctx, func(tx *store.Tx) (err error) {
 		if i, err = pending(ctx, c, tx.Queries, b.Token); err != nil {
@@ -239,17 +231,18 @@ func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (
 		out, err = f.begin(ctx, c, tx, u.ID, i.Organisation)
 		return err
 	})
-	return out, linkConflict(err, i.Email)
+	return showSession(c, out, b.Cookie, linkConflict(err, i.Email))
 }
 
 type loginInput struct {
 	Body struct {
-		Email    string `json:"email" minLength:"3" maxLength:"320"`
-		Password string `json:"password" minLength:"1" maxLength:"512"`
+		Email    string         `json:"email" minLength:"3" maxLength:"320"`
+		Password string         `json:"password" minLength:"1" maxLength:"512"`
+		Cookie   *people.Cookie `json:"cookie,omitempty" doc:"Returns the token as a cookie instead of in the body"`
 	}
 }
 
-func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*NewSession, error) {
+func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*people.NewSession, error) {
 	a, err := find(ctx, c.DB(), in.Body.Email)
 	if err != nil {
 		return nil, err
@@ -258,7 +251,7 @@ func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*N
 		return nil, err
 	}
 	c.SetAuditOrganisation(a.organisation)
-	var out *NewSession
+	var out *people.NewSession
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		// The password was checked outside the transaction and may have changed.
 		now, err := find(ctx, tx.Queries, a.email)
@@ -271,20 +264,40 @@ func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*N
 		out, err = f.begin(ctx, c, tx, now.user.ID, now.organisation)
 		return err
 	})
-	return out, err
+	return showSession(c, out, in.Body.Cookie, err)
 }
 
-func logout(ctx context.Context, c *route.Caller, _ *struct{}) (*route.Empty, error) {
+// showSession returns the response with a new session, whose token is in a cookie if the request
+// asked for that. After an error there is no session.
+func showSession(c *route.Caller, s *people.NewSession, cookie *people.Cookie, err error) (*people.NewSession, error) {
+	if err != nil {
+		return nil, err
+	}
+	people.InCookie(c, s, cookie)
+	return s, nil
+}
+
+type signedOut struct {
+	EndURL string `json:"end_session_url,omitempty" doc:"Where the browser ends the session of the identity provider; absent if there is none"`
+	Object string `json:"object"`
+}
+
+func (f *family) logout(ctx context.Context, c *route.Caller, _ *struct{}) (*signedOut, error) {
 	if c.Type != access.Session {
 		return nil, apierr.New(apierr.Invalid, "a key has no session to end; delete the key instead")
 	}
-	err := c.Change(ctx, func(tx *store.Tx) error {
-		s, err := tx.Session(ctx, c.Hash.String())
-		if err != nil {
-			return err
-		}
-		c.SetAuditAction("sign_out", s.ID)
-		return tx.DeleteSession(ctx, s.Hash)
-	})
-	return &route.Empty{}, err
+	s, err := c.DB().Session(ctx, c.Hash.String())
+	if err != nil {
+		return nil, err
+	}
+	out := &signedOut{Object: "session"}
+	if f.deps.EndURL != nil {
+		out.EndURL = f.deps.EndURL(ctx, c, s)
+	}
+	c.SetAuditAction("sign_out", s.ID)
+	err = c.Change(ctx, func(tx *store.Tx) error { return tx.DeleteSession(ctx, s.Hash) })
+	if err == nil && c.Cookie(access.SessionCookie) != "" {
+		people.ClearCookie(c, "/")
+	}
+	return out, err
 }

@@ -202,6 +202,17 @@ func (s RolePermissions) Denied(role string) (list []Permission) {
 	return list
 }
 
+// Allowed returns the permissions that a role has.
+func (s RolePermissions) Allowed(role string) []Permission {
+	list := []Permission{}
+	for _, r := range rights {
+		if s.Allows(role, r.right) {
+			list = append(list, r.right)
+		}
+	}
+	return list
+}
+
 // WithOverrides returns the permissions in a workspace of an organisation that has s:
 // the workspace's own in the sections left, which the organisation delegates, otherwise
 // s.

@@ -63,6 +63,9 @@ func isTokenByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
+// SessionCookie is the name of the cookie with a session's token.
+const SessionCookie = "mg_login"
+
 // IsSessionToken reports whether text looks like a session token.
 func IsSessionToken(text string) bool { return strings.HasPrefix(text, sessionPrefix) }
 

@@ -71,6 +71,7 @@ var granted = []struct {
 	{"audit_logs", "list", organisation},
 	{"plugins", "create update list", organisation},
 	{"deployments", "create read update delete list", organisation},
+	{"identity_providers", "create read update delete list", organisation},
 	{"secret_references", "create read update delete list", organisation},
 	{"workspaces", "create delete", organisation},
 	{"organisation_integrations", "create read update delete list", organisation},

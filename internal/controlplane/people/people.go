@@ -1,0 +1,153 @@
+// Package people has what all ways of signing in have in common: a session begins, its
+// cookie is set, an invite is accepted.
+//
+// It guarantees that a session is stored as a hash only and recorded with its method and
+// address. It does not decide who a person is: sessions checks passwords and links,
+// signin asks identity providers.
+package people
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/store"
+)
+
+// SignInPath is the path of the page on which people sign in, relative to the gateway's
+// address.
+const SignInPath = "/login"
+
+// NewSession is a session that has just begun, with its token.
+type NewSession struct {
+	Token     string     `json:"token,omitempty" doc:"Sent as x-gateway-api-key or as a bearer token; shown only once, and absent if the request asked for a cookie"`
+	ID        string     `json:"id" doc:"Id of the session in lists and in the audit log"`
+	ExpiresAt route.Time `json:"expires_at" doc:"Latest time; expires earlier if it is not used"`
+	UserID    string     `json:"user_id"`
+	Object    string     `json:"object"`
+}
+
+// Start describes a session that begins.
+type Start struct {
+	UserID       string
+	Organisation string
+	Ends         time.Time
+	Method       string // one of store's Method constants
+
+	// Of a sign-in at an identity provider; see [store.Session].
+	Provider, Subject, ProviderSession, IDToken string
+}
+
+// Begin stores a session and records the address of the sign-in.
+func Begin(ctx context.Context, c *route.Caller, tx *store.Tx, s Start) (*NewSession, error) {
+	token := access.NewSessionToken()
+	row := store.Session{
+		Hash: access.HashKey(token.Reveal()).String(), ID: c.NewID(), UserID: s.UserID, Organisation: s.Organisation,
+		Address: c.ClientIP(), UserAgent: c.UserAgent(), CreatedAt: c.Now, ExpiresAt: s.Ends,
+		Method: s.Method, Provider: s.Provider, Subject: s.Subject, ProviderSession: s.ProviderSession, IDToken: s.IDToken,
+	}
+	c.SetAuditAction("sign_in", row.ID)
+	c.SetAuditActor(s.UserID)
+	err := tx.CreateSession(ctx, row)
+	if err == nil {
+		err = tx.RememberAddress(ctx, s.UserID, AddressGroup(c.ClientIP()), c.Now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &NewSession{token.Reveal(), row.ID, route.Time(row.ExpiresAt), s.UserID, "session"}, nil
+}
+
+// AddressGroup returns the unit of counting for a client's address: the address, or for
+// IPv6 its /64, which one subscriber owns.
+func AddressGroup(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return "unknown"
+	}
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip, 64).Masked().String()
+}
+
+// AcceptInvite adds a user of the invite's organisation to the workspaces of the invite.
+// Workspaces archived since are left out, and the user keeps the roles that they have.
+func AcceptInvite(ctx context.Context, tx *store.Tx, i store.Invite, user string, now time.Time) error {
+	var places []struct{ ID, Role string }
+	if err := json.Unmarshal(i.Workspaces, &places); err != nil {
+		return err
+	}
+	for _, p := range places {
+		w, err := tx.Workspace(ctx, i.Organisation, p.ID)
+		if err != nil {
+			return err
+		}
+		if _, err = tx.WorkspaceMember(ctx, w.ID, user); err == nil || apierr.IsNotFound(err) && w.Status != store.Active {
+			continue
+		}
+		if apierr.IsNotFound(err) {
+			err = tx.SetWorkspaceMember(ctx, w.ID, user, p.Role, now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	i.Status, i.AcceptedAt = store.InviteAccepted, now
+	return tx.UpdateInvite(ctx, i)
+}
+
+// Cookie asks for the session as a cookie.
+type Cookie struct {
+	Path string `json:"path" minLength:"1" maxLength:"255" pattern:"^/[A-Za-z0-9._~/-]*$" doc:"Path below which browsers send the cookie"`
+}
+
+// InCookie moves the token of a session to a cookie of the response, if in is set, which
+// scripts cannot read and other sites cannot send.
+func InCookie(c *route.Caller, s *NewSession, in *Cookie) {
+	if s == nil || in == nil {
+		return
+	}
+	SetCookie(c, s.Token, in.Path, time.Time(s.ExpiresAt))
+	s.Token = ""
+}
+
+// SetCookie sets the cookie of a session.
+func SetCookie(c *route.Caller, token, path string, ends time.Time) {
+	c.SetCookie(&http.Cookie{Name: access.SessionCookie, Value: token, Path: path, Expires: ends, SameSite: http.SameSiteStrictMode})
+}
+
+// ClearCookie removes the cookie of a session.
+func ClearCookie(c *route.Caller, path string) {
+	c.SetCookie(&http.Cookie{Name: access.SessionCookie, Path: path, MaxAge: -1, SameSite: http.SameSiteStrictMode})
+}
+
+// IsLocalPath reports whether a browser that is sent to a path stays on the gateway: it
+// is an absolute path, not an address of another host in one of the forms that browsers
+// accept.
+func IsLocalPath(path string) bool {
+	if !strings.HasPrefix(path, "/") || len(path) > 2048 {
+		return false
+	}
+	if len(path) > 1 && (path[1] == '/' || path[1] == '\\') {
+		return false
+	}
+	for i := range len(path) {
+		if b := path[i]; b <= ' ' || b == '\\' || b >= 0x7f {
+			return false
+		}
+	}
+	lower := strings.ToLower(path)
+	for _, encoded := range []string{"/%2f", "/%5c", "%0d", "%0a", "%00", "%09"} {
+		if strings.Contains(lower, encoded) {
+			return false
+		}
+	}
+	return true
+}

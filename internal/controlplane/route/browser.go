@@ -1,0 +1,99 @@
+package route
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"modelgate/api"
+)
+
+// Answer is what a route for browsers answers: a redirect, or a page.
+type Answer struct {
+	Status   int    // zero is 302 with a Location, 200 without
+	Location string // where the browser goes
+	Type     string // media type of Body; empty is HTML
+	Body     []byte
+}
+
+// AddBrowser adds a route that browsers open, or that an identity provider calls. It has
+// the limits and the audit log of other routes, but no place in the API's
+// description and in [API.Routes].
+// The audit log stores neither query nor body, which have codes and tokens; what it must
+// have is set with [Caller.SetAuditDetails].
+func AddBrowser(a *API, r Route, f func(ctx context.Context, c *Caller, req *http.Request) *Answer) {
+	r.UncheckedBody, r.browser = true, true
+	for _, p := range r.Paths() {
+		pattern := r.Method + " " + p
+		a.routes[pattern] = &r
+		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
+			f(req.Context(), callerOf(req.Context()), req).write(w)
+		})
+		if rest, ok := strings.CutPrefix(p, api.BasePath); ok {
+			a.firsts[first(rest)] = true
+		}
+	}
+}
+
+func (a *Answer) write(w http.ResponseWriter) {
+	h, status := w.Header(), a.Status
+	pageHeader(h)
+	if a.Type != "" {
+		h.Set("Content-Type", a.Type)
+	}
+	if a.Location != "" {
+		h.Set("Location", a.Location)
+		h.Del("Content-Type")
+	}
+	if status == 0 {
+		status = http.StatusOK
+		if a.Location != "" {
+			status = http.StatusFound
+		}
+	}
+	w.WriteHeader(status)
+	w.Write(a.Body)
+}
+
+// SetCookie adds a cookie to the response. It has HttpOnly, and Secure if the gateway is
+// reached over HTTPS.
+func (c *Caller) SetCookie(k *http.Cookie) {
+	k.HttpOnly, k.Secure = true, c.IsSecure()
+	c.header.Add("Set-Cookie", k.String())
+}
+
+// IsSecure reports whether browsers reach the gateway over HTTPS, by this request or by its
+// public address.
+func (c *Caller) IsSecure() bool {
+	return c.request.TLS != nil || strings.HasPrefix(c.Link(""), "https://")
+}
+
+// Cookie returns the value of a cookie of the request, empty if there is none.
+func (c *Caller) Cookie(name string) string {
+	if k, err := c.request.Cookie(name); err == nil {
+		return k.Value
+	}
+	return ""
+}
+
+// Body returns the body of the request, which belongs to the caller of the handler.
+func (c *Caller) Body() []byte { return c.body }
+
+// SetAuditDetails sets what the audit log stores as body of the request. It must have no
+// secrets.
+func (c *Caller) SetAuditDetails(details map[string]string) { c.details = details }
+
+// describeBrowser is [Caller.describe] for a route of browsers.
+func (c *Caller) describeBrowser() {
+	c.audit.QueryParams, c.audit.RequestHeaders, c.audit.RequestBody = "{}", maskHeader(c.request.Header), c.detailText()
+}
+
+// detailText returns the details as JSON text.
+func (c *Caller) detailText() string {
+	text, err := json.Marshal(c.details)
+	if err != nil || c.details == nil {
+		return "{}"
+	}
+	return string(text)
+}
