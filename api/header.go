@@ -46,3 +46,6 @@ const (
 	HeaderAppliedWithin = "X-Gateway-Applied-Within-Ms"
 	HeaderAccelBuffers  = "X-Accel-Buffering"
 )
+
+// CookiePrefix is the prefix of the names of the gateway's own cookies.
+const CookiePrefix = "mg_"

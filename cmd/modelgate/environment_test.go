@@ -41,7 +41,7 @@ func TestVariablesAreThoseOfHelpAndDocuments(t *testing.T) {
 	var help strings.Builder
 	for _, c := range [][]string{
 		{"serve"}, {"demo"}, {"tail"}, {"explain"}, {"keys", "create"}, {"keys", "list"}, {"keys", "revoke"}, {"keys", "rotate-master"}, {"apply"}, {"export"},
-		{"check"}, {"seal"}, {"migrate"}, {"logs", "prune"}, {"logs", "export"}, {"cache", "evaluate"}, {"ledger", "verify"}, {"audit", "verify"}, {"organisations", "list"}, {"users", "link"}, {"healthcheck"}, {"simulate"}, {"bench"},
+		{"check"}, {"seal"}, {"migrate"}, {"logs", "prune"}, {"logs", "export"}, {"cache", "evaluate"}, {"ledger", "verify"}, {"audit", "verify"}, {"organisations", "list"}, {"users", "link"}, {"domains", "verify"}, {"healthcheck"}, {"simulate"}, {"bench"},
 	} {
 		_, out, errs := invoke(t, nil, "", append(c, "--help")...)
 		help.WriteString(out + errs)

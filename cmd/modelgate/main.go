@@ -36,6 +36,7 @@ var commands = []command{
 	{"explain", "print where a request would go, or went, and why", explain},
 	{"keys", "create, list and revoke gateway keys; change the master key", keys},
 	{"organisations", "create and list isolated organisations", organisations},
+	{"domains", "record that a domain of e-mail addresses belongs to an organisation", runDomains},
 	{"users", "create a link to reset a user's password", users},
 	{"apply", "apply a file to the control plane", apply},
 	{"export", "export the control plane to a file", export},

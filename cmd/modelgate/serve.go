@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"modelgate/internal/base/secret"
@@ -131,8 +133,8 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 	return o, p.readFeatures(&o)
 }
 
-// readFeatures reads the settings that only the environment has: disabled features and the
-// displayed retention.
+// readFeatures reads the settings that only the environment has: disabled features, the
+// displayed retention, and further scopes of identity providers.
 func (p *program) readFeatures(o *server.Options) (err error) {
 	if o.Retention, err = route.ReadRetention(p.env); err != nil {
 		return usage("%v", err)
@@ -141,6 +143,11 @@ func (p *program) readFeatures(o *server.Options) (err error) {
 	o.Off, doubts = route.ParseDisabledFeatures(p.env)
 	for _, f := range doubts {
 		o.Logger.Warn("feature not disabled; only the exact value OFF disables it", "variable", string(f))
+	}
+	for name := range strings.SplitSeq(p.env("OIDC_CUSTOM_SCOPES"), ",") {
+		if name = strings.TrimSpace(name); name != "" && !slices.Contains(o.OIDCScopes, name) {
+			o.OIDCScopes = append(o.OIDCScopes, name)
+		}
 	}
 	return p.readPriceFiles(o)
 }

@@ -112,6 +112,8 @@ var named = []struct{ path, body string }{
 	{"/collections", `{"name":"NAME","workspace_id":"default"}`},
 	{"/secret-references", `{"name":"NAME","manager_type":"hashicorp_vault","auth_config":{"type":"token","address":"https://vault.example.com","token":"a-token-of-length"},"secret_path":"kv/a"}`},
 	{"/deployments", `{"name":"NAME"}`},
+	{"/identity-providers", `{"name":"NAME","issuer":"https://login.example.com","client_id":"gateway","client_secret":"of-one"}`},
+	{"/domains", `{"name":"NAME.example.com"}`},
 	{"/admin/workspaces", `{"name":"NAME"}`},
 	{"/api-keys/workspace/service", `{"name":"NAME","workspace_id":"default","scopes":["models.list"]}`},
 }
@@ -126,7 +128,7 @@ func TestListsSelectByName(t *testing.T) {
 		}
 		path := strings.TrimSuffix(tt.path, "/workspace/service")
 		query := "?workspace_id=default&name=alpha"
-		if slices.Contains([]string{"/admin/workspaces", "/deployments", "/secret-references"}, path) {
+		if slices.Contains([]string{"/admin/workspaces", "/deployments", "/secret-references", "/identity-providers", "/domains"}, path) {
 			query = "?name=alpha"
 		}
 		var list struct {

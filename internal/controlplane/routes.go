@@ -22,6 +22,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/signin"
 	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/records/logstore"
@@ -34,6 +35,7 @@ import (
 type Families struct {
 	Organisations organisations.Routes
 	Sessions      sessions.Routes
+	SignIn        signin.Routes
 	Integrations  integrations.Routes
 	Providers     providers.Routes
 	Catalogue     catalogue.Routes
@@ -72,7 +74,9 @@ func (f Families) Add(a *route.API) {
 	f.Organisations.Add(a)
 	workspaces.Add(a)
 	members.Add(a)
+	f.Sessions.EndURL = f.SignIn.EndURL(a)
 	f.Sessions.Add(a)
+	f.SignIn.Add(a)
 	keys.Add(a)
 	f.Integrations.Add(a)
 	f.Providers.Add(a)

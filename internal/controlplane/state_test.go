@@ -25,6 +25,7 @@ var versioned = []struct {
 	{"rate-limit policy", "/policies/rate-limits", `{` + everyKey + `,"type":"tokens","unit":"rpd","value":5}`, "/policies/rate-limits/", `{"name":"two"}`, "/policies/rate-limits/", ""},
 	{"usage-limit policy", "/policies/usage-limits", `{` + everyKey + `,"type":"tokens","credit_limit":500}`, "/policies/usage-limits/", `{"name":"two"}`, "/policies/usage-limits/", ""},
 	{"deployment", "/deployments", `{"name":"one"}`, "/deployments/", `{"name":"two"}`, "/deployments/", ""},
+	{"identity provider", "/identity-providers", `{"name":"one","issuer":"https://login.example.com","client_id":"gateway","client_secret":"of-one"}`, "/identity-providers/", `{"name":"two"}`, "/identity-providers/", ""},
 	{"workspace", "/admin/workspaces", `{"name":"one"}`, "/admin/workspaces/", `{"description":"two"}`, "/admin/workspaces/", `{"name":"one"}`},
 	{"key", "/api-keys/workspace/service", `{"name":"one","scopes":["models.list"]}`, "/api-keys/", `{"name":"two"}`, "/api-keys/", ""},
 	{"secret reference", "/secret-references", `{"name":"one","manager_type":"hashicorp_vault","auth_config":{"type":"token","address":"https://vault.example.com","token":"a-token-of-length"},"secret_path":"kv/a"}`, "/secret-references/", `{"name":"two"}`, "/secret-references/", ""},

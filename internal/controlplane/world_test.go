@@ -17,14 +17,17 @@ import (
 	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/signin"
 	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/identity/oidc"
 	"modelgate/internal/limits/policy"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/oidctest"
 	"modelgate/internal/testing/routetest"
 )
 
@@ -76,8 +79,13 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := new(world)
 	w.log = openLog(t)
+	login := oidctest.New(t)
+	login.URL = "https://login.example.com"
 	w.Bench = routetest.New(t, controlplane.Families{
 		Sessions: sessions.Routes{Verify: func(token string) (*access.Identity, error) { return w.Verify(token) }},
+		SignIn: signin.Routes{OIDC: oidc.NewCache(login, nil), LookupTXT: func(context.Context, string) ([]string, error) {
+			return w.Query(`SELECT 'modelgate-domain=' || challenge FROM domains`), nil
+		}},
 		Integrations: integrations.Routes{Try: func(context.Context, *integrations.Trial) (*dataplane.ProviderTrialResult, error) {
 			return new(dataplane.ProviderTrialResult), nil
 		}},
@@ -254,6 +262,8 @@ var makings = []struct{ word, path, body string }{
 	{"{export}", "/logs/exports", `{"workspace_id":"default","requested_data":["id"],"filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
 	{"{endpoint}", "/webhook_endpoints", `{"name":"Batches","url":"https://hooks.example.com/batches","event_types":["batch.failed"],"workspace_id":"default"}`},
 	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
+	{"{identity_provider}", "/identity-providers", `{"name":"Main","slug":"login","issuer":"https://login.example.com","client_id":"gateway","client_secret":"of-the-world"}`},
+	{"{domain}", "/domains", `{"name":"example.com"}`},
 	{"{trace}", "/logs", `{"request":{"url":"/","body":null},"response":{"body":null}}`}, // an entry without a trace has its own, of the same id
 	{"{feedback}", "/feedback", `{"trace_id":"{trace}","value":5}`},
 }
@@ -279,6 +289,12 @@ var samples = map[string][2]string{
 	"set-password":  {"", `{"token":"none","first_name":"N","password":"a long enough password"}`},
 
 	"change-password": {"", `{"current_password":"not the password","password":"a long enough password"}`},
+
+	"change-own-profile": {"", `{"first_name":"N"}`},
+
+	"create-identity-provider": {"", `{"name":"Other","issuer":"https://other.example.com","client_id":"gateway","client_secret":"of-another"}`},
+	"update-identity-provider": {"", `{"name":"Renamed"}`},
+	"create-domain":            {"", `{"name":"example.org"}`},
 
 	"claim":         {"", `{"token":"the-link","email":"boss@example.com","first_name":"B","password":"a long enough password"}`},
 	"login":         {"", `{"email":"mate@example.com","password":"not the password"}`},

@@ -11,7 +11,9 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/signin"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/identity/oidc"
 	"modelgate/internal/limits/inbound"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
@@ -35,6 +37,11 @@ func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
 	}
 	var id *access.Identity
 	var err error
+	if key, _ := s.holder.Load().Credential(r.Header); key == "" {
+		if token, err = cookieToken(r); err != nil {
+			return nil, err
+		}
+	}
 	if token = strings.TrimSpace(token); access.IsSessionToken(token) {
 		id, err = sessions.Identify(r.Context(), s.store, sessions.Use{
 			Token: token, Address: clientHost(r), Now: time.Now(), Lifetimes: s.sessionLifetimes(), Logger: s.Logger,
@@ -53,6 +60,27 @@ func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
 	return id, nil
 }
 
+// crossOrigin rejects requests that another site made a browser send.
+var crossOrigin = http.NewCrossOriginProtection()
+
+// cookieToken returns the session's token in the cookie of a browser, empty if there is
+// none. It is accepted only from pages of the gateway's own origin, also for reading.
+func cookieToken(r *http.Request) (string, error) {
+	cookies := r.CookiesNamed(access.SessionCookie)
+	if len(cookies) == 0 || !access.IsSessionToken(cookies[0].Value) {
+		return "", nil
+	}
+	if len(cookies) > 1 && cookies[0].Value != cookies[1].Value { // one of them may be set by another host of the domain
+		return "", apierr.New(apierr.Unauthenticated, "the request has several sessions; delete the cookies and sign in again").
+			WithCode("duplicate_session")
+	}
+	site := r.Header.Get("Sec-Fetch-Site")
+	if crossOrigin.Check(r) != nil || site != "" && site != "same-origin" && site != "none" {
+		return "", apierr.New(apierr.Forbidden, "sessions in cookies can be used only by pages of the gateway itself; send a key").WithCode("cross_origin")
+	}
+	return cookies[0].Value, nil
+}
+
 // clientHost returns the client's address without its port.
 func clientHost(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -68,6 +96,14 @@ func (s *Server) sessionLifetimes() sessions.Lifetimes {
 		return *l
 	}
 	return sessions.Lifetimes{}
+}
+
+// signIn returns the routes of signing in at identity providers.
+func (s *Server) signIn() signin.Routes {
+	return signin.Routes{
+		OIDC: oidc.NewCache(s.engine.Client, nil), Scopes: s.OIDCScopes, Count: s.metrics.signIn,
+		Lifetime: func() time.Duration { return s.sessionLifetimes().OrDefaults().Absolute },
+	}
 }
 
 // token returns the identity that a token of an organisation's issuer proves.

@@ -74,6 +74,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	}, controlplane.Families{
 		Organisations: organisations.Routes{Retention: s.Retention},
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
+		SignIn:        s.signIn(),
 		Guardrails:    guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},
 		Integrations:  integrations.Routes{Try: s.tryIntegration},
 		Providers:     providers.Routes{Health: s.providerHealth, Node: s.process},

@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/exports"
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/dataplane"
@@ -104,6 +105,8 @@ func (s *Server) handlerOf(r *http.Request, path string) http.Handler {
 		return s.logRoute
 	case path == sessions.ClaimPath, path == sessions.AcceptPath, path == sessions.PasswordPath:
 		return http.HandlerFunc(sessions.ServePage)
+	case path == people.SignInPath:
+		return http.HandlerFunc(sessions.ServeSignIn)
 	case path == route.PagePath:
 		return http.HandlerFunc(route.ServePage)
 	case s.control.Handles(r) && !s.isForProvider(r):

@@ -115,6 +115,9 @@ type Options struct {
 	Off       route.DisabledFeatures
 	Retention route.Retention
 
+	// OIDCScopes are requested from every identity provider in addition to its own.
+	OIDCScopes []string
+
 	Logger *slog.Logger // nil is silent
 	// LogLevel is set to the level in the settings. Nil keeps the logger's own.
 	LogLevel *slog.LevelVar

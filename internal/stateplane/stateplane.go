@@ -63,7 +63,8 @@ func (p *Plane) Files() copies.Resolver { return copies.Resolver{Deps: &p.deps} 
 
 // Kinds returns the kinds of the plane's jobs.
 func (p *Plane) Kinds() []jobs.Kind {
-	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce), p.calls.Kind(), tuning.NewRunner(&p.deps).Kind(), p.removals())
+	return append(p.batches.Kinds(), p.responses.Kind(p.options.ResponsesAtOnce), p.calls.Kind(),
+		tuning.NewRunner(&p.deps).Kind(), p.removals())
 }
 
 // FindCall implements [dataplane.Keeper].

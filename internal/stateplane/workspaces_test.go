@@ -14,9 +14,9 @@ import (
 	"modelgate/internal/testing/storetest"
 )
 
-// TestWhatDeletedWorkspacesHaveIsDeleted has one workspace that was deleted and one that was
+// TestObjectsOfDeletedWorkspacesAreDeletedLater has one workspace that was deleted and one that was
 // not, with a file, a running batch and a chunk of its results each.
-func TestWhatDeletedWorkspacesHaveIsDeleted(t *testing.T) {
+func TestObjectsOfDeletedWorkspacesAreDeletedLater(t *testing.T) {
 	db := storetest.Open(t, "file:"+t.TempDir()+"/modelgate.db")
 	files := folder{blob.Folder(t.TempDir())}
 	now := time.Now()

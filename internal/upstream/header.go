@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"modelgate/api"
@@ -28,8 +29,21 @@ func CopyResponseHeader(dst, src http.Header, unified bool) {
 			continue
 		}
 		dst[name] = values[:len(values):len(values)]
+		if key == "Set-Cookie" {
+			dst[name] = withoutOwnCookies(values)
+		}
 	}
 	keepPrivate(dst)
+}
+
+// withoutOwnCookies returns a provider's cookies without those that browsers would take
+// for the gateway's own, such as that of a session.
+func withoutOwnCookies(cookies []string) []string {
+	return slices.DeleteFunc(slices.Clone(cookies), func(c string) bool {
+		name, _, _ := strings.Cut(c, "=")
+		name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(name), "__Host-"), "__Secure-")
+		return strings.HasPrefix(name, api.CookiePrefix)
+	})
 }
 
 // CopyRequestHeader copies those of a client's request headers that pass

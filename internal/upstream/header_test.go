@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,5 +149,17 @@ func BenchmarkCopyRequestHeader(b *testing.B) {
 	for b.Loop() {
 		clear(dst)
 		upstream.CopyRequestHeader(dst, src)
+	}
+}
+
+// TestProvidersSetNoCookieOfTheGateway: a provider that a request passes through to shares
+// the gateway's origin, and could plant a session in a browser.
+func TestProvidersSetNoCookieOfTheGateway(t *testing.T) {
+	dst := make(http.Header)
+	upstream.CopyResponseHeader(dst, http.Header{"Set-Cookie": {
+		"a=1", "mg_login=planted; Path=/", " mg_login=planted", "__Host-mg_flow_1=planted; Secure; Path=/", "__Secure-mg_x=1", "other_mg_login=2",
+	}}, false)
+	if got := dst["Set-Cookie"]; !slices.Equal(got, []string{"a=1", "other_mg_login=2"}) {
+		t.Errorf("the cookies are %q", got)
 	}
 }

@@ -111,6 +111,11 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, gateway.stop()) }()
 	stage.url = gateway.url
+	verify := exec.Command(program, "domains", "verify", "--data", filepath.Join(scratch, "data"), "--name", "example.com")
+	verify.Env = programtest.Env()
+	if out, err := verify.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("verifying a domain: %w: %s", err, out)
+	}
 
 	secure, err := startTLS(program, scratch, text, env)
 	if err != nil {

@@ -166,3 +166,45 @@ func TestBrowsersSendNoSessionByThemselves(t *testing.T) {
 		}
 	})
 }
+
+// TestCookiesOfSessions covers sessions in cookies: only pages of the gateway's own origin
+// may use them, and only for the administration.
+func TestCookiesOfSessions(t *testing.T) {
+	t.Parallel()
+	g := launch(t, options{settings: behindProxy})
+	g.member(t, "ann", "member", "[]")
+	r := g.do(t, "POST", "/v1/auth/login", `{"email":"ann@example.com","password":"`+password+`","cookie":{"path":"/"}}`).ok(t)
+	set := r.header.Get("Set-Cookie")
+	pair, attributes, _ := strings.Cut(set, ";")
+	attack(t, "sessions", "a script reads the token", func(t *testing.T) {
+		if strings.Contains(string(r.body), "mgs-") || !strings.Contains(attributes, "HttpOnly") || !strings.Contains(attributes, "SameSite=Strict") {
+			t.Errorf("the response is %s with the cookie%s", r.body, attributes)
+		}
+	})
+	g.do(t, "GET", "/v1/auth/me", "", "Cookie", pair, "Sec-Fetch-Site", "same-origin").ok(t)
+	g.do(t, "GET", "/v1/auth/me", "", "Cookie", pair).ok(t)
+	for name, header := range map[string][]string{
+		"another site":            {"Sec-Fetch-Site", "cross-site"},
+		"another host of a site":  {"Sec-Fetch-Site", "same-site"},
+		"another origin":          {"Origin", "https://evil.example"},
+		"the origin of a sandbox": {"Origin", "null"},
+	} {
+		attack(t, "sessions", name+" uses the session", func(t *testing.T) {
+			for _, method := range []string{"POST", "PUT", "DELETE"} {
+				path := map[string]string{"POST": "/v1/auth/logout", "PUT": "/v1/auth/password", "DELETE": "/v1/auth/sessions"}[method]
+				g.do(t, method, path, "", append([]string{"Cookie", pair}, header...)...).refused(t, http.StatusForbidden)
+			}
+		})
+	}
+	attack(t, "sessions", "another site reads with the session", func(t *testing.T) {
+		g.do(t, "GET", "/v1/auth/me", "", "Cookie", pair, "Sec-Fetch-Site", "cross-site").refused(t, http.StatusForbidden)
+	})
+	attack(t, "sessions", "a second cookie replaces the session", func(t *testing.T) {
+		g.do(t, "GET", "/v1/auth/me", "", "Cookie", "mg_login=mgs-planted; "+pair).refused(t, http.StatusUnauthorized)
+	})
+	attack(t, "sessions", "a model request uses the session", func(t *testing.T) {
+		g.do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":[]}`, "Cookie", pair, "Sec-Fetch-Site", "same-origin").refused(t, http.StatusUnauthorized)
+	})
+	g.do(t, "POST", "/v1/auth/logout", "", "Cookie", pair, "Sec-Fetch-Site", "same-origin").ok(t)
+	g.do(t, "GET", "/v1/auth/me", "", "Cookie", pair).refused(t, http.StatusUnauthorized)
+}

@@ -28,6 +28,9 @@ var boundedTables = map[string]string{
 	"prompt_collections": byAdministration, "prompt_labels": byAdministration, "prompt_versions": byAdministration, "prompts": byAdministration,
 	"providers": byAdministration, "secret_references": byAdministration, "users": byAdministration, "workspace_members": byAdministration,
 	"webhook_endpoints": byAdministration, "workspaces": byAdministration, "cache_invalidations": byAdministration, "sessions": byAdministration,
+	"identity_providers": byAdministration, "domains": byAdministration, "identities": "one of each person that an identity provider names",
+
+	"spent_tokens": "as long as the tokens are valid, which only the keys of identity providers sign",
 
 	"objects": "files.workspace_quota, and a number of each kind in a workspace",
 

@@ -1,0 +1,293 @@
+package signin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/controlplane/people"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/oidc"
+	"modelgate/internal/store"
+)
+
+// flowTime is how long a browser has for a sign-in.
+const flowTime = 10 * time.Minute
+
+// What a flow is for. Empty is to sign in.
+const (
+	toTest = "test" // shows its steps and begins no session
+	toLink = "link" // adds an identity to the user who began it
+)
+
+// flow is what the browser that began a sign-in keeps of it, sealed, in a cookie.
+type flow struct {
+	oidc.Flow
+	Provider string    `json:"provider"`
+	Next     string    `json:"next"` // where the browser goes at the end
+	Purpose  string    `json:"purpose,omitempty"`
+	UserID   string    `json:"user_id,omitempty"` // who links
+	Began    time.Time `json:"began"`
+}
+
+// cookieName returns the name of the cookie of a flow, each of which has one of its own,
+// so that two tabs can sign in at a time.
+func cookieName(c *route.Caller, state string) string {
+	sum := sha256.Sum256([]byte(state))
+	name := "mg_flow_" + hex.EncodeToString(sum[:8])
+	if c.IsSecure() { // then browsers accept it from this host alone
+		name = "__Host-" + name
+	}
+	return name
+}
+
+// refusal is why a browser is not signed in.
+type refusal struct {
+	reason string // in the audit log
+	said   string // on the page: says nothing about accounts
+	err    error  // the cause, for tests of a provider; may be nil
+}
+
+func (r *refusal) Error() string { return r.said }
+
+// said is the text for everybody whose sign-in was refused, whatever the reason.
+const said = "The sign-in failed. Try again, and if it fails again, ask an administrator of your organisation: the audit log has the reason."
+
+// provider returns the identity provider of a request that a browser may use.
+func (f *family) provider(ctx context.Context, c *route.Caller, id string) (store.IdentityProvider, *refusal) {
+	p, err := c.DB().AnyIdentityProvider(ctx, id)
+	if err != nil || f.OIDC == nil || p.Type != store.OIDC {
+		return p, &refusal{"unknown_provider", "This address is of no identity provider. Ask an administrator of your organisation for the right one.", err}
+	}
+	return p, nil
+}
+
+// use returns p ready to be used.
+func (f *family) use(ctx context.Context, c *route.Caller, p store.IdentityProvider) (*oidc.Provider, error) {
+	s := p.Settings
+	set := oidc.Settings{
+		Issuer: s.Issuer, ClientID: s.ClientID, Method: s.AuthMethod, Scopes: append(append([]string{}, s.Scopes...), f.Scopes...),
+		GroupsClaim: s.GroupsClaim, RedirectURL: c.AbsoluteLink(pathOf(p.ID) + callbackPath),
+	}
+	if p.Sealed != "" {
+		if f.api.Secrets == nil {
+			return nil, apierr.New(apierr.Unavailable, "secrets cannot be opened without a master key")
+		}
+		var err error
+		if set.Secret, err = f.api.Secrets.Open(ctx, p.Organisation, p.Sealed); err != nil {
+			return nil, err
+		}
+	}
+	return f.OIDC.Provider(ctx, set)
+}
+
+// begin sends a browser to the identity provider.
+func (f *family) begin(ctx context.Context, c *route.Caller, req *http.Request) *route.Answer {
+	p, refused := f.provider(ctx, c, req.PathValue("identity_provider"))
+	if refused != nil {
+		return page(http.StatusNotFound, refused.said)
+	}
+	next := req.URL.Query().Get("next")
+	if next == "" {
+		next = c.Link(people.SignInPath)
+	} else if !people.IsLocalPath(next) {
+		return page(http.StatusBadRequest, "The address to return to must be a path of this gateway.")
+	}
+	address, err := f.start(ctx, c, p, flow{Next: next})
+	if err != nil {
+		f.api.Logger.Warn("a sign-in could not begin", "provider", p.Slug, "err", err.Error())
+		return page(http.StatusBadGateway,
+			"The identity provider "+p.Name+" cannot be reached at the moment. Try again later, or sign in another way.")
+	}
+	return &route.Answer{Location: address}
+}
+
+// start begins a flow and returns the address of the provider.
+func (f *family) start(ctx context.Context, c *route.Caller, p store.IdentityProvider, w flow) (address string, err error) {
+	provider, err := f.use(ctx, c, p)
+	if err != nil {
+		return "", err
+	}
+	w.Flow, w.Provider, w.Began = oidc.NewFlow(), p.ID, c.Now
+	text, err := json.Marshal(w)
+	if err != nil {
+		return "", err
+	}
+	if f.api.Secrets == nil {
+		return "", apierr.New(apierr.Unavailable, "signing in at identity providers needs a master key")
+	}
+	sealed, err := f.api.Secrets.Seal(ctx, p.Organisation, secret.New(string(text)))
+	if err != nil {
+		return "", err
+	}
+	c.SetCookie(&http.Cookie{
+		Name: cookieName(c, w.State), Value: sealed, Path: "/", MaxAge: int(flowTime.Seconds()), SameSite: http.SameSiteLaxMode,
+	})
+	return provider.StartURL(w.Flow, w.Purpose != ""), nil
+}
+
+// resume returns the flow that the browser of a callback began, and forgets it.
+func (f *family) resume(ctx context.Context, c *route.Caller, p store.IdentityProvider, state string) (flow, *refusal) {
+	var w flow
+	name := cookieName(c, state)
+	sealed := c.Cookie(name)
+	if state == "" || sealed == "" {
+		return w, &refusal{"state", said, errorText("the browser did not begin this sign-in, began it more than 10 minutes ago, or returned twice; if it did begin it here, compare the address at which it began with the redirect address")}
+	}
+	c.SetCookie(&http.Cookie{Name: name, Path: "/", MaxAge: -1, SameSite: http.SameSiteLaxMode})
+	if f.api.Secrets == nil {
+		return w, &refusal{"state", said, errorText("there is no master key")}
+	}
+	text, err := f.api.Secrets.Open(ctx, p.Organisation, sealed)
+	if err == nil {
+		err = json.Unmarshal([]byte(text.Reveal()), &w)
+	}
+	switch {
+	case err != nil:
+		return w, &refusal{"state", said, errorText("the browser's part of the sign-in cannot be read")}
+	case w.Provider != p.ID || w.State != state:
+		return w, &refusal{"state", said, errorText("the browser began another sign-in")}
+	case c.Now.Sub(w.Began) > flowTime || w.Began.After(c.Now.Add(time.Minute)):
+		return w, &refusal{"expired_flow", said, errorText("the sign-in took more than 10 minutes")}
+	}
+	return w, nil
+}
+
+type errorText string
+
+func (e errorText) Error() string { return string(e) }
+
+// callback signs a person in who returns from the identity provider.
+func (f *family) callback(ctx context.Context, c *route.Caller, req *http.Request) *route.Answer {
+	p, refused := f.provider(ctx, c, req.PathValue("identity_provider"))
+	if refused != nil {
+		return page(http.StatusNotFound, refused.said)
+	}
+	c.SetAuditOrganisation(p.Organisation)
+	c.SetAuditAction("sign_in", "")
+	c.SetAuditDetails(map[string]string{"method": p.Type, "provider": p.Slug})
+	w, refused := f.resume(ctx, c, p, req.URL.Query().Get("state"))
+	var in *oidc.SignIn
+	if refused == nil {
+		in, refused = f.finish(ctx, c, p, w, req.URL.Query())
+	}
+	if w.Purpose == toTest {
+		c.SetAuditAction("sign_in_test", "")
+		return testPage(in, refused, f.foresee(ctx, c, p, in))
+	}
+	if refused == nil {
+		refused = f.admit(ctx, c, p, w, in)
+	}
+	if refused != nil {
+		return f.refuse(c, p, refused)
+	}
+	f.count("ok")
+	return &route.Answer{Location: w.Next, Status: http.StatusSeeOther}
+}
+
+// finish completes the protocol of a flow.
+func (f *family) finish(ctx context.Context, c *route.Caller, p store.IdentityProvider, w flow, query url.Values) (*oidc.SignIn, *refusal) {
+	provider, err := f.use(ctx, c, p)
+	var code string
+	if err == nil {
+		code, err = provider.Callback(query, w.Flow)
+	}
+	var in *oidc.SignIn
+	if err == nil {
+		in, err = provider.Finish(ctx, code, w.Flow)
+	}
+	if err != nil {
+		return nil, &refusal{oidc.ReasonOf(err), said, err}
+	}
+	return in, nil
+}
+
+// refuse records why a sign-in was refused, and tells the browser that it was.
+func (f *family) refuse(c *route.Caller, p store.IdentityProvider, r *refusal) *route.Answer {
+	f.count("refused")
+	details := map[string]string{"method": p.Type, "provider": p.Slug, "reason": r.reason}
+	if r.err != nil {
+		details["error"] = r.err.Error()
+	}
+	c.SetAuditDetails(details)
+	f.api.Logger.Info("a sign-in was refused", "provider", p.Slug, "reason", r.reason, "request", c.RequestID)
+	return page(http.StatusForbidden, r.said)
+}
+
+// admit begins a session for a person, or links their identity.
+func (f *family) admit(ctx context.Context, c *route.Caller, p store.IdentityProvider, w flow, in *oidc.SignIn) *refusal {
+	token, err := f.api.Secrets.Seal(ctx, p.Organisation, secret.New(in.IDToken))
+	if err != nil {
+		return &refusal{"internal", said, err}
+	}
+	var s *people.NewSession
+	var refused *refusal
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		a := admission{tx: tx, c: c, provider: p, person: in.Person, flow: w}
+		var user store.User
+		if user, refused = a.user(ctx); refused != nil {
+			return refused
+		}
+		if w.Purpose == toLink {
+			c.SetAuditAction("identity_link", user.ID)
+			c.SetAuditActor(user.ID)
+			return nil
+		}
+		ends := c.Now.Add(f.Lifetime())
+		if ttl := time.Duration(p.Settings.SessionTTL) * time.Second; ttl > 0 && c.Now.Add(ttl).Before(ends) {
+			ends = c.Now.Add(ttl)
+		}
+		s, err = people.Begin(ctx, c, tx, people.Start{
+			UserID: user.ID, Organisation: p.Organisation, Ends: ends, Method: store.MethodSSO,
+			Provider: p.ID, Subject: in.Subject, ProviderSession: in.Session, IDToken: token,
+		})
+		return err
+	})
+	if refused != nil {
+		return refused
+	}
+	if err != nil {
+		return &refusal{"internal", said, err}
+	}
+	if s != nil {
+		people.SetCookie(c, s.Token, "/", time.Time(s.ExpiresAt))
+	}
+	return nil
+}
+
+type linkInput struct {
+	Provider string `path:"identity_provider" maxLength:"255"`
+}
+
+type linkStarted struct {
+	Object string `json:"object"`
+	Start  string `json:"start" doc:"Where the browser that sent this request must go"`
+}
+
+// link begins to link the caller's account at an identity provider.
+func (f *family) link(ctx context.Context, c *route.Caller, in *linkInput) (*linkStarted, error) {
+	if err := checkSession(c); err != nil {
+		return nil, err
+	}
+	p, err := c.DB().IdentityProvider(ctx, c.Organisation, in.Provider)
+	if err == nil && p.Status != store.Active {
+		err = apierr.New(apierr.NotFound, "disabled")
+	}
+	if err := c.CheckFound("", p.ID, err, route.NotFound("provider", "identity provider", in.Provider)); err != nil {
+		return nil, err
+	}
+	if f.OIDC == nil {
+		return nil, apierr.New(apierr.Unavailable, "this gateway has no identity providers")
+	}
+	address, err := f.start(ctx, c, p, flow{Next: c.Link(people.SignInPath), Purpose: toLink, UserID: c.UserID})
+	if err != nil {
+		return nil, apierr.New(apierr.Unavailable, "the identity provider cannot be used: %s", err.Error()).WithParam("provider")
+	}
+	return &linkStarted{"identity_link", address}, nil
+}

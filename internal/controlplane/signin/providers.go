@@ -1,0 +1,328 @@
+package signin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/identity/oidc"
+	"modelgate/internal/store"
+	"modelgate/internal/upstream"
+)
+
+// maxProviders is the limit of identity providers of an organisation.
+const maxProviders = 20
+
+func (f *family) addProviders(a *route.API) {
+	p := route.Family{
+		Path: "/identity-providers", Tag: tag, Scopes: []string{"identity_providers"}, Resource: "identity_provider", Versioned: true,
+	}
+	const one = "/{identity_provider}"
+	route.Add(a, p.Route(http.MethodPost, "", "create-identity-provider", "create", "Add an identity provider"), f.create)
+	route.Add(a, p.Route(http.MethodGet, "", "list-identity-providers", "list", "List identity providers"), f.list)
+	route.Add(a, p.Route(http.MethodGet, one, "get-identity-provider", "read", "Read an identity provider"), f.get)
+	route.Add(a, p.Route(http.MethodPut, one, "update-identity-provider", "update", "Change an identity provider"), f.update)
+	route.Add(a, p.Route(http.MethodDelete, one, "delete-identity-provider", "delete",
+		"Remove an identity provider, its identities and the sessions that began there"), f.remove)
+	route.Add(a, p.Route(http.MethodPost, one+"/test", "test-identity-provider", "update",
+		"Test an identity provider step by step, and begin a sign-in that is only a test"), f.test)
+}
+
+// Fields are the fields of an identity provider that requests and responses have in
+// common.
+type Fields struct {
+	Issuer      string   `json:"issuer,omitempty" maxLength:"2048" doc:"Exactly as the provider spells it, with or without a slash at its end"`
+	ClientID    string   `json:"client_id,omitempty" maxLength:"512"`
+	AuthMethod  string   `json:"token_endpoint_auth_method,omitempty" enum:"client_secret_basic,client_secret_post,private_key_jwt,none" doc:"Default client_secret_basic"`
+	Scopes      []string `json:"scopes,omitempty" maxItems:"50" doc:"In addition to openid, profile, email and offline_access"`
+	GroupsClaim string   `json:"groups_claim,omitempty" maxLength:"255" doc:"Claim with the person's groups; dots separate nested names"`
+	Domains     []string `json:"domains,omitempty" maxItems:"100" doc:"Domains whose people may become members, or take over existing accounts, at their first sign-in; each must be verified"`
+	NoProvision bool     `json:"disable_auto_provision_user,omitempty" doc:"Lets only members and invited people sign in"`
+	SessionTTL  int64    `json:"max_session_ttl,omitempty" minimum:"60" maximum:"7776000" doc:"Longest time of a session, in seconds"`
+	Role        string   `json:"role,omitempty" enum:"admin,member" doc:"Of new members; default member"`
+}
+
+type createInput struct {
+	Body struct {
+		Name   string `json:"name" minLength:"1" maxLength:"255"`
+		Slug   string `json:"slug,omitempty" minLength:"1" maxLength:"64" pattern:"^[a-zA-Z0-9_-]+$"`
+		Type   string `json:"type,omitempty" enum:"oidc" default:"oidc"`
+		Status string `json:"status,omitempty" enum:"active,disabled" default:"active"`
+		Secret string `json:"client_secret,omitempty" maxLength:"16384" doc:"For private_key_jwt, the private key as JWK or PEM"`
+		Fields
+	}
+}
+
+// Item is an identity provider in a response.
+type Item struct {
+	ID        string     `json:"id"`
+	Object    string     `json:"object"`
+	Slug      string     `json:"slug"`
+	Name      string     `json:"name"`
+	Type      string     `json:"type"`
+	Status    string     `json:"status"`
+	HasSecret bool       `json:"has_client_secret"`
+	Redirect  string     `json:"redirect_uri" doc:"To be entered at the provider"`
+	Logout    string     `json:"backchannel_logout_uri" doc:"To be entered at the provider, so that ending a session there ends it here"`
+	Start     string     `json:"start" doc:"Where browsers begin to sign in"`
+	CreatedBy string     `json:"created_by"`
+	CreatedAt route.Time `json:"created_at"`
+	UpdatedAt route.Time `json:"last_updated_at"`
+	Fields
+}
+
+func pathOf(id string) string { return api.BasePath + ssoPath + "/" + id }
+
+func toResponse(c *route.Caller) func(store.IdentityProvider) Item {
+	return func(p store.IdentityProvider) Item {
+		s := p.Settings
+		return Item{
+			ID: p.ID, Object: "identity_provider", Slug: p.Slug, Name: p.Name, Type: p.Type, Status: p.Status, HasSecret: p.Sealed != "",
+			Redirect: c.AbsoluteLink(pathOf(p.ID) + callbackPath), Logout: c.AbsoluteLink(pathOf(p.ID) + logoutPath), Start: c.Link(pathOf(p.ID)),
+			CreatedBy: p.CreatedBy, CreatedAt: route.Time(p.CreatedAt), UpdatedAt: route.Time(p.UpdatedAt),
+			Fields: Fields{
+				s.Issuer, s.ClientID, s.AuthMethod, append([]string{}, s.Scopes...), s.GroupsClaim, append([]string{}, s.Domains...),
+				s.NoProvisioning, s.SessionTTL, s.Role,
+			},
+		}
+	}
+}
+
+// checkRank refuses a caller who could gain scopes with an identity provider, which can
+// make admins: they must have every scope that they could have.
+func checkRank(c *route.Caller) error {
+	for _, s := range access.Scopes(access.Session) {
+		if !c.Allows(s) && (c.Type == access.Session || s.CheckHolder(c.Type) == nil) {
+			return apierr.New(apierr.Forbidden, "whoever signs in can become an admin with the scope %q, which you do not have and cannot give", string(s)).WithCode("AB03")
+		}
+	}
+	return nil
+}
+
+func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (*Item, error) {
+	b := &in.Body
+	if err := checkRank(c); err != nil {
+		return nil, err
+	}
+	p := store.IdentityProvider{
+		ID: c.NewID(), Organisation: c.Organisation, Slug: b.Slug, Name: b.Name, Type: store.OIDC, Status: store.Active,
+		CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+	}
+	if p.Slug == "" {
+		p.Slug = route.NewSlug("idp", b.Name)
+	}
+	if b.Status != "" {
+		p.Status = b.Status
+	}
+	if err := f.set(&p, b.Fields); err != nil {
+		return nil, err
+	}
+	if err := f.seal(ctx, &p, b.Secret); err != nil {
+		return nil, err
+	}
+	c.SetAuditSubject("", p.ID)
+	err := c.Change(ctx, func(tx *store.Tx) error {
+		_, n, err := tx.IdentityProviders(ctx, c.Organisation, store.Page{Size: 1})
+		if err == nil && n >= maxProviders {
+			err = apierr.New(apierr.Invalid, "an organisation can have %d identity providers; remove one first", maxProviders)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.CreateIdentityProvider(ctx, p)
+	})
+	return route.ItemOf(p, conflict(err, "slug", "identity provider %q already exists; choose another slug", p.Slug), toResponse(c))
+}
+
+// conflict replaces the error of a row that exists.
+func conflict(err error, field, format string, args ...any) error {
+	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict && e.Param == "" {
+		return apierr.New(apierr.Conflict, format, args...).WithParam(field)
+	}
+	return err
+}
+
+// set checks fields and stores them in p.
+func (f *family) set(p *store.IdentityProvider, in Fields) error {
+	check := f.api.CheckHost
+	if check == nil {
+		check = upstream.New(upstream.Options{}).CheckHost
+	}
+	u, err := url.Parse(in.Issuer)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return route.Invalid("issuer", "must be the address of an issuer, such as https://login.example.com")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(in.Issuer, "#") || strings.HasSuffix(in.Issuer, "?"):
+		return route.Invalid("issuer", "must not have a user, a query or a fragment")
+	case u.Host == "login.microsoftonline.com" && manyTenants(u.Path):
+		return route.Invalid("issuer", "is of all tenants; use the issuer of yours: https://login.microsoftonline.com/{tenant id}/v2.0")
+	case in.ClientID == "":
+		return route.Invalid("client_id", "is required")
+	}
+	if _, err := check(in.Issuer); err != nil {
+		return route.Invalid("issuer", "is not allowed: %s", err.Error())
+	}
+	domains, err := domainNames(in.Domains)
+	if err != nil {
+		return err
+	}
+	for _, s := range in.Scopes {
+		if s == "" || len(s) > 255 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '"' || r == '\\' || r > '~' }) {
+			return route.Invalid("scopes", "contains %.60q, which is not a scope", s)
+		}
+	}
+	p.Settings = store.IdentitySettings{
+		Issuer: in.Issuer, ClientID: in.ClientID, AuthMethod: in.AuthMethod, Scopes: slices.Clone(in.Scopes), GroupsClaim: in.GroupsClaim,
+		Domains: domains, NoProvisioning: in.NoProvision, SessionTTL: in.SessionTTL, Role: in.Role,
+	}
+	return nil
+}
+
+// manyTenants reports whether the path of an issuer of Microsoft Entra is of several
+// tenants, in which anybody can be whoever they say.
+func manyTenants(path string) bool {
+	tenant, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return slices.Contains([]string{"", "common", "organizations", "consumers"}, strings.ToLower(tenant))
+}
+
+// seal stores the client secret of p, sealed. An empty one keeps what is stored.
+func (f *family) seal(ctx context.Context, p *store.IdentityProvider, text string) error {
+	method := p.Settings.AuthMethod
+	switch {
+	case method == oidc.NoSecret && text != "":
+		return route.Invalid("client_secret", "is not used with token_endpoint_auth_method none; leave it out")
+	case method == oidc.NoSecret:
+		p.Sealed = ""
+		return nil
+	case text == "" && p.Sealed == "":
+		return route.Invalid("client_secret", "is required unless token_endpoint_auth_method is none")
+	case text == "":
+		return nil
+	case method == oidc.PrivateKey:
+		if err := oidc.CheckKey(text); err != nil {
+			return route.Invalid("client_secret", "%s", err.Error())
+		}
+	}
+	if f.api.Secrets == nil {
+		return apierr.New(apierr.Unavailable, "secrets cannot be stored without a master key").WithParam("client_secret")
+	}
+	sealed, err := f.api.Secrets.Seal(ctx, p.Organisation, secret.New(text))
+	p.Sealed = sealed
+	return err
+}
+
+type listInput struct{ route.NamedPaging }
+
+func (f *family) list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
+	found, total, err := c.DB().IdentityProviders(ctx, c.Organisation, in.Rows())
+	return route.Listing(found, total, err, toResponse(c))
+}
+
+type oneInput struct {
+	Provider string `path:"identity_provider" maxLength:"255" doc:"Id or slug"`
+}
+
+func find(ctx context.Context, c *route.Caller, ref string) (store.IdentityProvider, error) {
+	p, err := c.DB().IdentityProvider(ctx, c.Organisation, ref)
+	return p, c.CheckFound("", p.ID, err, route.NotFound("provider", "identity provider", ref))
+}
+
+func (f *family) get(ctx context.Context, c *route.Caller, in *oneInput) (*Item, error) {
+	p, err := find(ctx, c, in.Provider)
+	return route.ItemOf(p, err, toResponse(c))
+}
+
+type updateInput struct {
+	Provider string `path:"identity_provider" maxLength:"255" doc:"Id or slug"`
+	Body     struct {
+		Name        route.Optional[string]   `json:"name,omitempty"`
+		Status      string                   `json:"status,omitempty" enum:"active,disabled"`
+		Secret      string                   `json:"client_secret,omitempty" maxLength:"16384" doc:"Stays if it is left out"`
+		Issuer      route.Optional[string]   `json:"issuer,omitempty" maxLength:"2048"`
+		ClientID    route.Optional[string]   `json:"client_id,omitempty" maxLength:"512"`
+		AuthMethod  route.Optional[string]   `json:"token_endpoint_auth_method,omitempty" enum:"client_secret_basic,client_secret_post,private_key_jwt,none"`
+		Scopes      route.Optional[[]string] `json:"scopes,omitempty" maxItems:"50"`
+		GroupsClaim route.Optional[string]   `json:"groups_claim,omitempty" maxLength:"255"`
+		Domains     route.Optional[[]string] `json:"domains,omitempty" maxItems:"100"`
+		NoProvision route.Optional[bool]     `json:"disable_auto_provision_user,omitempty"`
+		SessionTTL  route.Optional[int64]    `json:"max_session_ttl,omitempty" minimum:"60" maximum:"7776000"`
+		Role        route.Optional[string]   `json:"role,omitempty" enum:"admin,member"`
+	}
+}
+
+func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
+	if err := checkRank(c); err != nil {
+		return nil, err
+	}
+	p, err := find(ctx, c, in.Provider)
+	if err != nil {
+		return nil, err
+	}
+	b, s := &in.Body, p.Settings
+	p.Name = b.Name.Or(p.Name)
+	if err := route.CheckLength("name", p.Name, 1, 255); err != nil {
+		return nil, err
+	}
+	if b.Status != "" {
+		p.Status = b.Status
+	}
+	err = f.set(&p, Fields{
+		Issuer: b.Issuer.Or(s.Issuer), ClientID: b.ClientID.Or(s.ClientID), AuthMethod: b.AuthMethod.Or(s.AuthMethod),
+		Scopes: b.Scopes.Or(s.Scopes), GroupsClaim: b.GroupsClaim.Or(s.GroupsClaim), Domains: b.Domains.Or(s.Domains),
+		NoProvision: b.NoProvision.Or(s.NoProvisioning), SessionTTL: b.SessionTTL.Or(s.SessionTTL), Role: b.Role.Or(s.Role),
+	})
+	if err != nil {
+		return nil, err
+	}
+	// A secret goes only where whoever entered it sent it.
+	now := p.Settings
+	moved := now.Issuer != s.Issuer || now.ClientID != s.ClientID || now.AuthMethod != s.AuthMethod
+	if b.Secret == "" && p.Sealed != "" && moved && now.AuthMethod != oidc.NoSecret {
+		return nil, route.Invalid("client_secret", "must be sent again with another issuer, client_id or token_endpoint_auth_method")
+	}
+	if err := f.seal(ctx, &p, b.Secret); err != nil {
+		return nil, err
+	}
+	read := p.UpdatedAt
+	p.UpdatedAt = c.NextUpdateTime(read)
+	return &route.Empty{}, change(ctx, c, p.ID, read, func(tx *store.Tx) error {
+		if p.Status == store.Active && p.Settings.Issuer == s.Issuer {
+			return tx.UpdateIdentityProvider(ctx, p)
+		}
+		if err := tx.EndProviderSessions(ctx, store.ProviderSessions{Provider: p.ID}); err != nil {
+			return err
+		}
+		return tx.UpdateIdentityProvider(ctx, p)
+	})
+}
+
+// change runs f unless the provider was changed after the request read it.
+func change(ctx context.Context, c *route.Caller, id string, read time.Time, f func(*store.Tx) error) error {
+	return c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.IdentityProvider(ctx, c.Organisation, id)
+		if err := c.CheckIfMatch(read, now.UpdatedAt, err); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+}
+
+func (f *family) remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, error) {
+	if err := checkRank(c); err != nil {
+		return nil, err
+	}
+	p, err := find(ctx, c, in.Provider)
+	if err != nil {
+		return nil, err
+	}
+	return &route.Empty{}, change(ctx, c, p.ID, p.UpdatedAt, func(tx *store.Tx) error { return tx.DeleteIdentityProvider(ctx, p.ID) })
+}

@@ -1,0 +1,93 @@
+// Package signin signs people in at the identity providers of their organisation, and has
+// the routes of identity providers and of domains.
+//
+// It guarantees that a provider speaks for its own organisation only, that a person is
+// known by issuer and subject and never by an e-mail address alone, that an address links
+// an account only if the provider vouches for it and the organisation proved that its
+// domain is its own, that no provider makes an owner, and that each attempt is in the
+// audit log with its reason. How the protocols work is in
+// [modelgate/internal/identity/oidc]; sessions are begun by people.
+package signin
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/oidc"
+)
+
+const tag = "Sign-in"
+
+// Routes are the routes of signing in at identity providers.
+type Routes struct {
+	// OIDC has what is known of providers of OpenID Connect. If nil, there are none.
+	OIDC *oidc.Cache
+
+	// Scopes are requested from every provider of OpenID Connect in addition to its own.
+	Scopes []string
+
+	// Lifetime returns how long a session may be. Nil means a week.
+	Lifetime func() time.Duration
+
+	// Count is called for every attempt with its outcome: ok or refused. Nil is not called.
+	Count func(outcome string)
+
+	// LookupTXT returns the records of a name in the DNS. Nil asks the system's resolver.
+	LookupTXT func(ctx context.Context, name string) ([]string, error)
+}
+
+// family has the routes with what all families have.
+type family struct {
+	Routes
+	api *route.API
+}
+
+// Paths of a provider's routes, relative to that of its own.
+const (
+	callbackPath = "/callback"
+	logoutPath   = "/logout"
+)
+
+// ssoPath is where browsers sign in.
+const ssoPath = "/auth/sso"
+
+// Add adds the routes.
+func (r Routes) Add(a *route.API) {
+	if r.Lifetime == nil {
+		r.Lifetime = func() time.Duration { return 7 * 24 * time.Hour }
+	}
+	if r.LookupTXT == nil {
+		r.LookupTXT = net.DefaultResolver.LookupTXT
+	}
+	f := &family{r, a}
+	f.addProviders(a)
+	f.addDomains(a)
+	route.Add(a, route.Route{Method: http.MethodGet, Path: "/auth/methods", Name: "list-sign-in-methods", Tag: tag, Open: true,
+		Summary: "List the ways to sign in"}, f.methods)
+	route.Add(a, route.Route{Method: http.MethodPost, Path: ssoPath + "/{identity_provider}/link", Name: "link-identity", Tag: tag,
+		Resource: "session", Summary: "Begin to link your account at an identity provider to yours"}, f.link)
+	own := route.Route{Tag: tag, Path: "/auth/identities"}
+	own.Method, own.Name, own.Summary = http.MethodGet, "list-own-identities", "List your accounts at identity providers"
+	route.Add(a, own, listIdentities)
+	own.Method, own.Name, own.Summary = http.MethodDelete, "delete-own-identity", "Remove one of your accounts at identity providers"
+	own.Path, own.Resource = own.Path+"/{identity}", "session"
+	route.Add(a, own, removeIdentity)
+
+	one := ssoPath + "/{identity_provider}"
+	browser := func(method, path, name, summary, resource string) route.Route {
+		return route.Route{Method: method, Path: one + path, Name: name, Tag: tag, Summary: summary, Open: true, Resource: resource}
+	}
+	route.AddBrowser(a, browser(http.MethodGet, "", "begin-sso", "Sign in at an identity provider", ""), f.begin)
+	route.AddBrowser(a, browser(http.MethodGet, callbackPath, "end-sso", "Return from an identity provider", "session"), f.callback)
+	route.AddBrowser(a, browser(http.MethodPost, logoutPath, "backchannel-logout", "End sessions that a provider ended", "session"),
+		f.logout)
+}
+
+func (f *family) count(outcome string) {
+	if f.Count != nil {
+		f.Count(outcome)
+	}
+}

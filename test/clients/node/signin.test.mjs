@@ -1,0 +1,113 @@
+// A real browser signs in at a real identity provider: Chromium, and oidc-provider, which is
+// certified for OpenID Connect.
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import { after, before, test } from "node:test";
+import Provider from "oidc-provider";
+import { chromium } from "playwright-core";
+import { gatewayKey, gatewayURL } from "./gateway.mjs";
+
+const root = gatewayURL.replace(/\/v1$/, "");
+const server = createServer();
+let browser, issuer, provider;
+
+async function administer(method, path, body) {
+  const answer = await fetch(gatewayURL + path, {
+    method,
+    headers: { "x-gateway-api-key": gatewayKey, "content-type": "application/json" },
+    body: body && JSON.stringify(body),
+  });
+  const result = await answer.json();
+  assert.equal(answer.status, 200, JSON.stringify(result));
+  return result;
+}
+
+before(async () => {
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  issuer = `http://127.0.0.1:${server.address().port}`;
+  provider = await administer("POST", "/identity-providers", {
+    name: "Example", issuer, client_id: "gateway", client_secret: "a secret of the client", domains: ["example.com"], groups_claim: "groups",
+  });
+  const oidc = new Provider(issuer, {
+    clients: [{
+      client_id: "gateway", client_secret: "a secret of the client", redirect_uris: [provider.redirect_uri],
+      post_logout_redirect_uris: [root + "/login"], backchannel_logout_uri: provider.backchannel_logout_uri, backchannel_logout_session_required: true,
+      grant_types: ["authorization_code", "refresh_token"],
+    }],
+    claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["given_name", "family_name"] },
+    features: { devInteractions: { enabled: true }, backchannelLogout: { enabled: true }, rpInitiatedLogout: { enabled: true } },
+    findAccount: (_, id) => ({
+      accountId: id,
+      claims: () => ({ sub: id, email: `${id}@example.com`, email_verified: id !== "mallory", given_name: "Ada", family_name: "Lovelace" }),
+    }),
+    cookies: { keys: ["a key of the cookies"] },
+    fetch: (address, { signal, method, body, headers }) => fetch(address, { signal, method, body, headers }), // its own reaches no loopback
+  });
+  oidc.on("backchannel.error", (_, error) => console.error("back-channel logout:", error)); // shown when a case fails
+  server.on("request", oidc.callback());
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM || "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+});
+
+after(async () => {
+  await browser?.close();
+  server.closeAllConnections();
+  server.close();
+});
+
+// signIn signs in on the page of the gateway, and returns the page at the end.
+async function signIn(context, name) {
+  const page = await context.newPage();
+  await page.goto(root + "/login");
+  await page.getByRole("link", { name: "Sign in with Example" }).click();
+  await page.locator("input[name=login]").fill(name);
+  await page.locator("input[name=password]").fill("any");
+  await page.locator("button[type=submit]").click();
+  await page.locator("button[type=submit]").click(); // consent
+  return page;
+}
+
+test("a person signs in, and signs out here and at the provider", async () => {
+  const context = await browser.newContext();
+  const page = await signIn(context, "ada");
+  await page.getByText("You are signed in as ada@example.com, member of").waitFor();
+  const cookies = (await context.cookies(root)).filter((k) => k.name.startsWith("mg_"));
+  assert.deepEqual(cookies.map((k) => [k.name, k.httpOnly, k.sameSite]), [["mg_login", true, "Strict"]]);
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("button", { name: /sign me out/i }).click();
+  await page.getByRole("link", { name: "Sign in with Example" }).waitFor();
+  await context.close();
+});
+
+test("a session ends when the provider ends its own", async () => {
+  const context = await browser.newContext();
+  const page = await signIn(context, "grace");
+  await page.getByText("You are signed in as grace@example.com").waitFor();
+  const other = await context.newPage();
+  await other.goto(issuer + "/session/end");
+  await other.getByRole("button", { name: /sign me out/i }).click();
+  await other.getByText(/sign-out success/i).waitFor();
+  await page.reload();
+  await page.getByRole("link", { name: "Sign in with Example" }).waitFor();
+  await context.close();
+});
+
+test("an address that the provider does not vouch for makes no member", async () => {
+  const context = await browser.newContext();
+  const page = await signIn(context, "mallory");
+  await page.getByText("you are not a member here").waitFor();
+  assert.equal((await context.cookies(root)).some((k) => k.name === "mg_login"), false);
+  await context.close();
+});
+
+test("a test walks the sign-in and signs nobody in", async () => {
+  const result = await administer("POST", `/identity-providers/${provider.id}/test`);
+  assert.equal(result.ok, true, JSON.stringify(result.steps));
+  for (const name of ["discovery", "keys", "clock", "authorization", "client"]) {
+    assert.equal(result.steps.find((s) => s.name === name)?.outcome, "ok", JSON.stringify(result.steps));
+  }
+  await administer("PUT", `/identity-providers/${provider.id}`, { client_secret: "another secret" });
+  const wrong = await administer("POST", `/identity-providers/${provider.id}/test`);
+  assert.equal(wrong.steps.find((s) => s.name === "client").outcome, "failed");
+  await administer("PUT", `/identity-providers/${provider.id}`, { client_secret: "a secret of the client" });
+});
