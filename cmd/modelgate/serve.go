@@ -131,8 +131,8 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 	return o, p.readFeatures(&o)
 }
 
-// readFeatures reads the settings that only the environment has: disabled features and the
-// displayed retention.
+// readFeatures reads the settings that only the environment has: disabled features, the
+// displayed retention and who manages the members of groups.
 func (p *program) readFeatures(o *server.Options) (err error) {
 	if o.Retention, err = route.ReadRetention(p.env); err != nil {
 		return usage("%v", err)
@@ -141,6 +141,14 @@ func (p *program) readFeatures(o *server.Options) (err error) {
 	o.Off, doubts = route.ParseDisabledFeatures(p.env)
 	for _, f := range doubts {
 		o.Logger.Warn("feature not disabled; only the exact value OFF disables it", "variable", string(f))
+	}
+	const userMode = "SCIM_MEMBERSHIP_USER_MODE"
+	switch on := p.env(userMode); on {
+	case "", "OFF":
+	case "ON":
+		o.DirectoryUserMode = true
+	default:
+		return usage("%s must be ON or OFF, not %.20q", userMode, on)
 	}
 	return p.readPriceFiles(o)
 }

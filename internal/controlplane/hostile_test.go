@@ -36,6 +36,7 @@ var everybodys = map[string]bool{
 	"/admin/users/{user}": true, "/admin/users/{user}/link": true, "/admin/users/{user}/password-reset": true,
 	"/admin/users/{user}/sessions": true, "/admin/users/{user}/sessions/{session}": true, "/admin/users/invites/{invite}": true, "/admin/users/invites/{invite}/resend": true,
 	"/secret-references/{reference}": true, "/secret-references/{reference}/test": true, "/deployments/{deployment}": true,
+	"/scim/tokens/{token}": true, "/scim/workspaces/{mapping}": true,
 }
 
 // nobodys are routes whose paths name no object.

@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/controlplane/catalogue"
 	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/deployments"
+	"modelgate/internal/controlplane/directory"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
@@ -44,6 +45,7 @@ type Families struct {
 	Exports       exports.Routes
 	Jobs          jobs.Routes
 	Webhooks      webhooks.Routes
+	Directory     directory.Routes
 	Logs          Logs
 	Cache         *respcache.Invalidations // nil if no responses are cached
 }
@@ -88,6 +90,7 @@ func (f Families) Add(a *route.API) {
 	f.Exports.Add(a)
 	f.Jobs.Add(a)
 	f.Webhooks.Add(a)
+	f.Directory.Add(a)
 	addInsert(a, f.Logs)
 	addTraces(a, f.Logs)
 	addFeedback(a, f.Logs)

@@ -254,6 +254,8 @@ var makings = []struct{ word, path, body string }{
 	{"{export}", "/logs/exports", `{"workspace_id":"default","requested_data":["id"],"filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
 	{"{endpoint}", "/webhook_endpoints", `{"name":"Batches","url":"https://hooks.example.com/batches","event_types":["batch.failed"],"workspace_id":"default"}`},
 	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
+	{"{token}", "/scim/tokens", `{"name":"Directory"}`},
+	{"{mapping}", "/scim/workspaces", `{"workspace_id":"default","role":"member","scim_group_name":"Staff"}`},
 	{"{trace}", "/logs", `{"request":{"url":"/","body":null},"response":{"body":null}}`}, // an entry without a trace has its own, of the same id
 	{"{feedback}", "/feedback", `{"trace_id":"{trace}","value":5}`},
 }
@@ -375,6 +377,9 @@ var samples = map[string][2]string{
 	"create-export": {"", `{"workspace_id":"default","requested_data":["id","cost"],"format":"csv","filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
 	"list-exports":  {"?workspace_id=default", ""},
 	"update-export": {"", `{"format":"parquet"}`},
+
+	"create-directory-token":   {"", `{"name":"Other"}`},
+	"create-directory-mapping": {"", `{"workspace_id":"default","role":"manager","scim_group_name":"Others"}`},
 
 	"list-jobs": {"?workspace_id=default", ""},
 

@@ -10,6 +10,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/secret"
+	"modelgate/internal/controlplane/directory"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/limits/inbound"
@@ -35,11 +36,14 @@ func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
 	}
 	var id *access.Identity
 	var err error
-	if token = strings.TrimSpace(token); access.IsSessionToken(token) {
+	switch token = strings.TrimSpace(token); {
+	case access.IsDirectoryToken(token):
+		id, err = directory.Identify(r.Context(), s.store, directory.Use{Token: token, Now: time.Now(), Logger: s.Logger})
+	case access.IsSessionToken(token):
 		id, err = sessions.Identify(r.Context(), s.store, sessions.Use{
 			Token: token, Address: clientHost(r), Now: time.Now(), Lifetimes: s.sessionLifetimes(), Logger: s.Logger,
 		})
-	} else {
+	default:
 		id, _, err = s.holder.Load().Authenticate(r.Header, time.Now())
 	}
 	if err == nil {

@@ -114,6 +114,8 @@ type Options struct {
 	// Off are disabled features. Retention is displayed and removes nothing.
 	Off       route.DisabledFeatures
 	Retention route.Retention
+	// DirectoryUserMode is directory.Routes.UserMode.
+	DirectoryUserMode bool
 
 	Logger *slog.Logger // nil is silent
 	// LogLevel is set to the level in the settings. Nil keeps the logger's own.
