@@ -174,20 +174,21 @@ func (q Queries) CountGroupMembers(ctx context.Context, groups []string) (map[st
 // AddGroupMembers adds users to a group and returns those who were not members. Roles are not
 // updated; see [Tx.RefreshRoles].
 func (tx *Tx) AddGroupMembers(ctx context.Context, group string, users []string) (added []string, err error) {
-	for _, part := range chunks(users) {
-		have, err := tx.strings(ctx, "members", `
-			SELECT user_id
-			FROM directory_group_members
-			WHERE group_id = $1 AND user_id IN `+placeholders(1, len(part)), append([]any{group}, toArgs(part)...)...)
-		if err != nil {
-			return nil, err
-		}
-		fresh := without(part, have)
-		if added = append(added, fresh...); len(fresh) == 0 {
-			continue
-		}
+	if len(users) == 0 {
+		return nil, nil
+	}
+	condition, args, _ := selectUsers(`user_id`, users, 1)
+	have, err := tx.strings(ctx, "members", `
+		SELECT user_id
+		FROM directory_group_members
+		WHERE group_id = $1`+condition, append([]any{group}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	added = exclude(users, have)
+	for _, part := range chunks(added) {
 		text, args := `INSERT INTO directory_group_members (group_id, user_id) VALUES `, []any{group}
-		for i, id := range fresh {
+		for i, id := range part {
 			if i > 0 {
 				text += `, `
 			}
@@ -217,8 +218,8 @@ func (tx *Tx) RemoveGroupMembers(ctx context.Context, group string, users []stri
 	return removed, nil
 }
 
-// without returns the ids of a list that are not in another.
-func without(list, others []string) []string {
+// exclude returns the ids of a list that are not in another.
+func exclude(list, others []string) []string {
 	if len(others) == 0 {
 		return list
 	}

@@ -75,20 +75,18 @@ func (q Queries) DirectoryUsers(ctx context.Context, organisation string, f *sci
 
 // DirectoryUserIDs returns which of the ids are users of an organisation's directory.
 func (q Queries) DirectoryUserIDs(ctx context.Context, organisation string, ids []string) (map[string]bool, error) {
+	condition, args, wanted := selectUsers(`id`, ids, 1)
+	list, err := q.strings(ctx, "users", `
+		SELECT id
+		FROM directory_users
+		WHERE organisation_id = $1`+condition, append([]any{organisation}, args...)...)
 	found := make(map[string]bool, len(ids))
-	for _, part := range chunks(ids) {
-		list, err := q.strings(ctx, "users", `
-			SELECT id
-			FROM directory_users
-			WHERE organisation_id = $1 AND id IN `+placeholders(1, len(part)), append([]any{organisation}, toArgs(part)...)...)
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range list {
+	for _, id := range list {
+		if wanted(id) {
 			found[id] = true
 		}
 	}
-	return found, nil
+	return found, err
 }
 
 // atOnce is the number of rows that one statement reads or writes.
@@ -131,7 +129,8 @@ func (tx *Tx) writeEmails(ctx context.Context, u DirectoryUser) error {
 		INSERT INTO directory_emails (organisation_id, user_id, position, value_key, type_key, is_primary)
 		VALUES ($1, $2, $3, $4, $5, $6)`
 	for i, e := range u.Emails {
-		if err := tx.exec(ctx, journal.Unpublished, "e-mail addresses", text, u.Organisation, u.ID, int64(i), e.Value, e.Type, e.Primary); err != nil {
+		err := tx.exec(ctx, journal.Unpublished, "e-mail addresses", text, u.Organisation, u.ID, int64(i), e.Value, e.Type, e.Primary)
+		if err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,7 @@ func TestOnlyTokensOfTheDirectoryOpenSCIM(t *testing.T) {
 				t.Errorf("token %q: %d %s, want %d", tt.token, w.Code, w.Body, tt.want)
 			}
 			if w.Code != 200 && !strings.Contains(w.Body.String(), "api:messages:2.0:Error") {
-				t.Errorf("token %q: %s is no error of SCIM", tt.token, w.Body)
+				t.Errorf("token %q: %s is not an error of SCIM", tt.token, w.Body)
 			}
 		}
 		if w := b.send(call{method: "GET", path: "/v1/scim/tokens"}); w.Code != http.StatusForbidden {
@@ -59,7 +59,7 @@ func TestDirectoriesOfOthersChangeNothing(t *testing.T) {
 		own := b.send(call{method: "POST", path: "/v1/scim/v2/Users", body: `{"userName":"ann2","emails":[{"value":"ann@example.com"}]}`})
 		foreign := b.send(call{method: "POST", path: "/v1/scim/v2/Users", token: b.other, body: `{"userName":"ann@example.com"}`})
 		if own.Code != http.StatusConflict || own.Body.String() != foreign.Body.String() {
-			t.Errorf("taken addresses are told apart: %s and %d %s", own.Body, foreign.Code, foreign.Body)
+			t.Errorf("the refusals of taken addresses differ: %s and %d %s", own.Body, foreign.Code, foreign.Body)
 		}
 		if u := b.scim(200, "GET", "/Users/"+ann, ""); u["userName"] != "ann@example.com" || u["active"] != true {
 			t.Errorf("the user is %v", u)

@@ -51,7 +51,8 @@ func Assign(ctx context.Context, tx *store.Tx, a Assignment) error {
 }
 
 // grantsOf returns the roles that a group gives.
-func grantsOf(ctx context.Context, tx *store.Tx, organisation, name string, s store.DirectorySettings) (grants []store.RoleGrant, err error) {
+func grantsOf(ctx context.Context, tx *store.Tx, organisation, name string,
+	s store.DirectorySettings) (grants []store.RoleGrant, err error) {
 	g, err := tx.DirectoryGroupByName(ctx, organisation, fold(name))
 	if err == nil {
 		mappings, err := tx.GroupMappings(ctx, g.ID)

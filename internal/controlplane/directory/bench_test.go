@@ -20,7 +20,7 @@ import (
 
 // bench is the API of directories with a database, on which a directory has a token.
 type bench struct {
-	*testing.T
+	testing.TB
 	api   *route.API
 	db    *store.DB
 	clock time.Time
@@ -36,9 +36,9 @@ func onBoth(t *testing.T, r directory.Routes, f func(b *bench)) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) { f(newBench(t, r, open())) })
 }
 
-func newBench(t *testing.T, r directory.Routes, db *store.DB) *bench {
+func newBench(t testing.TB, r directory.Routes, db *store.DB) *bench {
 	t.Helper()
-	b := &bench{T: t, db: db, clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
+	b := &bench{TB: t, db: db, clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
 	b.api = route.New(route.Deps{
 		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test", Authenticate: b.authenticate, Now: func() time.Time { return b.clock },
 		ListenURL: "http://listen.example",

@@ -65,26 +65,26 @@ type declaration struct {
 func (f *family) declarations() []declaration {
 	const user, group = "user", "directory_group"
 	list := []declaration{
-		declare(http.MethodGet, "/Users", "scim-list-users", "", "List the users of the directory", f.listUsers),
-		declare(http.MethodPost, "/Users", "scim-create-user", user, "Create a user", f.createUser),
-		declare(http.MethodGet, "/Users/{user}", "scim-get-user", "", "Read a user", f.getUser),
-		declare(http.MethodPut, "/Users/{user}", "scim-replace-user", user, "Replace a user", f.replaceUser),
-		declare(http.MethodPatch, "/Users/{user}", "scim-patch-user", user, "Change a user", f.patchUser),
-		declare(http.MethodDelete, "/Users/{user}", "scim-delete-user", user, "Remove a user from the organisation", f.deleteUser),
-		declare(http.MethodGet, "/Groups", "scim-list-groups", "", "List the groups of the directory", f.listGroups),
-		declare(http.MethodPost, "/Groups", "scim-create-group", group, "Create a group", f.createGroup),
-		declare(http.MethodGet, "/Groups/{group}", "scim-get-group", "", "Read a group", f.getGroup),
-		declare(http.MethodPut, "/Groups/{group}", "scim-replace-group", group, "Replace a group", f.replaceGroup),
-		declare(http.MethodPatch, "/Groups/{group}", "scim-patch-group", group, "Change a group and its members", f.patchGroup),
-		declare(http.MethodDelete, "/Groups/{group}", "scim-delete-group", group, "Delete a group", f.deleteGroup),
-		declare(http.MethodGet, "/ServiceProviderConfig", "scim-get-config", "", "Read what the server supports", f.config),
-		declare(http.MethodGet, "/Schemas", "scim-list-schemas", "", "List the schemas", f.listSchemas),
-		declare(http.MethodGet, "/Schemas/{schema}", "scim-get-schema", "", "Read a schema", f.getSchema),
-		declare(http.MethodGet, "/ResourceTypes", "scim-list-types", "", "List the types of objects", f.listTypes),
-		declare(http.MethodGet, "/ResourceTypes/{type}", "scim-get-type", "", "Read a type of objects", f.getType),
+		declare(http.MethodGet, "/Users", "", "List the users of the directory", f.listUsers),
+		declare(http.MethodPost, "/Users", user, "Create a user", f.createUser),
+		declare(http.MethodGet, "/Users/{user}", "", "Read a user", f.getUser),
+		declare(http.MethodPut, "/Users/{user}", user, "Replace a user", f.replaceUser),
+		declare(http.MethodPatch, "/Users/{user}", user, "Change a user", f.patchUser),
+		declare(http.MethodDelete, "/Users/{user}", user, "Remove a user from the organisation", f.deleteUser),
+		declare(http.MethodGet, "/Groups", "", "List the groups of the directory", f.listGroups),
+		declare(http.MethodPost, "/Groups", group, "Create a group", f.createGroup),
+		declare(http.MethodGet, "/Groups/{group}", "", "Read a group", f.getGroup),
+		declare(http.MethodPut, "/Groups/{group}", group, "Replace a group", f.replaceGroup),
+		declare(http.MethodPatch, "/Groups/{group}", group, "Change a group and its members", f.patchGroup),
+		declare(http.MethodDelete, "/Groups/{group}", group, "Delete a group", f.deleteGroup),
+		declare(http.MethodGet, "/ServiceProviderConfig", "", "Read what the server supports", f.config),
+		declare(http.MethodGet, "/Schemas", "", "List the schemas", f.listSchemas),
+		declare(http.MethodGet, "/Schemas/{schema}", "", "Read a schema", f.getSchema),
+		declare(http.MethodGet, "/ResourceTypes", "", "List the types of objects", f.listTypes),
+		declare(http.MethodGet, "/ResourceTypes/{type}", "", "Read a type of objects", f.getType),
 	}
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		list = append(list, declare(method, "/{rest...}", "scim-unknown-"+method, "", "Report what is not supported", refuseUnknown))
+		list = append(list, declare(method, "/{rest...}", "", "Report what is not supported", refuseUnknown))
 	}
 	for i := range list {
 		if list[i].Resource == group {
@@ -95,6 +95,7 @@ func (f *family) declarations() []declaration {
 	return list
 }
 
-func declare(method, path, name, resource, summary string, h route.Handler) declaration {
+func declare(method, path, resource, summary string, h route.Handler) declaration {
+	name := "scim " + method + " " + path
 	return declaration{route.Route{Method: method, Path: path, Name: name, Resource: resource, Summary: summary}, h}
 }

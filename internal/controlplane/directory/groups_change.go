@@ -185,7 +185,8 @@ func (f *family) changeMembers(ctx context.Context, c *route.Caller, tx *store.T
 }
 
 // replaceMembers makes users the only members of a group and returns those who joined or left.
-func (f *family) replaceMembers(ctx context.Context, c *route.Caller, tx *store.Tx, g store.DirectoryGroup, ids []string) ([]string, error) {
+func (f *family) replaceMembers(ctx context.Context, c *route.Caller, tx *store.Tx, g store.DirectoryGroup,
+	ids []string) ([]string, error) {
 	have, err := tx.GroupMemberIDs(ctx, g.ID)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,8 @@ import (
 func addMappings(a *route.API) {
 	f := route.Family{Path: "/scim/workspaces", Tag: "Directories", Scopes: []string{"directory"}, Resource: "directory_mapping"}
 	route.Add(a, f.Route(http.MethodGet, "", "list-directory-mappings", "list", "List which groups give roles in workspaces"), listMappings)
-	route.Add(a, f.Route(http.MethodPost, "", "create-directory-mapping", "create", "Give the members of a group a role in a workspace"), createMapping)
+	route.Add(a, f.Route(http.MethodPost, "", "create-directory-mapping", "create",
+		"Give the members of a group a role in a workspace"), createMapping)
 	route.Add(a, f.Route(http.MethodDelete, "/{mapping}", "delete-directory-mapping", "delete",
 		"Take away the role that a group gives"), deleteMapping)
 }
@@ -140,7 +141,8 @@ func checkUnmapped(ctx context.Context, tx *store.Tx, m store.DirectoryMapping) 
 	list, err := tx.GroupMappings(ctx, m.Group)
 	for _, other := range list {
 		if other.Workspace == m.Workspace {
-			return apierr.New(apierr.Conflict, "the group %.60q has the role %s in this workspace; delete that mapping first", m.GroupName, other.Role)
+			return apierr.New(apierr.Conflict, "the group %.60q has the role %s in this workspace; delete that mapping first",
+				m.GroupName, other.Role)
 		}
 	}
 	return err

@@ -66,8 +66,8 @@ func findWorkspace(ctx context.Context, q store.Queries, organisation, name stri
 // makeWorkspace creates a workspace with the defaults of every other and returns its id.
 func makeWorkspace(ctx context.Context, c *route.Caller, tx *store.Tx, name string) (string, error) {
 	w := store.Workspace{
-		ID: c.NewID(), Organisation: c.Organisation, Slug: route.NewSlug("ws", name), Name: name, Description: "Created for a group of the directory",
-		Status: store.Active, CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+		ID: c.NewID(), Organisation: c.Organisation, Slug: route.NewSlug("ws", name), Name: name,
+		Description: "Created for a group of the directory", Status: store.Active, CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 	if err := tx.CreateWorkspace(ctx, w); err != nil {
 		return "", err

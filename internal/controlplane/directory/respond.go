@@ -56,7 +56,7 @@ func writeSCIMError(w http.ResponseWriter, e *scim.Error) {
 	write(w, e.Status, o) // can be encoded
 }
 
-// answer makes a handler of a function whose errors may be those of SCIM.
+// answer writes err if it is an error of SCIM, and otherwise returns it.
 func answer(w http.ResponseWriter, err error) error {
 	e, ok := errors.AsType[*scim.Error](err)
 	if !ok {
@@ -66,12 +66,12 @@ func answer(w http.ResponseWriter, err error) error {
 	return nil
 }
 
-// notFound is the error for an object that the directory cannot see.
+// notFound returns the error for an object that the directory cannot see.
 func notFound(what, id string) *scim.Error {
 	return &scim.Error{Status: http.StatusNotFound, Detail: fmt.Sprintf("%s %.60q not found", what, id)}
 }
 
-// conflict is an error for a value in use.
+// conflict returns an error for a value in use.
 func conflict(format string, args ...any) *scim.Error {
 	return scim.Errorf(scim.Uniqueness, format, args...)
 }

@@ -79,14 +79,14 @@ func TestMappingsGiveRolesInWorkspaces(t *testing.T) {
 			t.Errorf("listed %s\nwant %s", got, want)
 		}
 		for body, status := range map[string]int{
-			`{"workspace_id":"default","role":"admin","scim_group_id":"` + group + `"}`:                     409,
-			`{"workspace_id":"default","role":"admin","scim_group_id":"none"}`:                              404,
-			`{"workspace_id":"none","role":"admin","scim_group_name":"x"}`:                                  404,
-			`{"workspace_id":"other-ws","role":"admin","scim_group_name":"x"}`:                              404,
-			`{"workspace_id":"default","role":"owner","scim_group_name":"x"}`:                               400,
-			`{"workspace_id":"default","role":"admin"}`:                                                     400,
+			`{"workspace_id":"default","role":"admin","scim_group_id":"` + group + `"}`:                       409,
+			`{"workspace_id":"default","role":"admin","scim_group_id":"none"}`:                                404,
+			`{"workspace_id":"none","role":"admin","scim_group_name":"x"}`:                                    404,
+			`{"workspace_id":"other-ws","role":"admin","scim_group_name":"x"}`:                                404,
+			`{"workspace_id":"default","role":"owner","scim_group_name":"x"}`:                                 400,
+			`{"workspace_id":"default","role":"admin"}`:                                                       400,
 			`{"workspace_id":"default","role":"admin","scim_group_name":"x","scim_group_id":"` + group + `"}`: 400,
-			`{"workspace_id":"default","role":"admin","scim_group_name":"ws-A-role-admin"}`:                 400,
+			`{"workspace_id":"default","role":"admin","scim_group_name":"ws-A-role-admin"}`:                   400,
 		} {
 			b.admin(status, "POST", "/scim/workspaces", body)
 		}

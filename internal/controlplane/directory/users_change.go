@@ -98,7 +98,8 @@ func (f *family) changeUser(ctx context.Context, c *route.Caller, w http.Respons
 
 // updateUser stores what differs from before and returns the user after it. The access of a
 // deactivated user ends first.
-func (f *family) updateUser(ctx context.Context, c *route.Caller, tx *store.Tx, u user, before store.DirectoryUser) (store.DirectoryUser, error) {
+func (f *family) updateUser(ctx context.Context, c *route.Caller, tx *store.Tx, u user,
+	before store.DirectoryUser) (store.DirectoryUser, error) {
 	after, err := u.row(before)
 	if err != nil {
 		return before, err

@@ -5,8 +5,7 @@ import (
 	"net/http"
 )
 
-// Error is an error in the form of RFC 7644. Detail says what is wrong in words that
-// administrators of a directory read.
+// Error is an error of RFC 7644. Administrators of a directory read its detail.
 type Error struct {
 	Status int
 	Type   string // scimType; empty for none

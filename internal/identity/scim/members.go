@@ -125,7 +125,7 @@ func (t *Type) splitMembers(o Operation) (*MemberChange, *Operation, error) {
 	return change, nil, err
 }
 
-// splitObject is splitMembers for an operation without a path.
+// splitObject does the same as splitMembers for an operation without a path.
 func splitObject(o Operation) (*MemberChange, *Operation, error) {
 	values, ok := o.Value.(Object)
 	if !ok {

@@ -176,7 +176,7 @@ func (p Path) change(target Object, o Operation) error {
 		return Errorf(Mutability, "%s cannot be changed", o.Path)
 	case a.Hidden:
 		return nil
-	case o.Op != Remove && o.Value == nil: // null is no value
+	case o.Op != Remove && o.Value == nil: // null removes
 		o.Op = Remove
 	}
 	if o.Op == Remove && p.Sub == nil && (a.Required || a.Name == "active") {

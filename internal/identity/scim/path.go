@@ -66,7 +66,7 @@ func (p *Path) parse(list []*Attribute, s, complete string) error {
 	rest := s[n:]
 	if inner, ok := strings.CutPrefix(rest, "["); ok {
 		if !p.Attribute.Many {
-			return Errorf(InvalidPath, "the path %.80q selects elements of an attribute that is no list", complete)
+			return Errorf(InvalidPath, "the path %.80q selects elements of an attribute that is not a list", complete)
 		}
 		f := filterParser{rest: inner}
 		filter, err := f.nested("]")
