@@ -105,18 +105,16 @@ func (q Queries) GroupMemberIDs(ctx context.Context, group string) ([]string, er
 		ORDER BY user_id`, group)
 }
 
-// GroupMember is a user in a group, with the names that are displayed.
-type GroupMember struct{ Group, GroupName, User, UserName string }
+// GroupMember is a user in a group.
+type GroupMember struct{ Group, GroupName, User string }
 
 const groupMemberSelect = `
-		SELECT m.group_id, g.name, m.user_id, d.display_key, d.name_key
+		SELECT m.group_id, g.name, m.user_id
 		FROM directory_group_members m
-		JOIN directory_groups g ON g.id = m.group_id
-		JOIN directory_users d ON d.organisation_id = g.organisation_id AND d.id = m.user_id`
+		JOIN directory_groups g ON g.id = m.group_id`
 
 func scanGroupMember(r sqlrow.Scanner) (m GroupMember, err error) {
-	var display string
-	err = r.Scan(&m.Group, &m.GroupName, &m.User, &display, &m.UserName)
+	err = r.Scan(&m.Group, &m.GroupName, &m.User)
 	return m, err
 }
 

@@ -214,6 +214,16 @@ func (q Queries) UserIDByEmail(ctx context.Context, email string) (string, error
 	return strings.Join(ids, ""), err // there is at most one
 }
 
+// MemberIDByEmail is [Queries.UserIDByEmail] for the members of an organisation.
+func (q Queries) MemberIDByEmail(ctx context.Context, organisation, email string) (string, error) {
+	ids, err := q.strings(ctx, "users", `
+		SELECT u.id
+		FROM users u
+		JOIN organisation_members o ON o.user_id = u.id
+		WHERE u.email = $2 AND o.organisation_id = $1`, organisation, email)
+	return strings.Join(ids, ""), err // there is at most one
+}
+
 // SetUserProfile stores the address and the name of a user who belongs to one organisation
 // only. Those of others are left unchanged: they do not belong to its directory.
 func (tx *Tx) SetUserProfile(ctx context.Context, organisation string, u User) error {

@@ -66,8 +66,7 @@ func showGroups(ctx context.Context, c *route.Caller, rows []store.DirectoryGrou
 			return nil, err
 		}
 		for _, m := range list {
-			members[m.Group] = append(members[m.Group], scim.Object{"value": m.User, "display": m.UserName, "type": "User",
-				"$ref": location(c, "/Users/"+m.User)})
+			members[m.Group] = append(members[m.Group], scim.Object{"value": m.User, "type": "User", "$ref": location(c, "/Users/"+m.User)})
 		}
 	}
 	out := make([]scim.Object, len(rows))

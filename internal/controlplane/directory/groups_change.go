@@ -46,8 +46,9 @@ func (f *family) decodeGroup(c *route.Caller, r *http.Request) (in groupInput, e
 	return in, err
 }
 
-// addMembers adds users of the directory to a group and returns those who were not members. In
-// user mode it adds none.
+// addMembers adds users of the directory to a group and returns those who were not members. It
+// ignores unknown ids: the server makes ids, so such a user was deleted or is a nested group, and
+// an error would keep out the others. In user mode it adds none.
 func (f *family) addMembers(ctx context.Context, c *route.Caller, tx *store.Tx, g store.DirectoryGroup, ids []string) ([]string, error) {
 	if f.UserMode || len(ids) == 0 {
 		return nil, nil
@@ -56,11 +57,7 @@ func (f *family) addMembers(ctx context.Context, c *route.Caller, tx *store.Tx, 
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range ids {
-		if !known[id] {
-			return nil, scim.Errorf(scim.InvalidValue, "members: user %.60q not found", id)
-		}
-	}
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !known[id] })
 	return tx.AddGroupMembers(ctx, g.ID, ids)
 }
 
@@ -81,7 +78,11 @@ func (f *family) replaceGroup(ctx context.Context, c *route.Caller, w http.Respo
 	return f.writeGroup(ctx, c, w, r, g)
 }
 
-// patchGroup answers without a body, because a group may be large.
+// maxPatched is the number of members up to which the response to an operation has the group.
+const maxPatched = 100
+
+// patchGroup answers with the group if it is small. Entra, which spells operations in capitals,
+// gets no body.
 func (f *family) patchGroup(ctx context.Context, c *route.Caller, w http.ResponseWriter, r *http.Request) error {
 	if err := checkType(r); err != nil {
 		return answer(w, err)
@@ -101,7 +102,12 @@ func (f *family) patchGroup(ctx context.Context, c *route.Caller, w http.Respons
 	if err != nil {
 		return answer(w, err)
 	}
-	if r.URL.Query().Get("attributes") != "" {
+	counts, err := c.DB().CountGroupMembers(ctx, []string{g.ID})
+	if err != nil {
+		return err
+	}
+	capitals := slices.ContainsFunc(operations, func(o scim.Operation) bool { return o.Capital })
+	if !capitals && counts[g.ID] <= maxPatched || r.URL.Query().Get("attributes") != "" {
 		return f.writeGroup(ctx, c, w, r, g)
 	}
 	w.Header().Set("Etag", etag(g.Version))

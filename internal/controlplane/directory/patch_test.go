@@ -59,9 +59,9 @@ func TestInvalidOperationsChangeNothing(t *testing.T) {
 			{"/Users/" + ann, `{"op":"remove","path":"userName"}`, "mutability"}, {"/Users/" + ann, `{"op":"remove","path":"active"}`, "mutability"},
 			{"/Users/" + ann, `{"op":"replace","path":"userName","value":""}`, "invalidValue"},
 			{"/Users/" + ann, `{"op":"replace","path":"emails[type co \"x\"].value","value":"a"}`, "noTarget"},
-			{"/Groups/" + staff, `{"op":"add","path":"members","value":[{"value":"none"}]}`, "invalidValue"}, {"/Groups/" + staff, `{"op":"add","path":"members","value":[7]}`, "invalidValue"},
+			{"/Groups/" + staff, `{"op":"add","path":"members","value":[7]}`, "invalidValue"},
 			{"/Groups/" + staff, `{"op":"remove","path":"members[display eq \"a\"]"}`, "invalidFilter"}, {"/Groups/" + staff, `{"op":"remove","path":"displayName"}`, "mutability"},
-			{"/Groups/" + staff, `{"op":"replace","path":"members[value eq \"a\"].display","value":"a"}`, "mutability"},
+			{"/Groups/" + staff, `{"op":"replace","path":"members[value eq \"a\"].type","value":"a"}`, "mutability"},
 		} {
 			valid := `{"op":"replace","path":"externalId","value":"changed"},`
 			out := b.scim(400, "PATCH", tt.path, `{"Operations":[`+valid+tt.operations+`]}`)
@@ -91,15 +91,16 @@ func TestOperationsChangeMembers(t *testing.T) {
 			{`{"op":"remove","path":"members[value eq \"` + ann + `\" or value eq \"` + ben + `\"]"}`, "cat"},
 			{`{"op":"replace","path":"urn:ietf:params:scim:schemas:core:2.0:Group:members","value":{"value":"` + ann + `"}}`, "ann"},
 			{`{"op":"remove","path":"members","value":[{"value":"none"}]}`, "ann"},
+			{`{"op":"add","path":"members","value":[{"value":"none"}]}`, "ann"},
 			{`{"op":"add","path":"members","value":["` + cat + `"]},{"op":"remove","path":"members","value":["` + ann + `"]}`, "cat"},
 			{`{"op":"remove","path":"members"}`, ""},
 		} {
-			b.scim(204, "PATCH", "/Groups/"+staff, `{"Operations":[`+tt.operations+`]}`)
-			g := b.scim(200, "GET", "/Groups/"+staff+"?attributes=members.display", "")
+			b.scim(200, "PATCH", "/Groups/"+staff, `{"Operations":[`+tt.operations+`]}`)
+			g := b.scim(200, "GET", "/Groups/"+staff+"?attributes=members.value", "")
 			var got []string
 			members, _ := g["members"].([]any)
 			for _, m := range members {
-				got = append(got, m.(map[string]any)["display"].(string))
+				got = append(got, names.Replace(m.(map[string]any)["value"].(string)))
 			}
 			if strings.Join(sorted(got), " ") != tt.want {
 				t.Errorf("%s: %v, want %s", names.Replace(tt.operations), got, tt.want)

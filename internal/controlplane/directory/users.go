@@ -144,11 +144,11 @@ func (f *family) checkFree(ctx context.Context, c *route.Caller, tx *store.Tx, r
 		return errInUse
 	}
 	// A user whom an administrator added by the address that is the user name.
-	switch other, err := tx.User(ctx, c.Organisation, row.NameKey); {
-	case err == nil && other.ID != row.ID:
-		return errInUse
-	case err != nil && !apierr.IsNotFound(err):
+	switch id, err := tx.MemberIDByEmail(ctx, c.Organisation, row.NameKey); {
+	case err != nil:
 		return err
+	case id != "" && id != row.ID:
+		return errInUse
 	}
 	if f.CheckEmail == nil {
 		return nil

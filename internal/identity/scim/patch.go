@@ -21,6 +21,7 @@ type Operation struct {
 	Op       string // Add, Replace or Remove
 	Path     string // empty for none
 	Value    any    // decoded; nil for none
+	Capital  bool   // the request spells Op with a capital letter
 	hasValue bool
 }
 
@@ -58,6 +59,7 @@ func decodeOperation(v any) (o Operation, err error) {
 	}
 	op, _ := member(given, "op").(string)
 	o.Op = strings.ToLower(op)
+	o.Capital = o.Op != op
 	path, isText := member(given, "path").(string)
 	if p := member(given, "path"); p != nil && !isText {
 		return o, Errorf(InvalidPath, "a path must be a string")
@@ -179,7 +181,7 @@ func (p Path) change(target Object, o Operation) error {
 	case o.Op != Remove && o.Value == nil: // null removes
 		o.Op = Remove
 	}
-	if o.Op == Remove && p.Sub == nil && (a.Required || a.Name == "active") {
+	if o.Op == Remove && p.Sub == nil && a.Required {
 		return Errorf(Mutability, "%s cannot be removed", o.Path)
 	}
 	if a.Many {

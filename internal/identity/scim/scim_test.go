@@ -13,7 +13,7 @@ import (
 
 func TestFiltersHavePrecedence(t *testing.T) {
 	for text, want := range map[string]string{
-		`a eq "1" or b eq "2" and c pr`:       `or(eq a 1, and(eq b 2, pr c))`,
+		`a eq "1" or b eq "2" and c pr`:        `or(eq a 1, and(eq b 2, pr c))`,
 		`(a eq "1" or b eq "2") and not(c pr)`: `and(or(eq a 1, eq b 2), not(pr c))`,
 		`A.B EQ TRUE`:                          `eq a.b true`,
 		`a eq null and b ne 1.50`:              `and(eq a <nil>, ne b 1.50)`,

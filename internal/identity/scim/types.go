@@ -26,6 +26,7 @@ func NewUserType(groupsWritable bool) *Type {
 	external := text("externalId", "Identifier of the user in the directory")
 	external.CaseExact = true
 	active := flag("active", "Whether the user may sign in and use keys; true if it is left out")
+	active.Required = true // it cannot be removed
 	password := text("password", "Not stored")
 	password.Hidden = true
 	emails := values("emails", "E-mail addresses", "work", "home", "other")
@@ -101,7 +102,6 @@ func NewGroupType() *Type {
 		{Name: "value", Kind: String, Description: "Id of the user", CaseExact: true, Immutable: true},
 		{Name: "$ref", Kind: Reference, Refers: []string{"User"}, Description: "Address of the user", CaseExact: true, Immutable: true},
 		{Name: "type", Kind: String, Description: "Always User", Values: []string{"User"}, Immutable: true},
-		{Name: "display", Kind: String, Description: "Name of the user", ReadOnly: true},
 	}}
 	return &Type{
 		Name: "Group", Endpoint: "/Groups", Description: "Groups of users",

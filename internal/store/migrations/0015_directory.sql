@@ -12,6 +12,10 @@ ALTER TABLE workspace_members ADD COLUMN origin TEXT NOT NULL DEFAULT 'manual';
 
 ALTER TABLE workspace_members ADD COLUMN manual_role TEXT NOT NULL DEFAULT '';
 
+-- Limits of users are read after each change, of whom a directory may write ten thousand.
+CREATE INDEX organisation_members_limited ON organisation_members (organisation_id, user_id)
+WHERE rate_limits <> '[]' OR usage_limits <> 'null';
+
 CREATE INDEX workspace_members_user ON workspace_members (user_id);
 
 CREATE TABLE directory_tokens (
