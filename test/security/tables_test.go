@@ -29,6 +29,14 @@ var boundedTables = map[string]string{
 	"providers": byAdministration, "secret_references": byAdministration, "users": byAdministration, "workspace_members": byAdministration,
 	"webhook_endpoints": byAdministration, "workspaces": byAdministration, "cache_invalidations": byAdministration, "sessions": byAdministration,
 
+	"directory_tokens":        "two for each organisation",
+	"directory_users":         byAdministration,
+	"directory_emails":        "a hundred for each user of a directory",
+	"directory_groups":        byAdministration,
+	"directory_group_members": byAdministration,
+	"directory_mappings":      byAdministration,
+	"role_grants":             "a row for each source, user and workspace",
+
 	"objects": "files.workspace_quota, and a number of each kind in a workspace",
 
 	"response_turns":     "responses.keep_days; deleted with their objects",

@@ -227,3 +227,22 @@ func TestHostileNamesOfGroupsAreNames(t *testing.T) {
 		}
 	})
 }
+
+func TestDeactivatedUsersKeepTheirGroupsAndGetNoRoleInAnother(t *testing.T) {
+	onBoth(t, directory.Routes{}, func(b *bench) {
+		ann := b.user("ann")
+		b.setActive(200, ann, "false")
+		group := b.group("ws-default-role-admin", ann)
+		if m, err := b.db.Membership(t.Context(), store.DefaultOrganisation, ann); err != nil || m.RoleIn(store.DefaultWorkspace) != "" {
+			t.Errorf("deactivated, the membership is %+v, %v", m, err)
+		}
+		b.setActive(200, ann, "true")
+		if m, err := b.db.Membership(t.Context(), store.DefaultOrganisation, ann); err != nil || m.RoleIn(store.DefaultWorkspace) != "admin" {
+			t.Errorf("active, the membership is %+v, %v", m, err)
+		}
+		b.scim(204, "DELETE", "/Groups/"+group, "")
+		if got := b.role(store.DefaultWorkspace, ann); got != "none" {
+			t.Errorf("without the group the role is %s", got)
+		}
+	})
+}
