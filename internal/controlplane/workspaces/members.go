@@ -43,7 +43,8 @@ type memberItem struct {
 func toMemberItem(m store.WorkspaceMember) memberItem {
 	return memberItem{
 		ID: m.UserID, FirstName: m.FirstName, LastName: m.LastName, OrgRole: m.OrgRole, Role: m.Role, Origin: m.Origin,
-		Email: m.Email, Status: m.Status, Workspace: m.Workspace, CreatedAt: route.Time(m.CreatedAt), UpdatedAt: route.Time(m.UpdatedAt), Object: "workspace-user",
+		Email: m.Email, Status: m.Status, Workspace: m.Workspace,
+		CreatedAt: route.Time(m.CreatedAt), UpdatedAt: route.Time(m.UpdatedAt), Object: "workspace-user",
 	}
 }
 
