@@ -1,11 +1,13 @@
 package directory_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
 
 	"modelgate/internal/controlplane/directory"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
@@ -26,6 +28,11 @@ func TestOnlyTokensOfTheDirectoryOpenSCIM(t *testing.T) {
 			if w.Code != 200 && !strings.Contains(w.Body.String(), "api:messages:2.0:Error") {
 				t.Errorf("token %q: %s is not an error of SCIM", tt.token, w.Body)
 			}
+		}
+		route.Add(b.api, route.Route{Method: "GET", Path: "/everybody", Name: "everybody"},
+			func(context.Context, *route.Caller, *struct{}) (*route.Empty, error) { return &route.Empty{}, nil })
+		if w := b.send(call{method: "GET", path: "/v1/everybody"}); w.Code != http.StatusForbidden {
+			t.Errorf("the token opens a route without a scope: %d %s", w.Code, w.Body)
 		}
 		if w := b.send(call{method: "GET", path: "/v1/scim/tokens"}); w.Code != http.StatusForbidden {
 			t.Errorf("the token lists tokens: %d %s", w.Code, w.Body)

@@ -59,6 +59,13 @@ func TestDeactivationEndsAllAccessAndKeepsTheUser(t *testing.T) {
 		if _, err := b.db.Session(t.Context(), "session-"+ann); err == nil {
 			t.Error("her session goes on")
 		}
+		b.update(func(tx *store.Tx) error { // as one that began at the same time would
+			return tx.CreateSession(t.Context(), store.Session{Hash: "late", ID: "late", UserID: ann, Organisation: store.DefaultOrganisation,
+				CreatedAt: b.clock, ExpiresAt: b.clock.AddDate(0, 0, 1)})
+		})
+		if _, err := b.db.Session(t.Context(), "late"); err == nil {
+			t.Error("a session that began late is valid")
+		}
 		if m, err := b.db.Membership(t.Context(), store.DefaultOrganisation, ann); err != nil || m.Role != "" || len(m.Workspaces) != 1 {
 			t.Errorf("her membership is %+v, %v", m, err)
 		}
