@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"modelgate/internal/testing/storetest"
 )
 
 // directory is an organisation's directory, which calls SCIM.
@@ -83,6 +86,26 @@ func TestDirectorySyncManagesMembers(t *testing.T) {
 		d.call(t, http.StatusOK, "GET", "/ServiceProviderConfig", "")
 		d.do(t, "GET", "/scim/v2/Users", "", "authorization", "Bearer "+d.token).wantOK(t)
 		d.do(t, "GET", "/v1/scim/workspaces", "", "x-gateway-api-key", bootstrapKey).wantOK(t)
+	})
+}
+
+func TestDeactivatedUsersLoseTheirKeysOnEveryNode(t *testing.T) {
+	prove(t, "S-588", "a deactivated user's key ends on every node within five seconds", func(t *testing.T) {
+		s := launchNodes(t, 2, storetest.Postgres(t))
+		token, _ := s.change(t, "POST", "/v1/scim/tokens", `{"name":"directory"}`).object(t)["token"].(string)
+		d := directory{s.list[0], token}
+		ann := d.add(t, "/Users", `{"userName":"ann@example.com"}`)
+		d.add(t, "/Groups", `{"displayName":"ws-default-role-member","members":[{"value":"`+ann+`"}]}`)
+		key, _ := s.change(t, "POST", "/v1/api-keys/workspace/user",
+			`{"name":"hers","workspace_id":"default","scopes":["models.list"],"user_id":"`+ann+`"}`).object(t)["key"].(string)
+		is := func(status int) func(*gateway) bool {
+			return func(g *gateway) bool { return g.as(t, key, "GET", "/v1/models", "").status == status }
+		}
+		s.arrival(t, "the key is valid", is(http.StatusOK))
+		d.call(t, http.StatusOK, "PATCH", "/Users/"+ann, `{"Operations":[{"op":"replace","value":{"active":false}}]}`)
+		if took := s.arrival(t, "the key is refused", is(http.StatusUnauthorized)); took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
 	})
 }
 

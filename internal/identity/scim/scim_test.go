@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	filter "github.com/scim2/filter-parser/v2"
 
 	"modelgate/internal/identity/scim"
 )
@@ -120,6 +121,84 @@ func mustBe(t *testing.T, err error, kinds ...string) {
 		}
 	}
 	t.Fatalf("error %#v, want one of the types %v", err, kinds)
+}
+
+// FuzzFilterLikeOthers checks that filters which another parser accepts too have the same
+// comparisons in the same order.
+func FuzzFilterLikeOthers(f *testing.F) {
+	for _, text := range []string{
+		`userName eq "a"`, `a pr or (b ne "x" and c gt "y")`, `not (a pr) and b sw "x"`, `emails[type eq "work" and not (value co "x")]`, `a eq true or b eq "x" and c pr`,
+	} {
+		if other, err := filter.ParseFilter([]byte(text)); err != nil || flatOther(other) == "?" || !isPlain(text) {
+			f.Fatalf("%s is not compared: %v", text, err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		own, err := scim.ParseFilter(text)
+		if err != nil || !isPlain(text) {
+			return
+		}
+		other, err := filter.ParseFilter([]byte(text))
+		if err != nil {
+			return // it does not accept all that Entra sends
+		}
+		if a, b := flat(own), flatOther(other); a != b {
+			t.Fatalf("%q is %s, and %s for the other parser", text, a, b)
+		}
+	})
+}
+
+// isPlain reports whether a text has only characters on which parsers agree: the other one reads
+// numbers and escapes differently.
+func isPlain(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || r == '\\' || r >= '0' && r <= '9' })
+}
+
+// flat returns the structure of a filter without its values.
+func flat(f *scim.Filter) string {
+	if len(f.Args) == 0 {
+		return f.Path + " " + string(f.Op)
+	}
+	return f.Path + string(f.Op) + "(" + strings.Join(terms(f, f.Op), ", ") + ")"
+}
+
+// terms returns the terms of one operator, without parentheses.
+func terms(f *scim.Filter, op scim.Op) (list []string) {
+	for _, arg := range f.Args {
+		if arg.Op == op && (op == scim.And || op == scim.Or) {
+			list = append(list, terms(arg, op)...)
+			continue
+		}
+		list = append(list, flat(arg))
+	}
+	return list
+}
+
+// flatOther is flat for the other parser, which nests terms of one operator.
+func flatOther(e filter.Expression) string {
+	switch e := e.(type) {
+	case *filter.AttributeExpression:
+		return strings.ToLower(e.AttributePath.String() + " " + string(e.Operator))
+	case *filter.LogicalExpression:
+		return strings.ToLower(string(e.Operator)) + "(" + strings.Join(operands(e, e.Operator), ", ") + ")"
+	case *filter.NotExpression:
+		return "not(" + flatOther(e.Expression) + ")"
+	case *filter.ValuePath:
+		return strings.ToLower(e.AttributePath.String()) + "[](" + flatOther(e.ValueFilter) + ")"
+	}
+	return "?"
+}
+
+func operands(e *filter.LogicalExpression, op filter.LogicalOperator) (list []string) {
+	for _, side := range []filter.Expression{e.Left, e.Right} {
+		if inner, ok := side.(*filter.LogicalExpression); ok && inner.Operator == op {
+			list = append(list, operands(inner, op)...)
+			continue
+		}
+		list = append(list, flatOther(side))
+	}
+	return list
 }
 
 // FuzzPath checks that paths of operations are refused, or name an attribute.
