@@ -134,7 +134,7 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 }
 
 // readFeatures reads the settings that only the environment has: disabled features, the
-// displayed retention, and further scopes of identity providers.
+// displayed retention, scopes of identity providers, and who manages the members of groups.
 func (p *program) readFeatures(o *server.Options) (err error) {
 	if o.Retention, err = route.ReadRetention(p.env); err != nil {
 		return usage("%v", err)
@@ -148,6 +148,14 @@ func (p *program) readFeatures(o *server.Options) (err error) {
 		if name = strings.TrimSpace(name); name != "" && !slices.Contains(o.OIDCScopes, name) {
 			o.OIDCScopes = append(o.OIDCScopes, name)
 		}
+	}
+	const userMode = "SCIM_MEMBERSHIP_USER_MODE"
+	switch on := p.env(userMode); on {
+	case "", "OFF":
+	case "ON":
+		o.DirectoryUserMode = true
+	default:
+		return usage("%s must be ON or OFF, not %.20q", userMode, on)
 	}
 	return p.readPriceFiles(o)
 }

@@ -38,6 +38,7 @@ var everybodys = map[string]bool{
 	"/secret-references/{reference}": true, "/secret-references/{reference}/test": true, "/deployments/{deployment}": true,
 	"/identity-providers/{identity_provider}": true, "/identity-providers/{identity_provider}/test": true,
 	"/domains/{domain}": true, "/domains/{domain}/verify": true, "/auth/sso/{identity_provider}/link": true,
+	"/scim/tokens/{token}": true, "/scim/workspaces/{mapping}": true,
 }
 
 // nobodys are routes whose paths name no object.

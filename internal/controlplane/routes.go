@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/controlplane/catalogue"
 	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/deployments"
+	"modelgate/internal/controlplane/directory"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
@@ -28,6 +29,7 @@ import (
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/store"
 )
 
 // Families are the families of routes that need more than [route.Deps], with what they
@@ -46,6 +48,7 @@ type Families struct {
 	Exports       exports.Routes
 	Jobs          jobs.Routes
 	Webhooks      webhooks.Routes
+	Directory     directory.Routes
 	Logs          Logs
 	Cache         *respcache.Invalidations // nil if no responses are cached
 }
@@ -74,9 +77,7 @@ func (f Families) Add(a *route.API) {
 	f.Organisations.Add(a)
 	workspaces.Add(a)
 	members.Add(a)
-	f.Sessions.EndURL = f.SignIn.EndURL(a)
-	f.Sessions.Add(a)
-	f.SignIn.Add(a)
+	f.addPeople(a)
 	keys.Add(a)
 	f.Integrations.Add(a)
 	f.Providers.Add(a)
@@ -98,4 +99,19 @@ func (f Families) Add(a *route.API) {
 	addCache(a, f.Cache)
 	addSchema(a)
 	addLimitStates(a, f.Policies)
+}
+
+// addPeople adds the routes of people who sign in and of their directories, which know of
+// one another here only.
+func (f Families) addPeople(a *route.API) {
+	f.Sessions.EndURL = f.SignIn.EndURL(a)
+	f.SignIn.Assign = func(ctx context.Context, tx *store.Tx, g signin.Groups) error {
+		return directory.Assign(ctx, tx, directory.Assignment{
+			Organisation: g.Organisation, User: g.User, Source: g.Source, Groups: g.Names, Now: g.Now,
+		})
+	}
+	f.Directory.CheckEmail = signin.CheckDirectoryEmail
+	f.Sessions.Add(a)
+	f.SignIn.Add(a)
+	f.Directory.Add(a)
 }

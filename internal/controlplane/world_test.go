@@ -264,6 +264,8 @@ var makings = []struct{ word, path, body string }{
 	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
 	{"{identity_provider}", "/identity-providers", `{"name":"Main","slug":"login","issuer":"https://login.example.com","client_id":"gateway","client_secret":"of-the-world"}`},
 	{"{domain}", "/domains", `{"name":"example.com"}`},
+	{"{token}", "/scim/tokens", `{"name":"Directory"}`},
+	{"{mapping}", "/scim/workspaces", `{"workspace_id":"default","role":"member","scim_group_name":"Staff"}`},
 	{"{trace}", "/logs", `{"request":{"url":"/","body":null},"response":{"body":null}}`}, // an entry without a trace has its own, of the same id
 	{"{feedback}", "/feedback", `{"trace_id":"{trace}","value":5}`},
 }
@@ -391,6 +393,9 @@ var samples = map[string][2]string{
 	"create-export": {"", `{"workspace_id":"default","requested_data":["id","cost"],"format":"csv","filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
 	"list-exports":  {"?workspace_id=default", ""},
 	"update-export": {"", `{"format":"parquet"}`},
+
+	"create-directory-token":   {"", `{"name":"Other"}`},
+	"create-directory-mapping": {"", `{"workspace_id":"default","role":"manager","scim_group_name":"Others"}`},
 
 	"list-jobs": {"?workspace_id=default", ""},
 

@@ -10,6 +10,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/secret"
+	"modelgate/internal/controlplane/directory"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/signin"
 	"modelgate/internal/identity/access"
@@ -42,11 +43,14 @@ func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
 			return nil, err
 		}
 	}
-	if token = strings.TrimSpace(token); access.IsSessionToken(token) {
+	switch token = strings.TrimSpace(token); {
+	case access.IsDirectoryToken(token):
+		id, err = directory.Identify(r.Context(), s.store, directory.Use{Token: token, Now: time.Now(), Logger: s.Logger})
+	case access.IsSessionToken(token):
 		id, err = sessions.Identify(r.Context(), s.store, sessions.Use{
 			Token: token, Address: clientHost(r), Now: time.Now(), Lifetimes: s.sessionLifetimes(), Logger: s.Logger,
 		})
-	} else {
+	default:
 		id, _, err = s.holder.Load().Authenticate(r.Header, time.Now())
 	}
 	if err == nil {
@@ -100,8 +104,10 @@ func (s *Server) sessionLifetimes() sessions.Lifetimes {
 
 // signIn returns the routes of signing in at identity providers.
 func (s *Server) signIn() signin.Routes {
+	providers := oidc.NewCache(s.engine.Client, nil)
+	providers.Scopes = s.OIDCScopes
 	return signin.Routes{
-		OIDC: oidc.NewCache(s.engine.Client, nil), Scopes: s.OIDCScopes, Count: s.metrics.signIn,
+		OIDC: providers, Count: s.metrics.signIn,
 		Lifetime: func() time.Duration { return s.sessionLifetimes().OrDefaults().Absolute },
 	}
 }

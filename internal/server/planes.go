@@ -6,6 +6,7 @@ import (
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/analytics"
 	"modelgate/internal/controlplane/catalogue"
+	"modelgate/internal/controlplane/directory"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
@@ -83,6 +84,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Secrets:       secrets.Routes{References: s.references},
 		Analytics:     analytics.Routes{Log: s.logs, GroupEntries: s.sum},
 		Jobs:          jobs.Routes{Queued: s.jobs.Notify},
+		Directory:     directory.Routes{UserMode: s.DirectoryUserMode},
 		Webhooks:      webhooks.Routes{Sender: s.webhooks, Queued: s.jobs.Notify},
 		Exports:       exports.Routes{Files: s.exportFiles(), Started: s.jobs.Notify, GroupEntries: s.sum},
 		Logs:          controlplane.Logs{Log: s.logs, Flush: s.flushLog, Recorder: importRecorder{s.ledger, s.tail}, Policy: s.logPolicy},

@@ -114,6 +114,8 @@ type Options struct {
 	// Off are disabled features. Retention is displayed and removes nothing.
 	Off       route.DisabledFeatures
 	Retention route.Retention
+	// DirectoryUserMode is directory.Routes.UserMode.
+	DirectoryUserMode bool
 
 	// OIDCScopes are requested from every identity provider in addition to its own.
 	OIDCScopes []string

@@ -146,7 +146,7 @@ func (q Queries) AlertRecipients(ctx context.Context, organisation, workspace, u
 		FROM users u
 		JOIN organisation_members o ON o.user_id = u.id
 		LEFT JOIN workspace_members m ON m.user_id = u.id AND m.workspace_id = $2 AND m.role IN ('admin', 'manager')
-		WHERE o.organisation_id = $1 AND u.status = 'active' AND (o.role IN ('owner', 'admin') OR m.user_id IS NOT NULL OR u.id = $3)
+		WHERE o.organisation_id = $1 AND u.status = 'active' AND o.status = 'active' AND (o.role IN ('owner', 'admin') OR m.user_id IS NOT NULL OR u.id = $3)
 		ORDER BY u.email`
 	return sqlrow.List(ctx, q.Reader, "recipients", text, func(r sqlrow.Scanner) (email string, err error) {
 		return email, r.Scan(&email)

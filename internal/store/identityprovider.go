@@ -160,6 +160,33 @@ func (q Queries) Identities(ctx context.Context, organisation, user string) ([]I
 		ORDER BY id`, organisation, user)
 }
 
+// UsersOfProvider returns the ids of the users with an identity of a provider.
+func (q Queries) UsersOfProvider(ctx context.Context, provider string) ([]string, error) {
+	const text = `
+		SELECT DISTINCT user_id
+		FROM identities
+		WHERE provider_id = $1
+		ORDER BY user_id`
+	return sqlrow.List(ctx, q.Reader, "users", text, func(r sqlrow.Scanner) (id string, err error) {
+		err = r.Scan(&id)
+		return id, err
+	}, provider)
+}
+
+// DirectoryMayUse reports whether the directory of an organisation may create users with
+// addresses of a domain: it is not another organisation's, and if the organisation has
+// verified domains, it is one of them.
+func (q Queries) DirectoryMayUse(ctx context.Context, organisation, domain string) (bool, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM domains
+		WHERE verified_at IS NOT NULL AND (name = $2 AND organisation_id <> $1
+			OR organisation_id = $1 AND NOT EXISTS (
+				SELECT 1 FROM domains d WHERE d.organisation_id = $1 AND d.name = $2 AND d.verified_at IS NOT NULL))`
+	n, err := sqlrow.Count(ctx, q.Reader, text, organisation, domain)
+	return n == 0, err
+}
+
 // CreateIdentity stores an identity. A known subject is a conflict.
 func (tx *Tx) CreateIdentity(ctx context.Context, i Identity) error {
 	return identityTable.insert(ctx, tx, i)

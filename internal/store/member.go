@@ -18,13 +18,18 @@ type WorkspaceMember struct {
 	Email     string
 	OrgRole   string // in the organisation
 	Role      string // admin, manager or member
+	Origin    string // OriginManual or OriginGroup
 	Status    string // of the user
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
 
 const memberSelect = `
-		SELECT m.workspace_id, m.user_id, u.first_name, u.last_name, u.email, o.role, m.role, u.status, m.created_at, m.updated_at`
+		SELECT m.workspace_id, m.user_id, u.first_name, u.last_name, u.email, o.role, m.role, m.origin, ` + memberStatus + `,
+			m.created_at, m.updated_at`
+
+// memberStatus is the status of the user u as a member o of an organisation.
+const memberStatus = `CASE WHEN o.status = 'active' THEN u.status ELSE 'disabled' END`
 
 const memberJoins = `
 		FROM workspace_members m
@@ -33,8 +38,8 @@ const memberJoins = `
 		JOIN organisation_members o ON o.organisation_id = w.organisation_id AND o.user_id = m.user_id`
 
 func scanMember(r sqlrow.Scanner) (m WorkspaceMember, err error) {
-	err = r.Scan(&m.Workspace, &m.UserID, &m.FirstName, &m.LastName, &m.Email, &m.OrgRole, &m.Role, &m.Status, sqlrow.Time(&m.CreatedAt),
-		sqlrow.Time(&m.UpdatedAt))
+	err = r.Scan(&m.Workspace, &m.UserID, &m.FirstName, &m.LastName, &m.Email, &m.OrgRole, &m.Role, &m.Origin, &m.Status,
+		sqlrow.Time(&m.CreatedAt), sqlrow.Time(&m.UpdatedAt))
 	return m, err
 }
 
@@ -60,14 +65,23 @@ func (q Queries) WorkspaceMember(ctx context.Context, workspace, user string) (W
 	return sqlrow.One(ctx, q.Reader, "member", memberSelect+where, scanMember, workspace, user)
 }
 
-// SetWorkspaceMember adds a user to a workspace, or changes the role of a member.
+// SetWorkspaceMember adds a user to a workspace, or changes the role of a member. A member to
+// whom groups give a higher role keeps that.
 func (tx *Tx) SetWorkspaceMember(ctx context.Context, workspace, user, role string, now time.Time) error {
 	const text = `
 		INSERT INTO workspace_members (workspace_id, user_id, role, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $4)
 		ON CONFLICT (workspace_id, user_id) DO UPDATE
-		SET role = excluded.role, updated_at = excluded.updated_at`
-	return tx.write(ctx, journal.WorkspaceMembers, "member", text, workspace, user, role, millis(now))
+		SET role = excluded.role, updated_at = excluded.updated_at,
+			manual_role = CASE WHEN workspace_members.origin = 'group' THEN excluded.role ELSE '' END`
+	if err := tx.write(ctx, journal.WorkspaceMembers, "member", text, workspace, user, role, millis(now)); err != nil {
+		return err
+	}
+	w, err := tx.WorkspaceByID(ctx, workspace)
+	if err != nil {
+		return err
+	}
+	return tx.RefreshRoles(ctx, w.Organisation, []string{user}, now)
 }
 
 // RemoveWorkspaceMember removes a user from a workspace and revokes their keys there.
@@ -92,7 +106,7 @@ type User struct {
 	FirstName    string
 	LastName     string
 	PasswordHash string // empty for a user without a password
-	Status       string // active or disabled
+	Status       string // active or disabled; disabled also if the organisation's directory deactivated them
 	Role         string // in the organisation: owner, admin or member
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
@@ -103,7 +117,7 @@ type User struct {
 }
 
 const userSelect = `
-		SELECT u.id, u.email, u.first_name, u.last_name, u.password_hash, u.status, o.role, u.created_at,
+		SELECT u.id, u.email, u.first_name, u.last_name, u.password_hash, ` + memberStatus + `, o.role, u.created_at,
 			CASE WHEN o.updated_at > u.updated_at THEN o.updated_at ELSE u.updated_at END, o.usage_limits, o.rate_limits
 		FROM users u
 		JOIN organisation_members o ON o.user_id = u.id`
@@ -158,8 +172,24 @@ func (tx *Tx) CreateUser(ctx context.Context, organisation string, u User) error
 }
 
 // SetUserRole changes the role of a user in an organisation. A user who becomes a
-// member keeps only the keys of workspaces they belong to.
+// member keeps only the keys of workspaces they belong to. A user to whom groups give a higher
+// role keeps that.
 func (tx *Tx) SetUserRole(ctx context.Context, organisation, user, role string, now time.Time) error {
+	if err := tx.setUserRole(ctx, organisation, user, role, now); err != nil {
+		return err
+	}
+	const manual = `
+		UPDATE organisation_members
+		SET manual_role = role
+		WHERE organisation_id = $1 AND user_id = $2 AND origin = 'group'`
+	if err := tx.exec(ctx, journal.Members, "users", manual, organisation, user); err != nil {
+		return err
+	}
+	return tx.RefreshRoles(ctx, organisation, []string{user}, now)
+}
+
+// setUserRole is [Tx.SetUserRole] without regard to groups.
+func (tx *Tx) setUserRole(ctx context.Context, organisation, user, role string, now time.Time) error {
 	const keys = `
 		UPDATE gateway_keys
 		SET status = 'revoked', previous_hash = NULL, updated_at = $3
@@ -208,6 +238,9 @@ func (tx *Tx) RemoveUser(ctx context.Context, organisation, user string, now tim
 		if _, err := tx.change.Exec(ctx, journal.Unpublished, text, organisation, user); err != nil {
 			return err
 		}
+	}
+	if err := tx.removeFromDirectory(ctx, organisation, user); err != nil {
+		return err
 	}
 	const keys = `
 		UPDATE gateway_keys

@@ -8,7 +8,7 @@ import (
 
 // Membership holds the roles of a user in an organisation.
 type Membership struct {
-	Role       string            // owner, admin or member; empty for a user who does not belong to it
+	Role       string            // owner, admin or member; empty for a user who does not belong to it or is deactivated there
 	Workspaces map[string]string // admin, manager or member, by workspace id
 }
 
@@ -26,12 +26,12 @@ func (m Membership) RoleIn(workspace string) string {
 }
 
 // Membership returns the roles of a user in an organisation. They are empty for a user
-// who does not belong to it.
+// who does not belong to it, and without a role in it for one whom its directory deactivated.
 func (q Queries) Membership(ctx context.Context, organisation, user string) (Membership, error) {
 	const text = `
 		SELECT '', role
 		FROM organisation_members
-		WHERE organisation_id = $1 AND user_id = $2
+		WHERE organisation_id = $1 AND user_id = $2 AND status = 'active'
 		UNION ALL
 		SELECT m.workspace_id, m.role
 		FROM workspace_members m

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 
 	"modelgate/internal/base/egress"
@@ -37,6 +38,9 @@ type OrganisationSettings struct {
 	// JWT is the issuer whose tokens the organisation accepts. Nil accepts none.
 	JWT *JWTSettings `json:"jwt,omitempty"`
 
+	// Directory are the rules for the organisation's directory. Nil has all defaults.
+	Directory *DirectorySettings `json:"directory,omitempty"`
+
 	// DeniedFields are excluded from log exports.
 	DeniedFields []string `json:"denied_fields,omitempty"`
 
@@ -49,6 +53,26 @@ type OrganisationSettings struct {
 	// InputGuardrails and OutputGuardrails do not apply.
 	InputExclusions  []string `json:"input_guardrail_exclusions,omitempty"`
 	OutputExclusions []string `json:"output_guardrail_exclusions,omitempty"`
+}
+
+// DirectorySettings are the rules for the directory of an organisation. Empty fields have
+// their defaults.
+type DirectorySettings struct {
+	GroupPrefix       string `json:"group_prefix,omitempty" maxLength:"40" doc:"Beginning of the names of groups that name a workspace and a role; ws by default"`
+	GroupSeparator    string `json:"group_separator,omitempty" maxLength:"10" doc:"Between the parts of such names; - by default"`
+	OrganisationRoles bool   `json:"organisation_roles,omitempty" doc:"Lets groups such as org-role-admin give a role in the organisation"`
+	UsersOnly         bool   `json:"users_only,omitempty" doc:"Rejects invites: only the directory adds users"`
+	RevokeServiceKeys bool   `json:"revoke_service_keys,omitempty" doc:"Also revokes the service keys that a deactivated user created"`
+}
+
+// OrDefault returns the settings with defaults. It accepts nil.
+func (s *DirectorySettings) OrDefault() DirectorySettings {
+	var out DirectorySettings
+	if s != nil {
+		out = *s
+	}
+	out.GroupPrefix, out.GroupSeparator = cmp.Or(out.GroupPrefix, "ws"), cmp.Or(out.GroupSeparator, "-")
+	return out
 }
 
 // Logging levels.

@@ -47,10 +47,12 @@ var sessionTable = table[Session]{
 }
 
 // Session returns the session with this hash, even if it has expired. Sessions of
-// inactive users are not found.
+// users who are inactive, or deactivated in the organisation, are not found.
 func (q Queries) Session(ctx context.Context, hash string) (Session, error) {
 	return sessionTable.one(ctx, q.Reader, `
-		WHERE hash = $1 AND EXISTS (SELECT 1 FROM users u WHERE u.id = sessions.user_id AND u.status = 'active')`, hash)
+		WHERE hash = $1 AND EXISTS (SELECT 1 FROM users u WHERE u.id = sessions.user_id AND u.status = 'active')
+			AND NOT EXISTS (SELECT 1 FROM organisation_members o
+				WHERE o.organisation_id = sessions.organisation_id AND o.user_id = sessions.user_id AND o.status <> 'active')`, hash)
 }
 
 // Sessions returns the sessions of a user in an organisation, including expired ones,
@@ -124,14 +126,16 @@ func (tx *Tx) EndSessions(ctx context.Context, organisation, user, keep string) 
 }
 
 // UserByEmail returns the user with this address and their organisation, the one they
-// joined first if there are several.
+// joined first if there are several. Organisations whose directory deactivated the user come
+// last, and make the user disabled.
 func (q Queries) UserByEmail(ctx context.Context, email string) (u User, organisation string, err error) {
 	const text = `
-		SELECT u.id, u.email, u.first_name, u.last_name, u.password_hash, u.status, o.role, u.created_at, u.updated_at, o.organisation_id
+		SELECT u.id, u.email, u.first_name, u.last_name, u.password_hash, ` + memberStatus + `,
+			o.role, u.created_at, u.updated_at, o.organisation_id
 		FROM users u
 		JOIN organisation_members o ON o.user_id = u.id
 		WHERE u.email = $1
-		ORDER BY o.created_at
+		ORDER BY CASE WHEN o.status = 'active' THEN 0 ELSE 1 END, o.created_at
 		LIMIT 1`
 	u, err = sqlrow.One(ctx, q.Reader, "user", text, func(r sqlrow.Scanner) (u User, err error) {
 		err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, sqlrow.Time(&u.CreatedAt),

@@ -23,6 +23,7 @@ func TestPythonClients(t *testing.T) {
 		{"own_test.py", "", 5},
 		{"sdk_test.py", ".venv", 25},
 		{"state_test.py", ".venv", 12},
+		{"scim_test.py", ".venv", 3},
 		{"litellm_test.py", filepath.Join("..", "agents", ".venv"), 1},
 	} {
 		t.Run(tt.script, func(t *testing.T) {

@@ -22,12 +22,13 @@ var longFiles = map[string]string{}
 const providerTable = "internal/provider/table/"
 
 // forbidden are words that say something about a machine and not about us. The
-// patterns are written so that they don't find themselves.
+// patterns are written so that they don't find themselves. SCIM has paths of users too, of one
+// segment only.
 var forbidden = []struct {
 	what    string
 	pattern *regexp.Regexp
 }{
-	{"a path of somebody's machine", regexp.MustCompile("(?m)(^|[\\s\"'`(=,])/(wor[k]|tm[p]|hom[e]|roo[t]|User[s])/")},
+	{"a path of somebody's machine", regexp.MustCompile("(?m)(^|[\\s\"'`(=,])/((wor[k]|tm[p]|hom[e]|roo[t])/|User[s]/[A-Za-z][\\w.-]*/)")},
 	{"the host of a package registry", regexp.MustCompile(`\b(proxy|sum)[.]golang[.]org\b|\bregistry[.](npmjs[.]org|yarnpkg[.]com)\b|\bfiles[.]pythonhosted[.]org\b`)},
 }
 

@@ -54,6 +54,12 @@ var effects = []effect{
 	{"admin/organisation", "settings.overridable_sections settings.security_settings", "TestAWorkspaceSetsTheSwitchesItMayOverride"},
 	{"admin/organisation", "settings.request_logging settings.request_logging_override", "TestTheNearestWordOnLoggingDecides"},
 	{"admin/organisation", "settings.user_api_key_count settings.user_api_key_max_ttl settings.user_api_key_ttl", "TestKeysOfPeopleKeepToTheWorkspacesRules"},
+	{"admin/organisation", "settings.directory.group_prefix settings.directory.group_separator settings.directory.organisation_roles",
+		"TestNamesOfGroupsGiveRolesInTheOrganisationIfItAsks"},
+	{"admin/organisation", "settings.directory.revoke_service_keys", "TestServiceKeysOfADeactivatedUserEndIfTheOrganisationAsks"},
+	{"admin/organisation", "settings.directory.users_only settings.directory", "TestInvitesAreRefusedWhereOnlyTheDirectoryAddsUsers"},
+	{"scim/tokens", "name", "TestTwoTokensAreValidDuringARotation"},
+	{"scim/workspaces", "workspace_id role scim_group_id scim_group_name", "TestMappingsGiveRolesInWorkspaces"},
 	{"admin/organisation", "settings", "TestAChangeOfSettingsTouchesWhatItNames"},
 
 	{"admin/users*", "email role workspaces", "TestAnInviteGoesThroughItsStates"},

@@ -32,6 +32,14 @@ var boundedTables = map[string]string{
 
 	"spent_tokens": "as long as the tokens are valid, which only the keys of identity providers sign",
 
+	"directory_tokens":        "two for each organisation",
+	"directory_users":         byAdministration,
+	"directory_emails":        "a hundred for each user of a directory",
+	"directory_groups":        byAdministration,
+	"directory_group_members": byAdministration,
+	"directory_mappings":      byAdministration,
+	"role_grants":             "a row for each source, user and workspace",
+
 	"objects": "files.workspace_quota, and a number of each kind in a workspace",
 
 	"budget_holds": "200 for each batch; deleted with it",

@@ -13,10 +13,10 @@ import (
 
 // Values of events that are not written by routes.
 var (
-	furtherTypes = []string{"audit_log", "cache", "data_key", "log", "manifest", "organisation",
+	furtherTypes = []string{"audit_log", "cache", "data_key", "directory_group", "log", "manifest", "organisation",
 		"policy", "secret_reference", "session", "token", "user"}
 	furtherActions = []string{
-		"budget_exhausted", "budget_reset", "budget_threshold", "expired", "expires_soon", "password_change",
+		"budget_exhausted", "budget_reset", "budget_threshold", "end_access", "expired", "expires_soon", "password_change",
 		"password_reset", "prune", "read_across_organisations",
 		"rotate", "rotation_due", "secret_changed", "secret_failed", "secret_test", "secret_use", "session_end",
 		"sessions_end", "sign_in", "sign_in_failed", "sign_out",

@@ -47,6 +47,9 @@ type invited struct {
 }
 
 func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, error) {
+	if err := checkInvites(ctx, c); err != nil {
+		return nil, err
+	}
 	b := &in.Body
 	address, err := email(b.Email)
 	if err != nil {
@@ -82,6 +85,15 @@ func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, er
 		return nil, err
 	}
 	return &invited{i.ID, c.Link(linkPath + token.Reveal())}, nil
+}
+
+// checkInvites returns an error if only the directory of the organisation may add users.
+func checkInvites(ctx context.Context, c *route.Caller) error {
+	o, err := c.DB().Organisation(ctx, c.Organisation)
+	if err == nil && o.Settings.Directory.OrDefault().UsersOnly {
+		err = apierr.New(apierr.Forbidden, "users of this organisation are added by its directory only (directory.users_only); add the user there").WithCode("AB03")
+	}
+	return err
 }
 
 // renew gives an invite a new token and a new expiry.
@@ -228,6 +240,9 @@ func checkLinkAccess(c *route.Caller, i store.Invite) error {
 func resendInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*resent, error) {
 	i, err := open(ctx, c, in.Invite)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkInvites(ctx, c); err != nil {
 		return nil, err
 	}
 	if err := checkLinkAccess(c, i); err != nil {

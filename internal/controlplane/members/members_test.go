@@ -198,3 +198,32 @@ func TestPeopleOfAnotherOrganisationAreNotThere(t *testing.T) {
 		t.Errorf("a key of a workspace: %d", a.Status)
 	}
 }
+
+func TestInvitesAreRefusedWhereOnlyTheDirectoryAddsUsers(t *testing.T) {
+	b := routetest.New(t, members.Add)
+	c := b.Root()
+	const body = `{"email":"a@example.com","role":"member","workspaces":[]}`
+	var made invited
+	c.Must("POST", "/admin/users/invites", body, &made)
+	setOnly := func(only bool) {
+		err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
+			o, err := tx.Organisation(t.Context(), store.DefaultOrganisation)
+			if err != nil {
+				return err
+			}
+			o.Settings.Directory = &store.DirectorySettings{UsersOnly: only}
+			return tx.UpdateOrganisation(t.Context(), o)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	setOnly(true)
+	for path, body := range map[string]string{"": `{"email":"b@example.com","role":"member","workspaces":[]}`, "/" + made.ID + "/resend": ""} {
+		if a := c.Call("POST", "/admin/users/invites"+path, body); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "users_only") {
+			t.Errorf("POST %s: %d %s", path, a.Status, a.Body)
+		}
+	}
+	setOnly(false)
+	c.Must("POST", "/admin/users/invites/"+made.ID+"/resend", "", nil)
+}

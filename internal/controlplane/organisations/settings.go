@@ -27,6 +27,8 @@ type Settings struct {
 	DeniedFields       []string               `json:"denied_fields"`
 	Egress             *egress.Policy         `json:"egress_policy" doc:"Allowed destinations of requests; null allows all"`
 
+	Directory *store.DirectorySettings `json:"directory" doc:"Rules for the directory that writes users and groups by SCIM; null for the defaults"`
+
 	JWT *store.JWTSettings `json:"jwt" doc:"Issuer of JSON Web Tokens that are accepted instead of keys; null for none"`
 }
 
@@ -35,6 +37,7 @@ func toResponse(s *store.OrganisationSettings) Settings {
 		Security: s.Security.Effective(), Overridable: []access.Section{}, KeyTTL: s.TTL, KeyMaxTTL: s.MaxTTL, KeyCount: s.Count,
 		LoggingOverridable: s.LoggingOverridable,
 		BlockInlineConfig:  s.BlockInlineConfig, FailClosed: s.FailClosed, DeniedFields: []string{}, JWT: s.JWT, Egress: s.Egress,
+		Directory: s.Directory,
 	}
 	out.Overridable = append(out.Overridable, s.Overridable...)
 	out.DeniedFields = append(out.DeniedFields, s.DeniedFields...)
@@ -57,6 +60,8 @@ type SettingsInput struct {
 	FailClosed         route.Optional[bool]                   `json:"fail_closed,omitempty" doc:"Makes every error of a check a failure, in all saved guardrails, whatever their failOnError says"`
 	DeniedFields       route.Optional[[]string]               `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that log exports leave out"`
 	Egress             route.Optional[egress.Policy]          `json:"egress_policy,omitempty" doc:"Allowed destinations of requests; replaces the policy, and null allows all"`
+
+	Directory route.Optional[store.DirectorySettings] `json:"directory,omitempty" doc:"Rules for the directory that writes users and groups by SCIM; replaces them, and null has the defaults"`
 
 	JWT route.Optional[store.JWTSettings] `json:"jwt,omitempty" doc:"Issuer of JSON Web Tokens that are accepted instead of keys; replaces the setting"`
 }
@@ -115,6 +120,12 @@ func (in *SettingsInput) apply(s *store.OrganisationSettings) error {
 	s.Logging, s.LoggingOverridable = in.Logging.Or(s.Logging), in.LoggingOverridable.Or(s.LoggingOverridable)
 	s.BlockInlineConfig, s.FailClosed = in.BlockInlineConfig.Or(s.BlockInlineConfig), in.FailClosed.Or(s.FailClosed)
 	s.DeniedFields = in.DeniedFields.Or(s.DeniedFields)
+	if in.Directory.Set {
+		s.Directory = nil
+	}
+	if in.Directory.Set && !in.Directory.Null {
+		s.Directory = &in.Directory.Value
+	}
 	if in.Egress.Set {
 		var err error
 		s.Egress, err = limits.Egress("settings.egress_policy", &in.Egress.Value)

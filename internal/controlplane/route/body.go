@@ -35,7 +35,7 @@ func (a *API) checkBody(r *http.Request, route *Route, c *Caller) error {
 			return err
 		}
 	}
-	if err := checkNulls(c.body, route.keptByNull); err != nil || route.Open || route.Data {
+	if err := checkNulls(c.body, route.keptByNull); err != nil || route.Open || route.Data || route.protocol != nil {
 		return err
 	}
 	if err := a.Off.checkBody(c.Identity, c.body); err != nil {

@@ -77,9 +77,6 @@ func (c *Caller) Cookie(name string) string {
 	return ""
 }
 
-// Body returns the body of the request, which belongs to the caller of the handler.
-func (c *Caller) Body() []byte { return c.body }
-
 // SetAuditDetails sets what the audit log stores as body of the request. It must have no
 // secrets.
 func (c *Caller) SetAuditDetails(details map[string]string) { c.details = details }

@@ -80,6 +80,9 @@ func (c *Caller) identify(id *access.Identity) {
 	if id.UserID != "" {
 		c.audit.UserID, c.audit.UserType = id.UserID, "user"
 	}
+	if id.Type == access.Directory {
+		c.audit.UserType = "directory"
+	}
 }
 
 // Actor returns the id recorded as creator of objects: the user, otherwise the key.

@@ -38,7 +38,7 @@ type idempotent struct {
 // acceptsIdempotencyKey reports whether a route creates something. Requests with PUT and
 // DELETE may be repeated anyway.
 func (r *Route) acceptsIdempotencyKey() bool {
-	return r.Method == http.MethodPost && r.Resource != "" && !r.Open && !r.Data
+	return r.Method == http.MethodPost && r.Resource != "" && !r.Open && !r.Data && r.protocol == nil
 }
 
 // idempotencyParam returns the header's entry in the OpenAPI document.

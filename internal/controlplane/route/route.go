@@ -85,7 +85,8 @@ type Deps struct {
 }
 
 // Route declares a route. Paths are written without /v1 and with {name} for path
-// parameters. A path that begins with /v2/ is served as it is.
+// parameters. A path that begins with /v2/ is served as it is, and so is a further path that
+// begins with /scim/v2/.
 type Route struct {
 	Method string
 	Path   string
@@ -128,13 +129,15 @@ type Route struct {
 	paged      bool     // a list, whose pages are selected by parameters
 	browser    bool     // added by AddBrowser
 	keptByNull []string // of a PUT: the fields in its body that null leaves unchanged
+
+	protocol *Protocol // whose errors it has; nil for the control plane's
 }
 
 // Paths returns all paths of the route as clients send them, the main one first.
 func (r *Route) Paths() []string {
 	list := []string{api.BasePath + r.Path}
 	for _, p := range r.Also {
-		if !strings.HasPrefix(p, "/v2/") {
+		if !strings.HasPrefix(p, "/v2/") && !strings.HasPrefix(p, "/scim/v2/") {
 			p = api.BasePath + p
 		}
 		list = append(list, p)
@@ -254,7 +257,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil:
-		a.failure(err).write(out)
+		a.fail(out, route, err)
 	case !replayed:
 		a.mux.ServeHTTP(out, r.WithContext(withCaller(r.Context(), c)))
 		a.describeState(r, c, pattern, out)
@@ -322,6 +325,9 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 		return err
 	}
 	c.identify(id)
+	if err := route.checkHolder(id); err != nil {
+		return err
+	}
 	if route.Data && (id.Workspace == "" || id.Type == access.Session) {
 		return apierr.New(apierr.Forbidden, "use a workspace key; organisation keys and sessions are for administration only").WithCode("AB03")
 	}

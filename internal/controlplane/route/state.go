@@ -76,7 +76,7 @@ func (r *Route) checkState(h http.Header) error {
 	switch values := h[ifMatch]; {
 	case len(values) > 1:
 		return Invalid(ifMatch, "was sent %d times", len(values))
-	case len(values) == 1 && r.Resource != "" && !r.Versioned:
+	case len(values) == 1 && r.Resource != "" && !r.Versioned && r.protocol == nil:
 		return Invalid(ifMatch, "is not supported by this route")
 	}
 	return nil

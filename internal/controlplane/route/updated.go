@@ -14,7 +14,7 @@ import (
 // is now, and objects that accept If-Match have an ETag.
 func (a *API) describeState(r *http.Request, c *Caller, pattern string, out *bufferedResponse) {
 	method, path, _ := strings.Cut(pattern, " ")
-	if out.status != http.StatusOK || method != http.MethodGet && method != http.MethodPut {
+	if out.status != http.StatusOK || method != http.MethodGet && method != http.MethodPut || c.route.protocol != nil {
 		return
 	}
 	if method == http.MethodPut {

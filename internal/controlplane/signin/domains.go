@@ -166,3 +166,14 @@ func removeDomain(ctx context.Context, c *route.Caller, in *domainInput) (*route
 		return tx.DeleteDomain(ctx, d.ID)
 	})
 }
+
+// CheckDirectoryEmail returns an error for an address that the directory of an organisation
+// may not give to a user; see [store.Queries.DirectoryMayUse].
+func CheckDirectoryEmail(ctx context.Context, q store.Queries, organisation, email string) error {
+	_, domain, _ := strings.Cut(email, "@")
+	ok, err := q.DirectoryMayUse(ctx, organisation, strings.ToLower(domain))
+	if err == nil && !ok {
+		err = apierr.New(apierr.Invalid, "the domain %.253s is not verified for this organisation; add it with POST /domains", domain).WithParam("userName")
+	}
+	return err
+}

@@ -72,7 +72,7 @@ func (f *family) provider(ctx context.Context, c *route.Caller, id string) (stor
 func (f *family) use(ctx context.Context, c *route.Caller, p store.IdentityProvider) (*oidc.Provider, error) {
 	s := p.Settings
 	set := oidc.Settings{
-		Issuer: s.Issuer, ClientID: s.ClientID, Method: s.AuthMethod, Scopes: append(append([]string{}, s.Scopes...), f.Scopes...),
+		Issuer: s.Issuer, ClientID: s.ClientID, Method: s.AuthMethod, Scopes: s.Scopes,
 		GroupsClaim: s.GroupsClaim, RedirectURL: c.AbsoluteLink(pathOf(p.ID) + callbackPath),
 	}
 	if p.Sealed != "" {
@@ -233,6 +233,12 @@ func (f *family) admit(ctx context.Context, c *route.Caller, p store.IdentityPro
 		var user store.User
 		if user, refused = a.user(ctx); refused != nil {
 			return refused
+		}
+		if in.GroupsKnown { // unknown groups take nothing away
+			err = f.assign(ctx, tx, Groups{p.Organisation, user.ID, sourceOf(p), in.Groups, c.Now})
+			if err != nil {
+				return err
+			}
 		}
 		if w.Purpose == toLink {
 			c.SetAuditAction("identity_link", user.ID)

@@ -324,5 +324,16 @@ func (f *family) remove(ctx context.Context, c *route.Caller, in *oneInput) (*ro
 	if err != nil {
 		return nil, err
 	}
-	return &route.Empty{}, change(ctx, c, p.ID, p.UpdatedAt, func(tx *store.Tx) error { return tx.DeleteIdentityProvider(ctx, p.ID) })
+	return &route.Empty{}, change(ctx, c, p.ID, p.UpdatedAt, func(tx *store.Tx) error {
+		users, err := tx.UsersOfProvider(ctx, p.ID)
+		if err != nil {
+			return err
+		}
+		for _, user := range users { // without the roles that the provider gave
+			if err := f.assign(ctx, tx, Groups{p.Organisation, user, sourceOf(p), nil, c.Now}); err != nil {
+				return err
+			}
+		}
+		return tx.DeleteIdentityProvider(ctx, p.ID)
+	})
 }

@@ -17,6 +17,7 @@ import (
 
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/oidc"
+	"modelgate/internal/store"
 )
 
 const tag = "Sign-in"
@@ -26,17 +27,37 @@ type Routes struct {
 	// OIDC has what is known of providers of OpenID Connect. If nil, there are none.
 	OIDC *oidc.Cache
 
-	// Scopes are requested from every provider of OpenID Connect in addition to its own.
-	Scopes []string
-
 	// Lifetime returns how long a session may be. Nil means a week.
 	Lifetime func() time.Duration
 
 	// Count is called for every attempt with its outcome: ok or refused. Nil is not called.
 	Count func(outcome string)
 
+	// Assign gives a user the roles of the groups that a source names, and takes away those
+	// that it gave before. Nil gives none.
+	Assign func(ctx context.Context, tx *store.Tx, g Groups) error
+
 	// LookupTXT returns the records of a name in the DNS. Nil asks the system's resolver.
 	LookupTXT func(ctx context.Context, name string) ([]string, error)
+}
+
+// Groups are all groups of a user, as a source knows them.
+type Groups struct {
+	Organisation, User string // ids
+	Source             string // the identity provider, as "oidc:" and its id
+	Names              []string
+	Now                time.Time
+}
+
+// sourceOf names an identity provider as the source of roles.
+func sourceOf(p store.IdentityProvider) string { return p.Type + ":" + p.ID }
+
+// assign tells what a provider knows of a user's groups.
+func (f *family) assign(ctx context.Context, tx *store.Tx, g Groups) error {
+	if f.Assign == nil {
+		return nil
+	}
+	return f.Assign(ctx, tx, g)
 }
 
 // family has the routes with what all families have.

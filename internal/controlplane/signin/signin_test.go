@@ -569,3 +569,54 @@ func TestASessionIsNoLongerThanItsProviderAllows(t *testing.T) {
 		t.Errorf("the session is %v ms long", rows)
 	}
 }
+
+func TestGroupsGiveRoles(t *testing.T) {
+	w := newWorld(t)
+	w.root.Must("PUT", "/identity-providers/login", `{"groups_claim":"groups"}`, nil)
+	w.root.Must("POST", "/scim/workspaces", `{"workspace_id":"default","role":"manager","scim_group_name":"Engineers"}`, nil)
+	role := func() string {
+		return strings.Join(w.Query(`SELECT role FROM workspace_members`), ",")
+	}
+	for _, step := range []struct {
+		name   string
+		groups any
+		want   string
+	}{
+		{"a mapped group", []any{"Engineers", "Others"}, "manager"},
+		{"no claim with groups", nil, "manager"},
+		{"no group", []any{}, ""},
+	} {
+		w.Claims = map[string]any{"groups": step.groups}
+		if a := w.browser().signIn(); a.Status != http.StatusSeeOther || role() != step.want {
+			t.Errorf("%s: %d, the role is %q, want %q", step.name, a.Status, role(), step.want)
+		}
+	}
+	w.Claims = map[string]any{"groups": []any{"Engineers"}}
+	if a := w.browser().signIn(); a.Status != http.StatusSeeOther || role() != "manager" {
+		t.Fatalf("again: %d, the role is %q", a.Status, role())
+	}
+	w.root.Must("DELETE", "/identity-providers/login", "", nil)
+	if got := role(); got != "" {
+		t.Errorf("without the provider the role is %q", got)
+	}
+}
+
+func TestADirectoryUsesVerifiedDomains(t *testing.T) {
+	w := newWorld(t)
+	w.Exec(`INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at)
+		VALUES ('other', 'other', '', '', '{}', '', 'active', 0, 0)`)
+	q := w.API.DB.Queries
+	for _, test := range []struct {
+		organisation, email string
+		ok                  bool
+	}{
+		{store.DefaultOrganisation, "a@example.com", true},
+		{store.DefaultOrganisation, "a@Example.org", false}, // it has verified domains, and this is none of them
+		{"other", "a@example.com", false},                   // of another organisation
+		{"other", "a@example.org", true},                    // it has no verified domains
+	} {
+		if err := signin.CheckDirectoryEmail(t.Context(), q, test.organisation, test.email); (err == nil) != test.ok {
+			t.Errorf("%s of %s: %v", test.email, test.organisation, err)
+		}
+	}
+}

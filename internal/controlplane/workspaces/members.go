@@ -31,6 +31,7 @@ type memberItem struct {
 	LastName  string     `json:"last_name"`
 	OrgRole   string     `json:"org_role"`
 	Role      string     `json:"role"`
+	Origin    string     `json:"origin" enum:"manual,group" doc:"Who set the role: an administrator, or groups of a directory or identity provider"`
 	Email     string     `json:"email"`
 	Status    string     `json:"status"`
 	Workspace string     `json:"workspace_id"`
@@ -41,8 +42,9 @@ type memberItem struct {
 
 func toMemberItem(m store.WorkspaceMember) memberItem {
 	return memberItem{
-		ID: m.UserID, FirstName: m.FirstName, LastName: m.LastName, OrgRole: m.OrgRole, Role: m.Role, Email: m.Email, Status: m.Status,
-		Workspace: m.Workspace, CreatedAt: route.Time(m.CreatedAt), UpdatedAt: route.Time(m.UpdatedAt), Object: "workspace-user",
+		ID: m.UserID, FirstName: m.FirstName, LastName: m.LastName, OrgRole: m.OrgRole, Role: m.Role, Origin: m.Origin,
+		Email: m.Email, Status: m.Status, Workspace: m.Workspace,
+		CreatedAt: route.Time(m.CreatedAt), UpdatedAt: route.Time(m.UpdatedAt), Object: "workspace-user",
 	}
 }
 
@@ -186,6 +188,9 @@ func updateUser(ctx context.Context, c *route.Caller, in *roleInput) (*route.Emp
 		if err := checkRoleGrant(own, in.Body.Role); err != nil {
 			return err
 		}
+		if err := checkOrigin(ctx, tx, w, in.User, in.Body.Role); err != nil {
+			return err
+		}
 		return tx.SetWorkspaceMember(ctx, w.ID, in.User, in.Body.Role, c.Now)
 	})
 	return &route.Empty{}, err
@@ -193,9 +198,22 @@ func updateUser(ctx context.Context, c *route.Caller, in *roleInput) (*route.Emp
 
 func removeUser(ctx context.Context, c *route.Caller, in *userInput) (*route.Empty, error) {
 	err := onMember(ctx, c, in.Workspace, in.User, func(tx *store.Tx, w store.Workspace, _ int) error {
+		if err := checkOrigin(ctx, tx, w, in.User, ""); err != nil {
+			return err
+		}
 		return tx.RemoveWorkspaceMember(ctx, w.ID, in.User, c.Now)
 	})
 	return &route.Empty{}, err
+}
+
+// checkOrigin returns an error if groups give a member a higher role than a request would leave
+// them; an empty one is none.
+func checkOrigin(ctx context.Context, tx *store.Tx, w store.Workspace, user, role string) error {
+	m, err := tx.WorkspaceMember(ctx, w.ID, user)
+	if err == nil && m.Origin == store.OriginGroup && store.HigherRole(role, m.Role) != role {
+		err = apierr.New(apierr.Conflict, "groups give this member the role %s; change their groups or the mapping", m.Role)
+	}
+	return err
 }
 
 // onMember runs f in a transaction for a member who does not rank above the caller.

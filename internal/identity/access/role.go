@@ -8,10 +8,11 @@ import (
 	"modelgate/internal/base/secret"
 )
 
-// Prefixes of session and link tokens, which distinguish them from keys.
+// Prefixes of session, link and directory tokens, which distinguish them from keys.
 const (
-	sessionPrefix = "mgs-"
-	linkPrefix    = "mgl-"
+	sessionPrefix   = "mgs-"
+	linkPrefix      = "mgl-"
+	directoryPrefix = "mgd-"
 )
 
 // NewSessionToken returns a new token with 256 random bits.
@@ -20,6 +21,13 @@ func NewSessionToken() secret.String { return fresh(sessionPrefix) }
 // NewLinkToken returns a new token with 256 random bits for a link that can be used
 // once.
 func NewLinkToken() secret.String { return fresh(linkPrefix) }
+
+// NewDirectoryToken returns a new token with 256 random bits for the directory of an
+// organisation.
+func NewDirectoryToken() secret.String { return fresh(directoryPrefix) }
+
+// IsDirectoryToken reports whether text looks like the token of a directory.
+func IsDirectoryToken(text string) bool { return strings.HasPrefix(text, directoryPrefix) }
 
 func fresh(prefix string) secret.String {
 	var b [32]byte
@@ -31,7 +39,7 @@ func fresh(prefix string) secret.String {
 const tokenLength = 43
 
 // HasToken reports whether text is or contains, as a separate word, something that
-// looks like a gateway key or the token of a session or link.
+// looks like a gateway key or the token of a session, link or directory.
 func HasToken(text string) bool {
 	for {
 		at := strings.Index(text, "mg")
@@ -47,7 +55,9 @@ func HasToken(text string) bool {
 
 // beginsToken reports whether text begins with the part of a token after "mg".
 func beginsToken(text string) bool {
-	text = strings.TrimPrefix(strings.TrimPrefix(text, "s"), "l")
+	if len(text) > 0 && strings.IndexByte("sld", text[0]) >= 0 {
+		text = text[1:]
+	}
 	if len(text) < 1+tokenLength || text[0] != '-' {
 		return false
 	}

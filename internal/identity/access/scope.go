@@ -36,13 +36,15 @@ const (
 type KeyType string
 
 // Types. A session is a user who signed in; a token is a JSON Web Token of an
-// organisation's issuer, which acts like a workspace key.
+// organisation's issuer, which acts like a workspace key. A directory
+// is the token of an organisation's directory, which may call SCIM and nothing else.
 const (
 	OrganisationService KeyType = "organisation-service"
 	WorkspaceService    KeyType = "workspace-service"
 	WorkspaceUser       KeyType = "workspace-user"
 	Session             KeyType = "session"
 	Token               KeyType = "token"
+	Directory           KeyType = "directory"
 )
 
 // holders are the kinds of keys that may have a scope.
@@ -68,6 +70,7 @@ var granted = []struct {
 	{"organisation_settings", "read update", organisation},
 	{"organisation_guardrails", "create read update delete list", organisation},
 	{"organisation_exclusions", "update list", organisation},
+	{"directory", "create read delete list", organisation},
 	{"audit_logs", "list", organisation},
 	{"plugins", "create update list", organisation},
 	{"deployments", "create read update delete list", organisation},
@@ -139,6 +142,8 @@ func (t KeyType) holds() holders {
 		return service
 	case WorkspaceUser:
 		return user
+	case Directory:
+		return 0
 	}
 	return anyKey
 }

@@ -106,6 +106,10 @@ const fresh = time.Hour
 // Cache has the discovery documents and keys of identity providers. It is safe for
 // concurrent use.
 type Cache struct {
+	// Scopes are requested from every provider in addition to its own. They are set before
+	// the cache is used.
+	Scopes []string
+
 	client Doer
 	now    func() time.Time
 
@@ -164,6 +168,7 @@ func (c *Cache) Provider(ctx context.Context, set Settings) (*Provider, error) {
 		}
 		e.read = now
 	}
+	set.Scopes = slices.Concat(set.Scopes, c.Scopes)
 	return &Provider{set, e.doc, c.now}, nil
 }
 

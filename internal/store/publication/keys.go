@@ -65,7 +65,8 @@ func (l *loader) addIdentities(ctx context.Context, where string, args ...any) e
 		LEFT JOIN users u ON u.id = k.user_id
 		LEFT JOIN organisation_members o ON o.organisation_id = k.organisation_id AND o.user_id = k.user_id
 		LEFT JOIN workspace_members m ON m.workspace_id = k.workspace_id AND m.user_id = k.user_id
-		WHERE k.status IN ('active', 'exhausted', 'expired') AND (w.status IS NULL OR w.status <> 'archived') AND (u.status IS NULL OR u.status = 'active')`
+		WHERE k.status IN ('active', 'exhausted', 'expired') AND (w.status IS NULL OR w.status <> 'archived') AND (u.status IS NULL OR u.status = 'active')
+			AND (o.status IS NULL OR o.status = 'active')`
 	same := interner{denied: map[string][]access.Permission{}, scopes: map[string][]access.Scope{}, words: map[string][]string{},
 		texts: map[string]string{}, origins: map[string]store.KeyOrigin{}, above: map[string]store.KeyDefaults{}}
 	_, err := sqlrow.List(ctx, l.q.Reader, "API keys", text+where, func(r sqlrow.Scanner) (none struct{}, err error) {
