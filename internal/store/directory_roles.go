@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"modelgate/internal/storage/journal"
@@ -175,19 +176,20 @@ func (tx *Tx) putStandings(ctx context.Context, s standing, list []place, now ti
 	if s.role == "" {
 		return tx.removeStandings(ctx, list, now)
 	}
-	text := `INSERT INTO workspace_members (workspace_id, user_id, role, origin, manual_role, created_at, updated_at) VALUES `
+	var text strings.Builder
+	text.WriteString(`INSERT INTO workspace_members (workspace_id, user_id, role, origin, manual_role, created_at, updated_at) VALUES `)
 	args := []any{s.role, s.origin, s.manual, millis(now)}
 	for i, p := range list {
 		if i > 0 {
-			text += `, `
+			text.WriteString(`, `)
 		}
 		args = append(args, p.workspace, p.user)
-		text += fmt.Sprintf(`($%d, $%d, $1, $2, $3, $4, $4)`, len(args)-1, len(args))
+		text.WriteString(fmt.Sprintf(`($%d, $%d, $1, $2, $3, $4, $4)`, len(args)-1, len(args)))
 	}
-	text += `
+	text.WriteString(`
 		ON CONFLICT (workspace_id, user_id) DO UPDATE
-		SET role = excluded.role, origin = excluded.origin, manual_role = excluded.manual_role, updated_at = excluded.updated_at`
-	return tx.write(ctx, journal.WorkspaceMembers, "member", text, args...)
+		SET role = excluded.role, origin = excluded.origin, manual_role = excluded.manual_role, updated_at = excluded.updated_at`)
+	return tx.write(ctx, journal.WorkspaceMembers, "member", text.String(), args...)
 }
 
 // removeStandings removes users from workspaces and revokes their keys there.

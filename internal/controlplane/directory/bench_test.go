@@ -3,6 +3,7 @@ package directory_test
 import (
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -94,9 +95,7 @@ func (b *bench) send(c call) *httptest.ResponseRecorder {
 		c.token = b.token
 	}
 	r := httptest.NewRequest(c.method, strings.ReplaceAll(c.path, " ", "%20"), strings.NewReader(c.body))
-	for name, values := range c.header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, c.header)
 	r.Header.Set("Authorization", "Bearer "+c.token)
 	if c.body != "" && r.Header.Get("Content-Type") == "" {
 		r.Header.Set("Content-Type", "application/scim+json")

@@ -138,7 +138,7 @@ func TestClientsAuthenticateInEachWay(t *testing.T) {
 			t.Errorf("%q: the form has the secret: %v", method, posted)
 		}
 		if method == oidc.PrivateKey {
-			s, err := jose.ParseSigned(form.Get("client_assertion"), []jose.SignatureAlgorithm{jose.RS256})
+			s, err := jose.ParseSignedCompact(form.Get("client_assertion"), []jose.SignatureAlgorithm{jose.RS256})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -87,16 +87,6 @@ type Type struct {
 	Extensions  []*Schema
 }
 
-// extension returns the extension with this URN in any letter case, nil for none.
-func (t *Type) extension(urn string) *Schema {
-	for _, s := range t.Extensions {
-		if strings.EqualFold(s.URN, urn) {
-			return s
-		}
-	}
-	return nil
-}
-
 // Schemas returns all schemas of the types, in order.
 func Schemas(types ...*Type) []*Schema {
 	var list []*Schema

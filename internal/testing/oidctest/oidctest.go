@@ -181,9 +181,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	p.starts = append(p.starts, q)
 	p.mu.Unlock()
 	answer := url.Values{"code": {code}, "state": {q.Get("state")}}
-	for name, values := range p.Answer {
-		answer[name] = values
-	}
+	maps.Copy(answer, p.Answer)
 	back.RawQuery = answer.Encode()
 	http.Redirect(w, r, back.String(), http.StatusFound)
 }
