@@ -51,6 +51,7 @@ func (f *family) test(ctx context.Context, c *route.Caller, in *oneInput) (*test
 	if err := c.Change(ctx, func(*store.Tx) error { return nil }); err != nil {
 		return nil, err
 	}
+	f.OIDC.Forget(p.Settings.Issuer)
 	out := &tested{Object: "identity_provider_test", OK: true, Steps: f.walk(ctx, c, p)}
 	for _, s := range out.Steps {
 		out.OK = out.OK && s.Outcome != stepFailed

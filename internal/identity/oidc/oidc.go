@@ -100,7 +100,8 @@ func ReasonOf(err error) string {
 }
 
 // fresh is the age from which a discovery document is read again. If that fails the
-// old one is used on.
+// old one is used on. Without an old one it is read again after a pause, so that people who
+// try to sign in do not wait in a row for a provider that is away.
 const fresh = time.Hour
 
 // Cache has the discovery documents and keys of identity providers. It is safe for
@@ -120,6 +121,7 @@ type Cache struct {
 type entry struct {
 	mu   sync.Mutex // held while the document is read
 	doc  *document
+	err  error // of the last attempt, if there is no document
 	read time.Time
 }
 
@@ -158,18 +160,25 @@ func (c *Cache) Provider(ctx context.Context, set Settings) (*Provider, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := c.now()
-	if e.doc == nil || now.Sub(e.read) > fresh {
-		doc, err := c.discover(ctx, set.Issuer)
-		if err != nil && e.doc == nil {
-			return nil, err
-		}
-		if err == nil {
+	if e.doc == nil && now.Sub(e.read) > pause || now.Sub(e.read) > fresh {
+		doc, err := c.discover(context.WithoutCancel(ctx), set.Issuer)
+		if e.err = err; err == nil {
 			e.doc = doc
 		}
 		e.read = now
 	}
+	if e.doc == nil {
+		return nil, e.err
+	}
 	set.Scopes = slices.Concat(set.Scopes, c.Scopes)
 	return &Provider{set, e.doc, c.now}, nil
+}
+
+// Forget makes the next use of an issuer read its discovery document.
+func (c *Cache) Forget(issuer string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.known, sha256.Sum256([]byte(issuer)))
 }
 
 // Flow is what a flow must remember between its two requests. All of it is secret

@@ -432,3 +432,20 @@ func TestAProviderThatIsAwayKeepsItsDocument(t *testing.T) {
 		t.Errorf("an unknown one: %v", err)
 	}
 }
+
+// TestAProviderThatIsAwayIsNotAskedByEverybody: people who try again must not wait in a row.
+func TestAProviderThatIsAwayIsNotAskedByEverybody(t *testing.T) {
+	w := newWorld(t)
+	w.Document = map[string]any{"token_endpoint": nil}
+	if _, err := w.cache.Provider(t.Context(), w.set); oidc.ReasonOf(err) != "discovery" {
+		t.Fatal(err)
+	}
+	w.Document = nil
+	if _, err := w.cache.Provider(t.Context(), w.set); oidc.ReasonOf(err) != "discovery" {
+		t.Errorf("at once: %v", err)
+	}
+	w.cache.Forget(w.URL)
+	if _, err := w.cache.Provider(t.Context(), w.set); err != nil {
+		t.Errorf("after it was forgotten: %v", err)
+	}
+}
