@@ -194,8 +194,8 @@ func deleteBatch(q *kept.Request, o *store.Object) error {
 		case status == http.StatusNotFound: // nothing is left that could be read
 			return q.DeleteThere(o)
 		case !hasEnded(shown):
-			return apierr.New(apierr.Invalid, "the batch has not ended; cancel it, and delete it when it has ended").
-				WithParam("id").WithCode("batch_in_progress")
+			return apierr.New(apierr.Conflict, "the batch has not ended; cancel it, and delete it when it has ended").
+				WithParam("id").WithCode("batch_not_ended")
 		}
 	}
 	return messageBatches.drop(q, o, map[string]string{"id": o.ProviderID, "type": "message_batch_deleted"})

@@ -162,7 +162,7 @@ func TestBatchesOfGeminiBelongToAWorkspace(t *testing.T) {
 // TestBatchesOfGeminiAreRefusedWhereTheyMustFitIntoABudget has a key with a budget, and one
 // without.
 func TestBatchesOfGeminiAreRefusedWhereTheyMustFitIntoABudget(t *testing.T) {
-	g := startWith(t, "batches: {over_budget: refuse}\n")
+	g := startWith(t, gatewaytest.Options{Settings: "batches: {over_budget: refuse}\n"})
 	key := budgetKey(t, g, 500)
 	path := "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
 	if res := ask(g, "POST", path, inlineBatch(1), "x-gateway-api-key", key); res.Status != 400 || !strings.Contains(string(res.Body), "a budget binds this key") {

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"modelgate/internal/simulator"
 	"modelgate/internal/testing/gatewaytest"
 	"modelgate/internal/testing/waittest"
 )
@@ -86,22 +88,32 @@ func TestBatchesOfMessagesAreSettledOnce(t *testing.T) {
 	}
 }
 
-// TestADeletedBatchOfMessagesIsSettled deletes a batch as soon as it has ended, and tries to
-// before that.
+// TestADeletedBatchOfMessagesIsSettled deletes a batch that has ended, and whose results the job
+// has not been able to read. It tries to delete one that has not ended.
 func TestADeletedBatchOfMessagesIsSettled(t *testing.T) {
-	g := start(t)
+	var failing atomic.Bool
+	failing.Store(true)
+	sim := simulator.New(simulator.Options{Key: gatewaytest.SimulatorKey})
+	g := startWith(t, gatewaytest.Options{Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if failing.Load() && strings.HasSuffix(r.URL.Path, "/results") {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		sim.ServeHTTP(w, r)
+	})})
 	hanging := messages + "/" + createMessages(t, g, haiku+"+job=hang")
-	if res := ask(g, "DELETE", hanging, ""); res.Status != 400 || !strings.Contains(string(res.Body), "cancel it") {
+	if res := ask(g, "DELETE", hanging, ""); res.Status != 409 || !strings.Contains(string(res.Body), "cancel it") {
 		t.Errorf("in progress: %d %s", res.Status, res.Body)
 	}
 	if b := mustAsk(t, g, "POST", hanging+"/cancel", ""); b["processing_status"] != "canceling" && b["processing_status"] != "ended" {
 		t.Errorf("cancelled: %v", b)
 	}
 	id := createMessages(t, g, haiku)
-	awaitMessages(t, g, id)
+	waittest.Until(t, "the end of the batch", func() bool { return mustAsk(t, g, "GET", messages+"/"+id, "")["processing_status"] == "ended" })
 	if b := mustAsk(t, g, "DELETE", messages+"/"+id, ""); b["id"] != id || b["type"] != "message_batch_deleted" {
 		t.Errorf("deleted: %v", b)
 	}
+	failing.Store(false)
 	for _, path := range []string{"", "/results"} {
 		if res := ask(g, "GET", messages+"/"+id+path, ""); res.Status != 404 {
 			t.Errorf("%s of a deleted batch: %d %s", path, res.Status, res.Body)
@@ -171,7 +183,7 @@ func TestBatchesOfMessagesCountForBudgets(t *testing.T) {
 // TestBatchesOfMessagesAreRefusedWhereTheyMustFitIntoABudget has a key with a budget, and one
 // without.
 func TestBatchesOfMessagesAreRefusedWhereTheyMustFitIntoABudget(t *testing.T) {
-	g := startWith(t, "batches: {over_budget: refuse}\n")
+	g := startWith(t, gatewaytest.Options{Settings: "batches: {over_budget: refuse}\n"})
 	key := budgetKey(t, g, 500)
 	if res := ask(g, "POST", messages, messageBatch(haiku), "x-gateway-api-key", key); res.Status != 400 || !strings.Contains(string(res.Body), "a budget binds this key") {
 		t.Errorf("with a budget: %d %s", res.Status, res.Body)

@@ -72,8 +72,8 @@ func (b *nativeBatches) create(q *kept.Request, at string, r *http.Request, in *
 	return res.Send(q.W)
 }
 
-// admit makes a call refuse targets that a batch could not be followed at, and those that its
-// model is not enabled for. Empty is no model.
+// admit makes a call refuse targets that a batch could not be followed at, and those whose list
+// of models lacks its model. An empty model is on all lists.
 func (b *nativeBatches) admit(c *dataplane.Call, model string) {
 	before := c.Admit
 	c.Admit = func(targets []exchange.Leaf) error {
