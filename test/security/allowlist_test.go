@@ -132,7 +132,6 @@ func spellings() []spelling {
 		{"passed through, nested deep", "POST", other, json, strings.Repeat(`{"x":`, 30) + bad + strings.Repeat("}", 30), nil},
 		{"passed through, session", "POST", "/v1/realtime/sessions", json, `{"session":{"model":"bad"}}`, nil},
 		{"passed through, transcription of a session", "POST", "/v1/realtime/sessions", json, `{"model":"good","input_audio_transcription":{"model":"bad"}}`, nil},
-		{"passed through, batch of messages", "POST", "/v1/messages/batches", json, `{"requests":[{"custom_id":"1","params":{"model":"good"}},{"custom_id":"2","params":{"model":"bad"}}]}`, nil},
 		{"passed through, batch of a file", "POST", "/v1/batches", json, `{"model":"good","input_file_id":"file-1","endpoint":"/v1/chat/completions"}`, nil},
 		{"passed through, batch of several files", "POST", "/v1/batch/jobs", json, `{"model":"good","input_files":["file-1"],"endpoint":"/v1/chat/completions"}`, nil},
 		{"passed through, batch of a blob", "POST", "/v1/batches?model=good", json, `{"input_blob":"https://blobs.example/in.jsonl","endpoint":"/v1/chat/completions"}`, nil},
@@ -255,6 +254,28 @@ func TestModelsThatAreNotAllowedReachNoProvider(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestModelsInBatchesOfMessagesReachNoProvider has a provider that has such batches, and a list
+// of models.
+func TestModelsInBatchesOfMessagesReachNoProvider(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, nil)
+	g, key := listed(t, p.url, "anthropic")
+	const body = `{"requests":[{"custom_id":"1","params":{"model":"good"}},{"custom_id":"2","params":{"model":"MODEL"}}]}`
+	send := func(t *testing.T, model string) response {
+		p.reset()
+		return g.spelled(t, key, spelling{"", "POST", "/v1/messages/batches", "application/json", strings.Replace(body, "MODEL", model, 1), nil})
+	}
+	attack(t, "escalation", "allow-list: a row of a batch of messages", func(t *testing.T) {
+		send(t, "bad").refused(t, http.StatusForbidden, "AB03")
+		for _, r := range p.seen() {
+			t.Errorf("the provider received %s %s with %.200q", r.method, r.target, r.body)
+		}
+		if send(t, "good"); len(p.seen()) != 1 {
+			t.Errorf("the provider received %d requests of a batch that is allowed", len(p.seen()))
+		}
+	})
 }
 
 // otherModels are the spellings that name models other than bad.

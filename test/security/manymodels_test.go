@@ -97,7 +97,8 @@ func TestAModelNamedSecondIsPaidFor(t *testing.T) {
 func TestAModelNamedSecondIsLimited(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, servedBy("dear"))
-	g := launch(t, options{settings: priced(p, "")})
+	claude := fmt.Sprintf("  - {slug: claude, provider: anthropic, custom_host: %q, api_key: \"${STORED_KEY}\"}\n", p.url)
+	g := launch(t, options{settings: priced(p, claude), env: []string{"STORED_KEY=" + storedKey}})
 	g.as(t, rootKey, "POST", "/v1/policies/rate-limits", `{"name":"dear","workspace_id":"default","type":"requests","unit":"rph","value":1,"conditions":[{"key":"model","value":"dear"}],"group_by":[{"key":"workspace_id"}]}`).ok(t)
 	ask := func(t *testing.T, path, query, body string) response {
 		return g.do(t, "POST", path+query, body, "x-gateway-api-key", rootKey, "x-gateway-provider", "@mine")
@@ -127,7 +128,8 @@ func TestAModelNamedSecondIsLimited(t *testing.T) {
 		})
 	}
 	attack(t, "exhaustion", "a limited model in a row of a batch of messages", func(t *testing.T) {
-		ask(t, "/v1/messages/batches", "", `{"requests":[{"custom_id":"a","params":{"model":"cheap"}},{"custom_id":"b","params":{"model":"dear"}}]}`).refused(t, http.StatusTooManyRequests, "")
+		body := `{"requests":[{"custom_id":"a","params":{"model":"cheap"}},{"custom_id":"b","params":{"model":"dear"}}]}`
+		g.do(t, "POST", "/v1/messages/batches", body, "x-gateway-api-key", rootKey, "x-gateway-provider", "@claude").refused(t, http.StatusTooManyRequests, "")
 	})
 	attack(t, "exhaustion", "more models than are searched", func(t *testing.T) {
 		var list []string

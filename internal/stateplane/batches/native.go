@@ -3,7 +3,9 @@ package batches
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/stateplane/kept"
@@ -88,9 +90,16 @@ func DropNative(q *kept.Request, o *store.Object) error {
 func (f *followed) drop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pollTime)
 	defer cancel()
-	res, err := f.caller.Call(ctx, &vendorcall.Request{Method: http.MethodDelete, Path: "/v1beta/" + f.object.ProviderID})
+	path := "/v1beta/" + f.object.ProviderID
+	if f.object.Kind == store.ObjectAnthropicBatch {
+		path = "/messages/batches/" + url.PathEscape(f.object.ProviderID)
+	}
+	res, err := f.caller.Call(ctx, &vendorcall.Request{Method: http.MethodDelete, Path: path})
 	if err == nil {
 		err = res.Body.Close()
+	}
+	if err == nil && res.Status >= http.StatusBadRequest && res.Status != http.StatusNotFound {
+		err = fmt.Errorf("the status is %d", res.Status)
 	}
 	if err != nil {
 		f.Logger.Warn("deleting a batch at its provider failed", "batch", f.object.ID, "provider", f.object.Provider, "err", err.Error())

@@ -11,10 +11,11 @@ import (
 	"modelgate/internal/stateplane/vendorbatch"
 )
 
-// operations are the operations of the endpoints of batches, for policies.
+// operations are the operations of the endpoints of batches, for policies. Only batches of the
+// protocol of Anthropic have messages.
 var operations = map[string]api.Operation{
 	"/v1/responses": api.Responses, "/v1/chat/completions": api.Chat, "/v1/embeddings": api.Embeddings,
-	"/v1/completions": api.Completions, "/v1/moderations": api.Moderations, "/v1/images/generations": api.Images,
+	"/v1/messages": api.Messages, "/v1/completions": api.Completions, "/v1/moderations": api.Moderations, "/v1/images/generations": api.Images,
 }
 
 // hasPolicies reports whether policies may count the batch.

@@ -121,11 +121,15 @@ func (anthropic) cancel(ctx context.Context, v *view, id string) error {
 
 func (anthropic) find(context.Context, *view, *Input) (*Batch, error) { return nil, ErrUnsupported }
 
-func (anthropic) rows(ctx context.Context, v *view, b *Batch, _ *Input) iter.Seq2[row, error] {
+func (anthropic) rows(ctx context.Context, v *view, b *Batch, in *Input) iter.Seq2[row, error] {
 	return func(yield func(row, error) bool) {
 		if b.Output != "" {
 			path := "/messages/batches/" + url.PathEscape(b.ID) + "/results"
-			v.readRows(ctx, &vendorcall.Request{Method: http.MethodGet, Path: path}, parseAnthropicRow, yield)
+			parse := parseAnthropicRow
+			if in.Keyless {
+				parse = numbered(parse)
+			}
+			v.readRows(ctx, &vendorcall.Request{Method: http.MethodGet, Path: path}, parse, yield)
 		}
 	}
 }

@@ -97,6 +97,9 @@ func For(providerID string) (*Vendor, bool) {
 	return v, ok
 }
 
+// Speaks reports whether the batches of the vendor are those of a protocol.
+func (v *Vendor) Speaks(d api.Dialect) bool { return v.speaks == d }
+
 // Create creates a batch, and uploads its input first if the vendor reads it from a
 // file. The error is [Errors] if lines are invalid for the vendor, and [ErrUnanswered]
 // if the vendor may have accepted the batch.

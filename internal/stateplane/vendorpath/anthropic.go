@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"strings"
 
+	"modelgate/api"
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/stateplane/batches"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
 	"modelgate/internal/store"
@@ -117,46 +119,87 @@ func serveBatches(q *kept.Request, rest string) error {
 	case id == "":
 		return noRoute(q)
 	}
-	o, passed, err := find(q, store.ObjectAnthropicBatch, id)
+	o, passed, err := messageBatches.find(q, id)
 	switch {
 	case passed || err != nil:
 		return err
 	case route == "GET results":
 		return relay(q, &o)
 	case route == "GET " || route == "POST cancel":
-		return show(q, &o, adoptBatch)
+		return messageBatches.show(q, &o)
 	case route == "DELETE ":
-		return q.DeleteThere(&o)
+		return deleteBatch(q, &o)
 	}
 	return noRoute(q)
 }
 
+// createBatch creates a batch. Its body streams through: if the provider has a list of models,
+// those in it are compared with the list as those of any body.
 func createBatch(q *kept.Request) error {
-	res, err := create(q, store.ObjectAnthropicBatch, "gw_abatch_", adoptBatch)
-	if err != nil {
+	if err := batches.CheckNative(q); err != nil {
 		return err
 	}
-	return res.Send(q.W)
+	at := q.From.Provider
+	return messageBatches.create(q, at, q.Forwarded(at), &nativeInput{endpoint: "/v1/messages"})
 }
 
-// stateEnded is the state of a batch that has all of its results.
-const stateEnded = "ended"
+// messageBatches are the batches of messages.
+var messageBatches = nativeBatches{
+	kind: store.ObjectAnthropicBatch, prefix: "gw_abatch_", dialect: api.DialectMessages, path: "/v1/messages/batches/",
+	adopt: adoptBatch, see: seeBatch, ended: hasEnded,
+}
+
+// messageBatch is what the gateway reads of a batch.
+type messageBatch struct {
+	ID     string `json:"id"`
+	Status string `json:"processing_status"`
+}
+
+// hasEnded reports whether a batch has all of its results.
+func hasEnded(shown json.RawMessage) bool {
+	var b messageBatch
+	return json.Unmarshal(shown, &b) == nil && b.Status == "ended"
+}
 
 // adoptBatch puts a batch into its record, as its provider describes it.
 func adoptBatch(o *store.Object, body []byte) error {
-	var b struct {
-		ID     string `json:"id"`
-		Status string `json:"processing_status"`
-	}
+	var b messageBatch
 	if err := json.Unmarshal(body, &b); err != nil || b.ID == "" {
 		return kept.RefuseUnreadable("batch")
 	}
-	return describe(o, files.Details{Shown: body}, b.ID, b.Status, "")
+	o.ProviderID = b.ID
+	return batches.DescribeNative(o, body)
 }
 
-// maxRefreshed limits the batches of a list whose provider is asked for their state. Others
-// are listed as they were last seen.
-const maxRefreshed = 20
+// seeBatch stores what a provider says of a batch.
+func seeBatch(q *kept.Request, o *store.Object, body []byte) error {
+	if hasEnded(body) {
+		batches.HastenNative(q, o)
+	}
+	return update(q, o, body, adoptBatch)
+}
+
+// deleteBatch deletes a batch that has ended, as its provider does. One that has not is not
+// deleted there either: it could end at that moment, and its costs could not be read.
+func deleteBatch(q *kept.Request, o *store.Object) error {
+	n, err := batches.NativeOf(o)
+	if err != nil {
+		return err
+	}
+	if !n.Settled && !hasEnded(n.Shown) {
+		shown, status, err := messageBatches.refresh(q, o)
+		switch {
+		case err != nil:
+			return err
+		case status == http.StatusNotFound: // nothing is left that could be read
+			return q.DeleteThere(o)
+		case !hasEnded(shown):
+			return apierr.New(apierr.Conflict, "the batch has not ended; cancel it, and delete it when it has ended").
+				WithParam("id").WithCode("batch_not_ended")
+		}
+	}
+	return messageBatches.drop(q, o, map[string]string{"id": o.ProviderID, "type": "message_batch_deleted"})
+}
 
 // listBatches lists the batches of the workspace.
 func listBatches(q *kept.Request) error {
@@ -167,32 +210,19 @@ func listBatches(q *kept.Request) error {
 	if err != nil {
 		return err
 	}
-	asked := 0
-	for i := range list {
-		if list[i].State == stateEnded || asked == maxRefreshed {
-			continue
-		}
-		asked++
-		if err := refreshBatch(q, &list[i]); err != nil {
-			return err
-		}
-	}
-	p, err := newPage(list, more)
+	shown, err := messageBatches.list(q, list)
 	if err != nil {
 		return err
 	}
-	return q.JSON(http.StatusOK, p)
-}
-
-// refreshBatch asks the provider of a batch for its state. A provider that does not answer
-// leaves it as it is.
-func refreshBatch(q *kept.Request, o *store.Object) error {
-	r := q.Forwarded(o.Provider)
-	r.RequestURI, r.Method, r.Body, r.ContentLength = "/v1/messages/batches/"+o.ProviderID, http.MethodGet, http.NoBody, 0
-	var res kept.Capture
-	q.From.Ask(&res, r, q.CallTo(o.Provider))
-	if !res.OK() {
-		return nil
+	p := cursorPage{Data: make([]json.RawMessage, len(shown)), HasMore: more}
+	for i := range shown {
+		p.Data[i] = shown[i].shown
 	}
-	return update(q, o, res.Body, adoptBatch)
+	switch {
+	case len(shown) > 0:
+		p.FirstID, p.LastID = &shown[0].id, &shown[len(shown)-1].id
+	case more: // all of the page were deleted; the next one begins there
+		p.FirstID, p.LastID = &list[0].ProviderID, &list[len(list)-1].ProviderID
+	}
+	return q.JSON(http.StatusOK, p)
 }

@@ -11,12 +11,9 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/dataplane"
-	"modelgate/internal/pipeline/exchange"
 	"modelgate/internal/stateplane/batches"
 	"modelgate/internal/stateplane/files"
 	"modelgate/internal/stateplane/kept"
-	"modelgate/internal/stateplane/vendorbatch"
 	"modelgate/internal/store"
 )
 
@@ -46,30 +43,18 @@ func serveGeminiBatches(q *kept.Request) error {
 	case id == "" || strings.Contains(rest, "/"):
 		return noRoute(q)
 	}
-	o, passed, err := findGeminiBatch(q, id)
+	o, passed, err := geminiBatches.find(q, "batches/"+id)
 	switch {
 	case passed || err != nil:
 		return err
 	case action == "cancel" && method == http.MethodPost:
 		return relay(q, &o)
 	case action == "" && method == http.MethodGet:
-		return showGeminiBatch(q, &o)
+		return geminiBatches.show(q, &o)
 	case action == "" && method == http.MethodDelete:
-		return deleteGeminiBatch(q, id, &o)
+		return geminiBatches.drop(q, &o, struct{}{})
 	}
 	return noRoute(q)
-}
-
-// findGeminiBatch is [find] for batches of Gemini. One that was deleted is unknown.
-func findGeminiBatch(q *kept.Request, id string) (o store.Object, passed bool, err error) {
-	if o, passed, err = find(q, store.ObjectGeminiBatch, "batches/"+id); passed || err != nil {
-		return o, passed, err
-	}
-	n, err := batches.NativeOf(&o)
-	if err == nil && n.Dropped {
-		err = kept.NotFound(store.ObjectGeminiBatch, "id")
-	}
-	return o, false, err
 }
 
 // createGeminiBatch creates a batch, whose requests are in the body or in a file. It is
@@ -105,66 +90,19 @@ func createGeminiBatch(q *kept.Request, model, endpoint string) error {
 		}
 		at = file.Provider
 	}
-	return sendGeminiBatch(q, at, body, &geminiInput{endpoint, model})
-}
-
-// geminiInput is what the path of a new batch says.
-type geminiInput struct{ endpoint, model string }
-
-// sendGeminiBatch asks a provider to create a batch; empty is the one that the request leads to.
-func sendGeminiBatch(q *kept.Request, at string, body []byte, in *geminiInput) error {
-	o := q.NewObject(store.ObjectGeminiBatch, "gw_gbatch_")
-	if o.Provider = at; at != "" {
-		_, integration, err := q.Target(at)
-		if err != nil {
-			return err
-		}
-		o.Integration = integration
-	}
-	if err := batches.PrepareNative(q, &o, in.endpoint, in.model); err != nil {
-		return err
-	}
 	r := q.Forwarded(at)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	call := q.CallTo(at)
-	in.admit(call)
-	res, err := q.CreateBy(&o, r, call, func(c *kept.Capture) error { return adoptGeminiBatch(&o, c.Body) })
-	if err != nil {
-		return err
-	}
-	if o.ProviderID != "" || o.State == kept.StateUnknown {
-		if err := batches.FollowNative(q, &o); err != nil {
-			return err
-		}
-	}
-	return res.Send(q.W)
+	return geminiBatches.create(q, at, r, &nativeInput{endpoint, model})
 }
 
-// admit makes a call refuse targets that a batch could not be followed at, and models that
-// are not enabled for them.
-func (in *geminiInput) admit(c *dataplane.Call) {
-	before := c.Admit
-	c.Admit = func(targets []exchange.Leaf) error {
-		if before != nil {
-			if err := before(targets); err != nil {
-				return err
-			}
-		}
-		for i := range targets {
-			t := targets[i].Target
-			if t == nil || t.Slug == "" {
-				continue
-			}
-			if _, ok := vendorbatch.For(t.ID); !ok {
-				return apierr.New(apierr.Unsupported, "the gateway knows no batches of the provider @%s; choose a provider of the kind google", t.Slug).
-					WithParam("x-gateway-provider").WithCode("unsupported_operation")
-			}
-			if err := t.CheckModel(in.model); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+// geminiBatches are the batches of Gemini.
+var geminiBatches = nativeBatches{
+	kind: store.ObjectGeminiBatch, prefix: "gw_gbatch_", dialect: api.DialectGemini, path: "/v1beta/",
+	adopt: adoptGeminiBatch, see: seeGeminiBatch,
+	ended: func(shown json.RawMessage) bool {
+		var b geminiBatch
+		return json.Unmarshal(shown, &b) == nil && b.Done
+	},
 }
 
 // geminiBatch is what the gateway reads of a batch.
@@ -206,23 +144,8 @@ func adoptGeminiBatch(o *store.Object, body []byte) error {
 	return batches.DescribeNative(o, shown)
 }
 
-// showGeminiBatch asks the provider of a batch for it. The file of its results gets a record
+// seeGeminiBatch stores what a provider says of a batch. The file of its results gets a record
 // before the client learns its name.
-func showGeminiBatch(q *kept.Request, o *store.Object) error {
-	if _, _, err := q.Target(o.Provider); err != nil {
-		return err
-	}
-	var res kept.Capture
-	q.From.Relay(&res, q.ForwardedTo(o), q.CallTo(o.Provider))
-	if res.OK() {
-		if err := seeGeminiBatch(q, o, res.Body); err != nil {
-			return err
-		}
-	}
-	return res.Send(q.W)
-}
-
-// seeGeminiBatch stores what a provider says of a batch.
 func seeGeminiBatch(q *kept.Request, o *store.Object, body []byte) error {
 	var b geminiBatch
 	if json.Unmarshal(body, &b) != nil || b.Name != o.ProviderID {
@@ -265,33 +188,6 @@ func addResultFile(q *kept.Request, o *store.Object, id string) error {
 	return err
 }
 
-// deleteTries is how often a deletion reads a batch that changes at the same moment.
-const deleteTries = 5
-
-// deleteGeminiBatch deletes a batch. One whose costs are not recorded yet is hidden until
-// they are.
-func deleteGeminiBatch(q *kept.Request, id string, o *store.Object) error {
-	for try := 1; ; try++ {
-		n, err := batches.NativeOf(o)
-		if err != nil {
-			return err
-		}
-		if n.Settled {
-			return q.DeleteThere(o)
-		}
-		err = batches.DropNative(q, o)
-		if err == nil {
-			return q.JSON(http.StatusOK, struct{}{})
-		}
-		if apierr.From(err).Kind != apierr.Conflict || try == deleteTries {
-			return err
-		}
-		if *o, _, err = findGeminiBatch(q, id); err != nil {
-			return err
-		}
-	}
-}
-
 // listGeminiBatches lists the batches of the workspace.
 func listGeminiBatches(q *kept.Request) error {
 	if listsThere(q) {
@@ -306,38 +202,12 @@ func listGeminiBatches(q *kept.Request) error {
 		Next       string            `json:"nextPageToken,omitempty"`
 	}
 	out.Next = next
-	for i, asked := 0, 0; i < len(list); i++ {
-		n, err := batches.NativeOf(&list[i])
-		if err != nil {
-			return err
-		}
-		if n.Dropped {
-			continue
-		}
-		if !n.Settled && asked < maxRefreshed {
-			asked++
-			if n.Shown, err = refreshGeminiBatch(q, &list[i], n.Shown); err != nil {
-				return err
-			}
-		}
-		out.Operations = append(out.Operations, n.Shown)
+	shown, err := geminiBatches.list(q, list)
+	if err != nil {
+		return err
+	}
+	for _, b := range shown {
+		out.Operations = append(out.Operations, b.shown)
 	}
 	return q.JSON(http.StatusOK, out)
-}
-
-// refreshGeminiBatch asks the provider of a batch for its state, and returns its description.
-// A provider that does not answer leaves it as it is.
-func refreshGeminiBatch(q *kept.Request, o *store.Object, shown json.RawMessage) (json.RawMessage, error) {
-	r := q.Forwarded(o.Provider)
-	r.RequestURI, r.Method, r.Body, r.ContentLength = "/v1beta/"+o.ProviderID, http.MethodGet, http.NoBody, 0
-	var res kept.Capture
-	q.From.Ask(&res, r, q.CallTo(o.Provider))
-	if !res.OK() {
-		return shown, nil
-	}
-	if err := seeGeminiBatch(q, o, res.Body); err != nil {
-		return nil, err
-	}
-	n, err := batches.NativeOf(o)
-	return n.Shown, err
 }

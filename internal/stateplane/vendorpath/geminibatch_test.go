@@ -41,16 +41,31 @@ func awaitGemini(t *testing.T, g *gatewaytest.Gateway, name string) (b map[strin
 	return b
 }
 
-// settlements waits for the entries of n batches in the log, and returns the sum of their input tokens.
-func settlements(t *testing.T, g *gatewaytest.Gateway, n int) (tokens float64) {
+// settlement is what batches were settled with.
+type settlement struct {
+	tokens float64  // of their inputs
+	cost   *float64 // US cents; nil if that of one is unknown
+}
+
+// settled waits for the entries of n batches in the log, and returns their sum.
+func settled(t *testing.T, g *gatewaytest.Gateway, provider string, n int) (sum settlement) {
 	t.Helper()
 	waittest.Until(t, "the settlements in the log", func() bool {
 		found := 0
-		tokens = 0
-		for _, e := range mustAsk(t, g, "GET", "/v1/logs?operation=batches&provider=google", "")["data"].([]any) {
-			if use, ok := e.(map[string]any)["usage"].(map[string]any); ok {
-				input, _ := use["prompt_tokens"].(float64)
-				found, tokens = found+1, tokens+input
+		sum = settlement{cost: new(float64)}
+		for _, v := range mustAsk(t, g, "GET", "/v1/logs?operation=batches&provider="+provider, "")["data"].([]any) {
+			e := v.(map[string]any)
+			use, ok := e["usage"].(map[string]any)
+			if !ok {
+				continue
+			}
+			found++
+			input, _ := use["prompt_tokens"].(float64)
+			sum.tokens += input
+			if cost, priced := e["cost"].(float64); !priced {
+				sum.cost = nil
+			} else if sum.cost != nil {
+				*sum.cost += cost
 			}
 		}
 		if found > n {
@@ -58,7 +73,21 @@ func settlements(t *testing.T, g *gatewaytest.Gateway, n int) (tokens float64) {
 		}
 		return found == n
 	})
-	return tokens
+	return sum
+}
+
+// budgetKey returns the key of a budget of tokens, once it is known.
+func budgetKey(t *testing.T, g *gatewaytest.Gateway, tokens int) string {
+	t.Helper()
+	made := g.Post("/api-keys/workspace/service", fmt.Sprintf(`{"name":"b","workspace_id":"default","scopes":["completions.write"],"usage_limits":[{"type":"tokens","credit_limit":%d}]}`, tokens), "x-gateway-provider", "")
+	key, ok := made.JSON(t)["key"].(string)
+	if !ok {
+		t.Fatalf("%s", made.Body)
+	}
+	waittest.Until(t, "the key is known", func() bool {
+		return ask(g, "GET", "/v1beta/batches", "", "x-gateway-api-key", key).Status == 200
+	})
+	return key
 }
 
 // TestBatchesOfGeminiAreSettledOnce has one with its requests in the body, which is deleted
@@ -74,7 +103,7 @@ func TestBatchesOfGeminiAreSettledOnce(t *testing.T) {
 	if res := ask(g, "GET", "/v1beta/"+one, ""); res.Status != 404 {
 		t.Errorf("deleted: %d %s", res.Status, res.Body)
 	}
-	single := settlements(t, g, 1)
+	single := settled(t, g, "google", 1).tokens
 
 	line := `{"key":"k",` + geminiRequest[1:] + "\n"
 	two := createGemini(t, g, "gemini-2.5-flash", fmt.Sprintf(`{"batch":{"display_name":"d","input_config":{"file_name":%q}}}`, uploadGemini(t, g, line+line)))
@@ -87,7 +116,7 @@ func TestBatchesOfGeminiAreSettledOnce(t *testing.T) {
 	if !strings.Contains(string(list), two) || strings.Contains(string(list), one) {
 		t.Errorf("list: %s", list)
 	}
-	if both := settlements(t, g, 2); single == 0 || both != 3*single {
+	if both := settled(t, g, "google", 2).tokens; single == 0 || both != 3*single {
 		t.Errorf("a request has %v tokens, and three have %v", single, both)
 	}
 }
@@ -133,13 +162,9 @@ func TestBatchesOfGeminiBelongToAWorkspace(t *testing.T) {
 // TestBatchesOfGeminiAreRefusedWhereTheyMustFitIntoABudget has a key with a budget, and one
 // without.
 func TestBatchesOfGeminiAreRefusedWhereTheyMustFitIntoABudget(t *testing.T) {
-	g := startWith(t, "batches: {over_budget: refuse}\n")
-	made := g.Post("/api-keys/workspace/service", `{"name":"b","workspace_id":"default","scopes":["completions.write"],"usage_limits":[{"type":"tokens","credit_limit":500}]}`, "x-gateway-provider", "")
-	key, _ := made.JSON(t)["key"].(string)
+	g := startWith(t, gatewaytest.Options{Settings: "batches: {over_budget: refuse}\n"})
+	key := budgetKey(t, g, 500)
 	path := "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
-	waittest.Until(t, "the key is known", func() bool {
-		return ask(g, "GET", "/v1beta/batches", "", "x-gateway-api-key", key).Status == 200
-	})
 	if res := ask(g, "POST", path, inlineBatch(1), "x-gateway-api-key", key); res.Status != 400 || !strings.Contains(string(res.Body), "a budget binds this key") {
 		t.Errorf("with a budget: %d %s", res.Status, res.Body)
 	}

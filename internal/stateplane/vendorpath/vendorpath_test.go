@@ -16,12 +16,13 @@ import (
 
 // start starts a gateway with two providers of the simulator, @claude and @gem, which every
 // workspace has: their accounts are the same for all.
-func start(t *testing.T) *gatewaytest.Gateway { return startWith(t, "") }
+func start(t *testing.T) *gatewaytest.Gateway { return startWith(t, gatewaytest.Options{}) }
 
-// startWith is start with settings.
-func startWith(t *testing.T, settings string) *gatewaytest.Gateway {
+// startWith is start with options.
+func startWith(t *testing.T, o gatewaytest.Options) *gatewaytest.Gateway {
 	t.Helper()
-	g := gatewaytest.New(t, gatewaytest.Options{MasterKey: "vendorpath-master-key-0123456789", Data: t.TempDir(), Settings: settings})
+	o.MasterKey, o.Data = "vendorpath-master-key-0123456789", t.TempDir()
+	g := gatewaytest.New(t, o)
 	for slug, kind := range map[string]string{"claude": "anthropic", "gem": "google"} {
 		res := g.Post("/integrations", fmt.Sprintf(`{"name":"n","slug":%q,"ai_provider_id":%q,"key":%q,"configurations":{"custom_host":%q}}`,
 			slug, kind, gatewaytest.SimulatorKey, g.Upstream))
