@@ -56,12 +56,13 @@ providers:
 
 // stage is everything that runs: the gateway, its providers and the ledger of @sim.
 var stage struct {
-	url      string // base URL of the gateway, ends in /v1
-	sim      *recorder.Recorder
-	simURL   string // base URL of @sim, ends in /v1
-	booksURL string
-	tlsURL   string // the same settings and another data folder, served over TLS
-	caFile   string // the authority of its certificate
+	url       string // base URL of the gateway, ends in /v1
+	sim       *recorder.Recorder
+	simURL    string // base URL of @sim, ends in /v1
+	booksURL  string
+	peopleURL string // the same settings and another data folder, where people sign in
+	tlsURL    string // the same settings and another data folder, served over TLS
+	caFile    string // the authority of its certificate
 }
 
 func TestMain(m *testing.M) {
@@ -111,11 +112,12 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, gateway.stop()) }()
 	stage.url = gateway.url
-	verify := exec.Command(program, "domains", "verify", "--data", filepath.Join(scratch, "data"), "--name", "example.com")
-	verify.Env = programtest.Env()
-	if out, err := verify.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("verifying a domain: %w: %s", err, out)
+	people, err := startPeople(program, scratch, file, env)
+	if err != nil {
+		return 1, err
 	}
+	defer func() { err = errors.Join(err, people.stop()) }()
+	stage.peopleURL = people.url
 
 	secure, err := startTLS(program, scratch, text, env)
 	if err != nil {
@@ -124,6 +126,21 @@ func run(m *testing.M) (code int, err error) {
 	defer func() { err = errors.Join(err, secure.stop()) }()
 	stage.tlsURL, stage.caFile = secure.url, filepath.Join(scratch, "cert.pem")
 	return m.Run(), nil
+}
+
+// startPeople starts a gateway whose organisation has proved that example.com is its own.
+func startPeople(program, scratch, settings string, env []string) (*process, error) {
+	data := filepath.Join(scratch, "people-data")
+	p, err := start(program, env, "serve", "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "off", "--config", settings)
+	if err != nil {
+		return nil, err
+	}
+	verify := exec.Command(program, "domains", "verify", "--data", data, "--name", "example.com")
+	verify.Env = programtest.Env()
+	if out, err := verify.CombinedOutput(); err != nil {
+		return nil, errors.Join(fmt.Errorf("verifying a domain: %w: %s", err, out), p.stop())
+	}
+	return p, nil
 }
 
 // startTLS starts a second gateway, over TLS, with the certificate of httptest, which

@@ -40,7 +40,7 @@ func runScript(t *testing.T, node, script string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=tap", script)
 	cmd.Env = programtest.Env("GATEWAY_URL="+stage.url, "GATEWAY_KEY="+gatewayKey,
-		"PROVIDER_URL="+stage.simURL, "PROVIDER_KEY="+providerKey, "BOOKS_URL="+stage.booksURL)
+		"PROVIDER_URL="+stage.simURL, "PROVIDER_KEY="+providerKey, "BOOKS_URL="+stage.booksURL, "PEOPLE_URL="+stage.peopleURL)
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		err = tapProblem(string(out))

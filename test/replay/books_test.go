@@ -28,8 +28,9 @@ type books struct {
 	Sent, Received int // bytes of the client's body and of its response
 }
 
-// quiet are settings that send no comments into a stream, be the machine ever so slow.
-const quiet = "timeouts: {keep_alive: 24h}\n"
+// quiet are settings that send no comments into a stream, be the machine ever so slow, and
+// let pass what was created before there were records.
+const quiet = "timeouts: {keep_alive: 24h}\nfiles: {unrecorded: pass}\n"
 
 // prices says that every model costs 3 dollars for a million tokens read, 0.3
 // where they were cached, 15 for as many written and 20 for those of reasoning.

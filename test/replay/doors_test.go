@@ -45,7 +45,7 @@ var doorPaths = map[string]string{
 // newDoors returns a gateway that reaches p by every row of doorRows, and the
 // responses of those that have no path for them by openai-compatible.
 func newDoors(t *testing.T, p *player) *gatewaytest.Gateway {
-	o := gatewaytest.Options{Reach: p.reach(), Settings: quiet + "files: {unrecorded: pass}\n"}
+	o := gatewaytest.Options{Reach: p.reach(), Settings: quiet}
 	seen := map[string]bool{}
 	for _, providers := range doorRows {
 		for _, id := range providers {

@@ -12,12 +12,12 @@ from scim2_client.engines.httpx2 import SyncSCIMClient
 from scim2_tester import Status, check_server
 
 URL, KEY = os.environ["GATEWAY_URL"], os.environ["GATEWAY_KEY"]
-BASE = URL + "/v1/scim/v2"
+BASE = URL + "/scim/v2"
 sys.dont_write_bytecode = True
 
 
 def admin(method, path, body=None):
-    request = urllib.request.Request(URL + "/v1" + path, method=method, data=json.dumps(body).encode() if body else None,
+    request = urllib.request.Request(URL + path, method=method, data=json.dumps(body).encode() if body else None,
                                      headers={"x-gateway-api-key": KEY, "content-type": "application/json"})
     with urllib.request.urlopen(request, timeout=20) as answer:
         return json.load(answer)
