@@ -620,3 +620,22 @@ func TestADirectoryUsesVerifiedDomains(t *testing.T) {
 		}
 	}
 }
+
+func TestFieldsOfAnIdentityProviderTakeEffect(t *testing.T) {
+	w := newWorld(t)
+	w.root.Must("PUT", "/identity-providers/login", `{"name":"Renamed","scopes":["groups"],"role":"admin"}`, nil)
+	if a := w.browser().signIn(); a.Status != http.StatusSeeOther || w.users() != "ada@example.com admin" {
+		t.Errorf("%d, users %q", a.Status, w.users())
+	}
+	if got := w.Starts()[0].Get("scope"); !strings.HasSuffix(got, " groups") {
+		t.Errorf("the scopes are %q", got)
+	}
+	var p struct{ Name, Slug, Type string }
+	if w.root.Must("GET", "/identity-providers/login", "", &p); p.Name != "Renamed" || p.Slug != "login" || p.Type != "oidc" {
+		t.Errorf("the provider is %+v", p)
+	}
+	w.root.Must("PUT", "/identity-providers/login", `{"token_endpoint_auth_method":"client_secret_post","client_secret":"`+oidctest.ClientSecret+`"}`, nil)
+	if a := w.browser().signIn(); a.Status != http.StatusSeeOther || w.Forms()[1].Get("client_secret") != oidctest.ClientSecret {
+		t.Errorf("with the secret in the form: %d, %v", a.Status, w.Forms()[1])
+	}
+}
