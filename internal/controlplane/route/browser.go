@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-
-	"modelgate/api"
 )
 
 // Answer is what a route for browsers answers: a redirect, or a page.
@@ -19,21 +17,13 @@ type Answer struct {
 
 // AddBrowser adds a route that browsers open, or that an identity provider calls. It has
 // the limits and the audit log of other routes, but no place in the API's
-// description and in [API.Routes].
-// The audit log stores neither query nor body, which have codes and tokens; what it must
+// description and in [API.Routes]. The audit log stores neither query nor body, which have codes and tokens; what it must
 // have is set with [Caller.SetAuditDetails].
 func AddBrowser(a *API, r Route, f func(ctx context.Context, c *Caller, req *http.Request) *Answer) {
 	r.UncheckedBody, r.browser = true, true
-	for _, p := range r.Paths() {
-		pattern := r.Method + " " + p
-		a.routes[pattern] = &r
-		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
-			f(req.Context(), callerOf(req.Context()), req).write(w)
-		})
-		if rest, ok := strings.CutPrefix(p, api.BasePath); ok {
-			a.firsts[first(rest)] = true
-		}
-	}
+	a.addOwn(&r, func(w http.ResponseWriter, req *http.Request) {
+		f(req.Context(), callerOf(req.Context()), req).write(w)
+	})
 }
 
 func (a *Answer) write(w http.ResponseWriter) {

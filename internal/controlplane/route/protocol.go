@@ -28,19 +28,24 @@ type Handler func(ctx context.Context, c *Caller, w http.ResponseWriter, r *http
 // [API.Routes] does not return it.
 func (p *Protocol) Add(a *API, r Route, f Handler) {
 	r.protocol = p
+	a.addOwn(&r, func(w http.ResponseWriter, req *http.Request) {
+		if err := f(req.Context(), callerOf(req.Context()), w, req); err != nil {
+			p.WriteError(w, a.failure(err).err)
+		}
+	})
+	a.Document(Documented{Method: r.Method, Path: r.Paths()[0], Tag: r.Tag, Summary: r.Summary})
+}
+
+// addOwn adds a route that writes its own responses.
+func (a *API) addOwn(r *Route, f http.HandlerFunc) {
 	for _, path := range r.Paths() {
 		pattern := r.Method + " " + path
-		a.routes[pattern] = &r
-		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
-			if err := f(req.Context(), callerOf(req.Context()), w, req); err != nil {
-				p.WriteError(w, a.failure(err).err)
-			}
-		})
+		a.routes[pattern] = r
+		a.mux.HandleFunc(pattern, f)
 		if rest, ok := strings.CutPrefix(path, api.BasePath); ok {
 			a.firsts[first(rest)] = true
 		}
 	}
-	a.Document(Documented{Method: r.Method, Path: r.Paths()[0], Tag: r.Tag, Summary: r.Summary})
 }
 
 // Body returns the body of the request. The slice is valid until the response is written.

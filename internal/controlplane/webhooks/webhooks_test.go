@@ -170,13 +170,13 @@ func TestDeliveriesBelongToTheirEndpoint(t *testing.T) {
 	b.emit()
 	d := b.deliveries(own.ID, "")[0]
 	other := b.create(public)
-	stranger := b.As(access.Identity{Type: access.WorkspaceService, Workspace: b.addWorkspace(), Scopes: access.Scopes(access.WorkspaceService)})
+	foreign := b.As(access.Identity{Type: access.WorkspaceService, Workspace: b.addWorkspace(), Scopes: access.Scopes(access.WorkspaceService)})
 	for _, tt := range []struct {
 		by   *routetest.Caller
 		path string
 	}{
-		{b.Caller, other.ID + "/deliveries/" + d.ID}, {stranger, own.ID + "/deliveries/" + d.ID},
-		{stranger, own.ID + "/deliveries"}, {stranger, own.ID},
+		{b.Caller, other.ID + "/deliveries/" + d.ID}, {foreign, own.ID + "/deliveries/" + d.ID},
+		{foreign, own.ID + "/deliveries"}, {foreign, own.ID},
 	} {
 		if a := tt.by.Call("GET", "/webhook_endpoints/"+tt.path, ""); a.Status != http.StatusNotFound {
 			t.Errorf("%s: %d %s", tt.path, a.Status, a.Body)
