@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,7 +75,8 @@ func cookieToken(r *http.Request) (string, error) {
 	if len(cookies) == 0 || !access.IsSessionToken(cookies[0].Value) {
 		return "", nil
 	}
-	if len(cookies) > 1 && cookies[0].Value != cookies[1].Value { // one of them may be set by another host of the domain
+	// One of several may be set by another host of the domain.
+	if slices.ContainsFunc(cookies, func(k *http.Cookie) bool { return k.Value != cookies[0].Value }) {
 		return "", apierr.New(apierr.Unauthenticated, "the request has several sessions; delete the cookies and sign in again").
 			WithCode("duplicate_session")
 	}

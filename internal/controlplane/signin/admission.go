@@ -63,8 +63,16 @@ func (a *admission) user(ctx context.Context) (store.User, *refusal) {
 	return u, nil
 }
 
-// link adds the identity to the user who began the flow.
+// link adds the identity to the user who began the flow, unless their session ended since:
+// whoever stole one must not keep a way in.
 func (a *admission) link(ctx context.Context, known store.Identity, exists bool) (store.User, *refusal) {
+	s, err := a.tx.Session(ctx, a.flow.Session)
+	if apierr.IsNotFound(err) || err == nil && (s.UserID != a.flow.UserID || !a.c.Now.Before(s.ExpiresAt)) {
+		return store.User{}, outsider("session_ended")
+	}
+	if err != nil {
+		return store.User{}, failed(err)
+	}
 	u, err := a.tx.User(ctx, a.provider.Organisation, a.flow.UserID)
 	switch {
 	case err != nil || u.Status != store.Active:

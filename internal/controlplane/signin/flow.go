@@ -33,6 +33,7 @@ type flow struct {
 	Next     string    `json:"next"` // where the browser goes at the end
 	Purpose  string    `json:"purpose,omitempty"`
 	UserID   string    `json:"user_id,omitempty"` // who links
+	Session  string    `json:"session,omitempty"` // hash of the session that links
 	Began    time.Time `json:"began"`
 }
 
@@ -291,7 +292,7 @@ func (f *family) link(ctx context.Context, c *route.Caller, in *linkInput) (*lin
 	if f.OIDC == nil {
 		return nil, apierr.New(apierr.Unavailable, "this gateway has no identity providers")
 	}
-	address, err := f.start(ctx, c, p, flow{Next: c.Link(people.SignInPath), Purpose: toLink, UserID: c.UserID})
+	address, err := f.start(ctx, c, p, flow{Next: c.Link(people.SignInPath), Purpose: toLink, UserID: c.UserID, Session: c.Hash.String()})
 	if err != nil {
 		return nil, apierr.New(apierr.Unavailable, "the identity provider cannot be used: %s", err.Error()).WithParam("provider")
 	}

@@ -89,12 +89,31 @@ type identityInput struct {
 	Identity string `path:"identity" maxLength:"255"`
 }
 
-func removeIdentity(ctx context.Context, c *route.Caller, in *identityInput) (*route.Empty, error) {
+// removeIdentity removes an account of the caller, with the roles that its provider gave.
+func (f *family) removeIdentity(ctx context.Context, c *route.Caller, in *identityInput) (*route.Empty, error) {
 	if err := checkSession(c); err != nil {
 		return nil, err
 	}
 	c.SetAuditAction("identity_unlink", in.Identity)
-	err := c.Change(ctx, func(tx *store.Tx) error { return tx.DeleteIdentity(ctx, c.Organisation, c.UserID, in.Identity) })
+	err := c.Change(ctx, func(tx *store.Tx) error {
+		own, err := tx.Identities(ctx, c.Organisation, c.UserID)
+		if err != nil {
+			return err
+		}
+		for _, i := range own {
+			if i.ID != in.Identity {
+				continue
+			}
+			p, err := tx.IdentityProvider(ctx, c.Organisation, i.Provider)
+			if err != nil {
+				return err
+			}
+			if err := f.assign(ctx, tx, Groups{c.Organisation, c.UserID, sourceOf(p), nil, c.Now}); err != nil {
+				return err
+			}
+		}
+		return tx.DeleteIdentity(ctx, c.Organisation, c.UserID, in.Identity)
+	})
 	if apierr.IsNotFound(err) {
 		err = route.NotFound("identity", "identity", in.Identity)
 	}

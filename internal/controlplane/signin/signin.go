@@ -95,7 +95,7 @@ func (r Routes) Add(a *route.API) {
 	route.Add(a, own, listIdentities)
 	own.Method, own.Name, own.Summary = http.MethodDelete, "delete-own-identity", "Remove one of your accounts at identity providers"
 	own.Path, own.Resource = own.Path+"/{identity}", "session"
-	route.Add(a, own, removeIdentity)
+	route.Add(a, own, f.removeIdentity)
 
 	one := ssoPath + "/{identity_provider}"
 	browser := func(method, path, name, summary, resource string) route.Route {

@@ -2,6 +2,8 @@ package signin_test
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,6 +16,7 @@ import (
 
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/signin"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/identity/oidc"
 	"modelgate/internal/store"
 	"modelgate/internal/testing/oidctest"
@@ -79,6 +82,12 @@ func (b *browser) open(path string) routetest.Response {
 		pairs = append(pairs, name+"="+b.cookies[name])
 	}
 	a := b.w.Nobody().CallWith("GET", path, "", http.Header{"Cookie": {strings.Join(pairs, "; ")}})
+	b.keep(a)
+	return a
+}
+
+// keep stores the cookies of a response.
+func (b *browser) keep(a routetest.Response) {
 	for _, k := range (&http.Response{Header: a.Header}).Cookies() {
 		if k.MaxAge < 0 {
 			delete(b.cookies, k.Name)
@@ -89,7 +98,6 @@ func (b *browser) open(path string) routetest.Response {
 		}
 		b.cookies[k.Name] = k.Value
 	}
-	return a
 }
 
 // begin opens the start of a sign-in, and returns where the provider sends the browser.
@@ -99,7 +107,13 @@ func (b *browser) begin(query string) string {
 	if a.Status != http.StatusFound {
 		b.w.t.Fatalf("the start: %d %s", a.Status, a.Body)
 	}
-	r, err := http.NewRequestWithContext(b.w.t.Context(), http.MethodGet, a.Header.Get("Location"), nil)
+	return b.visit(a.Header.Get("Location"))
+}
+
+// visit opens an address of the provider, and returns where it sends the browser.
+func (b *browser) visit(address string) string {
+	b.w.t.Helper()
+	r, err := http.NewRequestWithContext(b.w.t.Context(), http.MethodGet, address, nil)
 	if err != nil {
 		b.w.t.Fatal(err)
 	}
@@ -637,5 +651,66 @@ func TestFieldsOfAnIdentityProviderTakeEffect(t *testing.T) {
 	w.root.Must("PUT", "/identity-providers/login", `{"token_endpoint_auth_method":"client_secret_post","client_secret":"`+oidctest.ClientSecret+`"}`, nil)
 	if a := w.browser().signIn(); a.Status != http.StatusSeeOther || w.Forms()[1].Get("client_secret") != oidctest.ClientSecret {
 		t.Errorf("with the secret in the form: %d, %v", a.Status, w.Forms()[1])
+	}
+}
+
+// as returns the user of the last session as a caller.
+func (w *world) as(user string) *routetest.Caller {
+	hash := w.Query(`SELECT hash FROM sessions ORDER BY rowid DESC LIMIT 1`)
+	var h access.Hash
+	if len(hash) == 1 {
+		if b, err := hex.DecodeString(hash[0]); err == nil {
+			copy(h[:], b)
+		}
+	}
+	return w.As(access.Identity{KeyID: user, UserID: user, Type: access.Session, Scopes: access.Scopes(access.Session), Hash: h})
+}
+
+// TestALinkNeedsTheSessionThatBeganIt: ending a stolen session must end what it began.
+func TestALinkNeedsTheSessionThatBeganIt(t *testing.T) {
+	w := newWorld(t)
+	w.addUser("boss", "boss@example.com", "owner")
+	begin := func() (*browser, string) {
+		t.Helper()
+		w.Exec(`INSERT INTO sessions (hash, id, user_id, organisation_id, address, user_agent, created_at, last_used_at, expires_at)
+			VALUES ($1, $1, 'boss', $2, '', '', 0, 0, $3)`, access.HashKey(rand.Text()).String(), store.DefaultOrganisation, time.Now().Add(time.Hour).UnixMilli())
+		a := w.as("boss").Call("POST", "/auth/sso/"+w.id+"/link", "")
+		var out struct{ Start string }
+		if err := json.Unmarshal([]byte(a.Body), &out); err != nil || a.Status != http.StatusOK {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		b := w.browser()
+		b.keep(a)
+		return b, b.visit(out.Start)
+	}
+	b, back := begin()
+	w.Exec(`DELETE FROM sessions`)
+	if a := b.open(back); a.Status != http.StatusForbidden || w.reason() != "session_ended" || len(w.Query(`SELECT id FROM identities`)) != 0 {
+		t.Errorf("after the session: %d %s", a.Status, w.reason())
+	}
+	b, back = begin()
+	if a := b.open(back); a.Status != http.StatusSeeOther {
+		t.Fatalf("%d %s", a.Status, w.reason())
+	}
+	if got := w.Query(`SELECT user_id || ' ' || subject FROM identities`); !slices.Equal(got, []string{"boss ada"}) {
+		t.Errorf("the identities are %q", got)
+	}
+	if a := w.browser().signIn(); a.Status != http.StatusSeeOther {
+		t.Errorf("the owner's sign-in: %d %s", a.Status, w.reason())
+	}
+}
+
+func TestRemovedIdentitiesTakeTheirRolesAlong(t *testing.T) {
+	w := newWorld(t)
+	w.root.Must("PUT", "/identity-providers/login", `{"groups_claim":"groups"}`, nil)
+	w.root.Must("POST", "/scim/workspaces", `{"workspace_id":"default","role":"manager","scim_group_name":"Engineers"}`, nil)
+	w.Claims = map[string]any{"groups": []any{"Engineers"}}
+	if a := w.browser().signIn(); a.Status != http.StatusSeeOther || len(w.Query(`SELECT role FROM workspace_members`)) != 1 {
+		t.Fatal(w.reason())
+	}
+	user := w.Query(`SELECT user_id FROM identities`)[0]
+	w.as(user).Must("DELETE", "/auth/identities/"+w.Query(`SELECT id FROM identities`)[0], "", nil)
+	if got := w.Query(`SELECT role FROM workspace_members`); len(got) != 0 {
+		t.Errorf("the roles are %q", got)
 	}
 }

@@ -154,6 +154,7 @@ var reasons = map[string]string{
 	"owner_must_link":              "the address is an owner's; the owner must sign in and link the account",
 	"another_subject":              "the user with this address is linked to another subject of the provider, which may have given the address to somebody else",
 	"must_link":                    "the user with this address must sign in and link the account",
+	"session_ended":                "the session that began to link the account ended",
 	"removed":                      "the user was removed",
 	"disabled":                     "the user is disabled",
 	"identity_of_another_provider": "the same subject is known from another provider of the organisation",
