@@ -77,12 +77,11 @@ func cookieToken(r *http.Request) (string, error) {
 	}
 	// One of several may be set by another host of the domain.
 	if slices.ContainsFunc(cookies, func(k *http.Cookie) bool { return k.Value != cookies[0].Value }) {
-		return "", apierr.New(apierr.Unauthenticated, "the request has several sessions; delete the cookies and sign in again").
-			WithCode("duplicate_session")
+		return "", apierr.New(apierr.Unauthenticated, "the request has several sessions; delete the cookies and sign in again")
 	}
 	site := r.Header.Get("Sec-Fetch-Site")
 	if crossOrigin.Check(r) != nil || site != "" && site != "same-origin" && site != "none" {
-		return "", apierr.New(apierr.Forbidden, "sessions in cookies can be used only by pages of the gateway itself; send a key").WithCode("cross_origin")
+		return "", apierr.New(apierr.Forbidden, "sessions in cookies can be used only by pages of the gateway itself; send a key")
 	}
 	return cookies[0].Value, nil
 }

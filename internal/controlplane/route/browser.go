@@ -21,7 +21,7 @@ type Answer struct {
 // have is set with [Caller.SetAuditDetails].
 func AddBrowser(a *API, r Route, f func(ctx context.Context, c *Caller, req *http.Request) *Answer) {
 	r.UncheckedBody, r.browser = true, true
-	a.addOwn(&r, func(w http.ResponseWriter, req *http.Request) {
+	a.addHandler(&r, func(w http.ResponseWriter, req *http.Request) {
 		f(req.Context(), callerOf(req.Context()), req).write(w)
 	})
 }

@@ -28,7 +28,7 @@ type Handler func(ctx context.Context, c *Caller, w http.ResponseWriter, r *http
 // [API.Routes] does not return it.
 func (p *Protocol) Add(a *API, r Route, f Handler) {
 	r.protocol = p
-	a.addOwn(&r, func(w http.ResponseWriter, req *http.Request) {
+	a.addHandler(&r, func(w http.ResponseWriter, req *http.Request) {
 		if err := f(req.Context(), callerOf(req.Context()), w, req); err != nil {
 			p.WriteError(w, a.failure(err).err)
 		}
@@ -36,8 +36,8 @@ func (p *Protocol) Add(a *API, r Route, f Handler) {
 	a.Document(Documented{Method: r.Method, Path: r.Paths()[0], Tag: r.Tag, Summary: r.Summary})
 }
 
-// addOwn adds a route that writes its own responses.
-func (a *API) addOwn(r *Route, f http.HandlerFunc) {
+// addHandler adds a route that writes its own responses.
+func (a *API) addHandler(r *Route, f http.HandlerFunc) {
 	for _, path := range r.Paths() {
 		pattern := r.Method + " " + path
 		a.routes[pattern] = r

@@ -150,7 +150,7 @@ func (f *family) checkRecord(ctx context.Context, d store.Domain) error {
 		found = "looking it up failed"
 	}
 	return apierr.New(apierr.Conflict, "the TXT record %s with the value %s was not found: %s; a new record can take an hour to be seen",
-		recordPrefix+d.Name, challengePrefix+d.Challenge, found).WithParam("domain").WithCode("record_not_found").WithCause(err)
+		recordPrefix+d.Name, challengePrefix+d.Challenge, found).WithParam("domain").WithCause(err)
 }
 
 func removeDomain(ctx context.Context, c *route.Caller, in *domainInput) (*route.Empty, error) {
