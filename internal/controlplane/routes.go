@@ -106,9 +106,7 @@ func (f Families) Add(a *route.API) {
 func (f Families) addPeople(a *route.API) {
 	f.Sessions.EndURL = f.SignIn.EndURL(a)
 	f.SignIn.Assign = func(ctx context.Context, tx *store.Tx, g signin.Groups) error {
-		return directory.Assign(ctx, tx, directory.Assignment{
-			Organisation: g.Organisation, User: g.User, Source: g.Source, Groups: g.Names, Now: g.Now,
-		})
+		return directory.Assign(ctx, tx, directory.Assignment(g))
 	}
 	f.Directory.CheckEmail = signin.CheckDirectoryEmail
 	f.Sessions.Add(a)

@@ -59,6 +59,7 @@ func (s *Settings) slugged() []section {
 		}},
 		{"prompts", len(s.Prompts), func(i int) (string, string) { return s.Prompts[i].Workspace, s.Prompts[i].Slug }},
 		{"deployments", len(s.Deployments), func(i int) (string, string) { return "", s.Deployments[i].Slug }},
+		{"identity_providers", len(s.IdentityProviders), func(i int) (string, string) { return "", s.IdentityProviders[i].Slug }},
 	}
 }
 
@@ -105,6 +106,8 @@ func (s *Settings) stateSections() []stateSection {
 		{"integrations", s.Integrations != nil}, {"prompt_labels", s.PromptLabels != nil},
 		{"prompt_collections", s.PromptCollections != nil}, {"prompt_partials", s.PromptPartials != nil}, {"prompts", s.Prompts != nil},
 		{"deployments", s.Deployments != nil}, {"policies", s.Policies != nil},
+		{"identity_providers", s.IdentityProviders != nil}, {"domains", s.Domains != nil},
+		{"directory_mappings", s.DirectoryMappings != nil},
 	}
 }
 
@@ -221,6 +224,13 @@ func (s *Settings) ReplaceSecrets(f func(place, ref string) (string, error)) err
 		v := &s.GuardrailCredentials[i]
 		w := credentialWalk{s, f, fmt.Sprintf("guardrail_credentials[%d]", i), PartnerPlace(v.Workspace, v.Partner), nil}
 		if w.all("credentials", "credentials", v.Credentials); w.err != nil {
+			return w.err
+		}
+	}
+	for i := range s.IdentityProviders {
+		v := &s.IdentityProviders[i]
+		w := credentialWalk{s, f, fmt.Sprintf("identity_providers[%d]", i), "identity_provider " + v.Slug, nil}
+		if w.one("client_secret", &v.Secret); w.err != nil {
 			return w.err
 		}
 	}

@@ -40,6 +40,9 @@ type Settings struct {
 	Deployments          []Deployment          `json:"deployments,omitempty"`
 	Keys                 []Key                 `json:"keys,omitempty"`
 	Policies             []LimitPolicy         `json:"policies,omitempty"`
+	IdentityProviders    []IdentityProvider    `json:"identity_providers,omitempty"`
+	Domains              []Domain              `json:"domains,omitempty"`
+	DirectoryMappings    []DirectoryMapping    `json:"directory_mappings,omitempty"`
 
 	Prices   []Price  `json:"prices,omitempty"`
 	Listener Listener `json:"listener,omitzero"`

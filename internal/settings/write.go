@@ -34,6 +34,9 @@ type document struct {
 	Deployments          []Deployment          `json:"deployments"`
 	Keys                 []Key                 `json:"keys"`
 	Policies             []LimitPolicy         `json:"policies"`
+	IdentityProviders    []IdentityProvider    `json:"identity_providers"`
+	Domains              []Domain              `json:"domains"`
+	DirectoryMappings    []DirectoryMapping    `json:"directory_mappings"`
 }
 
 // WriteState writes the state of s as a file for ParseState. Equal states are written
@@ -42,6 +45,7 @@ func (s *Settings) WriteState(w io.Writer) error {
 	text, err := json.Marshal(document{
 		1, s.Organisation, s.Workspaces, s.Members, s.Guardrails, s.SecretReferences, s.GuardrailCredentials, s.Integrations,
 		s.Providers, s.PromptLabels, s.PromptCollections, s.PromptPartials, s.Prompts, s.Configs, s.Deployments, s.Keys, s.Policies,
+		s.IdentityProviders, s.Domains, s.DirectoryMappings,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the state: %w", err)

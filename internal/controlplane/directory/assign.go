@@ -18,8 +18,8 @@ type Assignment struct {
 	// roles: those of SCIM and of other sources stay.
 	Source string
 
-	// Groups are the names of all groups of the user. Names without a role give none.
-	Groups []string
+	// Names are the names of all groups of the user. Names without a role give none.
+	Names []string
 
 	Now time.Time
 }
@@ -34,7 +34,7 @@ func Assign(ctx context.Context, tx *store.Tx, a Assignment) error {
 	}
 	settings := o.Settings.Directory.OrDefault()
 	given := make(map[store.RoleGrant]bool)
-	for _, name := range a.Groups {
+	for _, name := range a.Names {
 		grants, err := grantsOf(ctx, tx, a.Organisation, name, settings)
 		if err != nil {
 			return err

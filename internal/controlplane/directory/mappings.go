@@ -124,7 +124,7 @@ func mappedGroup(ctx context.Context, c *route.Caller, tx *store.Tx, in *mapping
 	if err != nil {
 		return store.DirectoryGroup{}, err
 	}
-	if _, ok := parseName(b.Group, o.Settings.Directory.OrDefault()); ok {
+	if _, ok := parseName(b.Group, o.Settings.Directory.OrDefault()); ok && !c.Restores() {
 		return store.DirectoryGroup{}, route.Invalid("scim_group_name", "must not have the form that itself names a workspace and a role")
 	}
 	g, err := tx.DirectoryGroupByName(ctx, c.Organisation, fold(b.Group))
@@ -179,4 +179,26 @@ func deleteMapping(ctx context.Context, c *route.Caller, in *mappingRef) (*delet
 		return refreshMembers(ctx, c, tx, m.Group)
 	})
 	return &deletedMapping{true}, err
+}
+
+// Mapping is a mapping as a file describes it.
+type Mapping struct{ Workspace, Group, Role string } // id of the workspace; name of the group
+
+// PutMapping stores the mapping that a file describes instead of before; nil is a new one.
+func PutMapping(ctx context.Context, c *route.Caller, before *store.DirectoryMapping, m Mapping) error {
+	if before != nil {
+		if err := RemoveMapping(ctx, c, *before); err != nil {
+			return err
+		}
+	}
+	in := new(mappingInput)
+	in.Body.Workspace, in.Body.Role, in.Body.Group = m.Workspace, m.Role, m.Group
+	_, err := createMapping(ctx, c, in)
+	return err
+}
+
+// RemoveMapping removes a mapping that a file no longer has.
+func RemoveMapping(ctx context.Context, c *route.Caller, m store.DirectoryMapping) error {
+	_, err := deleteMapping(ctx, c, &mappingRef{m.ID})
+	return err
 }

@@ -149,7 +149,7 @@ func TestSourcesHaveRolesOfTheirOwn(t *testing.T) {
 		assign := func(groups ...string) {
 			b.update(func(tx *store.Tx) error {
 				return directory.Assign(t.Context(), tx, directory.Assignment{Organisation: store.DefaultOrganisation, User: ann, Source: "oidc:one",
-					Groups: groups, Now: b.clock})
+					Names: groups, Now: b.clock})
 			})
 		}
 		for _, tt := range []struct {

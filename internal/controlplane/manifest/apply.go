@@ -224,7 +224,7 @@ func (p *plan) make() error {
 		(*plan).organisation, (*plan).planWorkspaces, memberKind.plan, guardrailKind.plan, referenceKind.plan,
 		partnerKind.plan, integrationKind.plan, (*plan).planProviders,
 		labelKind.plan, collectionKind.plan, partialKind.plan, promptKind.plan, configKind.plan,
-		deploymentKind.plan, keyKind.plan, policyKind.plan,
+		deploymentKind.plan, keyKind.plan, policyKind.plan, identityKind.plan, domainKind.plan, mappingKind.plan,
 	} {
 		if err := part(p); err != nil {
 			return err

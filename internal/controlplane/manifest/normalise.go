@@ -46,6 +46,7 @@ func (p *plan) normalise() error {
 		normalUsage(m.UsageLimits)
 	}
 	p.normaliseAdministered()
+	p.normalisePeople()
 	p.normaliseForRequests(home)
 	p.normalisePrompts(home)
 	return p.expandProviders()

@@ -34,6 +34,9 @@ type state struct {
 	deployments  []store.GatewayDeployment
 	keys         []store.Key    // including revoked ones
 	policies     []store.Policy // that are active and have a name of their own
+	identities   []store.IdentityProvider
+	domains      []store.Domain
+	mappings     []store.DirectoryMapping // that were not made by the name of a group
 }
 
 func readState(ctx context.Context, q store.Queries, organisation string) (*state, error) {
@@ -67,6 +70,7 @@ func readState(ctx context.Context, q store.Queries, organisation string) (*stat
 		func() (err error) { s.deployments, _, err = q.Deployments(ctx, id, "", all); return err },
 		func() (err error) { s.keys, err = q.AllKeys(ctx, id); return err },
 		func() (err error) { s.policies, err = readPolicies(ctx, q, id); return err },
+		func() error { return s.readPeople(ctx, q) },
 	} {
 		if err := read(); err != nil {
 			return nil, err
@@ -77,6 +81,7 @@ func readState(ctx context.Context, q store.Queries, organisation string) (*stat
 	slices.SortFunc(s.partners, func(a, b store.GuardrailCredential) int {
 		return cmp.Or(cmp.Compare(s.slug(a.Workspace), s.slug(b.Workspace)), cmp.Compare(a.Partner, b.Partner))
 	})
+	slices.SortFunc(s.identities, func(a, b store.IdentityProvider) int { return cmp.Compare(a.Slug, b.Slug) })
 	slices.SortFunc(s.integrations, func(a, b store.Integration) int { return cmp.Compare(a.Slug, b.Slug) })
 	return s, nil
 }

@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -51,16 +52,17 @@ type Fields struct {
 	Role        string   `json:"role,omitempty" enum:"admin,member" doc:"Of new members; default member"`
 }
 
-type createInput struct {
-	Body struct {
-		Name   string `json:"name" minLength:"1" maxLength:"255"`
-		Slug   string `json:"slug,omitempty" minLength:"1" maxLength:"64" pattern:"^[a-zA-Z0-9_-]+$"`
-		Type   string `json:"type,omitempty" enum:"oidc" default:"oidc"`
-		Status string `json:"status,omitempty" enum:"active,disabled" default:"active"`
-		Secret string `json:"client_secret,omitempty" maxLength:"16384" doc:"For private_key_jwt, the private key as JWK or PEM"`
-		Fields
-	}
+// Entry is an identity provider as a request that creates one or a file describes it.
+type Entry struct {
+	Name   string `json:"name" minLength:"1" maxLength:"255"`
+	Slug   string `json:"slug,omitempty" minLength:"1" maxLength:"64" pattern:"^[a-zA-Z0-9_-]+$"`
+	Type   string `json:"type,omitempty" enum:"oidc" default:"oidc"`
+	Status string `json:"status,omitempty" enum:"active,disabled" default:"active"`
+	Secret string `json:"client_secret,omitempty" maxLength:"16384" doc:"For private_key_jwt, the private key as JWK or PEM"`
+	Fields
 }
+
+type createInput struct{ Body Entry }
 
 // Item is an identity provider in a response.
 type Item struct {
@@ -109,26 +111,23 @@ func checkRank(c *route.Caller) error {
 }
 
 func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (*Item, error) {
-	b := &in.Body
 	if err := checkRank(c); err != nil {
 		return nil, err
 	}
-	p := store.IdentityProvider{
-		ID: c.NewID(), Organisation: c.Organisation, Slug: b.Slug, Name: b.Name, Type: store.OIDC, Status: store.Active,
-		CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
-	}
+	p := store.IdentityProvider{Organisation: c.Organisation, Slug: in.Body.Slug, Type: store.OIDC, Status: store.Active}
 	if p.Slug == "" {
-		p.Slug = route.NewSlug("idp", b.Name)
+		p.Slug = route.NewSlug("idp", in.Body.Name)
 	}
-	if b.Status != "" {
-		p.Status = b.Status
-	}
-	if err := f.set(&p, b.Fields); err != nil {
+	if err := Fill(ctx, f.api, &p, in.Body); err != nil {
 		return nil, err
 	}
-	if err := f.seal(ctx, &p, b.Secret); err != nil {
-		return nil, err
-	}
+	err := insert(ctx, c, &p)
+	return route.ItemOf(p, err, toResponse(c))
+}
+
+// insert stores a new identity provider, and sets what a new one has.
+func insert(ctx context.Context, c *route.Caller, p *store.IdentityProvider) error {
+	p.ID, p.CreatedBy, p.CreatedAt, p.UpdatedAt = c.NewID(), c.Actor(), c.Now, c.Now
 	c.SetAuditSubject("", p.ID)
 	err := c.Change(ctx, func(tx *store.Tx) error {
 		_, n, err := tx.IdentityProviders(ctx, c.Organisation, store.Page{Size: 1})
@@ -138,9 +137,28 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 		if err != nil {
 			return err
 		}
-		return tx.CreateIdentityProvider(ctx, p)
+		return tx.CreateIdentityProvider(ctx, *p)
 	})
-	return route.ItemOf(p, conflict(err, "slug", "identity provider %q already exists; choose another slug", p.Slug), toResponse(c))
+	return conflict(err, "slug", "identity provider %q already exists; choose another slug", p.Slug)
+}
+
+// Fill sets in p what e says, for routes and files. An empty status or secret stays.
+func Fill(ctx context.Context, a *route.API, p *store.IdentityProvider, e Entry) error {
+	f, before := family{api: a}, p.Settings
+	if err := route.CheckLength("name", e.Name, 1, 255); err != nil {
+		return err
+	}
+	p.Name, p.Status = e.Name, cmp.Or(e.Status, p.Status)
+	if err := f.set(p, e.Fields); err != nil {
+		return err
+	}
+	// A secret goes only where whoever entered it sent it.
+	now := p.Settings
+	moved := now.Issuer != before.Issuer || now.ClientID != before.ClientID || now.AuthMethod != before.AuthMethod
+	if e.Secret == "" && p.Sealed != "" && moved && now.AuthMethod != oidc.NoSecret {
+		return route.Invalid("client_secret", "must be sent again with another issuer, client_id or token_endpoint_auth_method")
+	}
+	return f.seal(ctx, p, e.Secret)
 }
 
 // conflict replaces the error of a row that exists.
@@ -268,34 +286,27 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		return nil, err
 	}
 	b, s := &in.Body, p.Settings
-	p.Name = b.Name.Or(p.Name)
-	if err := route.CheckLength("name", p.Name, 1, 255); err != nil {
-		return nil, err
-	}
-	if b.Status != "" {
-		p.Status = b.Status
-	}
-	err = f.set(&p, Fields{
+	before := p
+	err = Fill(ctx, f.api, &p, Entry{Name: b.Name.Or(p.Name), Status: b.Status, Secret: b.Secret, Fields: Fields{
 		Issuer: b.Issuer.Or(s.Issuer), ClientID: b.ClientID.Or(s.ClientID), AuthMethod: b.AuthMethod.Or(s.AuthMethod),
 		Scopes: b.Scopes.Or(s.Scopes), GroupsClaim: b.GroupsClaim.Or(s.GroupsClaim), Domains: b.Domains.Or(s.Domains),
 		NoProvision: b.NoProvision.Or(s.NoProvisioning), SessionTTL: b.SessionTTL.Or(s.SessionTTL), Role: b.Role.Or(s.Role),
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}
-	// A secret goes only where whoever entered it sent it.
-	now := p.Settings
-	moved := now.Issuer != s.Issuer || now.ClientID != s.ClientID || now.AuthMethod != s.AuthMethod
-	if b.Secret == "" && p.Sealed != "" && moved && now.AuthMethod != oidc.NoSecret {
-		return nil, route.Invalid("client_secret", "must be sent again with another issuer, client_id or token_endpoint_auth_method")
+	return &route.Empty{}, Put(ctx, c, &before, p)
+}
+
+// Put stores p, which a request or a file describes, instead of before; nil is a new
+// identity provider.
+func Put(ctx context.Context, c *route.Caller, before *store.IdentityProvider, p store.IdentityProvider) error {
+	if before == nil {
+		return insert(ctx, c, &p)
 	}
-	if err := f.seal(ctx, &p, b.Secret); err != nil {
-		return nil, err
-	}
-	read := p.UpdatedAt
-	p.UpdatedAt = c.NextUpdateTime(read)
-	return &route.Empty{}, change(ctx, c, p.ID, read, func(tx *store.Tx) error {
-		if p.Status == store.Active && p.Settings.Issuer == s.Issuer {
+	p.UpdatedAt = c.NextUpdateTime(before.UpdatedAt)
+	return change(ctx, c, p.ID, before.UpdatedAt, func(tx *store.Tx) error {
+		if p.Status == store.Active && p.Settings.Issuer == before.Settings.Issuer {
 			return tx.UpdateIdentityProvider(ctx, p)
 		}
 		if err := tx.EndProviderSessions(ctx, store.ProviderSessions{Provider: p.ID}); err != nil {
