@@ -27,6 +27,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/bytepool"
+	"modelgate/internal/base/egress"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/records/reqlog"
@@ -70,6 +71,10 @@ type Deps struct {
 	// CheckHost checks an address that a request sets for a provider and returns it as
 	// base address. Nil allows only public addresses.
 	CheckHost func(raw string) (*url.URL, error)
+
+	// Egress returns the egress policies of a workspace, or of the organisation if the
+	// workspace is empty; nil for none. If nil there are none.
+	Egress func(organisation, workspace string) *egress.Policies
 
 	// PublicURL returns the prefix of links, without a trailing slash; empty if none is
 	// configured. ListenURL returns the listen address. The Host header of a request is

@@ -75,6 +75,7 @@ func (f *family) use(ctx context.Context, c *route.Caller, p store.IdentityProvi
 	set := oidc.Settings{
 		Issuer: s.Issuer, ClientID: s.ClientID, Method: s.AuthMethod, Scopes: s.Scopes,
 		GroupsClaim: s.GroupsClaim, RedirectURL: c.AbsoluteLink(pathOf(p.ID) + callbackPath),
+		Allow: func(u *url.URL) error { return f.api.CheckEgress(p.Organisation, u) },
 	}
 	if p.Sealed != "" {
 		if f.api.Secrets == nil {

@@ -189,6 +189,9 @@ func (f *family) set(p *store.IdentityProvider, in Fields) error {
 	if _, err := check(in.Issuer); err != nil {
 		return route.Invalid("issuer", "is not allowed: %s", err.Error())
 	}
+	if err := f.api.CheckEgress(p.Organisation, u); err != nil {
+		return route.Invalid("issuer", "is not allowed: %s", apierr.From(err).Message)
+	}
 	domains, err := domainNames(in.Domains)
 	if err != nil {
 		return err

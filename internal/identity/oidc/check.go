@@ -63,6 +63,9 @@ func (p *Provider) checkKeys(ctx context.Context) (clock, keys Finding) {
 
 func (p *Provider) get(ctx context.Context, address string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err == nil {
+		err = p.set.checkAllowed(address)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ type document struct {
 	Keys        string   `json:"jwks_uri"`
 	Authorize   string   `json:"authorization_endpoint"`
 	Token       string   `json:"token_endpoint"`
+	UserInfo    string   `json:"userinfo_endpoint"`
 	EndSession  string   `json:"end_session_endpoint"`
 	NamesItself bool     `json:"authorization_response_iss_parameter_supported"`
 	Scopes      []string `json:"scopes_supported"`

@@ -46,6 +46,31 @@ type Settings struct {
 	Scopes      []string      // in addition to baseScopes
 	GroupsClaim string        // name of the claim with groups; dots separate nested names. Empty is none
 	RedirectURL string        // where the provider sends the browser
+
+	// Allow returns an error for an address that the organisation lets nothing be requested
+	// from. Nil allows all.
+	Allow func(*url.URL) error
+}
+
+// checkAllowed returns a *Refusal unless each address may be requested. An empty address is
+// not requested.
+func (s *Settings) checkAllowed(addresses ...string) error {
+	if s.Allow == nil {
+		return nil
+	}
+	for _, address := range addresses {
+		if address == "" {
+			continue
+		}
+		u, err := url.Parse(address)
+		if err == nil {
+			err = s.Allow(u)
+		}
+		if err != nil {
+			return &Refusal{"egress", err}
+		}
+	}
+	return nil
 }
 
 // baseScopes are requested in every flow.
@@ -146,6 +171,9 @@ type Provider struct {
 // Provider returns the identity provider with these settings. It reads the provider's
 // discovery document unless a recent one is cached. The error is a *Refusal.
 func (c *Cache) Provider(ctx context.Context, set Settings) (*Provider, error) {
+	if err := set.checkAllowed(set.Issuer); err != nil {
+		return nil, err
+	}
 	id := sha256.Sum256([]byte(set.Issuer))
 	c.mu.Lock()
 	if len(c.known) >= maxKnown {
@@ -169,6 +197,9 @@ func (c *Cache) Provider(ctx context.Context, set Settings) (*Provider, error) {
 	}
 	if e.doc == nil {
 		return nil, e.err
+	}
+	if err := set.checkAllowed(e.doc.Keys, e.doc.Token, e.doc.UserInfo); err != nil {
+		return nil, err
 	}
 	set.Scopes = slices.Concat(set.Scopes, c.Scopes)
 	return &Provider{set, e.doc, c.now}, nil

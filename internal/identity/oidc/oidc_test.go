@@ -449,3 +449,48 @@ func TestAProviderThatIsAwayIsNotAskedByEverybody(t *testing.T) {
 		t.Errorf("after it was forgotten: %v", err)
 	}
 }
+
+func TestOnlyAllowedAddressesAreRequested(t *testing.T) {
+	w := newWorld(t)
+	const other = "http://other.example"
+	for _, field := range []string{"issuer", "jwks_uri", "token_endpoint", "userinfo_endpoint"} {
+		w.cache.Forget(w.URL)
+		w.Document = map[string]any{}
+		w.set.Allow = func(u *url.URL) error {
+			if field == "issuer" || u.Host == "other.example" {
+				return errors.New("not allowed")
+			}
+			return nil
+		}
+		if field != "issuer" {
+			w.Document[field] = other + "/path"
+		}
+		forms := len(w.Forms())
+		if _, err := w.signIn(t); oidc.ReasonOf(err) != "egress" || len(w.Forms()) != forms {
+			t.Errorf("%s: a sign-in ended with %v, and %d requests for a token", field, err, len(w.Forms())-forms)
+		}
+	}
+	w.Document = map[string]any{"authorization_endpoint": other + "/authorize"}
+	w.cache.Forget(w.URL)
+	p, err := w.cache.Provider(t.Context(), w.set)
+	if err != nil { // browsers go there, not the gateway
+		t.Fatal(err)
+	}
+	for _, e := range p.Check(t.Context()) {
+		if e.Step == "authorization" && (e.Err == nil || !strings.Contains(e.Err.Error(), "not allowed")) {
+			t.Errorf("the test of the provider requested its authorization endpoint: %v", e.Err)
+		}
+	}
+	// A document that another organisation read is not a way around the policy.
+	w.Document = nil
+	w.cache.Forget(w.URL)
+	set := w.set
+	set.Allow = nil
+	if _, err := w.cache.Provider(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	w.set.Allow = func(*url.URL) error { return errors.New("not allowed") }
+	if _, err := w.cache.Provider(t.Context(), w.set); oidc.ReasonOf(err) != "egress" {
+		t.Errorf("the cached document was used: %v", err)
+	}
+}
