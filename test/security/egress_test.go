@@ -340,3 +340,25 @@ func TestEgressPolicyOfAKeyIsNotItsOwnToChange(t *testing.T) {
 		return g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(key, p)...).status == http.StatusOK
 	})
 }
+
+// TestEgressPolicyCoversIdentityProviders also tries a policy that changed since a provider
+// was stored.
+func TestEgressPolicyCoversIdentityProviders(t *testing.T) {
+	t.Parallel()
+	w := newEgressWorld(t, options{})
+	store := func(slug string) response {
+		return w.g.as(t, rootKey, "POST", "/v1/identity-providers", fmt.Sprintf(`{"name":"n","slug":%q,"issuer":%q,"client_id":"c","client_secret":"s"}`, slug, w.other.root))
+	}
+	id := fmt.Sprint(store("before").ok(t).object(t)["id"])
+	w.g.do(t, "GET", "/v1/auth/sso/"+id, "")
+	before := len(w.other.seen())
+	if before == 0 {
+		t.Fatal("nothing was requested from the identity provider")
+	}
+	w.policy(t, "organisation", fmt.Sprintf(`{"custom_hosts":[%q]}`, w.listed.root))
+	waittest.Until(t, "a provider elsewhere is refused", func() bool { return store("after").status == http.StatusBadRequest })
+	w.g.as(t, rootKey, "POST", "/v1/identity-providers/before/test", "").ok(t)
+	if n := len(w.other.seen()); n != before {
+		t.Errorf("%d requests went to a host that the policy does not list", n-before)
+	}
+}

@@ -457,7 +457,7 @@ func TestOnlyAllowedAddressesAreRequested(t *testing.T) {
 		w.cache.Forget(w.URL)
 		w.Document = map[string]any{}
 		w.set.Allow = func(u *url.URL) error {
-			if field == "issuer" || u.Host == "other.example" {
+			if field == "issuer" && u.String() == w.URL || u.Host == "other.example" {
 				return errors.New("not allowed")
 			}
 			return nil
