@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,6 +64,9 @@ var stage struct {
 	peopleURL string // the same settings and another data folder, where people sign in
 	tlsURL    string // the same settings and another data folder, served over TLS
 	caFile    string // the authority of its certificate
+
+	program, settings string   // paths of modelgate and of the file with the settings
+	env               []string // of a gateway
 }
 
 func TestMain(m *testing.M) {
@@ -105,6 +109,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	env := []string{"MODELGATE_BOOTSTRAP_KEY=" + gatewayKey, "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of the clients", "PROVIDER_KEY=" + providerKey}
+	stage.program, stage.settings, stage.env = program, file, slices.Clip(env)
 	gateway, err := start(program, env, "serve", "--data", filepath.Join(scratch, "data"),
 		"--listen", "127.0.0.1:0", "--admin-listen", "off", "--config", file)
 	if err != nil {
@@ -112,7 +117,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, gateway.stop()) }()
 	stage.url = gateway.url
-	people, err := startPeople(program, scratch, file, env)
+	people, err := startPeople(scratch)
 	if err != nil {
 		return 1, err
 	}
@@ -129,16 +134,15 @@ func run(m *testing.M) (code int, err error) {
 }
 
 // startPeople starts a gateway whose organisation has proved that example.com is its own.
-func startPeople(program, scratch, settings string, env []string) (*process, error) {
+func startPeople(scratch string) (*process, error) {
 	data := filepath.Join(scratch, "people-data")
-	p, err := start(program, env, "serve", "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "off", "--config", settings)
+	p, err := start(stage.program, stage.env, "serve", "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "off",
+		"--config", stage.settings)
 	if err != nil {
 		return nil, err
 	}
-	verify := exec.Command(program, "domains", "verify", "--data", data, "--name", "example.com")
-	verify.Env = programtest.Env()
-	if out, err := verify.CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("verifying a domain: %w: %s", err, out), p.stop())
+	if err := verifyDomain(nil, "--data", data); err != nil {
+		return nil, errors.Join(err, p.stop())
 	}
 	return p, nil
 }

@@ -34,13 +34,15 @@ func TestNodeClients(t *testing.T) {
 	}
 }
 
-func runScript(t *testing.T, node, script string) {
+// runScript runs a script with further variables, which replace those of the stage.
+func runScript(t *testing.T, node, script string, env ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=tap", script)
-	cmd.Env = programtest.Env("GATEWAY_URL="+stage.url, "GATEWAY_KEY="+gatewayKey,
-		"PROVIDER_URL="+stage.simURL, "PROVIDER_KEY="+providerKey, "BOOKS_URL="+stage.booksURL, "PEOPLE_URL="+stage.peopleURL)
+	cmd.Env = programtest.Env(append([]string{"GATEWAY_URL=" + stage.url, "GATEWAY_KEY=" + gatewayKey,
+		"PROVIDER_URL=" + stage.simURL, "PROVIDER_KEY=" + providerKey, "BOOKS_URL=" + stage.booksURL, "PEOPLE_URL=" + stage.peopleURL,
+		"PEOPLE_NODES=1"}, env...)...)
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		err = tapProblem(string(out))

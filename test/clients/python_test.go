@@ -23,7 +23,7 @@ func TestPythonClients(t *testing.T) {
 		{"own_test.py", "", 5},
 		{"sdk_test.py", ".venv", 25},
 		{"state_test.py", ".venv", 12},
-		{"scim_test.py", ".venv", 3},
+		{"scim_test.py", ".venv", 4},
 		{"litellm_test.py", filepath.Join("..", "agents", ".venv"), 1},
 	} {
 		t.Run(tt.script, func(t *testing.T) {
@@ -53,12 +53,13 @@ func mustPython(t *testing.T, environment string) string {
 	return python
 }
 
-func runPython(t *testing.T, python, script string, least int) {
+func runPython(t *testing.T, python, script string, least int, env ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, "-W", "ignore", filepath.Join("python", script))
-	cmd.Env = programtest.Env("GATEWAY_URL="+stage.url, "GATEWAY_KEY="+gatewayKey, "BOOKS_URL="+stage.booksURL, "TLS_URL="+stage.tlsURL, "TLS_CA="+stage.caFile, "AWS_EC2_METADATA_DISABLED=true", "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Env = programtest.Env(append([]string{"GATEWAY_URL=" + stage.url, "GATEWAY_KEY=" + gatewayKey, "BOOKS_URL=" + stage.booksURL,
+		"TLS_URL=" + stage.tlsURL, "TLS_CA=" + stage.caFile, "AWS_EC2_METADATA_DISABLED=true", "PYTHONDONTWRITEBYTECODE=1"}, env...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

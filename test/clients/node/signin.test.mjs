@@ -1,5 +1,5 @@
 // A real browser signs in at a real identity provider: Chromium, and oidc-provider, which is
-// certified for OpenID Connect.
+// certified for OpenID Connect. The gateway is one node, or several behind one address.
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
@@ -9,6 +9,8 @@ import { gatewayKey } from "./gateway.mjs";
 
 const gatewayURL = process.env.PEOPLE_URL; // its organisation has proved that example.com is its own
 const root = gatewayURL.replace(/\/v1$/, "");
+const last = Number(process.env.PEOPLE_NODES) - 1; // the other node, or the only one
+const within = 2000; // ms in which what ends on one node ends on all
 const server = createServer();
 let browser, issuer, provider;
 
@@ -21,6 +23,21 @@ async function administer(method, path, body) {
   const result = await answer.json();
   assert.equal(answer.status, 200, JSON.stringify(result));
   return result;
+}
+
+// use chooses the node to which requests go.
+async function use(node) {
+  if (last > 0) assert.equal((await fetch(`${root}/cluster?node=${node}`, { method: "POST" })).status, 200);
+}
+
+// get requests a path as the page of a person does, and returns the status.
+const get = (page, path) => page.evaluate(async (address) => (await fetch(address)).status, "/v1" + path);
+
+// refused waits until a path is refused, and returns how many milliseconds that took.
+async function refused(page, path, status) {
+  const began = Date.now();
+  for (let got; (got = await get(page, path)) !== status;) assert.ok(Date.now() - began < 5 * within, `${path}: ${got}`);
+  return Date.now() - began;
 }
 
 before(async () => {
@@ -55,14 +72,17 @@ after(async () => {
   server.close();
 });
 
-// signIn signs in on the page of the gateway, and returns the page at the end.
+// signIn signs in on the page of the gateway, and returns the page at the end. It begins at
+// the first node and returns at the last, which then gets the requests.
 async function signIn(context, name) {
+  await use(0);
   const page = await context.newPage();
   await page.goto(root + "/login");
   await page.getByRole("link", { name: "Sign in with Example" }).click();
   await page.locator("input[name=login]").fill(name);
   await page.locator("input[name=password]").fill("any");
   await page.locator("button[type=submit]").click();
+  await use(last);
   await page.locator("button[type=submit]").click(); // consent
   return page;
 }
@@ -84,12 +104,41 @@ test("a session ends when the provider ends its own", async () => {
   const context = await browser.newContext();
   const page = await signIn(context, "grace");
   await page.getByText("You are signed in as grace@example.com").waitFor();
+  assert.equal(await get(page, "/auth/me"), 200);
+  await use(0);
   const other = await context.newPage();
   await other.goto(issuer + "/session/end");
   await other.getByRole("button", { name: /sign me out/i }).click();
   await other.getByText(/sign-out success/i).waitFor();
+  await use(last);
+  assert.ok((await refused(page, "/auth/me", 401)) < within);
   await page.reload();
   await page.getByRole("link", { name: "Sign in with Example" }).waitFor();
+  await context.close();
+});
+
+test("a role ends when the directory takes the person out of its group", async () => {
+  await use(0);
+  const { token } = await administer("POST", "/scim/tokens", { name: "directory" });
+  const scim = async (method, path, body) => {
+    const answer = await fetch(`${gatewayURL}/scim/v2${path}`, {
+      method, headers: { authorization: "Bearer " + token, "content-type": "application/scim+json" }, body: JSON.stringify(body),
+    });
+    assert.ok(answer.ok, await answer.clone().text());
+    return answer.json();
+  };
+  const user = await scim("POST", "/Users", { userName: "rosa@example.com" });
+  const group = await scim("POST", "/Groups", { displayName: "ws-default-role-admin", members: [{ value: user.id }] });
+  const context = await browser.newContext();
+  const page = await signIn(context, "rosa");
+  await page.getByText("You are signed in as rosa@example.com").waitFor();
+  const path = "/workspaces/default/users";
+  assert.equal(await get(page, path), 200);
+  await use(0);
+  await scim("PATCH", "/Groups/" + group.id, { Operations: [{ op: "remove", path: `members[value eq "${user.id}"]` }] });
+  await use(last);
+  assert.ok((await refused(page, path, 404)) < within);
+  assert.equal(await get(page, "/auth/me"), 200);
   await context.close();
 });
 
