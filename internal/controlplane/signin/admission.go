@@ -19,6 +19,7 @@ type admission struct {
 	provider store.IdentityProvider
 	person   oidc.Person
 	flow     flow
+	removed  bool // a user that the person was is not a member any more
 }
 
 // askAnAdmin is the text for a person who proved who they are but does not belong to the
@@ -32,28 +33,25 @@ func failed(err error) *refusal { return &refusal{"internal", said, err} }
 // user returns the user that the person is, and remembers it. Known subjects are the user
 // that they were; see admit for others.
 func (a *admission) user(ctx context.Context) (store.User, *refusal) {
-	known, err := a.tx.Identity(ctx, a.provider.Organisation, a.person.Issuer, a.person.Subject)
+	if refused := a.recheck(ctx); refused != nil {
+		return store.User{}, refused
+	}
+	known, u, refused := a.known(ctx)
+	exists := known.ID != ""
 	switch {
-	case err != nil && !apierr.IsNotFound(err):
-		return store.User{}, failed(err)
+	case refused != nil:
+		return u, refused
 	case a.flow.Purpose == toLink:
-		return a.link(ctx, known, err == nil)
-	case err != nil:
+		return a.link(ctx, known, exists)
+	case !exists:
 		return a.admit(ctx)
 	case known.Provider != a.provider.ID:
 		return store.User{}, outsider("identity_of_another_provider")
-	}
-	u, err := a.tx.User(ctx, a.provider.Organisation, known.UserID)
-	if apierr.IsNotFound(err) {
-		return store.User{}, outsider("removed")
-	}
-	if err != nil {
-		return u, failed(err)
-	}
-	if u.Status != store.Active {
+	case u.Status != store.Active:
 		return u, outsider("disabled")
 	}
-	if u, err = a.follow(ctx, u); err != nil {
+	u, err := a.follow(ctx, u)
+	if err != nil {
 		return u, failed(err)
 	}
 	known.Email, known.LastUsedAt = a.person.Email, a.c.Now
@@ -61,6 +59,45 @@ func (a *admission) user(ctx context.Context) (store.User, *refusal) {
 		return u, failed(err)
 	}
 	return u, nil
+}
+
+// recheck reads the identity provider again, which may have been disabled or changed while
+// the person was there.
+func (a *admission) recheck(ctx context.Context) *refusal {
+	now, err := a.tx.AnyIdentityProvider(ctx, a.provider.ID)
+	if err != nil && !apierr.IsNotFound(err) {
+		return failed(err)
+	}
+	before := a.provider.Settings
+	if err != nil || now.Settings.Issuer != before.Issuer || now.Settings.ClientID != before.ClientID {
+		return &refusal{"provider_changed", said, nil}
+	}
+	a.provider = now
+	return nil
+}
+
+// known returns the stored identity of the person and its user, or an identity without id.
+// The identity of a user who was removed is forgotten: they are admitted like a new person,
+// but only if they were added or invited again.
+func (a *admission) known(ctx context.Context) (store.Identity, store.User, *refusal) {
+	known, err := a.tx.Identity(ctx, a.provider.Organisation, a.person.Issuer, a.person.Subject)
+	if apierr.IsNotFound(err) {
+		return store.Identity{}, store.User{}, nil
+	}
+	if err != nil {
+		return known, store.User{}, failed(err)
+	}
+	u, err := a.tx.User(ctx, a.provider.Organisation, known.UserID)
+	if apierr.IsNotFound(err) {
+		a.removed = true
+		if err = a.tx.DeleteIdentity(ctx, known.Organisation, known.UserID, known.ID); err == nil {
+			return store.Identity{}, store.User{}, nil
+		}
+	}
+	if err != nil {
+		return known, u, failed(err)
+	}
+	return known, u, nil
 }
 
 // link adds the identity to the user who began the flow, unless their session ended since:
@@ -167,9 +204,16 @@ func (a *admission) create(ctx context.Context, address string) (store.User, *re
 	if role == "" {
 		role = "member"
 	}
+	o, err := a.tx.Organisation(ctx, a.provider.Organisation)
 	switch {
+	case err != nil:
+		return store.User{}, failed(err)
 	case len(pending) > 0:
 		role = pending[0].Role
+	case a.removed:
+		return store.User{}, outsider("removed")
+	case o.Settings.Directory.OrDefault().UsersOnly:
+		return store.User{}, outsider("directory_only")
 	case a.provider.Settings.NoProvisioning:
 		return store.User{}, outsider("no_provisioning")
 	}

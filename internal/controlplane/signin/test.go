@@ -155,7 +155,9 @@ var reasons = map[string]string{
 	"another_subject":              "the user with this address is linked to another subject of the provider, which may have given the address to somebody else",
 	"must_link":                    "the user with this address must sign in and link the account",
 	"session_ended":                "the session that began to link the account ended",
-	"removed":                      "the user was removed",
+	"removed":                      "the user was removed; add or invite them again",
+	"directory_only":               "the person is no member, and only the directory adds users (directory.users_only)",
+	"provider_changed":             "the identity provider was changed or disabled meanwhile",
 	"disabled":                     "the user is disabled",
 	"identity_of_another_provider": "the same subject is known from another provider of the organisation",
 }

@@ -46,6 +46,8 @@ type Provider struct {
 	Sign func(claims map[string]any) string
 	// KeysDown makes the keys unavailable.
 	KeysDown bool
+	// Exchanging is called when a code is exchanged, before the response. Nil is not called.
+	Exchanging func()
 	// Clock is added to the provider's time.
 	Clock time.Duration
 
@@ -187,6 +189,9 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
+	if p.Exchanging != nil {
+		p.Exchanging()
+	}
 	r.ParseForm()
 	p.mu.Lock()
 	flow, known := p.codes[r.PostForm.Get("code")]
