@@ -1,6 +1,8 @@
 package signin_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -8,6 +10,7 @@ import (
 	"testing"
 
 	"modelgate/internal/identity/access"
+	"modelgate/internal/store"
 	"modelgate/internal/testing/routetest"
 )
 
@@ -245,5 +248,41 @@ func TestOrganisationsWithoutProvidersLookUnknown(t *testing.T) {
 		if got := ask(name); got != unknown {
 			t.Errorf("%q: %s\nan unknown one: %s", name, got, unknown)
 		}
+	}
+}
+
+// TestADirectoryKeepsDeactivatedPeopleOut: also those whose account is linked, and those who
+// sign in for the first time.
+func TestADirectoryKeepsDeactivatedPeopleOut(t *testing.T) {
+	w := newWorld(t)
+	directory := w.As(access.Identity{Type: access.Directory, Organisation: store.DefaultOrganisation})
+	scim := func(method, path, body string) string {
+		t.Helper()
+		a := directory.CallWith(method, "/scim/v2"+path, body, http.Header{"Content-Type": {"application/scim+json"}})
+		var out struct{ ID string }
+		if err := json.Unmarshal([]byte(a.Body), &out); err != nil || a.Status >= http.StatusBadRequest {
+			t.Fatalf("%s %s: %d %s", method, path, a.Status, a.Body)
+		}
+		return out.ID
+	}
+	set := func(id string, active bool) {
+		t.Helper()
+		scim("PATCH", "/Users/"+id, fmt.Sprintf(`{"Operations":[{"op":"replace","value":{"active":%t}}]}`, active))
+	}
+	id := scim("POST", "/Users", `{"userName":"ada@example.com","active":false}`)
+	if a := w.browser().signIn(); a.Status != http.StatusForbidden || w.reason() != "must_link" {
+		t.Errorf("never active: %d %s", a.Status, w.reason())
+	}
+	set(id, true)
+	if a := w.browser().signIn(); a.Status != http.StatusSeeOther || w.sessions() != 1 {
+		t.Fatalf("active: %d %s", a.Status, w.reason())
+	}
+	w.Exchanging = func() { set(id, false) }
+	if a := w.browser().signIn(); a.Status != http.StatusForbidden || w.reason() != "disabled" || w.sessions() != 0 {
+		t.Errorf("deactivated meanwhile: %d %s, %d sessions", a.Status, w.reason(), w.sessions())
+	}
+	w.Exchanging = nil
+	if a := w.browser().signIn(); a.Status != http.StatusForbidden || w.reason() != "disabled" {
+		t.Errorf("deactivated: %d %s", a.Status, w.reason())
 	}
 }

@@ -237,11 +237,11 @@ func (p *Provider) StartURL(f Flow, fresh bool) string {
 
 // EndURL returns the address at which the browser ends the session at the provider, for
 // the ID token of the sign-in, and from which it returns to back. It is empty if the
-// provider has none.
+// provider has none that a browser may open: a page of the gateway sends it there.
 // https://openid.net/specs/openid-connect-rpinitiated-1_0.html
 func (p *Provider) EndURL(idToken, back string) string {
 	u, err := url.Parse(p.doc.EndSession)
-	if err != nil || p.doc.EndSession == "" {
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return ""
 	}
 	q := u.Query()

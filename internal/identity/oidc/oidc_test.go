@@ -494,3 +494,22 @@ func TestOnlyAllowedAddressesAreRequested(t *testing.T) {
 		t.Errorf("the cached document was used: %v", err)
 	}
 }
+
+func TestBrowsersEndSessionsOnlyAtAddressesOfTheWeb(t *testing.T) {
+	w := newWorld(t)
+	for address, ok := range map[string]bool{
+		"https://login.example/end?x=1": true, "http://login.example/end": true, "": false, "javascript:alert(1)": false,
+		"javascript://login.example/%0aalert(1)": false, "data:text/html,x": false, "/end": false, "//evil.example": false,
+	} {
+		w.cache.Forget(w.URL)
+		w.Document = map[string]any{"end_session_endpoint": address}
+		p, err := w.cache.Provider(t.Context(), w.set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := p.EndURL("a token", "https://gateway.example/login")
+		if (got != "") != ok || ok && !strings.HasPrefix(got, strings.TrimSuffix(address, "?x=1")) {
+			t.Errorf("%q: a browser is sent to %q", address, got)
+		}
+	}
+}
