@@ -29,7 +29,6 @@ import (
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
-	"modelgate/internal/store"
 )
 
 // Families are the families of routes that need more than [route.Deps], with what they
@@ -105,9 +104,7 @@ func (f Families) Add(a *route.API) {
 // one another here only.
 func (f Families) addPeople(a *route.API) {
 	f.Sessions.EndURL = f.SignIn.EndURL(a)
-	f.SignIn.Assign = func(ctx context.Context, tx *store.Tx, g signin.Groups) error {
-		return directory.Assign(ctx, tx, directory.Assignment(g))
-	}
+	f.SignIn.Assign = directory.Assign
 	f.Directory.CheckEmail = signin.CheckDirectoryEmail
 	f.Sessions.Add(a)
 	f.SignIn.Add(a)

@@ -70,7 +70,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, OnChange: s.storeChanged, AwaitSpending: s.ledger.AwaitCounted,
 		Guardrails: s.guardrails, Secrets: s.ring, CheckHost: s.engine.Client.CheckHost, Egress: s.egressPolicies, Files: s.files,
-		PublicURL: s.publicURL, ListenURL: s.listenURL(),
+		Links:  route.Links{PublicURL: s.publicURL, ListenURL: s.listenURL()},
 		Bodies: s.engine.Bounds.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime, Off: s.Off, Version: s.Version,
 	}, controlplane.Families{
 		Organisations: organisations.Routes{Retention: s.Retention},

@@ -2,32 +2,16 @@ package directory
 
 import (
 	"context"
-	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/store"
 )
-
-// Assignment is what a source says about the groups of a user, such as an identity provider at
-// a sign-in.
-type Assignment struct {
-	Organisation string
-	User         string // id of a member of the organisation
-
-	// Source names the source, such as "oidc:" and the id of a provider. Each has its own
-	// roles: those of SCIM and of other sources stay.
-	Source string
-
-	// Names are the names of all groups of the user. Names without a role give none.
-	Names []string
-
-	Now time.Time
-}
 
 // Assign gives a user the roles of groups that a source names, and takes away those that the
 // same source gave before. It uses mappings, and names such as ws-Research-role-admin of
 // workspaces that exist. Callers that do not know the groups of a user must not call it.
-func Assign(ctx context.Context, tx *store.Tx, a Assignment) error {
+func Assign(ctx context.Context, tx *store.Tx, a people.Groups) error {
 	o, err := tx.Organisation(ctx, a.Organisation)
 	if err != nil {
 		return err

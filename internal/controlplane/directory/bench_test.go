@@ -42,7 +42,7 @@ func newBench(t testing.TB, r directory.Routes, db *store.DB) *bench {
 	b := &bench{TB: t, db: db, clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
 	b.api = route.New(route.Deps{
 		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test", Authenticate: b.authenticate, Now: func() time.Time { return b.clock },
-		ListenURL: "http://listen.example",
+		Links: route.Links{ListenURL: "http://listen.example"},
 	})
 	r.Add(b.api)
 	b.update(func(tx *store.Tx) error {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"modelgate/internal/controlplane/directory"
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/store"
 )
 
@@ -148,7 +149,7 @@ func TestSourcesHaveRolesOfTheirOwn(t *testing.T) {
 		b.admin(200, "POST", "/scim/workspaces", `{"workspace_id":"default","role":"manager","scim_group_name":"Leads"}`)
 		assign := func(groups ...string) {
 			b.update(func(tx *store.Tx) error {
-				return directory.Assign(t.Context(), tx, directory.Assignment{Organisation: store.DefaultOrganisation, User: ann, Source: "oidc:one",
+				return directory.Assign(t.Context(), tx, people.Groups{Organisation: store.DefaultOrganisation, User: ann, Source: "oidc:one",
 					Names: groups, Now: b.clock})
 			})
 		}

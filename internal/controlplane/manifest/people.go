@@ -16,9 +16,7 @@ import (
 )
 
 // identityRoutes remove identity providers with the roles that they gave.
-var identityRoutes = signin.Routes{Assign: func(ctx context.Context, tx *store.Tx, g signin.Groups) error {
-	return directory.Assign(ctx, tx, directory.Assignment(g))
-}}
+var identityRoutes = signin.Routes{Assign: directory.Assign}
 
 var identityKind = kind[settings.IdentityProvider, store.IdentityProvider]{
 	section: "identity_providers", name: "identity_provider",

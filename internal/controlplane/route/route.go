@@ -76,11 +76,7 @@ type Deps struct {
 	// workspace is empty; nil for none. If nil there are none.
 	Egress func(organisation, workspace string) *egress.Policies
 
-	// PublicURL returns the prefix of links, without a trailing slash; empty if none is
-	// configured. ListenURL returns the listen address. The Host header of a request is
-	// never used. Nil returns none.
-	PublicURL func() string
-	ListenURL string
+	Links
 
 	// Files returns the objects declared in the settings file. Nil is none.
 	Files func() Declared

@@ -36,7 +36,7 @@ func (a *admission) user(ctx context.Context) (store.User, *refusal) {
 	if refused := a.recheck(ctx); refused != nil {
 		return store.User{}, refused
 	}
-	known, u, refused := a.known(ctx)
+	known, u, refused := a.findIdentity(ctx)
 	exists := known.ID != ""
 	switch {
 	case refused != nil:
@@ -76,10 +76,10 @@ func (a *admission) recheck(ctx context.Context) *refusal {
 	return nil
 }
 
-// known returns the stored identity of the person and its user, or an identity without id.
+// findIdentity returns the stored identity of the person and its user, or an identity without id.
 // The identity of a user who was removed is forgotten: they are admitted like a new person,
 // but only if they were added or invited again.
-func (a *admission) known(ctx context.Context) (store.Identity, store.User, *refusal) {
+func (a *admission) findIdentity(ctx context.Context) (store.Identity, store.User, *refusal) {
 	known, err := a.tx.Identity(ctx, a.provider.Organisation, a.person.Issuer, a.person.Subject)
 	if apierr.IsNotFound(err) {
 		return store.Identity{}, store.User{}, nil

@@ -14,9 +14,9 @@ import (
 	"modelgate/internal/testing/routetest"
 )
 
-// TestAProviderThatIsTurnedOffMeanwhileSignsNobodyIn: whoever turns a provider off, or gives
+// TestAProviderThatWasTurnedOffSignsNobodyIn: whoever turns a provider off, or gives
 // it another issuer, must not wait for those who are there.
-func TestAProviderThatIsTurnedOffMeanwhileSignsNobodyIn(t *testing.T) {
+func TestAProviderThatWasTurnedOffSignsNobodyIn(t *testing.T) {
 	for name, change := range map[string]string{
 		"disabled": `{"status":"disabled"}`,
 		"changed":  `{"client_id":"another","client_secret":"another"}`,
@@ -42,8 +42,8 @@ func TestAProviderThatIsTurnedOffMeanwhileSignsNobodyIn(t *testing.T) {
 	}
 }
 
-// TestDomainsThatAreTakenAwayMeanwhileCount: what the provider may do is decided at the end.
-func TestDomainsThatAreTakenAwayMeanwhileCount(t *testing.T) {
+// TestDomainsAreThoseOfTheEnd: what the provider may do is decided at the end.
+func TestDomainsAreThoseOfTheEnd(t *testing.T) {
 	w := newWorld(t)
 	w.Exchanging = func() { w.root.Must("PUT", "/identity-providers/"+w.id, `{"domains":[]}`, nil) }
 	if a := w.browser().signIn(); a.Status != http.StatusForbidden || w.reason() != "unproved_email" {
@@ -279,7 +279,7 @@ func TestADirectoryKeepsDeactivatedPeopleOut(t *testing.T) {
 	}
 	w.Exchanging = func() { set(id, false) }
 	if a := w.browser().signIn(); a.Status != http.StatusForbidden || w.reason() != "disabled" || w.sessions() != 0 {
-		t.Errorf("deactivated meanwhile: %d %s, %d sessions", a.Status, w.reason(), w.sessions())
+		t.Errorf("deactivated at the provider: %d %s, %d sessions", a.Status, w.reason(), w.sessions())
 	}
 	w.Exchanging = nil
 	if a := w.browser().signIn(); a.Status != http.StatusForbidden || w.reason() != "disabled" {

@@ -237,7 +237,7 @@ func (f *family) admit(ctx context.Context, c *route.Caller, p store.IdentityPro
 			return refused
 		}
 		if in.GroupsKnown { // unknown groups take nothing away
-			err = f.assign(ctx, tx, Groups{p.Organisation, user.ID, sourceOf(p), in.Groups, c.Now})
+			err = f.assign(ctx, tx, groupsOf(p, user.ID, in.Groups, c.Now))
 			if err != nil {
 				return err
 			}

@@ -108,7 +108,7 @@ func (f *family) removeIdentity(ctx context.Context, c *route.Caller, in *identi
 			if err != nil {
 				return err
 			}
-			if err := f.assign(ctx, tx, Groups{c.Organisation, c.UserID, sourceOf(p), nil, c.Now}); err != nil {
+			if err := f.assign(ctx, tx, groupsOf(p, c.UserID, nil, c.Now)); err != nil {
 				return err
 			}
 		}

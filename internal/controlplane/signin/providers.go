@@ -344,7 +344,7 @@ func (f *family) remove(ctx context.Context, c *route.Caller, in *oneInput) (*ro
 			return err
 		}
 		for _, user := range users { // without the roles that the provider gave
-			if err := f.assign(ctx, tx, Groups{p.Organisation, user, sourceOf(p), nil, c.Now}); err != nil {
+			if err := f.assign(ctx, tx, groupsOf(p, user, nil, c.Now)); err != nil {
 				return err
 			}
 		}

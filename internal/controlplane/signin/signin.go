@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"time"
 
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/oidc"
 	"modelgate/internal/store"
@@ -35,25 +36,19 @@ type Routes struct {
 
 	// Assign gives a user the roles of the groups that a source names, and takes away those
 	// that it gave before. Nil gives none.
-	Assign func(ctx context.Context, tx *store.Tx, g Groups) error
+	Assign func(ctx context.Context, tx *store.Tx, g people.Groups) error
 
 	// LookupTXT returns the records of a name in the DNS. Nil asks the system's resolver.
 	LookupTXT func(ctx context.Context, name string) ([]string, error)
 }
 
-// Groups are all groups of a user, as a source knows them.
-type Groups struct {
-	Organisation, User string // ids
-	Source             string // the identity provider, as "oidc:" and its id
-	Names              []string
-	Now                time.Time
+// groupsOf returns the groups of a user at an identity provider.
+func groupsOf(p store.IdentityProvider, user string, names []string, now time.Time) people.Groups {
+	return people.Groups{Organisation: p.Organisation, User: user, Source: p.Type + ":" + p.ID, Names: names, Now: now}
 }
 
-// sourceOf names an identity provider as the source of roles.
-func sourceOf(p store.IdentityProvider) string { return p.Type + ":" + p.ID }
-
 // assign tells what a provider knows of a user's groups.
-func (f *family) assign(ctx context.Context, tx *store.Tx, g Groups) error {
+func (f *family) assign(ctx context.Context, tx *store.Tx, g people.Groups) error {
 	if f.Assign == nil {
 		return nil
 	}

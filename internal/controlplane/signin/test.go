@@ -157,7 +157,7 @@ var reasons = map[string]string{
 	"session_ended":                "the session that began to link the account ended",
 	"removed":                      "the user was removed; add or invite them again",
 	"directory_only":               "the person is no member, and only the directory adds users (directory.users_only)",
-	"provider_changed":             "the identity provider was changed or disabled meanwhile",
+	"provider_changed":             "the identity provider was changed or disabled in the meantime",
 	"disabled":                     "the user is disabled",
 	"identity_of_another_provider": "the same subject is known from another provider of the organisation",
 }

@@ -86,8 +86,8 @@ func open(t testing.TB, path string, add []func(*route.API)) *Bench {
 	b.API = route.New(route.Deps{
 		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test",
 		Authenticate: b.authenticate, OnChange: func() time.Duration { b.changes.Add(1); return 0 }, Now: func() time.Time { return b.Clock },
-		ListenURL: "http://listen.example:8787",
-		Secrets:   newSealer(t),
+		Links:   route.Links{ListenURL: "http://listen.example:8787"},
+		Secrets: newSealer(t),
 	})
 	for _, f := range add {
 		f(b.API)
