@@ -83,7 +83,7 @@ func newWorld(t testing.TB) *world {
 	login.URL = "https://login.example.com"
 	w.Bench = routetest.New(t, controlplane.Families{
 		Sessions: sessions.Routes{Verify: func(token string) (*access.Identity, error) { return w.Verify(token) }},
-		SignIn: signin.Routes{OIDC: oidc.NewCache(login, nil), LookupTXT: func(context.Context, string) ([]string, error) {
+		SignIn: signin.Routes{Protocols: signin.Protocols{OIDC: oidc.NewCache(login, nil)}, LookupTXT: func(context.Context, string) ([]string, error) {
 			return w.Query(`SELECT 'modelgate-domain=' || challenge FROM domains`), nil
 		}},
 		Integrations: integrations.Routes{Try: func(context.Context, *integrations.Trial) (*dataplane.ProviderTrialResult, error) {

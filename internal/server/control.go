@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/controlplane/signin"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/identity/oidc"
+	"modelgate/internal/identity/saml"
 	"modelgate/internal/limits/inbound"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
@@ -108,7 +109,7 @@ func (s *Server) signIn() signin.Routes {
 	providers := oidc.NewCache(s.engine.Client, nil)
 	providers.Scopes = s.OIDCScopes
 	return signin.Routes{
-		OIDC: providers, Count: s.metrics.signIn,
+		Protocols: signin.Protocols{OIDC: providers, SAML: saml.NewCache(s.engine.Client, nil)}, Count: s.metrics.signIn,
 		Lifetime: func() time.Duration { return s.sessionLifetimes().OrDefaults().Absolute },
 	}
 }

@@ -45,6 +45,30 @@ type IdentitySettings struct {
 	NoProvisioning bool   `json:"disable_auto_provision_user,omitempty"` // the first sign-in of somebody unknown makes no member
 	SessionTTL     int64  `json:"max_session_ttl,omitempty"`             // in seconds; 0 for the installation's
 	Role           string `json:"role,omitempty"`                        // of new members: admin or member; empty is member
+
+	// Of a provider with SAML, whose Issuer is its entity id.
+	Metadata            string         `json:"metadata,omitempty"`
+	MetadataURL         string         `json:"metadata_url,omitempty"` // empty if the metadata was entered
+	Attributes          AttributeNames `json:"attributes,omitzero"`
+	AllowSignedResponse bool           `json:"allow_signed_response,omitempty"`
+	AllowIDPInitiated   bool           `json:"allow_idp_initiated,omitempty"`
+	RotatingKey         bool           `json:"rotating_key,omitempty"` // Sealed has a second key, which does not sign yet
+	LastAssertion       *LastAssertion `json:"last_assertion,omitempty"`
+}
+
+// AttributeNames are the names of the attributes with what is known of a person. Empty ones
+// are the usual ones.
+type AttributeNames struct {
+	Email     string `json:"email,omitempty" maxLength:"255"`
+	FirstName string `json:"first_name,omitempty" maxLength:"255"`
+	LastName  string `json:"last_name,omitempty" maxLength:"255"`
+	Groups    string `json:"groups,omitempty" maxLength:"255"`
+}
+
+// LastAssertion is when a verified assertion came last, and the names of its attributes.
+type LastAssertion struct {
+	ReceivedAt time.Time `json:"received_at"`
+	Names      []string  `json:"attribute_names"`
 }
 
 var identityProviderTable = table[IdentityProvider]{

@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"encoding/json"
+	"html/template"
 	"net/http"
 	"strings"
 )
@@ -13,6 +14,36 @@ type Answer struct {
 	Location string // where the browser goes
 	Type     string // media type of Body; empty is HTML
 	Body     []byte
+
+	// Form makes the browser send a form; nothing else is set then.
+	Form *Form
+}
+
+// Form is a form that a browser sends by itself, or, without scripts, by a button.
+type Form struct {
+	Address string
+	Fields  map[string]string
+}
+
+var formTemplate = template.Must(template.New("form").Parse(`<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Sign in · modelgate</title></head>
+<body>
+<form method="post" action="{{.Address}}">
+{{range $name, $value := .Fields}}<input type="hidden" name="{{$name}}" value="{{$value}}">
+{{end}}<noscript><button>Continue</button></noscript>
+</form>
+<script>document.forms[0].submit()</script>
+</body>
+</html>
+`))
+
+// write writes a page with the form. It may lead anywhere, since providers send browsers on.
+func (f *Form) write(w http.ResponseWriter) {
+	pageHeader(w.Header())
+	policy := strings.Replace(w.Header().Get("Content-Security-Policy"), "form-action 'none'", "form-action http: https:", 1)
+	w.Header().Set("Content-Security-Policy", policy)
+	formTemplate.Execute(w, f)
 }
 
 // AddBrowser adds a route that browsers open, or that an identity provider calls. It has
@@ -27,6 +58,10 @@ func AddBrowser(a *API, r Route, f func(ctx context.Context, c *Caller, req *htt
 }
 
 func (a *Answer) write(w http.ResponseWriter) {
+	if a.Form != nil {
+		a.Form.write(w)
+		return
+	}
 	h, status := w.Header(), a.Status
 	pageHeader(h)
 	if a.Type != "" {

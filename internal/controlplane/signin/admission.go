@@ -8,7 +8,6 @@ import (
 	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/identity/oidc"
 	"modelgate/internal/store"
 )
 
@@ -17,7 +16,7 @@ type admission struct {
 	tx       *store.Tx
 	c        *route.Caller
 	provider store.IdentityProvider
-	person   oidc.Person
+	person   person
 	flow     flow
 	removed  bool // a user that the person was is not a member any more
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -60,38 +61,19 @@ func (r *refusal) Error() string { return r.said }
 // said is the text for everybody whose sign-in was refused, whatever the reason.
 const said = "The sign-in failed. Try again, and if it fails again, ask an administrator of your organisation: the audit log has the reason."
 
-// provider returns the identity provider of a request that a browser may use.
-func (f *family) provider(ctx context.Context, c *route.Caller, id string) (store.IdentityProvider, *refusal) {
+// provider returns the identity provider of a request that a browser may use, of one of the
+// types.
+func (f *family) provider(ctx context.Context, c *route.Caller, id string, types ...string) (store.IdentityProvider, *refusal) {
 	p, err := c.DB().AnyIdentityProvider(ctx, id)
-	if err != nil || f.OIDC == nil || p.Type != store.OIDC {
+	if err != nil || !f.hasProtocol(p) || !slices.Contains(types, p.Type) {
 		return p, &refusal{"unknown_provider", "This address is of no identity provider. Ask an administrator of your organisation for the right one.", err}
 	}
 	return p, nil
 }
 
-// use returns p ready to be used.
-func (f *family) use(ctx context.Context, c *route.Caller, p store.IdentityProvider) (*oidc.Provider, error) {
-	s := p.Settings
-	set := oidc.Settings{
-		Issuer: s.Issuer, ClientID: s.ClientID, Method: s.AuthMethod, Scopes: s.Scopes,
-		GroupsClaim: s.GroupsClaim, RedirectURL: c.AbsoluteLink(pathOf(p.ID) + callbackPath),
-		Allow: func(u *url.URL) error { return f.api.CheckEgress(p.Organisation, u) },
-	}
-	if p.Sealed != "" {
-		if f.api.Secrets == nil {
-			return nil, apierr.New(apierr.Unavailable, "secrets cannot be opened without a master key")
-		}
-		var err error
-		if set.Secret, err = f.api.Secrets.Open(ctx, p.Organisation, p.Sealed); err != nil {
-			return nil, err
-		}
-	}
-	return f.OIDC.Provider(ctx, set)
-}
-
 // begin sends a browser to the identity provider.
 func (f *family) begin(ctx context.Context, c *route.Caller, req *http.Request) *route.Answer {
-	p, refused := f.provider(ctx, c, req.PathValue("identity_provider"))
+	p, refused := f.provider(ctx, c, req.PathValue("identity_provider"), store.OIDC, store.SAML)
 	if refused != nil {
 		return page(http.StatusNotFound, refused.said)
 	}
@@ -101,48 +83,93 @@ func (f *family) begin(ctx context.Context, c *route.Caller, req *http.Request) 
 	} else if !people.IsLocalPath(next) {
 		return page(http.StatusBadRequest, "The address to return to must be a path of this gateway.")
 	}
-	address, err := f.start(ctx, c, p, flow{Next: next})
+	if state := req.URL.Query().Get(flowParam); state != "" {
+		return f.carryStart(ctx, c, p, state)
+	}
+	m, err := f.start(ctx, c, p, flow{Next: next})
 	if err != nil {
 		f.api.Logger.Warn("a sign-in could not begin", "provider", p.Slug, "err", err.Error())
 		return page(http.StatusBadGateway,
 			"The identity provider "+p.Name+" cannot be reached at the moment. Try again later, or sign in another way.")
 	}
-	return &route.Answer{Location: address}
+	return answer(m)
 }
 
-// start begins a flow and returns the address of the provider.
-func (f *family) start(ctx context.Context, c *route.Caller, p store.IdentityProvider, w flow) (address string, err error) {
+// carryStart sends the form of a flow that has begun.
+func (f *family) carryStart(ctx context.Context, c *route.Caller, p store.IdentityProvider, state string) *route.Answer {
+	w, refused := f.open(ctx, c, p, state)
+	if refused != nil {
+		return f.refuse(c, p, refused)
+	}
+	provider, err := f.use(ctx, c, p)
+	var m *route.Form
+	if err == nil {
+		m, err = provider.begin(w)
+	}
+	if err != nil {
+		return f.refuse(c, p, &refusal{reasonOf(err), said, err})
+	}
+	return answer(m)
+}
+
+// start begins a flow and returns what the browser carries to the provider.
+func (f *family) start(ctx context.Context, c *route.Caller, p store.IdentityProvider, w flow) (*route.Form, error) {
 	provider, err := f.use(ctx, c, p)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	w.Flow, w.Provider, w.Began = oidc.NewFlow(), p.ID, c.Now
 	text, err := json.Marshal(w)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if f.api.Secrets == nil {
-		return "", apierr.New(apierr.Unavailable, "signing in at identity providers needs a master key")
+		return nil, apierr.New(apierr.Unavailable, "signing in at identity providers needs a master key")
 	}
 	sealed, err := f.api.Secrets.Seal(ctx, p.Organisation, secret.New(string(text)))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	c.SetCookie(&http.Cookie{
-		Name: cookieName(c, w.State), Value: sealed, Path: "/", MaxAge: int(flowTime.Seconds()), SameSite: http.SameSiteLaxMode,
-	})
-	return provider.StartURL(w.Flow, w.Purpose != ""), nil
+	c.SetCookie(flowCookie(c, p, w.State, sealed, flowTime))
+	m, err := provider.begin(w)
+	if err == nil && w.Purpose != "" && len(m.Fields) > 0 { // an address is needed, so a page of the gateway sends the form
+		m = &route.Form{Address: c.Link(pathOf(p.ID) + "?" + url.Values{flowParam: {w.State}}.Encode())}
+	}
+	return m, err
+}
+
+// flowParam is a query parameter with the state of a flow that has begun.
+const flowParam = "flow"
+
+// flowCookie returns the cookie of a flow. A provider with SAML comes back with a form of
+// another site, with which browsers send only cookies that are marked for it, over HTTPS.
+func flowCookie(c *route.Caller, p store.IdentityProvider, state, value string, age time.Duration) *http.Cookie {
+	k := &http.Cookie{Name: cookieName(c, state), Value: value, Path: "/", MaxAge: int(age.Seconds()), SameSite: http.SameSiteLaxMode}
+	if value == "" {
+		k.MaxAge = -1
+	}
+	if p.Type == store.SAML && c.IsSecure() {
+		k.SameSite = http.SameSiteNoneMode
+	}
+	return k
 }
 
 // resume returns the flow that the browser of a callback began, and forgets it.
 func (f *family) resume(ctx context.Context, c *route.Caller, p store.IdentityProvider, state string) (flow, *refusal) {
+	w, refused := f.open(ctx, c, p, state)
+	if c.Cookie(cookieName(c, state)) != "" {
+		c.SetCookie(flowCookie(c, p, state, "", 0))
+	}
+	return w, refused
+}
+
+// open returns the flow that the browser of a request began.
+func (f *family) open(ctx context.Context, c *route.Caller, p store.IdentityProvider, state string) (flow, *refusal) {
 	var w flow
-	name := cookieName(c, state)
-	sealed := c.Cookie(name)
+	sealed := c.Cookie(cookieName(c, state))
 	if state == "" || sealed == "" {
 		return w, &refusal{"state", said, errorText("the browser did not begin this sign-in, began it more than 10 minutes ago, or returned twice; if it did begin it here, compare the address at which it began with the redirect address")}
 	}
-	c.SetCookie(&http.Cookie{Name: name, Path: "/", MaxAge: -1, SameSite: http.SameSiteLaxMode})
 	if f.api.Secrets == nil {
 		return w, &refusal{"state", said, errorText("there is no master key")}
 	}
@@ -154,7 +181,7 @@ func (f *family) resume(ctx context.Context, c *route.Caller, p store.IdentityPr
 	case err != nil:
 		return w, &refusal{"state", said, errorText("the browser's part of the sign-in cannot be read")}
 	case w.Provider != p.ID || w.State != state:
-		return w, &refusal{"state", said, errorText("the browser began another sign-in")}
+		return flow{}, &refusal{"state", said, errorText("the browser began another sign-in")}
 	case c.Now.Sub(w.Began) > flowTime || w.Began.After(c.Now.Add(time.Minute)):
 		return w, &refusal{"expired_flow", said, errorText("the sign-in took more than 10 minutes")}
 	}
@@ -167,47 +194,58 @@ func (e errorText) Error() string { return string(e) }
 
 // callback signs a person in who returns from the identity provider.
 func (f *family) callback(ctx context.Context, c *route.Caller, req *http.Request) *route.Answer {
-	p, refused := f.provider(ctx, c, req.PathValue("identity_provider"))
+	p, refused := f.provider(ctx, c, req.PathValue("identity_provider"), store.OIDC)
 	if refused != nil {
 		return page(http.StatusNotFound, refused.said)
 	}
+	f.describeSignIn(c, p)
+	w, refused := f.resume(ctx, c, p, req.URL.Query().Get("state"))
+	if refused != nil {
+		return f.stop(c, p, w, refused)
+	}
+	return f.conclude(ctx, c, p, w, req.URL.Query())
+}
+
+// describeSignIn describes an attempt in the audit log.
+func (f *family) describeSignIn(c *route.Caller, p store.IdentityProvider) {
 	c.SetAuditOrganisation(p.Organisation)
 	c.SetAuditAction("sign_in", "")
 	c.SetAuditDetails(map[string]string{"method": p.Type, "provider": p.Slug})
-	w, refused := f.resume(ctx, c, p, req.URL.Query().Get("state"))
-	var in *oidc.SignIn
-	if refused == nil {
-		in, refused = f.finish(ctx, c, p, w, req.URL.Query())
+}
+
+// conclude completes the protocol of a flow, and signs the person in, or shows a test.
+func (f *family) conclude(ctx context.Context, c *route.Caller, p store.IdentityProvider, w flow, values url.Values) *route.Answer {
+	in, err := f.finish(ctx, c, p, w, values)
+	if err != nil {
+		return f.stop(c, p, w, &refusal{reasonOf(err), said, err})
 	}
 	if w.Purpose == toTest {
 		c.SetAuditAction("sign_in_test", "")
-		return testPage(in, refused, f.foresee(ctx, c, p, in))
+		return testPage(in, nil, f.foresee(ctx, c, p, in))
 	}
-	if refused == nil {
-		refused = f.admit(ctx, c, p, w, in)
-	}
-	if refused != nil {
+	if refused := f.admit(ctx, c, p, w, in); refused != nil {
 		return f.refuse(c, p, refused)
 	}
 	f.count("ok")
 	return &route.Answer{Location: w.Next, Status: http.StatusSeeOther}
 }
 
+// stop ends a flow that was refused before anybody was known.
+func (f *family) stop(c *route.Caller, p store.IdentityProvider, w flow, r *refusal) *route.Answer {
+	if w.Purpose == toTest {
+		c.SetAuditAction("sign_in_test", "")
+		return testPage(nil, r, step{})
+	}
+	return f.refuse(c, p, r)
+}
+
 // finish completes the protocol of a flow.
-func (f *family) finish(ctx context.Context, c *route.Caller, p store.IdentityProvider, w flow, query url.Values) (*oidc.SignIn, *refusal) {
+func (f *family) finish(ctx context.Context, c *route.Caller, p store.IdentityProvider, w flow, values url.Values) (*person, error) {
 	provider, err := f.use(ctx, c, p)
-	var code string
-	if err == nil {
-		code, err = provider.Callback(query, w.Flow)
-	}
-	var in *oidc.SignIn
-	if err == nil {
-		in, err = provider.Finish(ctx, code, w.Flow)
-	}
 	if err != nil {
-		return nil, &refusal{oidc.ReasonOf(err), said, err}
+		return nil, err
 	}
-	return in, nil
+	return provider.finish(ctx, w, values)
 }
 
 // refuse records why a sign-in was refused, and tells the browser that it was.
@@ -219,19 +257,23 @@ func (f *family) refuse(c *route.Caller, p store.IdentityProvider, r *refusal) *
 	}
 	c.SetAuditDetails(details)
 	f.api.Logger.Info("a sign-in was refused", "provider", p.Slug, "reason", r.reason, "request", c.RequestID)
-	return page(http.StatusForbidden, r.said)
+	out := shownPage{Title: "Sign in", Said: r.said}
+	if r.reason == "unasked" {
+		out.Link = c.Link(pathOf(p.ID))
+	}
+	return show(http.StatusForbidden, out)
 }
 
 // admit begins a session for a person, or links their identity.
-func (f *family) admit(ctx context.Context, c *route.Caller, p store.IdentityProvider, w flow, in *oidc.SignIn) *refusal {
-	token, err := f.api.Secrets.Seal(ctx, p.Organisation, secret.New(in.IDToken))
+func (f *family) admit(ctx context.Context, c *route.Caller, p store.IdentityProvider, w flow, in *person) *refusal {
+	token, err := f.api.Secrets.Seal(ctx, p.Organisation, in.Token)
 	if err != nil {
 		return &refusal{"internal", said, err}
 	}
 	var s *people.NewSession
 	var refused *refusal
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		a := admission{tx: tx, c: c, provider: p, person: in.Person, flow: w}
+		a := admission{tx: tx, c: c, provider: p, person: *in, flow: w}
 		var user store.User
 		if user, refused = a.user(ctx); refused != nil {
 			return refused
@@ -250,6 +292,9 @@ func (f *family) admit(ctx context.Context, c *route.Caller, p store.IdentityPro
 		ends := c.Now.Add(f.Lifetime())
 		if ttl := time.Duration(p.Settings.SessionTTL) * time.Second; ttl > 0 && c.Now.Add(ttl).Before(ends) {
 			ends = c.Now.Add(ttl)
+		}
+		if !in.Ends.IsZero() && in.Ends.Before(ends) {
+			ends = in.Ends
 		}
 		s, err = people.Begin(ctx, c, tx, people.Start{
 			UserID: user.ID, Organisation: p.Organisation, Ends: ends, Method: store.MethodSSO,
@@ -290,12 +335,12 @@ func (f *family) link(ctx context.Context, c *route.Caller, in *linkInput) (*lin
 	if err := c.CheckFound("", p.ID, err, route.NotFound("provider", "identity provider", in.Provider)); err != nil {
 		return nil, err
 	}
-	if f.OIDC == nil {
+	if !f.hasProtocol(p) {
 		return nil, apierr.New(apierr.Unavailable, "this gateway has no identity providers")
 	}
-	address, err := f.start(ctx, c, p, flow{Next: c.Link(people.SignInPath), Purpose: toLink, UserID: c.UserID, Session: c.Hash.String()})
+	m, err := f.start(ctx, c, p, flow{Next: c.Link(people.SignInPath), Purpose: toLink, UserID: c.UserID, Session: c.Hash.String()})
 	if err != nil {
 		return nil, apierr.New(apierr.Unavailable, "the identity provider cannot be used: %s", err.Error()).WithParam("provider")
 	}
-	return &linkStarted{"identity_link", address}, nil
+	return &linkStarted{"identity_link", m.Address}, nil
 }

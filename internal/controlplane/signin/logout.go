@@ -16,7 +16,7 @@ import (
 // logout ends the sessions that an identity provider says have ended.
 // https://openid.net/specs/openid-connect-backchannel-1_0.html#BCRequest
 func (f *family) logout(ctx context.Context, c *route.Caller, req *http.Request) *route.Answer {
-	p, refused := f.provider(ctx, c, req.PathValue("identity_provider"))
+	p, refused := f.provider(ctx, c, req.PathValue("identity_provider"), store.OIDC)
 	if refused != nil {
 		return reply(http.StatusNotFound, `{"error":"invalid_request"}`)
 	}
@@ -50,10 +50,11 @@ func (f *family) logoutToken(ctx context.Context, c *route.Caller, p store.Ident
 		return nil, &oidc.Refusal{Reason: "request", Err: errorText("the request has no logout_token")}
 	}
 	provider, err := f.use(ctx, c, p)
-	if err != nil {
+	o, ok := provider.(oidcProvider)
+	if err != nil || !ok {
 		return nil, err
 	}
-	return provider.VerifyLogout(ctx, form.Get("logout_token"))
+	return o.VerifyLogout(ctx, form.Get("logout_token"))
 }
 
 // EndURL returns a function that returns where a browser ends the session at the identity
@@ -62,11 +63,11 @@ func (f *family) logoutToken(ctx context.Context, c *route.Caller, p store.Ident
 func (r Routes) EndURL(a *route.API) func(context.Context, *route.Caller, store.Session) string {
 	f := &family{r, a}
 	return func(ctx context.Context, c *route.Caller, s store.Session) string {
-		if s.Provider == "" || r.OIDC == nil || a.Secrets == nil {
+		if s.Provider == "" || a.Secrets == nil {
 			return ""
 		}
 		p, err := c.DB().AnyIdentityProvider(ctx, s.Provider)
-		if err != nil {
+		if err != nil || !f.hasProtocol(p) {
 			return ""
 		}
 		token, err := a.Secrets.Open(ctx, s.Organisation, s.IDToken)
@@ -77,7 +78,11 @@ func (r Routes) EndURL(a *route.API) func(context.Context, *route.Caller, store.
 		if err != nil {
 			return ""
 		}
-		return provider.EndURL(token.Reveal(), c.AbsoluteLink(people.SignInPath))
+		m, err := provider.end(token, c.AbsoluteLink(people.SignInPath))
+		if err != nil {
+			return ""
+		}
+		return endAddress(c, p, m, s.IDToken)
 	}
 }
 

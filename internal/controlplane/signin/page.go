@@ -6,7 +6,6 @@ import (
 	"html/template"
 
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/identity/oidc"
 )
 
 //go:embed page.html
@@ -17,6 +16,7 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 // shownPage is what a page shows: a sentence, or the steps of a test.
 type shownPage struct {
 	Title, Said string
+	Link        string // where a sign-in begins; may be empty
 	Steps       []step
 	Claims      []claim
 }
@@ -37,7 +37,7 @@ func page(status int, said string) *route.Answer {
 }
 
 // testPage shows the end of a sign-in that is only a test.
-func testPage(in *oidc.SignIn, refused *refusal, last step) *route.Answer {
+func testPage(in *person, refused *refusal, last step) *route.Answer {
 	p := shownPage{Title: "Test of the sign-in", Said: "The test is over. Nobody was signed in."}
 	if refused != nil {
 		s := step{Name: "sign_in", Outcome: stepFailed, Detail: refused.reason}
@@ -47,8 +47,8 @@ func testPage(in *oidc.SignIn, refused *refusal, last step) *route.Answer {
 		p.Steps = []step{s}
 		return show(0, p)
 	}
-	p.Steps = []step{{Name: "sign_in", Outcome: stepOK, Detail: "the provider's tokens are valid"}, last}
-	groups := "unknown: the token does not have them all"
+	p.Steps = []step{{Name: "sign_in", Outcome: stepOK, Detail: "what the provider sent is valid"}, last}
+	groups := "unknown: the provider did not send them all"
 	if in.GroupsKnown {
 		groups = join(in.Groups)
 	}
@@ -56,7 +56,7 @@ func testPage(in *oidc.SignIn, refused *refusal, last step) *route.Answer {
 		{"issuer", in.Issuer}, {"subject", in.Subject}, {"e-mail address", in.Email}, {"vouched for", yes(in.Proved)},
 		{"domain", in.Domain},
 		{"first name", in.FirstName}, {"last name", in.LastName}, {"groups", groups},
-		{"methods (amr)", join(in.Methods)}, {"class (acr)", in.Class},
+		{"session", in.Session}, {"authentication", join(in.Authn)},
 	}
 	return show(0, p)
 }

@@ -36,12 +36,14 @@ func (f *family) addProviders(a *route.API) {
 		"Remove an identity provider, its identities and the sessions that began there"), f.remove)
 	route.Add(a, p.Route(http.MethodPost, one+"/test", "test-identity-provider", "update",
 		"Test an identity provider step by step, and begin a sign-in that is only a test"), f.test)
+	route.Add(a, p.Route(http.MethodPost, one+"/rotate-key", "rotate-identity-provider-key", "update",
+		"Replace the key of the gateway for an identity provider with SAML, in two steps"), f.rotate)
 }
 
 // Fields are the fields of an identity provider that requests and responses have in
 // common.
 type Fields struct {
-	Issuer      string   `json:"issuer,omitempty" maxLength:"2048" doc:"Exactly as the provider spells it, with or without a slash at its end"`
+	Issuer      string   `json:"issuer,omitempty" maxLength:"2048" doc:"Exactly as the provider spells it, with or without a slash at its end; with SAML, its entity id, which the metadata names"`
 	ClientID    string   `json:"client_id,omitempty" maxLength:"512"`
 	AuthMethod  string   `json:"token_endpoint_auth_method,omitempty" enum:"client_secret_basic,client_secret_post,private_key_jwt,none" doc:"Default client_secret_basic"`
 	Scopes      []string `json:"scopes,omitempty" maxItems:"50" doc:"In addition to openid, profile, email and offline_access"`
@@ -50,13 +52,19 @@ type Fields struct {
 	NoProvision bool     `json:"disable_auto_provision_user,omitempty" doc:"Lets only members and invited people sign in"`
 	SessionTTL  int64    `json:"max_session_ttl,omitempty" minimum:"60" maximum:"7776000" doc:"Longest time of a session, in seconds"`
 	Role        string   `json:"role,omitempty" enum:"admin,member" doc:"Of new members; default member"`
+
+	Metadata            string                `json:"metadata,omitempty" maxLength:"262144" doc:"XML of a provider with SAML; this or metadata_url is required. What the gateway does not use is left out"`
+	MetadataURL         string                `json:"metadata_url,omitempty" maxLength:"2048" doc:"Where a provider with SAML publishes its metadata, which is then read every day"`
+	Attributes          *store.AttributeNames `json:"attributes,omitempty" doc:"Names of the attributes of SAML, if they are not the usual ones"`
+	AllowSignedResponse bool                  `json:"allow_signed_response,omitempty" doc:"Accepts assertions without a signature of their own in a signed response"`
+	AllowIDPInitiated   bool                  `json:"allow_idp_initiated,omitempty" doc:"Accepts sign-ins that begin at the provider"`
 }
 
 // Entry is an identity provider as a request that creates one or a file describes it.
 type Entry struct {
 	Name   string `json:"name" minLength:"1" maxLength:"255"`
 	Slug   string `json:"slug,omitempty" minLength:"1" maxLength:"64" pattern:"^[a-zA-Z0-9_-]+$"`
-	Type   string `json:"type,omitempty" enum:"oidc" default:"oidc"`
+	Type   string `json:"type,omitempty" enum:"oidc,saml" default:"oidc"`
 	Status string `json:"status,omitempty" enum:"active,disabled" default:"active"`
 	Secret string `json:"client_secret,omitempty" maxLength:"16384" doc:"For private_key_jwt, the private key as JWK or PEM"`
 	Fields
@@ -66,20 +74,30 @@ type createInput struct{ Body Entry }
 
 // Item is an identity provider in a response.
 type Item struct {
-	ID        string     `json:"id"`
-	Object    string     `json:"object"`
-	Slug      string     `json:"slug"`
-	Name      string     `json:"name"`
-	Type      string     `json:"type"`
-	Status    string     `json:"status"`
-	HasSecret bool       `json:"has_client_secret"`
-	Redirect  string     `json:"redirect_uri" doc:"To be entered at the provider"`
-	Logout    string     `json:"backchannel_logout_uri" doc:"To be entered at the provider, so that ending a session there ends it here"`
-	Start     string     `json:"start" doc:"Where browsers begin to sign in"`
-	CreatedBy string     `json:"created_by"`
-	CreatedAt route.Time `json:"created_at"`
-	UpdatedAt route.Time `json:"last_updated_at"`
+	ID        string         `json:"id"`
+	Object    string         `json:"object"`
+	Slug      string         `json:"slug"`
+	Name      string         `json:"name"`
+	Type      string         `json:"type"`
+	Status    string         `json:"status"`
+	HasSecret bool           `json:"has_client_secret"`
+	Redirect  string         `json:"redirect_uri" doc:"To be entered at the provider"`
+	Logout    string         `json:"backchannel_logout_uri,omitempty" doc:"To be entered at the provider, so that ending a session there ends it here"`
+	EntityID  string         `json:"entity_id,omitempty" doc:"Of the gateway, with SAML: to be entered at the provider, and the address of the metadata that describes the gateway"`
+	SLO       string         `json:"single_logout_uri,omitempty" doc:"To be entered at a provider with SAML, so that ending a session there ends it here"`
+	Rotating  bool           `json:"rotating_key,omitempty" doc:"The gateway's metadata has a second key, which does not sign yet"`
+	Certs     []certificate  `json:"certificates,omitempty" doc:"With which a provider with SAML signs"`
+	Last      *lastAssertion `json:"last_assertion,omitempty" doc:"The last verified assertion of SAML"`
+	Start     string         `json:"start" doc:"Where browsers begin to sign in"`
+	CreatedBy string         `json:"created_by"`
+	CreatedAt route.Time     `json:"created_at"`
+	UpdatedAt route.Time     `json:"last_updated_at"`
 	Fields
+}
+
+type lastAssertion struct {
+	ReceivedAt route.Time `json:"received_at"`
+	Names      []string   `json:"attribute_names" doc:"Names of its attributes, without their values"`
 }
 
 func pathOf(id string) string { return api.BasePath + ssoPath + "/" + id }
@@ -87,15 +105,25 @@ func pathOf(id string) string { return api.BasePath + ssoPath + "/" + id }
 func toResponse(c *route.Caller) func(store.IdentityProvider) Item {
 	return func(p store.IdentityProvider) Item {
 		s := p.Settings
-		return Item{
-			ID: p.ID, Object: "identity_provider", Slug: p.Slug, Name: p.Name, Type: p.Type, Status: p.Status, HasSecret: p.Sealed != "",
-			Redirect: c.AbsoluteLink(pathOf(p.ID) + callbackPath), Logout: c.AbsoluteLink(pathOf(p.ID) + logoutPath), Start: c.Link(pathOf(p.ID)),
+		base := c.AbsoluteLink(pathOf(p.ID))
+		out := Item{
+			ID: p.ID, Object: "identity_provider", Slug: p.Slug, Name: p.Name, Type: p.Type, Status: p.Status, Start: c.Link(pathOf(p.ID)),
 			CreatedBy: p.CreatedBy, CreatedAt: route.Time(p.CreatedAt), UpdatedAt: route.Time(p.UpdatedAt),
 			Fields: Fields{
 				s.Issuer, s.ClientID, s.AuthMethod, append([]string{}, s.Scopes...), s.GroupsClaim, append([]string{}, s.Domains...),
-				s.NoProvisioning, s.SessionTTL, s.Role,
+				s.NoProvisioning, s.SessionTTL, s.Role, s.Metadata, s.MetadataURL, nil, s.AllowSignedResponse, s.AllowIDPInitiated,
 			},
 		}
+		if p.Type != store.SAML {
+			out.HasSecret, out.Redirect, out.Logout = p.Sealed != "", base+callbackPath, base+logoutPath
+			return out
+		}
+		out.Redirect, out.SLO, out.EntityID = base+acsPath, base+sloPath, base+metadataPath
+		out.Attributes, out.Rotating, out.Certs = &s.Attributes, s.RotatingKey, certificates(c, s.Metadata)
+		if l := s.LastAssertion; l != nil {
+			out.Last = &lastAssertion{route.Time(l.ReceivedAt), l.Names}
+		}
+		return out
 	}
 }
 
@@ -118,7 +146,10 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 	if p.Slug == "" {
 		p.Slug = route.NewSlug("idp", in.Body.Name)
 	}
-	if err := Fill(ctx, f.api, &p, in.Body); err != nil {
+	if in.Body.Type != "" {
+		p.Type = in.Body.Type
+	}
+	if err := f.Fill(ctx, f.api, &p, in.Body); err != nil {
 		return nil, err
 	}
 	err := insert(ctx, c, &p)
@@ -143,18 +174,18 @@ func insert(ctx context.Context, c *route.Caller, p *store.IdentityProvider) err
 }
 
 // Fill sets in p what e says, for routes and files. An empty status or secret stays.
-func Fill(ctx context.Context, a *route.API, p *store.IdentityProvider, e Entry) error {
-	f, before := family{api: a}, p.Settings
+func (r Routes) Fill(ctx context.Context, a *route.API, p *store.IdentityProvider, e Entry) error {
+	f, before := family{r, a}, p.Settings
 	if err := route.CheckLength("name", e.Name, 1, 255); err != nil {
 		return err
 	}
 	p.Name, p.Status = e.Name, cmp.Or(e.Status, p.Status)
-	if err := f.set(p, e.Fields); err != nil {
+	if err := f.set(ctx, p, e.Fields); err != nil {
 		return err
 	}
 	// A secret goes only where whoever entered it sent it.
 	now := p.Settings
-	moved := now.Issuer != before.Issuer || now.ClientID != before.ClientID || now.AuthMethod != before.AuthMethod
+	moved := p.Type == store.OIDC && (now.Issuer != before.Issuer || now.ClientID != before.ClientID || now.AuthMethod != before.AuthMethod)
 	if e.Secret == "" && p.Sealed != "" && moved && now.AuthMethod != oidc.NoSecret {
 		return route.Invalid("client_secret", "must be sent again with another issuer, client_id or token_endpoint_auth_method")
 	}
@@ -170,7 +201,13 @@ func conflict(err error, field, format string, args ...any) error {
 }
 
 // set checks fields and stores them in p.
-func (f *family) set(p *store.IdentityProvider, in Fields) error {
+func (f *family) set(ctx context.Context, p *store.IdentityProvider, in Fields) error {
+	if err := in.checkType(p.Type); err != nil {
+		return err
+	}
+	if p.Type == store.SAML {
+		return f.setSAML(ctx, p, in)
+	}
 	check := f.api.CheckHost
 	if check == nil {
 		check = upstream.New(upstream.Options{}).CheckHost
@@ -217,6 +254,9 @@ func manyTenants(path string) bool {
 
 // seal stores the client secret of p, sealed. An empty one keeps what is stored.
 func (f *family) seal(ctx context.Context, p *store.IdentityProvider, text string) error {
+	if p.Type == store.SAML {
+		return f.sealKey(ctx, p, text)
+	}
 	method := p.Settings.AuthMethod
 	switch {
 	case method == oidc.NoSecret && text != "":
@@ -277,6 +317,12 @@ type updateInput struct {
 		NoProvision route.Optional[bool]     `json:"disable_auto_provision_user,omitempty"`
 		SessionTTL  route.Optional[int64]    `json:"max_session_ttl,omitempty" minimum:"60" maximum:"7776000"`
 		Role        route.Optional[string]   `json:"role,omitempty" enum:"admin,member"`
+
+		Metadata            string                               `json:"metadata,omitempty" maxLength:"262144" doc:"Replaces metadata_url"`
+		MetadataURL         route.Optional[string]               `json:"metadata_url,omitempty" maxLength:"2048"`
+		Attributes          route.Optional[store.AttributeNames] `json:"attributes,omitempty"`
+		AllowSignedResponse route.Optional[bool]                 `json:"allow_signed_response,omitempty"`
+		AllowIDPInitiated   route.Optional[bool]                 `json:"allow_idp_initiated,omitempty"`
 	}
 }
 
@@ -289,11 +335,16 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		return nil, err
 	}
 	b, s := &in.Body, p.Settings
-	before := p
-	err = Fill(ctx, f.api, &p, Entry{Name: b.Name.Or(p.Name), Status: b.Status, Secret: b.Secret, Fields: Fields{
+	before, address, names := p, s.MetadataURL, b.Attributes.Or(s.Attributes)
+	if b.Metadata != "" {
+		address = ""
+	}
+	err = f.Fill(ctx, f.api, &p, Entry{Name: b.Name.Or(p.Name), Status: b.Status, Secret: b.Secret, Fields: Fields{
 		Issuer: b.Issuer.Or(s.Issuer), ClientID: b.ClientID.Or(s.ClientID), AuthMethod: b.AuthMethod.Or(s.AuthMethod),
 		Scopes: b.Scopes.Or(s.Scopes), GroupsClaim: b.GroupsClaim.Or(s.GroupsClaim), Domains: b.Domains.Or(s.Domains),
 		NoProvision: b.NoProvision.Or(s.NoProvisioning), SessionTTL: b.SessionTTL.Or(s.SessionTTL), Role: b.Role.Or(s.Role),
+		Metadata: b.Metadata, MetadataURL: b.MetadataURL.Or(address), Attributes: &names,
+		AllowSignedResponse: b.AllowSignedResponse.Or(s.AllowSignedResponse), AllowIDPInitiated: b.AllowIDPInitiated.Or(s.AllowIDPInitiated),
 	}})
 	if err != nil {
 		return nil, err

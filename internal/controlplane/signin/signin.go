@@ -17,7 +17,6 @@ import (
 
 	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/identity/oidc"
 	"modelgate/internal/store"
 )
 
@@ -25,8 +24,7 @@ const tag = "Sign-in"
 
 // Routes are the routes of signing in at identity providers.
 type Routes struct {
-	// OIDC has what is known of providers of OpenID Connect. If nil, there are none.
-	OIDC *oidc.Cache
+	Protocols
 
 	// Lifetime returns how long a session may be. Nil means a week.
 	Lifetime func() time.Duration
@@ -63,8 +61,11 @@ type family struct {
 
 // Paths of a provider's routes, relative to that of its own.
 const (
-	callbackPath = "/callback"
+	callbackPath = "/callback" // of OpenID Connect, as the next
 	logoutPath   = "/logout"
+	acsPath      = "/acs" // of SAML, as the next ones
+	sloPath      = "/slo"
+	metadataPath = "/metadata"
 )
 
 // ssoPath is where browsers sign in.
@@ -100,6 +101,14 @@ func (r Routes) Add(a *route.API) {
 	route.AddBrowser(a, browser(http.MethodGet, callbackPath, "end-sso", "Return from an identity provider", "session"), f.callback)
 	route.AddBrowser(a, browser(http.MethodPost, logoutPath, "backchannel-logout", "End sessions that a provider ended", "session"),
 		f.logout)
+	post := browser(http.MethodPost, acsPath, "end-saml", "Return from an identity provider with SAML", "session")
+	post.MaxBody = maxForm
+	route.AddBrowser(a, post, f.acs)
+	route.AddBrowser(a, browser(http.MethodGet, metadataPath, "saml-metadata", "Describe the gateway to an identity provider", ""), f.metadata)
+	route.AddBrowser(a, browser(http.MethodGet, sloPath, "redirect-single-logout", "End sessions that a provider ended", "session"), f.singleLogout)
+	post = browser(http.MethodPost, sloPath, "single-logout", "End sessions that a provider ended", "session")
+	post.MaxBody = maxForm
+	route.AddBrowser(a, post, f.singleLogout)
 }
 
 func (f *family) count(outcome string) {

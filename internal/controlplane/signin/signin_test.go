@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/controlplane/signin"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/identity/oidc"
+	"modelgate/internal/identity/saml"
 	"modelgate/internal/store"
 	"modelgate/internal/testing/oidctest"
 	"modelgate/internal/testing/routetest"
@@ -37,7 +38,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{Provider: oidctest.New(t), t: t}
 	w.URL = "https://login.example.com"
 	w.Bench = routetest.New(t, controlplane.Families{SignIn: signin.Routes{
-		OIDC:      oidc.NewCache(w.Provider, nil),
+		Protocols: signin.Protocols{OIDC: oidc.NewCache(w.Provider, nil), SAML: saml.NewCache(w.Provider, nil)},
 		LookupTXT: func(context.Context, string) ([]string, error) { return w.records, nil },
 	}}.Add)
 	w.API.Now = time.Now

@@ -9,7 +9,6 @@ import (
 	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
-	"modelgate/internal/identity/oidc"
 	"modelgate/internal/store"
 )
 
@@ -44,22 +43,26 @@ func (f *family) test(ctx context.Context, c *route.Caller, in *oneInput) (*test
 	if err != nil {
 		return nil, err
 	}
-	if f.OIDC == nil {
+	if !f.hasProtocol(p) {
 		return nil, apierr.New(apierr.Unavailable, "this gateway has no identity providers")
 	}
 	c.SetAuditAction("test", p.ID)
 	if err := c.Change(ctx, func(*store.Tx) error { return nil }); err != nil {
 		return nil, err
 	}
-	f.OIDC.Forget(p.Settings.Issuer)
+	if p.Type == store.OIDC {
+		f.OIDC.Forget(p.Settings.Issuer)
+	}
 	out := &tested{Object: "identity_provider_test", OK: true, Steps: f.walk(ctx, c, p)}
 	for _, s := range out.Steps {
 		out.OK = out.OK && s.Outcome != stepFailed
 	}
 	if out.OK && c.Type == access.Session {
-		if out.Start, err = f.start(ctx, c, p, flow{Next: c.Link(people.SignInPath), Purpose: toTest}); err != nil {
+		m, err := f.start(ctx, c, p, flow{Next: c.Link(people.SignInPath), Purpose: toTest})
+		if err != nil {
 			return nil, err
 		}
+		out.Start = m.Address
 	}
 	return out, nil
 }
@@ -67,32 +70,21 @@ func (f *family) test(ctx context.Context, c *route.Caller, in *oneInput) (*test
 // walk returns the steps that need no person.
 func (f *family) walk(ctx context.Context, c *route.Caller, p store.IdentityProvider) []step {
 	steps := []step{f.address(c, p)}
-	var found []oidc.Finding
 	provider, err := f.use(ctx, c, p)
 	if err != nil {
-		found = []oidc.Finding{{Step: oidc.ReasonOf(err), Err: err}}
-	} else {
-		found = provider.Check(ctx)
+		return append(steps, step{reasonOf(err), stepFailed, err.Error()})
 	}
-	for _, e := range found {
-		s := step{Name: e.Step, Outcome: stepOK, Detail: e.Detail}
-		switch {
-		case e.Err != nil:
-			s.Outcome, s.Detail = stepFailed, e.Err.Error()
-		case e.Warn:
-			s.Outcome = stepWarning
-		}
-		steps = append(steps, s)
-	}
-	if err != nil {
-		return steps
-	}
+	steps = append(steps, provider.check(ctx)...)
 	return append(steps, f.domainSteps(ctx, c, p)...)
 }
 
 // address tells where the provider must send browsers.
 func (f *family) address(c *route.Caller, p store.IdentityProvider) step {
-	address := c.AbsoluteLink(pathOf(p.ID) + callbackPath)
+	path := callbackPath
+	if p.Type == store.SAML {
+		path = acsPath
+	}
+	address := c.AbsoluteLink(pathOf(p.ID) + path)
 	switch {
 	case c.Link("") == "":
 		return step{"redirect_uri", stepWarning, address + " must be entered at the provider; set public_url if browsers reach the gateway at another address"}
@@ -119,13 +111,13 @@ func (f *family) domainSteps(ctx context.Context, c *route.Caller, p store.Ident
 }
 
 // foresee tells what a sign-in of a person would do.
-func (f *family) foresee(ctx context.Context, c *route.Caller, p store.IdentityProvider, in *oidc.SignIn) step {
+func (f *family) foresee(ctx context.Context, c *route.Caller, p store.IdentityProvider, in *person) step {
 	if in == nil {
 		return step{}
 	}
 	s := step{Name: "member", Outcome: stepOK, Detail: "a sign-in would succeed"}
 	err := c.Change(ctx, func(tx *store.Tx) error {
-		a := admission{tx: tx, c: c, provider: p, person: in.Person}
+		a := admission{tx: tx, c: c, provider: p, person: *in}
 		u, refused := a.user(ctx)
 		switch {
 		case refused == nil:

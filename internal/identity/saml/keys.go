@@ -68,3 +68,21 @@ func ParseKeys(text secret.String) ([]Key, error) {
 	}
 	return keys, nil
 }
+
+// Rotate returns the keys in PEM text with a new one behind them, or, to finish, without the
+// first.
+func Rotate(text secret.String, finish bool, now time.Time) (secret.String, error) {
+	if !finish {
+		more, err := NewKey(now)
+		return secret.New(text.Reveal() + more.Reveal()), err
+	}
+	for rest := []byte(text.Reveal()); ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return text, errors.New("the keys for the provider cannot be read")
+		}
+		if block.Type == "CERTIFICATE" { // ends the first key
+			return secret.New(string(rest)), nil
+		}
+	}
+}

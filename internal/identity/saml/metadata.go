@@ -15,6 +15,7 @@ import (
 type Metadata struct {
 	entity       *crewjam.EntityDescriptor
 	certificates []*x509.Certificate
+	text         string
 }
 
 // EntityID returns the provider's name.
@@ -41,6 +42,33 @@ func (m *Metadata) Addresses() []string {
 		}
 	}
 	return list
+}
+
+// maxKept is the limit of what is kept of a provider's metadata, in bytes.
+const maxKept = 32 << 10
+
+// Text returns the metadata without what the gateway does not use.
+func (m *Metadata) Text() string { return m.text }
+
+// keep makes the text of m.
+func (m *Metadata) keep() error {
+	role := &m.entity.IDPSSODescriptors[0]
+	short := crewjam.EntityDescriptor{EntityID: m.entity.EntityID, ValidUntil: m.entity.ValidUntil}
+	short.IDPSSODescriptors = []crewjam.IDPSSODescriptor{{
+		SSODescriptor: crewjam.SSODescriptor{
+			RoleDescriptor: crewjam.RoleDescriptor{
+				ProtocolSupportEnumeration: protocolSpace, KeyDescriptors: role.KeyDescriptors, ValidUntil: role.ValidUntil,
+			},
+			SingleLogoutServices: role.SingleLogoutServices,
+		},
+		SingleSignOnServices: role.SingleSignOnServices,
+	}}
+	text, err := xml.Marshal(&short)
+	if err != nil || len(text) > maxKept {
+		return refuse("metadata", "the metadata has too many keys or addresses")
+	}
+	m.text = string(text)
+	return nil
 }
 
 // ParseMetadata reads a provider's metadata. The error is a *Refusal that says what is
@@ -91,7 +119,7 @@ func ParseMetadata(text []byte) (*Metadata, error) {
 			return nil, refuse("metadata", "the metadata has the address %.300q, to which no browser can go", address)
 		}
 	}
-	return m, nil
+	return m, m.keep()
 }
 
 // Describe returns the gateway's metadata for the provider.
