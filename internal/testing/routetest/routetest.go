@@ -95,6 +95,12 @@ func open(t testing.TB, path string, add []func(*route.API)) *Bench {
 	return b
 }
 
+// Beside returns another node with the same database, and the same keys.
+func (b *Bench) Beside(add ...func(*route.API)) *Bench {
+	b.t.Helper()
+	return open(b.t, b.path, add)
+}
+
 func (b *Bench) authenticate(r *http.Request) (*access.Identity, error) {
 	if id := b.callers[r.Header.Get("x-gateway-api-key")]; id != nil {
 		return id, nil

@@ -117,12 +117,27 @@ func Read(t testing.TB, address string) Request {
 		t.Fatal(err)
 	}
 	text, err := io.ReadAll(flate.NewReader(bytes.NewReader(raw)))
-	r := Request{State: q.Get("RelayState")}
-	if err == nil {
-		err = xml.Unmarshal(text, &r)
-	}
-	if err != nil || r.ID == "" {
+	if err != nil {
 		t.Fatalf("%s has no message: %v", address, err)
+	}
+	return read(t, text, q.Get("RelayState"))
+}
+
+// ReadForm returns the request in a form.
+func ReadForm(t testing.TB, form url.Values) Request {
+	t.Helper()
+	text, err := base64.StdEncoding.DecodeString(form.Get("SAMLRequest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, text, form.Get("RelayState"))
+}
+
+func read(t testing.TB, text []byte, state string) Request {
+	t.Helper()
+	r := Request{State: state}
+	if err := xml.Unmarshal(text, &r); err != nil || r.ID == "" {
+		t.Fatalf("%q is no message: %v", text, err)
 	}
 	return r
 }
