@@ -37,6 +37,7 @@ var odd = map[string][]int{
 	"create-organisation-user-key": {http.StatusBadRequest},                               // there are no such keys
 	"cancel-export":                {http.StatusBadRequest},                               // it is a draft
 	"download-export":              {http.StatusBadRequest},                               // it is a draft
+	"rotate-identity-provider-key": {http.StatusBadRequest},                               // a provider with OpenID Connect has none
 	"cancel-job":                   {http.StatusConflict},                                 // it has ended
 	"logout":                       {http.StatusBadRequest, http.StatusNotFound},          // a key has no session, and nobody here signed in
 }

@@ -294,9 +294,10 @@ var samples = map[string][2]string{
 
 	"change-own-profile": {"", `{"first_name":"N"}`},
 
-	"create-identity-provider": {"", `{"name":"Other","issuer":"https://other.example.com","client_id":"gateway","client_secret":"of-another"}`},
-	"update-identity-provider": {"", `{"name":"Renamed"}`},
-	"create-domain":            {"", `{"name":"example.org"}`},
+	"create-identity-provider":     {"", `{"name":"Other","issuer":"https://other.example.com","client_id":"gateway","client_secret":"of-another"}`},
+	"rotate-identity-provider-key": {"", `{}`},
+	"update-identity-provider":     {"", `{"name":"Renamed"}`},
+	"create-domain":                {"", `{"name":"example.org"}`},
 
 	"claim":         {"", `{"token":"the-link","email":"boss@example.com","first_name":"B","password":"a long enough password"}`},
 	"login":         {"", `{"email":"mate@example.com","password":"not the password"}`},

@@ -2,6 +2,8 @@ package clients
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"modelgate/internal/testing/programtest"
+	"modelgate/internal/testing/samltest"
 )
 
 // leastNode is the oldest major version of node that the npm packages run on.
@@ -21,7 +24,7 @@ const leastNode = 22
 
 // TestNodeClients runs every script in node/, each as a test.
 func TestNodeClients(t *testing.T) {
-	node := mustNode(t)
+	node, idp := mustNode(t), mustProvider(t)
 	scripts, err := filepath.Glob(filepath.Join("node", "*.test.mjs"))
 	if err != nil || len(scripts) == 0 {
 		t.Fatalf("there are no scripts in node/: %v", err)
@@ -29,9 +32,29 @@ func TestNodeClients(t *testing.T) {
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".test.mjs"), func(t *testing.T) {
 			t.Parallel()
-			runScript(t, node, script)
+			runScript(t, node, script, idp...)
 		})
 	}
+}
+
+// mustProvider makes a key and a certificate for an identity provider with SAML, which node
+// cannot. It returns the variables with their files.
+func mustProvider(t *testing.T) []string {
+	t.Helper()
+	p := samltest.New(t, "https://login.example.com")
+	dir := t.TempDir()
+	var variables []string
+	for name, block := range map[string]*pem.Block{
+		"IDP_KEY":         {Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(p.Key)},
+		"IDP_CERTIFICATE": {Type: "CERTIFICATE", Bytes: p.Certificate},
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		variables = append(variables, name+"="+file)
+	}
+	return variables
 }
 
 // runScript runs a script with further variables, which replace those of the stage.

@@ -380,4 +380,3 @@ func formOf(body string) url.Values {
 }
 
 func (w *samlWorld) sessions() int { return len(w.Query(`SELECT id FROM sessions`)) }
-
