@@ -122,7 +122,8 @@ func (p oidcProvider) finish(ctx context.Context, w flow, values url.Values) (*p
 		return nil, err
 	}
 	out := &person{
-		Issuer: in.Issuer, Subject: in.Subject, Email: in.Email, Proved: in.Proved, Domain: in.Domain, FirstName: in.FirstName, LastName: in.LastName,
+		Issuer: in.Issuer, Subject: in.Subject, Email: in.Email, Proved: in.Proved, Domain: in.Domain,
+		FirstName: in.FirstName, LastName: in.LastName,
 		Groups: in.Groups, GroupsKnown: in.GroupsKnown, Session: in.Session, Token: secret.New(in.IDToken), Authn: in.Methods,
 	}
 	if in.Class != "" {

@@ -120,8 +120,8 @@ func (p *samlProvider) renew(ctx context.Context) error {
 // noteEvery is how often an assertion is noted whose attributes are those of the last one.
 const noteEvery = time.Hour
 
-// note stores which attributes a verified assertion has, and metadata that is new. Failing to
-// is no reason to refuse anybody.
+// note stores which attributes a verified assertion has, and metadata that is new. A
+// sign-in does not fail with it.
 func (f *family) note(ctx context.Context, p *samlProvider, names []string) {
 	now, text := f.SAML.Now(), p.set.Provider.Text()
 	same := func(s *store.IdentitySettings) bool {
@@ -173,12 +173,14 @@ func certificateStep(m *saml.Metadata, now time.Time) step {
 			last = c.NotAfter
 		}
 	}
-	s := step{"certificate", stepOK, fmt.Sprintf("%d for signing, the last until %s", len(m.Certificates()), last.UTC().Format(time.DateOnly))}
+	day := last.UTC().Format(time.DateOnly)
+	s := step{"certificate", stepOK, fmt.Sprintf("%d for signing, the last until %s", len(m.Certificates()), day)}
 	switch {
 	case !now.Before(last):
-		s.Outcome, s.Detail = stepFailed, "the last one expired on "+last.UTC().Format(time.DateOnly)+"; enter the provider's new metadata"
+		s.Outcome, s.Detail = stepFailed, "the last one expired on "+day+"; enter the provider's new metadata"
 	case now.Add(soon).After(last):
-		s.Outcome, s.Detail = stepWarning, "the last one expires on "+last.UTC().Format(time.DateOnly)+"; enter the provider's new metadata before, or set metadata_url"
+		s.Outcome = stepWarning
+		s.Detail = "the last one expires on " + day + "; enter the provider's new metadata before, or set metadata_url"
 	}
 	return s
 }
@@ -204,7 +206,7 @@ func (p *samlProvider) checkMetadata(ctx context.Context) []step {
 	if p.row.Settings.MetadataURL == "" {
 		return []step{
 			{"metadata", stepOK, "of " + p.row.Settings.Issuer + ", as entered"},
-			{"clock", stepSkipped, "without metadata_url the provider's time is not known; assertions may be off by a minute"},
+			{"clock", stepSkipped, "without metadata_url the provider's time is unknown; assertions may be off by a minute"},
 		}
 	}
 	_, date, err := p.f.SAML.Read(ctx, p.row.Settings.MetadataURL)
@@ -220,19 +222,22 @@ func (p *samlProvider) checkMetadata(ctx context.Context) []step {
 		return append(steps, step{"clock", stepWarning, "the provider's response does not show its time"})
 	}
 	if off := p.f.SAML.Now().Sub(at).Abs(); off > 2*time.Minute { // read within the last minute
-		return append(steps, step{"clock", stepFailed, "the provider's clock says " + at.UTC().Format(time.DateTime) + "; assertions may be off by a minute"})
+		detail := "the provider's clock says " + at.UTC().Format(time.DateTime) + "; assertions may be off by a minute"
+		return append(steps, step{"clock", stepFailed, detail})
 	}
 	return append(steps, step{"clock", stepOK, "the clocks agree"})
 }
 
-// checkStart asks for a sign-in. A provider that only browsers can reach is no failure.
+// checkStart asks for a sign-in. It may be that only browsers can reach
+// the provider.
 func (p *samlProvider) checkStart(ctx context.Context, address string) step {
 	status, err := p.f.SAML.Ask(ctx, address)
 	switch {
 	case err != nil:
 		return step{"authorization", stepWarning, "the gateway cannot reach the provider's page, which browsers must: " + err.Error()}
 	case status >= http.StatusBadRequest:
-		return step{"authorization", stepFailed, fmt.Sprintf("the provider returned %d: enter %s and %s there", status, p.set.EntityID, p.set.ACS)}
+		detail := fmt.Sprintf("the provider returned %d: enter %s and %s there", status, p.set.EntityID, p.set.ACS)
+		return step{"authorization", stepFailed, detail}
 	}
 	return step{"authorization", stepOK, "the provider accepts the request"}
 }

@@ -91,7 +91,7 @@ func (w *samlWorld) add(more string) string {
 		w.t.Fatal(err)
 	}
 	var out struct{ ID string }
-	w.root.Must("POST", "/identity-providers", fmt.Sprintf(`{"name":"Company","type":"saml","slug":"idp%d","metadata":%s,%s}`, len(w.Query(`SELECT id FROM identity_providers`)), text, more), &out)
+	w.root.Must("POST", "/identity-providers", `{"name":"Company","type":"saml","metadata":`+string(text)+`,`+more+`}`, &out)
 	return out.ID
 }
 
@@ -208,7 +208,7 @@ func TestSAMLFlowsAreOfTheirBrowser(t *testing.T) {
 	foreign := other.begin("")
 	refused := func(name string, b *samlBrowser, a routetest.Response, reason string) {
 		t.Helper()
-		if formOf(a.Body) != nil { // the gateway's page sends it once more
+		if formOf(a.Body) != nil { // the gateway's page sends it again
 			a = b.send("POST", "/auth/sso/"+w.id+"/acs", formOf(a.Body).Encode(), false)
 		}
 		if a.Status != http.StatusForbidden || w.reason() != reason || b.cookies[login] != nil {
@@ -251,7 +251,7 @@ func TestFormsWithoutCookiesAreSentAgain(t *testing.T) {
 
 func TestSAMLMessagesAreAcceptedOnceOnAllNodes(t *testing.T) {
 	w := newSAMLWorld(t)
-	beside := w.Beside(w.families().Add)
+	beside := w.OpenNode(w.families().Add)
 	w.prepare(beside)
 	b := w.browser()
 	request := b.begin("")
@@ -266,7 +266,7 @@ func TestSAMLMessagesAreAcceptedOnceOnAllNodes(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.Status, w.reason())
 		}
 	}
-	restarted := w.Beside(w.families().Add)
+	restarted := w.OpenNode(w.families().Add)
 	w.prepare(restarted)
 	thief := &samlBrowser{w, restarted, copies}
 	if a := thief.post(form); a.Status != http.StatusForbidden || w.reason() != "replayed" {
@@ -380,3 +380,57 @@ func formOf(body string) url.Values {
 }
 
 func (w *samlWorld) sessions() int { return len(w.Query(`SELECT id FROM sessions`)) }
+
+func TestGroupsOfSAMLGiveRoles(t *testing.T) {
+	w := newSAMLWorld(t)
+	w.root.Must("POST", "/scim/workspaces", `{"workspace_id":"default","role":"manager","scim_group_name":"Engineers"}`, nil)
+	for _, step := range []struct {
+		name   string
+		more   map[string][]string
+		want   string
+		change string
+	}{
+		{"a mapped group", map[string][]string{"groups": {"Others", "Engineers"}}, "manager", ""},
+		{"no attribute with groups", nil, "manager", ""},
+		{"too many groups at Entra", map[string][]string{"groups": {"Others"}, "http://schemas.microsoft.com/claims/groups.link": {"https://graph.example.com"}}, "manager", ""},
+		{"another group", map[string][]string{"groups": {"Others"}}, "", ""},
+		{"an attribute by name", map[string][]string{"groups": {"Others"}, "teams": {"Engineers"}}, "manager", `{"attributes":{"groups":"teams"}}`},
+	} {
+		if step.change != "" {
+			w.root.Must("PUT", "/identity-providers/"+w.id, step.change, nil)
+		}
+		attributes := maps.Clone(ada)
+		maps.Copy(attributes, step.more)
+		b := w.browser()
+		a := b.end(samltest.Response{Request: b.begin(""), Attributes: attributes})
+		if got := strings.Join(w.Query(`SELECT role FROM workspace_members`), ","); a.Status != http.StatusSeeOther || got != step.want {
+			t.Errorf("%s: %d, the role is %q, want %q", step.name, a.Status, got, step.want)
+		}
+	}
+}
+
+// TestNothingOfASAMLSignInIsKept searches the database for what must not be there.
+func TestNothingOfASAMLSignInIsKept(t *testing.T) {
+	w := newSAMLWorld(t)
+	b := w.browser()
+	request := b.begin("")
+	text := w.Document(samltest.Response{Request: request, NameID: "ada-1", Attributes: map[string][]string{"email": {"ada@example.com"}, "secret": {"a-private-value"}}})
+	if a := b.post(url.Values{"SAMLResponse": {samltest.Encode(text)}, "RelayState": {request.State}}); a.Status != http.StatusSeeOther {
+		t.Fatalf("%d %s", a.Status, w.reason())
+	}
+	if a := b.post(url.Values{"SAMLResponse": {samltest.Encode(text)}, "RelayState": {request.State}}); a.Status != http.StatusOK && a.Status != http.StatusForbidden {
+		t.Fatalf("again: %d", a.Status)
+	}
+	value, _, _ := strings.Cut(text[strings.Index(text, "SignatureValue>")+len("SignatureValue>"):], "<")
+	for _, table := range []string{"audit_logs", "sessions", "identities", "identity_providers", "spent_tokens"} {
+		for _, column := range w.Query(`SELECT name FROM pragma_table_info('` + table + `')`) {
+			for _, row := range w.Query(`SELECT COALESCE(CAST(` + column + ` AS TEXT), '') FROM ` + table) {
+				for _, s := range []string{samltest.Encode(text)[:60], value[:60], "a-private-value", request.State, b.cookies[login].Value} {
+					if strings.Contains(row, s) {
+						t.Errorf("%s.%s has %q", table, column, s)
+					}
+				}
+			}
+		}
+	}
+}

@@ -117,7 +117,7 @@ func TestKeysOfAProviderChangeWithoutAnInterruption(t *testing.T) {
 	signIn(http.StatusSeeOther)
 
 	// What was read last is stored, so that it is known after a restart.
-	restarted := w.Beside(w.families().Add)
+	restarted := w.OpenNode(w.families().Add)
 	w.prepare(restarted)
 	w.metadata = ""
 	b := w.browser()

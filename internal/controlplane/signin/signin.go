@@ -105,8 +105,9 @@ func (r Routes) Add(a *route.API) {
 	post.MaxBody = maxForm
 	route.AddBrowser(a, post, f.acs)
 	route.AddBrowser(a, browser(http.MethodGet, metadataPath, "saml-metadata", "Describe the gateway to an identity provider", ""), f.metadata)
-	route.AddBrowser(a, browser(http.MethodGet, sloPath, "redirect-single-logout", "End sessions that a provider ended", "session"), f.singleLogout)
-	post = browser(http.MethodPost, sloPath, "single-logout", "End sessions that a provider ended", "session")
+	const ends = "End sessions that a provider ended"
+	route.AddBrowser(a, browser(http.MethodGet, sloPath, "redirect-single-logout", ends, "session"), f.singleLogout)
+	post = browser(http.MethodPost, sloPath, "single-logout", ends, "session")
 	post.MaxBody = maxForm
 	route.AddBrowser(a, post, f.singleLogout)
 }

@@ -84,8 +84,8 @@ func ParseMetadata(text []byte) (*Metadata, error) {
 	if id := m.entity.EntityID; id == "" || len(id) > 1024 {
 		return nil, refuse("metadata", "the metadata has no usable entityID")
 	}
-	if len(m.entity.IDPSSODescriptors) != 1 {
-		return nil, refuse("metadata", "the metadata describes %d identity providers (IDPSSODescriptor), not one", len(m.entity.IDPSSODescriptors))
+	if n := len(m.entity.IDPSSODescriptors); n != 1 {
+		return nil, refuse("metadata", "the metadata describes %d identity providers (IDPSSODescriptor), not one", n)
 	}
 	d := &m.entity.IDPSSODescriptors[0]
 	for _, k := range d.KeyDescriptors {

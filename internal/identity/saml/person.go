@@ -122,7 +122,9 @@ func (list attributes) text(name string, usual []string) string {
 func (p *Provider) person(list attributes, s Subject) Person {
 	names := &p.set.Names
 	out := Person{
-		Email: list.text(names.Email, usual.email), FirstName: list.text(names.FirstName, usual.first), LastName: list.text(names.LastName, usual.last),
+		Email:     list.text(names.Email, usual.email),
+		FirstName: list.text(names.FirstName, usual.first),
+		LastName:  list.text(names.LastName, usual.last),
 	}
 	if out.Email == "" && names.Email == "" && s.Format == string(crewjam.EmailAddressNameIDFormat) {
 		out.Email = s.Name

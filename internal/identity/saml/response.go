@@ -153,7 +153,9 @@ func (p *Provider) checkTimes(a *crewjam.Assertion) error {
 // signIn returns what an assertion says.
 func (p *Provider) signIn(a *crewjam.Assertion) (*SignIn, error) {
 	id := a.Subject.NameID
-	in := &SignIn{Subject: Subject{Name: strings.TrimSpace(id.Value), Format: id.Format, Qualifier: id.NameQualifier, OwnQualifier: id.SPNameQualifier}}
+	in := &SignIn{Subject: Subject{
+		Name: strings.TrimSpace(id.Value), Format: id.Format, Qualifier: id.NameQualifier, OwnQualifier: id.SPNameQualifier,
+	}}
 	switch {
 	case in.Subject.Name == "" || len(in.Subject.Name) > maxText:
 		return nil, refuse("no_subject", "the assertion has no usable NameID")

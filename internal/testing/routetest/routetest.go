@@ -95,8 +95,8 @@ func open(t testing.TB, path string, add []func(*route.API)) *Bench {
 	return b
 }
 
-// Beside returns another node with the same database, and the same keys.
-func (b *Bench) Beside(add ...func(*route.API)) *Bench {
+// OpenNode returns another node with the same database, and the same keys.
+func (b *Bench) OpenNode(add ...func(*route.API)) *Bench {
 	b.t.Helper()
 	return open(b.t, b.path, add)
 }

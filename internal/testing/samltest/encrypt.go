@@ -17,14 +17,14 @@ func Encrypt(cert *x509.Certificate, cbc bool) func(response *etree.Element) {
 		if cbc {
 			e.BlockCipher = xmlenc.AES256CBC
 		}
-		data, err := e.Encrypt(cert, []byte(Text(assertion)), nil)
+		data, err := e.Encrypt(cert, []byte(textOf(assertion)), nil)
 		if err != nil {
 			panic(err)
 		}
 		data.CreateAttr("Type", "http://www.w3.org/2001/04/xmlenc#Element")
 		response.RemoveChild(assertion)
 		around := response.CreateElement("saml:EncryptedAssertion")
-		around.CreateAttr("xmlns:saml", AssertionSpace)
+		around.CreateAttr("xmlns:saml", assertionSpace)
 		around.AddChild(data)
 	}
 }

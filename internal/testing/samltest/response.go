@@ -87,13 +87,15 @@ func (p *Provider) assertion(r *Response) *etree.Element {
 	if audience == "" {
 		audience = r.Request.Issuer
 	}
-	return parse(`<saml:Assertion xmlns:saml="` + AssertionSpace + `" ID="a` + rand.Text() + `" Version="2.0" IssueInstant="` + stamp(r.Now) + `">` +
-		`<saml:Issuer>` + or(r.Issuer, p.EntityID) + `</saml:Issuer><saml:Subject><saml:NameID Format="` + format + `">` + name + `</saml:NameID>` +
+	return parse(`<saml:Assertion xmlns:saml="` + assertionSpace + `" ID="a` + rand.Text() +
+		`" Version="2.0" IssueInstant="` + stamp(r.Now) + `">` +
+		`<saml:Issuer>` + or(r.Issuer, p.EntityID) + `</saml:Issuer>` +
+		`<saml:Subject><saml:NameID Format="` + format + `">` + name + `</saml:NameID>` +
 		`<saml:SubjectConfirmation Method="urn:oasis:names:tc:SAML:2.0:cm:bearer"><saml:SubjectConfirmationData NotOnOrAfter="` + end +
 		`" Recipient="` + or(r.Recipient, r.Request.ACS) + `"` + answers + `/></saml:SubjectConfirmation></saml:Subject>` +
 		`<saml:Conditions NotBefore="` + stamp(r.Now) + `" NotOnOrAfter="` + end + `"><saml:AudienceRestriction><saml:Audience>` + audience +
-		`</saml:Audience></saml:AudienceRestriction>` + r.Further + `</saml:Conditions><saml:AuthnStatement AuthnInstant="` + stamp(r.Now) + `" SessionIndex="` +
-		r.Session + `"` + sessionEnd + `><saml:AuthnContext><saml:AuthnContextClassRef>` + class +
+		`</saml:Audience></saml:AudienceRestriction>` + r.Further + `</saml:Conditions><saml:AuthnStatement AuthnInstant="` + stamp(r.Now) +
+		`" SessionIndex="` + r.Session + `"` + sessionEnd + `><saml:AuthnContext><saml:AuthnContextClassRef>` + class +
 		`</saml:AuthnContextClassRef></saml:AuthnContext></saml:AuthnStatement>` + r.attributes() + `</saml:Assertion>`)
 }
 
@@ -115,8 +117,9 @@ func (p *Provider) Document(r Response) string {
 	if status == "" {
 		status = "Success"
 	}
-	response := parse(`<samlp:Response xmlns:samlp="` + ProtocolSpace + `" ID="r` + rand.Text() + `" Version="2.0" IssueInstant="` + stamp(r.Now) + `"` +
-		destination + answers + `><saml:Issuer xmlns:saml="` + AssertionSpace + `">` + or(r.Issuer, p.EntityID) + `</saml:Issuer>` +
+	response := parse(`<samlp:Response xmlns:samlp="` + protocolSpace + `" ID="r` + rand.Text() +
+		`" Version="2.0" IssueInstant="` + stamp(r.Now) + `"` + destination + answers +
+		`><saml:Issuer xmlns:saml="` + assertionSpace + `">` + or(r.Issuer, p.EntityID) + `</saml:Issuer>` +
 		`<samlp:Status><samlp:StatusCode Value="urn:oasis:names:tc:SAML:2.0:status:` + status + `"/></samlp:Status></samlp:Response>`)
 	if status == "Success" {
 		assertion := p.assertion(&r)
@@ -132,7 +135,7 @@ func (p *Provider) Document(r Response) string {
 	if r.SignResponse {
 		p.Sign(response, Signing{})
 	}
-	text := Text(response)
+	text := textOf(response)
 	if r.Raw != nil {
 		text = r.Raw(text)
 	}
@@ -153,15 +156,16 @@ func (p *Provider) LogoutForm(l Logout) url.Values {
 	if l.Now.IsZero() {
 		l.Now = time.Now()
 	}
-	text := `<samlp:LogoutRequest xmlns:samlp="` + ProtocolSpace + `" xmlns:saml="` + AssertionSpace + `" ID="l` + rand.Text() +
-		`" Version="2.0" IssueInstant="` + stamp(l.Now) + `" Destination="` + l.To + `"><saml:Issuer>` + p.EntityID + `</saml:Issuer><saml:NameID>` +
+	text := `<samlp:LogoutRequest xmlns:samlp="` + protocolSpace + `" xmlns:saml="` + assertionSpace + `" ID="l` + rand.Text() +
+		`" Version="2.0" IssueInstant="` + stamp(l.Now) + `" Destination="` + l.To +
+		`"><saml:Issuer>` + p.EntityID + `</saml:Issuer><saml:NameID>` +
 		l.NameID + `</saml:NameID>`
 	for _, s := range l.Sessions {
 		text += `<samlp:SessionIndex>` + s + `</samlp:SessionIndex>`
 	}
 	el := parse(text + `</samlp:LogoutRequest>`)
 	p.Sign(el, l.Signing)
-	return url.Values{"SAMLRequest": {Encode(Text(el))}}
+	return url.Values{"SAMLRequest": {Encode(textOf(el))}}
 }
 
 // RedirectForm returns a form as the signed query of a redirect.

@@ -28,8 +28,8 @@ import (
 
 // Namespaces of elements.
 const (
-	AssertionSpace = "urn:oasis:names:tc:SAML:2.0:assertion"
-	ProtocolSpace  = "urn:oasis:names:tc:SAML:2.0:protocol"
+	assertionSpace = "urn:oasis:names:tc:SAML:2.0:assertion"
+	protocolSpace  = "urn:oasis:names:tc:SAML:2.0:protocol"
 	signatureSpace = "http://www.w3.org/2000/09/xmldsig#"
 )
 
@@ -63,7 +63,8 @@ func (p *Provider) Rotate(t testing.TB, end time.Time) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "provider"}, NotBefore: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: end,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "provider"},
+		NotBefore: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: end,
 	}
 	p.Key = key
 	if p.Certificate, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key); err != nil {
@@ -137,7 +138,7 @@ func read(t testing.TB, text []byte, state string) Request {
 	t.Helper()
 	r := Request{State: state}
 	if err := xml.Unmarshal(text, &r); err != nil || r.ID == "" {
-		t.Fatalf("%q is no message: %v", text, err)
+		t.Fatalf("%q is not a message: %v", text, err)
 	}
 	return r
 }
@@ -161,7 +162,8 @@ func (p *Provider) Sign(el *etree.Element, s Signing) {
 	info := parse(`<ds:SignedInfo xmlns:ds="` + signatureSpace + `"><ds:CanonicalizationMethod Algorithm="http://www.w3.org/2001/10/xml-exc-c14n#"/>` +
 		`<ds:SignatureMethod Algorithm="` + method + `"/><ds:Reference URI="#` + el.SelectAttrValue("ID", "") + `"><ds:Transforms>` +
 		`<ds:Transform Algorithm="` + signatureSpace + `enveloped-signature"/><ds:Transform Algorithm="http://www.w3.org/2001/10/xml-exc-c14n#"/>` +
-		`</ds:Transforms><ds:DigestMethod Algorithm="` + digest + `"/><ds:DigestValue>` + sum(canonical(el), hash) + `</ds:DigestValue></ds:Reference></ds:SignedInfo>`)
+		`</ds:Transforms><ds:DigestMethod Algorithm="` + digest + `"/><ds:DigestValue>` + sum(canonical(el), hash) +
+		`</ds:DigestValue></ds:Reference></ds:SignedInfo>`)
 	if s.Edit != nil {
 		s.Edit(info)
 	}
@@ -210,8 +212,8 @@ func sum(text []byte, hash crypto.Hash) string {
 	return base64.StdEncoding.EncodeToString(h[:])
 }
 
-// Text returns an element as a document.
-func Text(el *etree.Element) string {
+// textOf returns an element as a document.
+func textOf(el *etree.Element) string {
 	doc := etree.NewDocument()
 	doc.SetRoot(el.Copy())
 	text, err := doc.WriteToString()
