@@ -5,7 +5,7 @@ package settings
 type IdentityProvider struct {
 	Slug   string `json:"slug" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"64"`
 	Name   string `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
-	Type   string `json:"type,omitempty" enum:"oidc" doc:"Defaults to oidc"`
+	Type   string `json:"type,omitempty" enum:"oidc,saml" doc:"Defaults to oidc"`
 	Status string `json:"status,omitempty" enum:"active,disabled" doc:"Defaults to active"`
 	Secret string `json:"client_secret,omitempty" doc:"${NAME} for an environment variable, or a sealed value"`
 
@@ -20,6 +20,21 @@ type IdentityProvider struct {
 	NoProvision bool     `json:"disable_auto_provision_user,omitempty"`
 	SessionTTL  int64    `json:"max_session_ttl,omitempty" minimum:"60" maximum:"7776000" doc:"In seconds"`
 	Role        string   `json:"role,omitempty" enum:"admin,member" doc:"Of new members; defaults to member"`
+
+	Metadata            string          `json:"metadata,omitempty" maxLength:"262144" doc:"XML of a provider with SAML; this, or metadata_url with issuer, is required"`
+	MetadataURL         string          `json:"metadata_url,omitempty" maxLength:"2048"`
+	Attributes          *AttributeNames `json:"attributes,omitempty" doc:"Names of the attributes of SAML, if they are not the usual ones"`
+	AllowSignedResponse bool            `json:"allow_signed_response,omitempty"`
+	AllowIDPInitiated   bool            `json:"allow_idp_initiated,omitempty"`
+}
+
+// AttributeNames are the names of the attributes with what is known of a person. Empty ones
+// are the usual ones.
+type AttributeNames struct {
+	Email     string `json:"email,omitempty" maxLength:"255"`
+	FirstName string `json:"first_name,omitempty" maxLength:"255"`
+	LastName  string `json:"last_name,omitempty" maxLength:"255"`
+	Groups    string `json:"groups,omitempty" maxLength:"255"`
 }
 
 // Domain is a domain of e-mail addresses. A file does not verify it.

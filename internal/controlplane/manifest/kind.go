@@ -203,7 +203,8 @@ func (p *plan) fault(path string, err error) error {
 // requestFields are the fields of entries by their names in requests, if those differ or
 // if errors name them.
 var requestFields = map[string]string{"defaults.metadata": "metadata", "scopes": "scopes", "issuer": "issuer", "client_id": "client_id",
-	"client_secret": "client_secret", "domains": "domains", "scim_group_name": "scim_group"}
+	"client_secret": "client_secret", "domains": "domains", "scim_group_name": "scim_group", "metadata": "metadata",
+	"metadata_url": "metadata_url"}
 
 // missing returns the error for a reference to an object that does not exist.
 func (p *plan) missing(path, what, name string) error {

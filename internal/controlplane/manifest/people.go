@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/signin"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/identity/saml"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -25,10 +26,22 @@ var identityKind = kind[settings.IdentityProvider, store.IdentityProvider]{
 	key:     func(v *settings.IdentityProvider) entryID { return entryID{name: v.Slug} },
 	rowKey:  func(_ *state, v *store.IdentityProvider) entryID { return entryID{name: v.Slug} },
 	read:    (*reader).identity, put: (*plan).identity,
-	keep: func(_ *plan, want, have *settings.IdentityProvider) { orElse(&want.Secret, have.Secret) },
+	keep: keepIdentity,
 	drop: func(p *plan, row store.IdentityProvider) step {
 		return func(ctx context.Context, c *route.Caller) error { return identityRoutes.Remove(ctx, p.api, c, row) }
 	},
+}
+
+// keepIdentity sets in want what the file leaves out or writes in another way than have.
+func keepIdentity(_ *plan, want, have *settings.IdentityProvider) {
+	orElse(&want.Secret, have.Secret)
+	if want.Type != store.SAML {
+		return
+	}
+	orElse(&want.Issuer, have.Issuer)
+	if m, err := saml.ParseMetadata([]byte(want.Metadata)); err == nil && m.Text() == have.Metadata {
+		want.Metadata = have.Metadata
+	}
 }
 
 // identity checks an entry as the route does that creates identity providers: both have the
@@ -52,7 +65,7 @@ func (p *plan) identity(path string, want *settings.IdentityProvider, old *store
 	if row.Type != want.Type {
 		return nil, p.file.ErrorAt(path+".type", errors.New("the type of an identity provider cannot be changed; give it another slug"))
 	}
-	if err := signin.Fill(p.ctx, p.api, &row, e); err != nil {
+	if err := identityRoutes.Fill(p.ctx, p.api, &row, e); err != nil {
 		return nil, err
 	}
 	return putRow(signin.Put, old, row), nil
@@ -64,6 +77,12 @@ func (r *reader) identity(row *store.IdentityProvider) (v settings.IdentityProvi
 		return v, false, err
 	}
 	v.Slug, v.Name, v.Type, v.Status = row.Slug, row.Name, row.Type, row.Status
+	if row.Type == store.SAML { // the gateway's key stays where it is
+		if v.MetadataURL != "" {
+			v.Metadata = "" // is read at the address
+		}
+		return v, true, nil
+	}
 	held, err := r.open(row.Sealed)
 	if err == nil && !held.Empty() {
 		v.Secret = r.render("identity_provider "+row.Slug+" client_secret", held)

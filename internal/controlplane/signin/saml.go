@@ -34,6 +34,9 @@ func (f *family) useSAML(ctx context.Context, c *route.Caller, p store.IdentityP
 	s, base := &p.Settings, c.AbsoluteLink(pathOf(p.ID))
 	text := s.Metadata
 	if s.MetadataURL != "" {
+		if err := f.checkEgress(p.Organisation, s.MetadataURL); err != nil {
+			return nil, err
+		}
 		text = f.SAML.Current(ctx, s.MetadataURL, text)
 	}
 	m, err := saml.ParseMetadata([]byte(text))
@@ -50,6 +53,19 @@ func (f *family) useSAML(ctx context.Context, c *route.Caller, p store.IdentityP
 	}}
 	out.Provider = saml.New(out.set, f.SAML.Now)
 	return out, nil
+}
+
+// checkEgress returns a *saml.Refusal for an address that the organisation lets nothing be
+// requested from.
+func (f *family) checkEgress(organisation, address string) error {
+	u, err := url.Parse(address)
+	if err == nil {
+		err = f.api.CheckEgress(organisation, u)
+	}
+	if err != nil {
+		return &saml.Refusal{Reason: "egress", Err: err}
+	}
+	return nil
 }
 
 // spend records what was accepted for all nodes.
@@ -231,7 +247,11 @@ func (p *samlProvider) checkMetadata(ctx context.Context) []step {
 // checkStart asks for a sign-in. It may be that only browsers can reach
 // the provider.
 func (p *samlProvider) checkStart(ctx context.Context, address string) step {
-	status, err := p.f.SAML.Ask(ctx, address)
+	err := p.f.checkEgress(p.row.Organisation, address)
+	status := 0
+	if err == nil {
+		status, err = p.f.SAML.Ask(ctx, address)
+	}
 	switch {
 	case err != nil:
 		return step{"authorization", stepWarning, "the gateway cannot reach the provider's page, which browsers must: " + err.Error()}

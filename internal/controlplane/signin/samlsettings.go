@@ -38,61 +38,71 @@ func (in *Fields) checkType(name string) error {
 // setSAML checks the fields of a provider with SAML and stores them in p. Without metadata in
 // the request, what is stored stays.
 func (f *family) setSAML(ctx context.Context, p *store.IdentityProvider, in Fields) error {
-	if f.SAML == nil {
-		return apierr.New(apierr.Unavailable, "this gateway has no identity providers with SAML").WithParam("type")
-	}
 	old := p.Settings
 	domains, err := domainNames(in.Domains)
 	if err != nil {
 		return err
 	}
-	text, field := in.Metadata, "metadata"
-	switch {
-	case in.Metadata != "" && in.MetadataURL != "":
-		return route.Invalid("metadata", "is read from metadata_url; leave one of the two out")
-	case in.MetadataURL != "" && (in.MetadataURL != old.MetadataURL || old.Metadata == ""):
-		field = "metadata_url"
-		if text, err = f.fetch(ctx, in.MetadataURL); err != nil {
-			return err
-		}
-	case text == "":
-		text = old.Metadata
-	}
-	if text == "" {
-		return route.Invalid("metadata", "is required, or metadata_url; download it at the provider")
-	}
-	m, err := saml.ParseMetadata([]byte(text))
-	if err != nil {
-		return route.Invalid(field, "%s", err.Error())
-	}
-	if in.Issuer != "" && in.Issuer != m.EntityID() {
-		return route.Invalid(field, "is of %.300q, not of %.300q; add another identity provider for it", m.EntityID(), in.Issuer)
-	}
 	p.Settings = store.IdentitySettings{
-		Issuer: m.EntityID(), Domains: domains, NoProvisioning: in.NoProvision, SessionTTL: in.SessionTTL, Role: in.Role,
-		Metadata: m.Text(), MetadataURL: in.MetadataURL, AllowSignedResponse: in.AllowSignedResponse, AllowIDPInitiated: in.AllowIDPInitiated,
+		Issuer: in.Issuer, Domains: domains, NoProvisioning: in.NoProvision, SessionTTL: in.SessionTTL, Role: in.Role,
+		Metadata: old.Metadata, MetadataURL: in.MetadataURL, AllowSignedResponse: in.AllowSignedResponse, AllowIDPInitiated: in.AllowIDPInitiated,
 		RotatingKey: old.RotatingKey, LastAssertion: old.LastAssertion,
 	}
 	if in.Attributes != nil {
 		p.Settings.Attributes = *in.Attributes
 	}
+	text, field, err := f.metadataOf(ctx, p.Organisation, in, old)
+	if err != nil || text == "" {
+		return err
+	}
+	m, err := saml.ParseMetadata([]byte(text))
+	if err != nil {
+		return route.Invalid(field, "%s", err.Error())
+	}
+	for _, pinned := range []string{in.Issuer, old.Issuer} {
+		if pinned != "" && pinned != m.EntityID() {
+			return route.Invalid(field, "is of %.300q, not of %.300q; add another identity provider for it", m.EntityID(), pinned)
+		}
+	}
+	p.Settings.Issuer, p.Settings.Metadata = m.EntityID(), m.Text()
 	return nil
 }
 
-// fetch reads metadata at an address that an administrator entered.
-func (f *family) fetch(ctx context.Context, address string) (string, error) {
+// metadataOf returns the metadata that a request or what is stored names, and the field that
+// it is of. It is empty if it must be read at its first use: a file is applied without
+// requests to providers, so it must name the issuer.
+func (f *family) metadataOf(ctx context.Context, organisation string, in Fields, old store.IdentitySettings) (text, field string, err error) {
+	switch {
+	case in.Metadata != "" && in.MetadataURL != "":
+		return "", "", route.Invalid("metadata", "is read from metadata_url; leave one of the two out")
+	case in.Metadata != "":
+		return in.Metadata, "metadata", nil
+	case in.MetadataURL == "" && old.Metadata == "":
+		return "", "", route.Invalid("metadata", "is required, or metadata_url; download it at the provider")
+	case in.MetadataURL == "" || in.MetadataURL == old.MetadataURL:
+		return old.Metadata, "metadata", nil
+	}
 	check := f.api.CheckHost
 	if check == nil {
 		check = upstream.New(upstream.Options{}).CheckHost
 	}
-	if _, err := check(address); err != nil {
-		return "", route.Invalid("metadata_url", "is not allowed: %s", err.Error())
-	}
-	text, _, err := f.SAML.Read(ctx, address)
+	u, err := check(in.MetadataURL)
 	if err != nil {
-		return "", route.Invalid("metadata_url", "%s", err.Error())
+		return "", "", route.Invalid("metadata_url", "is not allowed: %s", err.Error())
 	}
-	return text, nil
+	if err := f.api.CheckEgress(organisation, u); err != nil {
+		return "", "", route.Invalid("metadata_url", "is not allowed: %s", apierr.From(err).Message)
+	}
+	if f.SAML != nil {
+		if text, _, err = f.SAML.Read(ctx, in.MetadataURL); err != nil {
+			err = route.Invalid("metadata_url", "%s", err.Error())
+		}
+		return text, "metadata_url", err
+	}
+	if in.Issuer == "" || old.Issuer != "" && in.Issuer != old.Issuer {
+		return "", "", route.Invalid("issuer", "must be the entity id that the metadata at metadata_url has")
+	}
+	return "", "", nil
 }
 
 // sealKey makes the gateway's key for p, unless it has one.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"modelgate/internal/base/egress"
 	"modelgate/internal/testing/routetest"
 	"modelgate/internal/testing/samltest"
 )
@@ -313,5 +314,40 @@ func TestSingleLogoutByAForm(t *testing.T) {
 	text, err := base64.StdEncoding.DecodeString(formOf(a.Body).Get("SAMLResponse"))
 	if err != nil || a.Status != http.StatusOK || !strings.Contains(string(text), "status:Success") || w.sessions() != 0 {
 		t.Errorf("%d %s, %d sessions", a.Status, a.Body, w.sessions())
+	}
+}
+
+func TestEgressPolicyCoversMetadata(t *testing.T) {
+	w := newSAMLWorld(t)
+	w.metadata = w.Metadata()
+	w.root.Must("PUT", "/identity-providers/"+w.id, `{"metadata_url":"`+metadataURL+`"}`, nil)
+	w.API.Egress = func(string, string) *egress.Policies {
+		return &egress.Policies{Organisation: &egress.Policy{CustomHosts: egress.Hosts{"https://*.example.org"}}}
+	}
+	before := w.reads
+	if a := w.browser().send("GET", "/auth/sso/"+w.id, "", false); a.Status != http.StatusBadGateway {
+		t.Errorf("a sign-in began: %d %s", a.Status, a.Body)
+	}
+	if a := w.root.Call("PUT", "/identity-providers/"+w.id, `{"metadata_url":"https://login.example.com/other"}`); a.Status != http.StatusBadRequest {
+		t.Errorf("an address that is not allowed was stored: %d %s", a.Status, a.Body)
+	}
+	if w.reads != before {
+		t.Errorf("%d requests were sent", w.reads-before)
+	}
+}
+
+// TestMetadataOfAFileIsReadAtItsFirstUse has what a file stores, which sends no requests.
+func TestMetadataOfAFileIsReadAtItsFirstUse(t *testing.T) {
+	w := newSAMLWorld(t)
+	w.Exec(`UPDATE identity_providers SET settings = json_set(settings, '$.metadata', '', '$.metadata_url', $1)`, metadataURL)
+	if a := w.browser().send("GET", "/auth/sso/"+w.id, "", false); a.Status != http.StatusBadGateway {
+		t.Errorf("without metadata: %d", a.Status)
+	}
+	w.metadata, w.shift = w.Metadata(), 2*time.Minute
+	if a := w.browser().signIn(); a.Status != http.StatusSeeOther {
+		t.Errorf("%d %s", a.Status, w.reason())
+	}
+	if rows := w.Query(`SELECT settings FROM identity_providers`); !strings.Contains(rows[0], "IDPSSODescriptor") {
+		t.Error("the metadata was not stored")
 	}
 }
