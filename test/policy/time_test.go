@@ -37,6 +37,7 @@ var shortTimes = map[string]string{
 	"internal/dataplane/stall_timer_test.go TestResponseWhoseProviderPausesIsNotEnded":                                     "the provider pauses on purpose, for longer than a limit that must not end the response",
 	"internal/records/logstore/postgres_test.go TestABatchWhoseCommitWasNotAnsweredIsKeptOnce":                             "cuts a connection at ever later moments; the test holds whatever it hits",
 	"internal/testing/pipelinetest/routes.go Handle":                                                                       "runs in the bubbles of other files",
+	"internal/controlplane/signin/cost_test.go TestCostOfASignIn":                                                          "measures CPU time, of which a sign-in takes a thirtieth of the limit",
 	"internal/identity/saml/attacks_test.go checkCosts":                                                                    "takes the best of three: a promise of 50 ms that reading a large document breaks each time",
 	"internal/limits/redisquota/redisquota_test.go TestReservationThatNobodyWaitsForIsNotMade":                             "lets a deadline pass while Redis is stopped, whose clock cannot be faked",
 	"internal/server/away_test.go TestAChangeCountsAtOnceHereAndSoonElsewhere":                                             "takes the best of up to twenty: a promise of one second that polling would break each time",
