@@ -16,7 +16,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// identityRoutes remove identity providers with the roles that they gave.
+// identityRoutes check identity providers, and remove them with the roles that they gave.
 var identityRoutes = signin.Routes{Assign: directory.Assign}
 
 var identityKind = kind[settings.IdentityProvider, store.IdentityProvider]{

@@ -71,7 +71,9 @@ func (f *family) setSAML(ctx context.Context, p *store.IdentityProvider, in Fiel
 // metadataOf returns the metadata that a request or what is stored names, and the field that
 // it is of. It is empty if it must be read at its first use: a file is applied without
 // requests to providers, so it must name the issuer.
-func (f *family) metadataOf(ctx context.Context, organisation string, in Fields, old store.IdentitySettings) (text, field string, err error) {
+func (f *family) metadataOf(
+	ctx context.Context, organisation string, in Fields, old store.IdentitySettings,
+) (text, field string, err error) {
 	switch {
 	case in.Metadata != "" && in.MetadataURL != "":
 		return "", "", route.Invalid("metadata", "is read from metadata_url; leave one of the two out")
