@@ -132,6 +132,21 @@ func (tx *Tx) DeleteIdentityProvider(ctx context.Context, id string) error {
 	return tx.write(ctx, journal.Unpublished, "identity provider", provider, id)
 }
 
+// DeleteOwnerIdentities deletes the identities of an organisation's owners at an identity
+// provider, and ends the sessions that began there with them. The owners must link their
+// accounts again.
+func (tx *Tx) DeleteOwnerIdentities(ctx context.Context, organisation, provider string) error {
+	const owners = `
+		WHERE organisation_id = $1 AND provider_id = $2 AND user_id IN (
+			SELECT user_id FROM organisation_members WHERE organisation_id = $1 AND role = 'owner')`
+	for _, rows := range []string{"identities", "sessions"} {
+		if err := tx.exec(ctx, journal.Unpublished, rows, `DELETE FROM `+rows+owners, organisation, provider); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ProviderSessions selects sessions that began at an identity provider. Empty fields
 // select all.
 type ProviderSessions struct {

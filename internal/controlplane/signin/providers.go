@@ -304,7 +304,14 @@ func Put(ctx context.Context, c *route.Caller, before *store.IdentityProvider, p
 	}
 	p.UpdatedAt = c.NextUpdateTime(before.UpdatedAt)
 	return change(ctx, c, p.ID, before.UpdatedAt, func(tx *store.Tx) error {
-		if p.Status == store.Active && p.Settings.Issuer == before.Settings.Issuer {
+		now, had := p.Settings, before.Settings
+		if now.Metadata != had.Metadata || now.MetadataURL != had.MetadataURL {
+			// Whoever enters keys of SAML can sign as anybody, and must not become an owner.
+			if err := tx.DeleteOwnerIdentities(ctx, p.Organisation, p.ID); err != nil {
+				return err
+			}
+		}
+		if p.Status == store.Active && now.Issuer == had.Issuer {
 			return tx.UpdateIdentityProvider(ctx, p)
 		}
 		if err := tx.EndProviderSessions(ctx, store.ProviderSessions{Provider: p.ID}); err != nil {
