@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -138,12 +139,12 @@ func (c *cluster) control(q url.Values) error {
 
 // TestPeopleOnTwoNodes runs scripts that also run on one node with SQLite.
 func TestPeopleOnTwoNodes(t *testing.T) {
-	node := mustNode(t)
-	for _, name := range []string{"signin.test.mjs"} {
+	node, idp := mustNode(t), mustProvider(t)
+	for _, name := range []string{"signin.test.mjs", "saml.test.mjs"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := startCluster(t, 2)
-			runScript(t, node, filepath.Join("node", name), "PEOPLE_URL="+c.URL+"/v1", "PEOPLE_NODES=2")
+			runScript(t, node, filepath.Join("node", name), append(slices.Clip(idp), "PEOPLE_URL="+c.URL+"/v1", "PEOPLE_NODES=2")...)
 		})
 	}
 }
