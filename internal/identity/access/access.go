@@ -127,6 +127,9 @@ type Identity struct {
 
 	// Claims are further claims of a token. Nil for keys and sessions.
 	Claims *Claims
+
+	// Workload is the id of the workload identity of a short-lived key, empty for others.
+	Workload string
 }
 
 // Claims are the claims of a JSON Web Token that keys do not have.

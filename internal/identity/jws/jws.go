@@ -31,6 +31,9 @@ type Rules struct {
 
 	// NeedKeyID reports that tokens and keys must have a kid.
 	NeedKeyID bool
+
+	// Use is the only use that keys may have, if they have one. Empty is sig.
+	Use string
 }
 
 // Token is a token whose signature is not verified yet.

@@ -1,6 +1,7 @@
 package jws
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/rsa"
 	"encoding/json"
@@ -125,7 +126,7 @@ func (r Rules) parseKey(raw []byte) (kid string, key *Key, err error) {
 
 // allows reports whether the key may verify signatures of an allowed algorithm.
 func (r Rules) allows(j *jwk) bool {
-	if j.Use != "" && j.Use != "sig" || j.Uses != nil && !slices.Contains(j.Uses, "verify") {
+	if j.Use != "" && j.Use != cmp.Or(r.Use, "sig") || j.Uses != nil && !slices.Contains(j.Uses, "verify") {
 		return false
 	}
 	kinds := map[string]string{"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}

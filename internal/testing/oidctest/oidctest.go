@@ -257,6 +257,9 @@ func (p *Provider) signed(claims map[string]any, typ string) string {
 	return Signed(jose.RS256, key, claims, typ)
 }
 
+// Signed returns a token with these claims alone.
+func (p *Provider) Signed(claims map[string]any) string { return p.signed(claims, "JWT") }
+
 // Signed returns claims signed with a key.
 func Signed(algorithm jose.SignatureAlgorithm, key any, claims map[string]any, typ string) string {
 	options := (&jose.SignerOptions{}).WithType(jose.ContentType(typ))
