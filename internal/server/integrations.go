@@ -47,6 +47,7 @@ func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 		in.Providers = append(in.Providers, known.entry(&p.Providers[i]))
 	}
 	in.Partners = s.openPartners(known.secretValues, p.GuardrailCredentials)
+	in.Workloads = s.openWorkloads(opens, p.Workloads)
 	known.uses.end()
 }
 

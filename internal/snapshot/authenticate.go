@@ -83,6 +83,9 @@ type TokenVerifier interface {
 // owner returns the owner of a gateway key or token. A known key is never treated as a
 // token.
 func (s *Snapshot) owner(key string, now time.Time) (*access.Identity, error) {
+	if access.IsWorkloadKey(key) {
+		return s.workloadOwner(key, now)
+	}
 	hash := access.HashKey(key)
 	id, ok := s.identity(hash)
 	switch {
@@ -101,9 +104,12 @@ func (s *Snapshot) owner(key string, now time.Time) (*access.Identity, error) {
 	return nil, refused("the gateway key is unknown; check the header x-gateway-api-key")
 }
 
-// Token returns the identity that a token proves. Text that does not look like a token
-// is an error of kind Unauthenticated.
+// Token returns the identity that a token, or a short-lived key of a workload, proves. Text
+// that does not look like one is an error of kind Unauthenticated.
 func (s *Snapshot) Token(text string, now time.Time) (*access.Identity, error) {
+	if access.IsWorkloadKey(text) {
+		return s.workloadOwner(text, now)
+	}
 	if s.tokens == nil || !jwt.LooksLikeToken(text) {
 		return nil, refused("this is not a token")
 	}
@@ -113,7 +119,7 @@ func (s *Snapshot) Token(text string, now time.Time) (*access.Identity, error) {
 // IsCredential reports whether text is a gateway key, even an expired one, or a token
 // that is valid at now.
 func (s *Snapshot) IsCredential(text string, now time.Time) bool {
-	if _, ok := s.Identity(text); ok {
+	if _, ok := s.Identity(text); ok || access.IsWorkloadKey(text) {
 		return true
 	}
 	_, err := s.Token(text, now)

@@ -72,6 +72,9 @@ type Input struct {
 	// Nil accepts none.
 	Tokens TokenVerifier
 
+	// Workloads are the workload identities that are active.
+	Workloads []Workload
+
 	// Logs is the logging policy.
 	Logs LogPolicy
 
@@ -109,14 +112,15 @@ type Snapshot struct {
 	Dangling       []error // configs of running settings that name a removed provider
 	Policies       *policy.Set
 
-	keys    map[access.Hash]*access.Identity
-	tokens  TokenVerifier
-	specs   map[string]*provider.Spec
-	headers map[string]string // options by headers outside the gateway's prefixes
-	bare    map[string]*provider.Target
-	managed map[scopedName]*ManagedProvider
-	configs map[scopedName]*Config
-	slugs   map[string][]string // by workspace, in their original order
+	keys      map[access.Hash]*access.Identity
+	tokens    TokenVerifier
+	workloads map[string]*workload // by id
+	specs     map[string]*provider.Spec
+	headers   map[string]string // options by headers outside the gateway's prefixes
+	bare      map[string]*provider.Target
+	managed   map[scopedName]*ManagedProvider
+	configs   map[scopedName]*Config
+	slugs     map[string][]string // by workspace, in their original order
 
 	savedOnly  map[string]bool // by organisation id
 	egress     map[string]*egress.Policy
@@ -178,6 +182,7 @@ func Build(in Input) (*Snapshot, error) {
 	for _, id := range access.Bind(in.Keys) {
 		s.keys[id.Hash] = id
 	}
+	s.addWorkloads(in.Workloads)
 	for _, spec := range in.Specs {
 		s.addSpec(spec)
 	}

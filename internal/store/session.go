@@ -32,6 +32,7 @@ type Session struct {
 const (
 	MethodPassword = "password" // or a link that sets one
 	MethodSSO      = "sso"
+	MethodDevice   = "device" // a command line that somebody with a session approved
 )
 
 var sessionTable = table[Session]{

@@ -46,6 +46,7 @@ const (
 	Members               Rows = "organisation_members"
 	WorkspaceMembers      Rows = "workspace_members"
 	CacheInvalidations    Rows = "cache_invalidations"
+	WorkloadIdentities    Rows = "workload_identities"
 )
 
 // Unpublished are the rows of any other table. They are not recorded.
@@ -56,7 +57,7 @@ func Published() []Rows {
 	return []Rows{
 		Organisations, Workspaces, Keys, Integrations, IntegrationModels, IntegrationWorkspaces, Providers,
 		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, GuardrailModules,
-		GuardrailCredentials, Members, WorkspaceMembers, CacheInvalidations,
+		GuardrailCredentials, Members, WorkspaceMembers, CacheInvalidations, WorkloadIdentities,
 	}
 }
 

@@ -90,6 +90,9 @@ type State struct {
 	// active.
 	Issuers []jwt.Issuer
 
+	// Workloads are the workload identities that are active.
+	Workloads []store.WorkloadIdentity
+
 	// References are the secret references, by id.
 	References map[string]store.SecretReference
 }
@@ -213,6 +216,11 @@ var parts = [...]part{
 		read:   (*loader).readIssuers,
 	},
 	{
+		tables: []journal.Rows{journal.WorkloadIdentities},
+		keep:   func(s, before *State) { s.Workloads = before.Workloads },
+		read:   (*loader).readWorkloads,
+	},
+	{
 		tables: []journal.Rows{journal.CacheInvalidations},
 		keep:   func(s, before *State) { s.CacheInvalidations = before.CacheInvalidations },
 		read:   (*loader).readCacheInvalidations,
@@ -256,6 +264,11 @@ func (l *loader) readOrganisations(ctx context.Context) (err error) {
 
 func (l *loader) readGuardrailCredentials(ctx context.Context) (err error) {
 	l.state.GuardrailCredentials, err = l.q.AllGuardrailCredentials(ctx)
+	return err
+}
+
+func (l *loader) readWorkloads(ctx context.Context) (err error) {
+	l.state.Workloads, err = l.q.ActiveWorkloadIdentities(ctx)
 	return err
 }
 
