@@ -114,6 +114,7 @@ var named = []struct{ path, body string }{
 	{"/deployments", `{"name":"NAME"}`},
 	{"/identity-providers", `{"name":"NAME","issuer":"https://login.example.com","client_id":"gateway","client_secret":"of-one"}`},
 	{"/domains", `{"name":"NAME.example.com"}`},
+	{"/workload-identities", `{"name":"NAME","api_key_id":"KEY","type":"oidc","issuer":"https://issuer.example.com","audience":"https://gate.example.com","claims":{"sub":["ci:build"]}}`},
 	{"/admin/workspaces", `{"name":"NAME"}`},
 	{"/api-keys/workspace/service", `{"name":"NAME","workspace_id":"default","scopes":["models.list"]}`},
 }
@@ -123,12 +124,16 @@ func TestListsSelectByName(t *testing.T) {
 		b := routetest.New(t, controlplane.Families{Guardrails: guardrails.Routes{CheckModule: new(checks.Modules).Check}}.Add)
 		c := b.Root()
 		c.Must("POST", "/integrations", `{"name":"Main","slug":"main","ai_provider_id":"openai","key":"sk-of-some-length"}`, nil)
+		var key struct{ ID string }
+		if tt.path == "/workload-identities" {
+			c.Must("POST", "/api-keys/workspace/service", `{"name":"ci","scopes":["models.list"]}`, &key)
+		}
 		for _, name := range []string{"alpha-one", "alpha-two", "beta"} {
-			c.Must("POST", tt.path, strings.ReplaceAll(tt.body, "NAME", name), nil)
+			c.Must("POST", tt.path, strings.NewReplacer("NAME", name, "KEY", key.ID).Replace(tt.body), nil)
 		}
 		path := strings.TrimSuffix(tt.path, "/workspace/service")
 		query := "?workspace_id=default&name=alpha"
-		if slices.Contains([]string{"/admin/workspaces", "/deployments", "/secret-references", "/identity-providers", "/domains"}, path) {
+		if slices.Contains([]string{"/admin/workspaces", "/deployments", "/secret-references", "/identity-providers", "/domains", "/workload-identities"}, path) {
 			query = "?name=alpha"
 		}
 		var list struct {

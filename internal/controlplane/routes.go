@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/controlplane/jobs"
 	"modelgate/internal/controlplane/keys"
 	"modelgate/internal/controlplane/members"
+	"modelgate/internal/controlplane/oauth"
 	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/prompts"
@@ -25,7 +26,9 @@ import (
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/signin"
 	"modelgate/internal/controlplane/webhooks"
+	"modelgate/internal/controlplane/workloads"
 	"modelgate/internal/controlplane/workspaces"
+	wire "modelgate/internal/identity/oauth"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
@@ -48,6 +51,8 @@ type Families struct {
 	Jobs          jobs.Routes
 	Webhooks      webhooks.Routes
 	Directory     directory.Routes
+	OAuth         oauth.Routes
+	Workloads     workloads.Routes
 	Logs          Logs
 	Cache         *respcache.Invalidations // nil if no responses are cached
 }
@@ -109,4 +114,8 @@ func (f Families) addPeople(a *route.API) {
 	f.Sessions.Add(a)
 	f.SignIn.Add(a)
 	f.Directory.Add(a)
+	f.Workloads.IssuableKey, f.Workloads.ReadableKey = keys.Issuable, keys.Readable
+	f.OAuth.Grants = map[string]oauth.Grant{wire.ExchangeGrant: f.Workloads.Exchange(a)}
+	f.Workloads.Add(a)
+	f.OAuth.Add(a)
 }

@@ -26,6 +26,7 @@ var versioned = []struct {
 	{"usage-limit policy", "/policies/usage-limits", `{` + everyKey + `,"type":"tokens","credit_limit":500}`, "/policies/usage-limits/", `{"name":"two"}`, "/policies/usage-limits/", ""},
 	{"deployment", "/deployments", `{"name":"one"}`, "/deployments/", `{"name":"two"}`, "/deployments/", ""},
 	{"identity provider", "/identity-providers", `{"name":"one","issuer":"https://login.example.com","client_id":"gateway","client_secret":"of-one"}`, "/identity-providers/", `{"name":"two"}`, "/identity-providers/", ""},
+	{"workload identity", "/workload-identities", `{"name":"one","api_key_id":"KEY","type":"oidc","issuer":"https://issuer.example.com","audience":"https://gate.example.com","claims":{"sub":["ci:build"]}}`, "/workload-identities/", `{"name":"two"}`, "/workload-identities/", ""},
 	{"workspace", "/admin/workspaces", `{"name":"one"}`, "/admin/workspaces/", `{"description":"two"}`, "/admin/workspaces/", `{"name":"one"}`},
 	{"key", "/api-keys/workspace/service", `{"name":"one","scopes":["models.list"]}`, "/api-keys/", `{"name":"two"}`, "/api-keys/", ""},
 	{"secret reference", "/secret-references", `{"name":"one","manager_type":"hashicorp_vault","auth_config":{"type":"token","address":"https://vault.example.com","token":"a-token-of-length"},"secret_path":"kv/a"}`, "/secret-references/", `{"name":"two"}`, "/secret-references/", ""},
@@ -43,13 +44,15 @@ func TestAChangeOfAStateThatIsGoneIsRefused(t *testing.T) {
 	b := routetest.New(t, controlplane.Families{}.Add)
 	b.API.Guardrails = checks.New(checks.Services{})
 	c := b.Root()
+	var key struct{ ID string }
+	c.Must("POST", "/api-keys/workspace/service", `{"name":"ci","scopes":["models.list"]}`, &key)
 	for _, tt := range versioned {
 		t.Run(tt.name, func(t *testing.T) {
 			var made struct {
 				ID, Slug string
 				Data     struct{ Slug string }
 			}
-			c.Must("POST", tt.post, tt.body, &made)
+			c.Must("POST", tt.post, strings.Replace(tt.body, "KEY", key.ID, 1), &made)
 			ref := made.ID + made.Data.Slug
 			changesOnce(t, b, c, tt.path+ref, tt.put, tt.put)
 			read := stateOf(t, c, tt.path+ref)

@@ -263,6 +263,7 @@ var makings = []struct{ word, path, body string }{
 	{"{endpoint}", "/webhook_endpoints", `{"name":"Batches","url":"https://hooks.example.com/batches","event_types":["batch.failed"],"workspace_id":"default"}`},
 	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
 	{"{identity_provider}", "/identity-providers", `{"name":"Main","slug":"login","issuer":"https://login.example.com","client_id":"gateway","client_secret":"of-the-world"}`},
+	{"{workload_identity}", "/workload-identities", `{"name":"CI","slug":"ci","api_key_id":"{key}","type":"oidc","issuer":"https://issuer.example.com","audience":"https://gate.example.com","claims":{"sub":["ci:build"]}}`},
 	{"{domain}", "/domains", `{"name":"example.com"}`},
 	{"{token}", "/scim/tokens", `{"name":"Directory"}`},
 	{"{mapping}", "/scim/workspaces", `{"workspace_id":"default","role":"member","scim_group_name":"Staff"}`},
@@ -298,6 +299,10 @@ var samples = map[string][2]string{
 	"rotate-identity-provider-key": {"", `{}`},
 	"update-identity-provider":     {"", `{"name":"Renamed"}`},
 	"create-domain":                {"", `{"name":"example.org"}`},
+	"create-workload-identity":     {"", `{"name":"Other","api_key_id":"{key}","type":"oidc","issuer":"https://issuer.example.com","audience":"https://gate.example.com","claims":{"sub":["ci:build"]}}`},
+	"update-workload-identity":     {"", `{"name":"Renamed"}`},
+	"get-device-sign-in":           {"?user_code=BCDF-GHJK", ""},
+	"decide-device-sign-in":        {"", `{"user_code":"BCDF-GHJK","decision":"deny"}`},
 
 	"claim":         {"", `{"token":"the-link","email":"boss@example.com","first_name":"B","password":"a long enough password"}`},
 	"login":         {"", `{"email":"mate@example.com","password":"not the password"}`},

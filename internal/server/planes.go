@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/jobs"
+	"modelgate/internal/controlplane/oauth"
 	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/providers"
@@ -18,8 +19,10 @@ import (
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/webhooks"
+	"modelgate/internal/controlplane/workloads"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/socket"
+	"modelgate/internal/identity/workload"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
 )
@@ -76,6 +79,8 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Organisations: organisations.Routes{Retention: s.Retention},
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		SignIn:        s.signIn(),
+		OAuth:         oauth.Routes{Lifetime: func() time.Duration { return s.sessionLifetimes().OrDefaults().Absolute }},
+		Workloads:     workloads.Routes{Verifier: workload.NewVerifier(s.engine.Client), Issue: s.issueWorkloadKey},
 		Guardrails:    guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},
 		Integrations:  integrations.Routes{Try: s.tryIntegration},
 		Providers:     providers.Routes{Health: s.providerHealth, Node: s.process},

@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/exports"
+	"modelgate/internal/controlplane/oauth"
 	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
@@ -107,6 +108,8 @@ func (s *Server) handlerOf(r *http.Request, path string) http.Handler {
 		return http.HandlerFunc(sessions.ServePage)
 	case path == people.SignInPath:
 		return http.HandlerFunc(sessions.ServeSignIn)
+	case path == oauth.PagePath:
+		return http.HandlerFunc(oauth.ServePage)
 	case path == route.PagePath:
 		return http.HandlerFunc(route.ServePage)
 	case s.control.Handles(r) && !s.isForProvider(r):

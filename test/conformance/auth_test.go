@@ -123,7 +123,8 @@ func (g *gateway) administration(t *testing.T) (routes [][2]string) {
 }
 
 // openRoutes are the routes of the control plane by which people sign in.
-var openRoutes = []string{"POST /v1/auth/claim", "POST /v1/auth/login", "POST /v1/auth/invites/accept", "POST /v1/auth/password", "GET /v1/auth/methods"}
+var openRoutes = []string{"POST /v1/auth/claim", "POST /v1/auth/login", "POST /v1/auth/invites/accept", "POST /v1/auth/password", "GET /v1/auth/methods",
+	"GET /v1/.well-known/oauth-authorization-server", "POST /v1/oauth/device_authorization", "POST /v1/oauth/token"}
 
 func TestProviderAuthenticationIsNeeded(t *testing.T) {
 	g, stored := start(t)

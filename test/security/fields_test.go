@@ -83,6 +83,15 @@ var effects = []effect{
 	{"api-keys*", "scopes", "TestScopesAreOfTheTypeOfKeyThatIsAskedFor"},
 	{"api-keys*", "user_id", "TestManagersMakeKeysForOthersAndMembersForThemselves"},
 
+	{"api-keys*", "without_secret", "TestAddingAWorkloadIdentityNeedsTheRightToRotate"},
+	{"workload-identities*", "name", "TestListsSelectByName"},
+	{"workload-identities*", "slug api_key_id ttl", "TestAWorkloadExchangesItsTokenForAShortKey"},
+	{"workload-identities*", "status claims claims.* audience", "TestShortKeysEndWithTheirIdentity"},
+	{"workload-identities*", "type issuer jwks_url", "TestFieldsOfWorkloadIdentitiesAreChecked"},
+	{"workload-identities*", "jwks", "TestShortKeysOfWorkloadsWorkAndEndOnEveryNode"},
+	{"workload-identities*", "trust_domain", "TestSPIFFEAcceptsIDsOfItsTrustDomain"},
+	{"auth/device", "user_code decision", "TestACommandLineSignsInWhenAPersonApproves"},
+
 	{"auth/me", "first_name last_name password password.current password.new", "TestPeopleChangeTheirProfile"},
 	{"identity-providers*", "name slug type scopes role token_endpoint_auth_method", "TestFieldsOfAnIdentityProviderTakeEffect"},
 	{"identity-providers*", "issuer client_id client_secret", "TestAFirstSignInMakesAMember"},

@@ -32,6 +32,9 @@ var boundedTables = map[string]string{
 
 	"spent_tokens": "as long as the tokens are valid, which only the keys of identity providers sign",
 
+	"workload_identities": "200 for each organisation",
+	"device_codes":        "ten minutes, and 10000 at a time",
+
 	"directory_tokens":        "two for each organisation",
 	"directory_users":         byAdministration,
 	"directory_emails":        "a hundred for each user of a directory",

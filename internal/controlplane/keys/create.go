@@ -32,13 +32,15 @@ type createInput struct {
 		Rotation     *RotationInput      `json:"rotation_policy,omitempty"`
 		Egress       *egress.Policy      `json:"egress_policy,omitempty" doc:"Destinations that its requests may use"`
 
+		WithoutSecret bool `json:"without_secret,omitempty" doc:"Creates a service key without a secret, for workload identities only"`
+
 		AllowedAddresses []string `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Client addresses and CIDRs that may use the key; defaults to all"`
 	}
 }
 
 type secretResponse struct {
 	ID     string `json:"id"`
-	Key    string `json:"key" doc:"The secret, shown only once"`
+	Key    string `json:"key,omitempty" doc:"The secret, shown only once; absent with without_secret"`
 	Object string `json:"object"`
 }
 
@@ -58,6 +60,13 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 	}
 	if err := place(ctx, c, &k, in); err != nil {
 		return nil, err
+	}
+	out := &secretResponse{k.ID, secret.Reveal(), "api-key"}
+	if b.WithoutSecret {
+		if err := checkSecretless(&k, in); err != nil {
+			return nil, err
+		}
+		k.Mask, out.Key = "", "" // nobody knows the secret of the hash
 	}
 	c.SetAuditSubject(k.Workspace, k.ID)
 	rank, err := c.Rank(ctx, c.DB(), k.Workspace)
@@ -84,7 +93,18 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 	if err != nil {
 		return nil, err
 	}
-	return &secretResponse{k.ID, secret.Reveal(), "api-key"}, nil
+	return out, nil
+}
+
+// checkSecretless returns an error for a key that cannot be without a secret.
+func checkSecretless(k *store.Key, in *createInput) error {
+	if k.Type == access.WorkspaceUser {
+		return route.Invalid("without_secret", "is allowed only for service keys")
+	}
+	if in.Body.Rotation != nil {
+		return route.Invalid("rotation_policy", "cannot be combined with without_secret: there is nothing to rotate")
+	}
+	return nil
 }
 
 // place sets the workspace and the user of the key.

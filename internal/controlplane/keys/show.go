@@ -20,7 +20,7 @@ import (
 // Item is a key in a response.
 type Item struct {
 	ID           string                 `json:"id"`
-	Key          string                 `json:"key" doc:"The mask: first and last two characters"`
+	Key          string                 `json:"key" doc:"The mask: first and last two characters; empty for a key without a secret"`
 	Name         string                 `json:"name"`
 	Description  string                 `json:"description"`
 	Type         access.KeyType         `json:"type"`
@@ -223,6 +223,9 @@ func callerKey(ctx context.Context, c *route.Caller) (store.Key, error) {
 	k, err := c.DB().Key(ctx, c.Organisation, c.KeyID)
 	if apierr.IsNotFound(err) { // key of the settings or the environment
 		return syntheticKey(c.Identity), nil
+	}
+	if c.Workload != "" { // short-lived, and maybe with fewer scopes
+		k.ExpiresAt, k.Scopes = c.ExpiresAt, c.Scopes
 	}
 	return k, err
 }

@@ -8,6 +8,8 @@ package people
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/netip"
@@ -75,6 +77,13 @@ func AddressGroup(address string) string {
 		return ip.String()
 	}
 	return netip.PrefixFrom(ip, 64).Masked().String()
+}
+
+// LimitID returns the key of a stored limit of attempts, a hash that reveals neither e-mail
+// addresses nor client addresses.
+func LimitID(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:16])
 }
 
 // AcceptInvite adds a user of the invite's organisation to the workspaces of the invite.

@@ -6,6 +6,8 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+
+	"modelgate/internal/identity/access"
 )
 
 // Answer is what a route for browsers answers: a redirect, or a page.
@@ -101,6 +103,9 @@ func (c *Caller) Cookie(name string) string {
 	}
 	return ""
 }
+
+// Identify records who a request to an open route turned out to be from.
+func (c *Caller) Identify(id *access.Identity) { c.identify(id) }
 
 // SetAuditDetails sets what the audit log stores as body of the request. It must have no
 // secrets.

@@ -13,8 +13,13 @@ import (
 // Protocol is a standard whose routes write their own responses, such as SCIM. Its routes have
 // the limits, the audit log and the features of all others.
 type Protocol struct {
-	// Holder is the only kind of caller of its routes, and may call no others.
+	// Holder is the only kind of caller of its routes, and may call no others. Empty is for
+	// a protocol whose routes are open.
 	Holder access.KeyType
+
+	// Private keeps query and body out of the audit log, which have codes and tokens; see
+	// [Caller.SetAuditDetails].
+	Private bool
 
 	// WriteError writes the error of a request.
 	WriteError func(w http.ResponseWriter, err *apierr.Error)
@@ -27,7 +32,7 @@ type Handler func(ctx context.Context, c *Caller, w http.ResponseWriter, r *http
 // Add adds a route of the protocol to an API; see [Route.Also] for paths without the base path.
 // [API.Routes] does not return it.
 func (p *Protocol) Add(a *API, r Route, f Handler) {
-	r.protocol = p
+	r.protocol, r.browser = p, p.Private
 	a.addHandler(&r, func(w http.ResponseWriter, req *http.Request) {
 		if err := f(req.Context(), callerOf(req.Context()), w, req); err != nil {
 			p.WriteError(w, a.failure(err).err)

@@ -87,7 +87,7 @@ type Deps struct {
 
 // Route declares a route. Paths are written without /v1 and with {name} for path
 // parameters. A path that begins with /v2/ is served as it is, and so is a further path that
-// begins with /scim/v2/.
+// begins with one of the [standardPaths].
 type Route struct {
 	Method string
 	Path   string
@@ -128,17 +128,21 @@ type Route struct {
 	fields     []string // of a form: members of the body
 	budgets    budgetForm
 	paged      bool     // a list, whose pages are selected by parameters
-	browser    bool     // added by AddBrowser
+	browser    bool     // added by AddBrowser, or of a private protocol
 	keptByNull []string // of a PUT: the fields in its body that null leaves unchanged
 
 	protocol *Protocol // whose errors it has; nil for the control plane's
 }
 
+// standardPaths begin further paths that are served as they are, mostly because standards or
+// their clients expect them there.
+var standardPaths = []string{"/v2/", "/scim/v2/", "/oauth/", "/.well-known/"}
+
 // Paths returns all paths of the route as clients send them, the main one first.
 func (r *Route) Paths() []string {
 	list := []string{api.BasePath + r.Path}
 	for _, p := range r.Also {
-		if !strings.HasPrefix(p, "/v2/") && !strings.HasPrefix(p, "/scim/v2/") {
+		if !slices.ContainsFunc(standardPaths, func(prefix string) bool { return strings.HasPrefix(p, prefix) }) {
 			p = api.BasePath + p
 		}
 		list = append(list, p)

@@ -2,9 +2,6 @@ package sessions
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"strings"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -125,15 +122,8 @@ type attemptLimits struct{ address, pair, account store.AttemptLimit }
 
 func limits(email, address string) attemptLimits {
 	l := attemptLimits{addressLimit, pairLimit, accountLimit}
-	l.address.ID = limitID("address", address)
-	l.pair.ID = limitID("pair", email, address)
-	l.account.ID = limitID("account", email)
+	l.address.ID = people.LimitID("address", address)
+	l.pair.ID = people.LimitID("pair", email, address)
+	l.account.ID = people.LimitID("account", email)
 	return l
-}
-
-// limitID returns the key of a stored limit, a hash that reveals neither e-mail
-// addresses nor client addresses.
-func limitID(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:16])
 }

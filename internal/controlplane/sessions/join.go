@@ -209,6 +209,9 @@ func (f *family) introspect(ctx context.Context, c *route.Caller, in *introspect
 		if err != nil {
 			return &introspected{}, unless(err)
 		}
+		if id.Workload != "" {
+			return describeToken(ctx, c, id, "api_key", 0)
+		}
 		return describeToken(ctx, c, id, "jwt", 0)
 	}
 	if err != nil {

@@ -28,7 +28,7 @@ type item struct {
 	ExpiresAt  route.Time `json:"expires_at" doc:"Unless it is used again"`
 	Address    string     `json:"address" doc:"Address of the client that used it last"`
 	UserAgent  string     `json:"user_agent" doc:"User agent of the client that signed in; at most 200 bytes"`
-	Method     string     `json:"method" enum:"password,sso" doc:"How the user signed in"`
+	Method     string     `json:"method" enum:"password,sso,device" doc:"How the user signed in"`
 	Provider   *string    `json:"identity_provider_id" doc:"Where the user signed in; null without an identity provider"`
 	Current    bool       `json:"current" doc:"Whether it is the session of this request"`
 }

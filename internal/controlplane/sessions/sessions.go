@@ -27,8 +27,8 @@ type Routes struct {
 	// Lifetimes returns the lifetimes of sessions. Nil means the defaults.
 	Lifetimes func() Lifetimes
 
-	// Verify returns the identity that a JSON Web Token of an organisation's issuer
-	// proves. An error is an *apierr.Error. Nil accepts none.
+	// Verify returns the identity that a JSON Web Token of an organisation's issuer, or a
+	// short-lived key of a workload, proves. An error is an *apierr.Error. Nil accepts none.
 	Verify func(token string) (*access.Identity, error)
 
 	// Count is called for every sign-in attempt with its outcome: ok, wrong, limited or
