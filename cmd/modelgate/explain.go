@@ -24,15 +24,14 @@ import (
 func explain(ctx context.Context, p *program, args []string) error {
 	f := p.flags("explain", "FILE|REQUEST-ID",
 		"Prints where a request would go and why, as a tree; FILE holds {\"request\": {…}, \"config\": {…}}.\nWith a request id it prints what happened to that request. A gateway must be running.")
-	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
-	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`")
+	gate := f.gateway()
 	asJSON := f.Bool("json", false, "print JSON")
 	if err := f.parse(args, 1); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	ask := apiClient{"http://" + *listen + "/v1", *key}
+	ask := gate()
 	if _, err := reqlog.ParseID(f.Arg(0)); err == nil {
 		return p.explainPast(ctx, ask, f.Arg(0), *asJSON)
 	}
@@ -153,14 +152,13 @@ func (p *program) print(response []byte, err error) error {
 }
 
 // gateway adds the flags for the address of a gateway and its key. The returned
-// function must be called after parsing.
+// function must be called after parsing. Without a key, the session of login is used.
 func (f *flags) gateway() func() apiClient {
-	address := f.text("url", "MODELGATE_URL", "", "base `address` of the gateway, for example https://gate.example; overrides --listen")
-	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
-	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`")
+	address := f.address()
+	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`; without one, the session of modelgate login is used")
 	return func() apiClient {
-		base := strings.TrimSuffix(strings.TrimSuffix(*address, "/"), "/v1") // clients use it with /v1
-		return apiClient{cmp.Or(base, "http://"+*listen) + "/v1", *key}
+		base := address()
+		return apiClient{base + "/v1", cmp.Or(*key, sessionFor(base).Reveal())}
 	}
 }
 
@@ -171,11 +169,14 @@ type apiClient struct{ base, key string }
 func (a apiClient) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
 	if err != nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-		return nil, usage("--url (MODELGATE_URL) must be an http or https address, such as https://gate.example, and --listen (MODELGATE_LISTEN) host:port")
+		return nil, errAddress
 	}
 	req.Header.Set("x-gateway-api-key", a.key)
 	return req, nil
 }
+
+// errAddress is the error for an address that no gateway can have.
+var errAddress = usage("--url (MODELGATE_URL) must be an http or https address, such as https://gate.example, and --listen (MODELGATE_LISTEN) host:port")
 
 // connectionError returns the error for a request to a gateway that got no response.
 func connectionError(req *http.Request, err error) error {
@@ -208,9 +209,20 @@ func (a apiClient) do(ctx context.Context, method, path string, body []byte) ([]
 func apiError(status int, body []byte) error {
 	text := errorMessage(body)
 	if status == http.StatusUnauthorized {
-		text += " (--key or MODELGATE_BOOTSTRAP_KEY)"
+		text += " (--key or MODELGATE_BOOTSTRAP_KEY, or sign in with modelgate login)"
 	}
-	return fmt.Errorf("the gateway returned %d: %s", status, text)
+	return &statusError{status, text}
+}
+
+// statusError is an error that the gateway returned.
+type statusError struct {
+	code int
+	text string
+}
+
+// Error implements error.
+func (e *statusError) Error() string {
+	return fmt.Sprintf("the gateway returned %d: %s", e.code, e.text)
 }
 
 // errorMessage returns the message of an error body, or the body if it has none.

@@ -32,6 +32,8 @@ var commands = []command{
 	{"serve", "run the gateway", serve},
 	{"demo", "run the gateway with a simulated provider; needs no setup", demo},
 	{"check", "check a settings file (modelgate.yaml), or a config object (.json) and its test cases", check},
+	{"login", "sign in to a gateway with a browser", login},
+	{"logout", "end the session of login", logout},
 	{"tail", "print requests as they finish", tail},
 	{"explain", "print where a request would go, or went, and why", explain},
 	{"keys", "create, list and revoke gateway keys; change the master key", keys},
