@@ -60,6 +60,7 @@ func (s *Settings) slugged() []section {
 		{"prompts", len(s.Prompts), func(i int) (string, string) { return s.Prompts[i].Workspace, s.Prompts[i].Slug }},
 		{"deployments", len(s.Deployments), func(i int) (string, string) { return "", s.Deployments[i].Slug }},
 		{"identity_providers", len(s.IdentityProviders), func(i int) (string, string) { return "", s.IdentityProviders[i].Slug }},
+		{"workload_identities", len(s.WorkloadIdentities), func(i int) (string, string) { return "", s.WorkloadIdentities[i].Slug }},
 	}
 }
 
@@ -107,7 +108,7 @@ func (s *Settings) stateSections() []stateSection {
 		{"prompt_collections", s.PromptCollections != nil}, {"prompt_partials", s.PromptPartials != nil}, {"prompts", s.Prompts != nil},
 		{"deployments", s.Deployments != nil}, {"policies", s.Policies != nil},
 		{"identity_providers", s.IdentityProviders != nil}, {"domains", s.Domains != nil},
-		{"directory_mappings", s.DirectoryMappings != nil},
+		{"directory_mappings", s.DirectoryMappings != nil}, {"workload_identities", s.WorkloadIdentities != nil},
 	}
 }
 
@@ -156,7 +157,7 @@ func (s *Settings) checkRunningKeys(elsewhere error) *fault {
 		switch {
 		case k.Workspace != "":
 			return at(elsewhere, "keys[%d].workspace", i)
-		case k.Type+k.Member+k.Description+k.Mask+k.ExpiresAt != "" || k.ConfigFixed || k.Disabled || k.Metadata != nil || k.UsageLimits != nil ||
+		case k.Type+k.Member+k.Description+k.Mask+k.ExpiresAt != "" || k.ConfigFixed || k.Disabled || k.WithoutSecret || k.Metadata != nil || k.UsageLimits != nil ||
 			k.RateLimits != nil || k.AlertEmails != nil || k.RotationPolicy != nil:
 			return at(elsewhere, "keys[%d]", i)
 		case strings.Contains(k.Config, "@"):

@@ -43,6 +43,7 @@ type Settings struct {
 	IdentityProviders    []IdentityProvider    `json:"identity_providers,omitempty"`
 	Domains              []Domain              `json:"domains,omitempty"`
 	DirectoryMappings    []DirectoryMapping    `json:"directory_mappings,omitempty"`
+	WorkloadIdentities   []WorkloadIdentity    `json:"workload_identities,omitempty"`
 
 	Prices   []Price  `json:"prices,omitempty"`
 	Listener Listener `json:"listener,omitzero"`
@@ -129,6 +130,7 @@ type Key struct {
 	Member         string            `json:"member,omitempty" maxLength:"320" doc:"E-mail address of the user the key belongs to"`
 	Description    string            `json:"description,omitempty" maxLength:"1024"`
 	Mask           string            `json:"mask,omitempty" maxLength:"16" doc:"Visible part by which users recognise the key"`
+	WithoutSecret  bool              `json:"without_secret,omitempty" doc:"Nobody knows the secret; only workload identities have keys of it"`
 	Metadata       map[string]string `json:"metadata,omitempty" maxProperties:"64"`
 	ConfigFixed    bool              `json:"config_fixed,omitempty" doc:"Rejects requests that name another config"`
 	Disabled       bool              `json:"disabled,omitempty" doc:"Rejects requests with the key"`

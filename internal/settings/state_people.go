@@ -48,3 +48,22 @@ type DirectoryMapping struct {
 	Workspace string `json:"workspace" minLength:"1" maxLength:"255" doc:"Slug"`
 	Role      string `json:"role" enum:"admin,manager,member"`
 }
+
+// WorkloadIdentity lets workloads exchange tokens of their issuer for short-lived keys.
+type WorkloadIdentity struct {
+	Slug   string `json:"slug" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"64"`
+	Name   string `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
+	Type   string `json:"type" enum:"oidc,github-actions,kubernetes,gcp,aws,entra,spiffe"`
+	Status string `json:"status,omitempty" enum:"active,disabled" doc:"Defaults to active"`
+	Key    string `json:"key_sha256" pattern:"^[0-9A-Fa-f]{64}$" doc:"sha256 of the service key"`
+
+	// The following are the fields of the API with the same names, which checks them.
+
+	Issuer      string              `json:"issuer,omitempty" maxLength:"2048"`
+	KeysURL     string              `json:"jwks_url,omitempty" maxLength:"2048"`
+	KeySet      string              `json:"jwks,omitempty" maxLength:"262144"`
+	TrustDomain string              `json:"trust_domain,omitempty" maxLength:"255"`
+	Audience    string              `json:"audience" minLength:"1" maxLength:"512"`
+	Claims      map[string][]string `json:"claims" maxProperties:"20"`
+	TTL         int64               `json:"ttl,omitempty" minimum:"60" maximum:"3600" doc:"In seconds; defaults to 900"`
+}

@@ -37,6 +37,7 @@ type document struct {
 	IdentityProviders    []IdentityProvider    `json:"identity_providers"`
 	Domains              []Domain              `json:"domains"`
 	DirectoryMappings    []DirectoryMapping    `json:"directory_mappings"`
+	WorkloadIdentities   []WorkloadIdentity    `json:"workload_identities"`
 }
 
 // WriteState writes the state of s as a file for ParseState. Equal states are written
@@ -45,7 +46,7 @@ func (s *Settings) WriteState(w io.Writer) error {
 	text, err := json.Marshal(document{
 		1, s.Organisation, s.Workspaces, s.Members, s.Guardrails, s.SecretReferences, s.GuardrailCredentials, s.Integrations,
 		s.Providers, s.PromptLabels, s.PromptCollections, s.PromptPartials, s.Prompts, s.Configs, s.Deployments, s.Keys, s.Policies,
-		s.IdentityProviders, s.Domains, s.DirectoryMappings,
+		s.IdentityProviders, s.Domains, s.DirectoryMappings, s.WorkloadIdentities,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the state: %w", err)

@@ -125,7 +125,8 @@ func TestPruningRemovesWhatTheSectionsOfTheFileDoNotHave(t *testing.T) {
 			t.Errorf("without --prune: %q", got)
 		}
 		want := []string{
-			"- key ws-team/bob's a4e624d686e0", "- key default/nothing 60303ae22b99", "- key default/ci 9f86d081884c", "- key default/all fd61a03af4f7",
+			"- key ws-team/bob's a4e624d686e0", "- key default/nothing 60303ae22b99", "- key default/ci 9f86d081884c",
+			"- key default/builds 0a5b1f4d6c2e", "- key default/all fd61a03af4f7",
 			"- key admin a140c0c1eda2", "- config ws-team/pc-main", "- config default/pc-main", "- provider ws-team/azure", "- provider default/main", "- provider default/fast",
 		}
 		if got := w.mustApply(t, some, manifest.Apply{Prune: true}); !slices.Equal(got, want) {
@@ -143,7 +144,7 @@ func TestPruningRemovesWhatTheSectionsOfTheFileDoNotHave(t *testing.T) {
 		if _, err := w.apply(t, completeManifest(t), manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "revoked") {
 			t.Errorf("a revoked key comes back: %v", err)
 		}
-		text, _, _ = strings.Cut(completeManifest(t), "\nkeys:")
+		text, _, _ = strings.Cut(completeManifest(t), "\nworkload_identities:")
 		w.mustApply(t, text, manifest.Apply{})
 		if again := w.mustApply(t, text, manifest.Apply{}); len(again) != 0 {
 			t.Errorf("what was archived came back and changes again: %q", again)

@@ -75,7 +75,7 @@ func (r *reader) settings(s *state) (*settings.Settings, error) {
 		referenceKind.export, partnerKind.export, integrationKind.export,
 		providerKind.export, labelKind.export, collectionKind.export, partialKind.export, promptKind.export,
 		configKind.export, deploymentKind.export, keyKind.export, policyKind.export,
-		identityKind.export, domainKind.export, mappingKind.export,
+		identityKind.export, domainKind.export, mappingKind.export, workloadKind.export,
 	} {
 		if err := part(r, out); err != nil {
 			return nil, err

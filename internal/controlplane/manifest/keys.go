@@ -128,7 +128,7 @@ func (r *reader) key(k *store.Key) (v settings.Key, ok bool, err error) {
 	v = settings.Key{
 		Workspace: slug, Member: r.people[k.UserID],
 		Name: k.Name, SHA256: k.Hash.String(), Scopes: words(k.Scopes), Providers: k.Providers, Type: string(k.Type),
-		Description: k.Description, Mask: k.Mask, ExpiresAt: moment(k.ExpiresAt), Disabled: k.Disabled,
+		Description: k.Description, Mask: k.Mask, WithoutSecret: k.Mask == "", ExpiresAt: moment(k.ExpiresAt), Disabled: k.Disabled,
 	}
 	var d store.KeyDefaults
 	if err := json.Unmarshal(k.Defaults, &d); err != nil {

@@ -47,6 +47,7 @@ func (p *plan) normalise() error {
 	}
 	p.normaliseAdministered()
 	p.normalisePeople()
+	p.normaliseWorkloads()
 	p.normaliseForRequests(home)
 	p.normalisePrompts(home)
 	return p.expandProviders()
@@ -108,7 +109,11 @@ func (p *plan) normaliseForRequests(home string) {
 		if k.Scopes == nil {
 			k.Scopes = []string{string(access.ScopeAll)}
 		}
-		orElse(&k.Mask, "***")
+		if k.WithoutSecret {
+			k.Mask = ""
+		} else {
+			orElse(&k.Mask, "***")
+		}
 		k.SHA256, k.Member = strings.ToLower(k.SHA256), access.UserName(k.Member)
 		k.ExpiresAt, k.Metadata = canonical(k.ExpiresAt), filled(k.Metadata)
 		k.Egress = k.Egress.Strict()

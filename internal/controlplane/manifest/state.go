@@ -37,6 +37,7 @@ type state struct {
 	identities   []store.IdentityProvider
 	domains      []store.Domain
 	mappings     []store.DirectoryMapping // that were not made by the name of a group
+	workloads    []store.WorkloadIdentity
 }
 
 func readState(ctx context.Context, q store.Queries, organisation string) (*state, error) {
@@ -71,6 +72,7 @@ func readState(ctx context.Context, q store.Queries, organisation string) (*stat
 		func() (err error) { s.keys, err = q.AllKeys(ctx, id); return err },
 		func() (err error) { s.policies, err = readPolicies(ctx, q, id); return err },
 		func() error { return s.readPeople(ctx, q) },
+		func() (err error) { s.workloads, err = q.WorkloadIdentities(ctx, id); return err },
 	} {
 		if err := read(); err != nil {
 			return nil, err

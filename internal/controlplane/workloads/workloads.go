@@ -27,6 +27,10 @@ import (
 
 const tag = "Workload identities"
 
+// DefaultTTL is the life of short-lived keys of workload identities that say none, in
+// seconds.
+const DefaultTTL = 15 * 60
+
 // maxIdentities is the limit of workload identities of an organisation.
 const maxIdentities = 200
 
@@ -79,16 +83,17 @@ type Fields struct {
 	TTL         int64               `json:"ttl,omitempty" minimum:"60" maximum:"3600" doc:"Life of a short-lived key, in seconds. Default 900"`
 }
 
-type createInput struct {
-	Body struct {
-		Name   string `json:"name" minLength:"1" maxLength:"255"`
-		Slug   string `json:"slug,omitempty" minLength:"1" maxLength:"64" pattern:"^[a-zA-Z0-9_-]+$"`
-		Type   string `json:"type" enum:"oidc,github-actions,kubernetes,gcp,aws,entra,spiffe" doc:"Kind of the issuer"`
-		Key    string `json:"api_key_id" minLength:"1" maxLength:"255" doc:"Service key whose rights and limits the short-lived keys have"`
-		Status string `json:"status,omitempty" enum:"active,disabled" default:"active"`
-		Fields
-	}
+// Entry is a workload identity as a request that creates one or a file describes it.
+type Entry struct {
+	Name   string `json:"name" minLength:"1" maxLength:"255"`
+	Slug   string `json:"slug,omitempty" minLength:"1" maxLength:"64" pattern:"^[a-zA-Z0-9_-]+$"`
+	Type   string `json:"type" enum:"oidc,github-actions,kubernetes,gcp,aws,entra,spiffe" doc:"Kind of the issuer"`
+	Key    string `json:"api_key_id" minLength:"1" maxLength:"255" doc:"Service key whose rights and limits the short-lived keys have"`
+	Status string `json:"status,omitempty" enum:"active,disabled" default:"active"`
+	Fields
 }
+
+type createInput struct{ Body Entry }
 
 // Item is a workload identity in a response.
 type Item struct {
@@ -132,14 +137,19 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 	if w.Status == "" {
 		w.Status = store.Active
 	}
-	if err := f.set(c, &w, b.Type, b.Fields); err != nil {
+	if err := set(f.api, c.Link(""), &w, b.Type, b.Fields); err != nil {
 		return nil, err
 	}
-	if err := f.sign(ctx, &w); err != nil {
+	if err := sign(ctx, f.api, &w); err != nil {
 		return nil, err
 	}
+	return route.ItemOf(w, f.insert(ctx, c, &w), toResponse(c))
+}
+
+// insert stores a new workload identity.
+func (f *family) insert(ctx context.Context, c *route.Caller, w *store.WorkloadIdentity) error {
 	err := c.Change(ctx, func(tx *store.Tx) error {
-		k, err := f.IssuableKey(ctx, c, tx.Queries, b.Key)
+		k, err := f.IssuableKey(ctx, c, tx.Queries, w.Key)
 		if err != nil {
 			return withKeyField(err)
 		}
@@ -151,12 +161,12 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 		if err != nil {
 			return err
 		}
-		return tx.CreateWorkloadIdentity(ctx, w)
+		return tx.CreateWorkloadIdentity(ctx, *w)
 	})
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict && e.Param == "" {
 		err = apierr.New(apierr.Conflict, "workload identity %q already exists; choose another slug", w.Slug).WithParam("slug")
 	}
-	return route.ItemOf(w, err, toResponse(c))
+	return err
 }
 
 // withKeyField names the field of the service key in the error of finding it.
@@ -167,13 +177,14 @@ func withKeyField(err error) error {
 	return err
 }
 
-// set checks fields and stores them in w.
-func (f *family) set(c *route.Caller, w *store.WorkloadIdentity, kind string, in Fields) error {
+// set checks fields and stores them in w. Public is the public address of the gateway, empty if
+// none is configured.
+func set(a *route.API, public string, w *store.WorkloadIdentity, kind string, in Fields) error {
 	t := workload.Trust{
 		Type: kind, Issuer: in.Issuer, KeysURL: in.KeysURL, KeySet: in.KeySet, TrustDomain: in.TrustDomain, Audience: in.Audience,
 		Claims: in.Claims,
 	}
-	if public := c.Link(""); t.Audience == "" && public != "" {
+	if t.Audience == "" && public != "" {
 		t.Audience = public
 	} else if t.Audience == "" {
 		return route.Invalid("audience", "is required, because public_url is not set: an address that tokens for this gateway have as aud")
@@ -184,7 +195,7 @@ func (f *family) set(c *route.Caller, w *store.WorkloadIdentity, kind string, in
 		}
 		return err
 	}
-	check := f.api.CheckHost
+	check := a.CheckHost
 	if check == nil {
 		check = upstream.New(upstream.Options{}).CheckHost
 	}
@@ -198,7 +209,7 @@ func (f *family) set(c *route.Caller, w *store.WorkloadIdentity, kind string, in
 		}
 		u, err := url.Parse(address)
 		if err == nil {
-			err = f.api.CheckEgress(w.Organisation, u)
+			err = a.CheckEgress(w.Organisation, u)
 		}
 		if err != nil {
 			return route.Invalid(field, "is not allowed: %s", apierr.From(err).Message)
@@ -206,17 +217,17 @@ func (f *family) set(c *route.Caller, w *store.WorkloadIdentity, kind string, in
 	}
 	w.Trust, w.TTL = t, in.TTL
 	if w.TTL == 0 {
-		w.TTL = int64((15 * time.Minute).Seconds())
+		w.TTL = DefaultTTL
 	}
 	return nil
 }
 
 // sign gives w a new signing secret, which ends all keys that were signed with another.
-func (f *family) sign(ctx context.Context, w *store.WorkloadIdentity) (err error) {
-	if f.api.Secrets == nil {
+func sign(ctx context.Context, a *route.API, w *store.WorkloadIdentity) (err error) {
+	if a.Secrets == nil {
 		return apierr.New(apierr.Unavailable, "workload identities need a master key: their keys are signed with a sealed secret")
 	}
-	w.Sealed, err = f.api.Secrets.Seal(ctx, w.Organisation, access.NewSigningSecret())
+	w.Sealed, err = a.Secrets.Seal(ctx, w.Organisation, access.NewSigningSecret())
 	return err
 }
 
@@ -282,26 +293,31 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		if b.Status != "" {
 			w.Status = b.Status
 		}
-		err := f.set(c, w, t.Type, Fields{
+		err := set(f.api, c.Link(""), w, t.Type, Fields{
 			Issuer: b.Issuer.Or(t.Issuer), KeysURL: b.KeysURL.Or(t.KeysURL), KeySet: b.KeySet.Or(t.KeySet),
 			TrustDomain: b.TrustDomain.Or(t.TrustDomain), Audience: b.Audience.Or(t.Audience), Claims: b.Claims.Or(t.Claims), TTL: b.TTL.Or(w.TTL),
 		})
-		if err != nil || w.Status == before.Status && sameTrust(&before, w) {
+		if err != nil {
 			return err
 		}
-		return f.sign(ctx, w) // keys of workloads that are trusted no longer end
+		return signAgain(ctx, f.api, &before, w)
 	})
 }
 
-// sameTrust reports whether both accept the same tokens.
-func sameTrust(a, b *store.WorkloadIdentity) bool { return a.Trust.Equal(&b.Trust) }
+// signAgain gives w a new secret if the keys of before must end.
+func signAgain(ctx context.Context, a *route.API, before, w *store.WorkloadIdentity) error {
+	if w.Status == before.Status && w.Key == before.Key && w.Trust.Equal(&before.Trust) {
+		return nil
+	}
+	return sign(ctx, a, w)
+}
 
 type revokeInput struct {
 	Workload string `path:"workload_identity" maxLength:"255" doc:"Id or slug"`
 }
 
 func (f *family) revoke(ctx context.Context, c *route.Caller, in *revokeInput) (*route.Empty, error) {
-	return f.change(ctx, c, in.Workload, func(w *store.WorkloadIdentity) error { return f.sign(ctx, w) })
+	return f.change(ctx, c, in.Workload, func(w *store.WorkloadIdentity) error { return sign(ctx, f.api, w) })
 }
 
 // change changes a workload identity, unless it was changed after the request read it.

@@ -98,6 +98,9 @@ var kinds = map[string]kind{
 	SPIFFE: {identify: []string{"sub"}},
 }
 
+// UsualIssuer returns the issuer of all tokens of a kind, empty if each has its own.
+func UsualIssuer(kind string) string { return kinds[kind].issuer }
+
 // Check returns a [FieldError] for a trust that cannot be used, or that would accept
 // workloads of anybody. It sets the fields that follow from the kind.
 func (t *Trust) Check() error {
@@ -106,7 +109,7 @@ func (t *Trust) Check() error {
 		return bad("type", "must be oidc, github-actions, kubernetes, gcp, aws, entra or spiffe")
 	}
 	if t.Issuer == "" {
-		t.Issuer = k.issuer
+		t.Issuer = UsualIssuer(t.Type)
 	}
 	if t.Type == SPIFFE {
 		k.checkValue = t.checkSPIFFE
