@@ -10,16 +10,18 @@ import (
 
 func users(ctx context.Context, p *program, args []string) error {
 	if len(args) == 0 {
-		return usage("missing subcommand: reset-password")
+		return usage("missing subcommand: reset-password or reset-factors")
 	}
 	switch args[0] {
 	case "reset-password":
 		return resetPassword(ctx, p, args[1:])
+	case "reset-factors":
+		return resetFactors(ctx, p, args[1:])
 	case "-h", "--help":
-		fmt.Fprintln(p.out, "Usage: modelgate users reset-password [flags]\n\n`modelgate users reset-password --help` lists the flags.")
+		fmt.Fprintln(p.out, "Usage: modelgate users reset-password|reset-factors [flags]\n\n`modelgate users reset-password --help` lists the flags.")
 		return nil
 	}
-	return usage("unknown subcommand %q; use reset-password", args[0])
+	return usage("unknown subcommand %q; use reset-password or reset-factors", args[0])
 }
 
 func resetPassword(ctx context.Context, p *program, args []string) error {
@@ -47,4 +49,24 @@ func resetPassword(ctx context.Context, p *program, args []string) error {
 	}
 	fmt.Fprintln(p.out, "/set-password?token="+token.Reveal())
 	return nil
+}
+
+func resetFactors(ctx context.Context, p *program, args []string) error {
+	f := p.flags("users reset-factors", "",
+		"Removes all second factors of a user who lost them, and ends their sessions. Admins can do this for members through the API; this command also works for owners.")
+	d := newDatabaseFlags(f)
+	email := f.String("email", "", "e-mail `address` of the user")
+	organisation := f.String("organisation", "default", "`slug` of the organisation")
+	if err := f.parse(args, 0); err != nil {
+		return err
+	}
+	if *email == "" {
+		return usage("--email is required")
+	}
+	db, err := d.current(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return server.ResetFactors(ctx, db, *organisation, *email)
 }

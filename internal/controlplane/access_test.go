@@ -33,13 +33,23 @@ var odd = map[string][]int{
 	"change-password":              {http.StatusBadRequest, http.StatusTooManyRequests},   // nobody here has a password
 	"reset-password":               {http.StatusConflict},                                 // the person has no password yet
 	"end-own-session":              {http.StatusNotFound},                                 // the session is somebody else's
-	"set-password":                 {http.StatusNotFound},                                 // the token is nobody's
-	"create-organisation-user-key": {http.StatusBadRequest},                               // there are no such keys
-	"cancel-export":                {http.StatusBadRequest},                               // it is a draft
-	"download-export":              {http.StatusBadRequest},                               // it is a draft
-	"rotate-identity-provider-key": {http.StatusBadRequest},                               // a provider with OpenID Connect has none
-	"cancel-job":                   {http.StatusConflict},                                 // it has ended
-	"logout":                       {http.StatusBadRequest, http.StatusNotFound},          // a key has no session, and nobody here signed in
+	"sign-in-owner":                {http.StatusNotFound},                                 // the token is nobody's
+	"confirm-session":              {http.StatusConflict},                                 // nobody here has a password
+	"begin-passkey-sign-in":        {http.StatusServiceUnavailable},                       // the gateway has no host name
+	"sign-in-with-passkey":         {http.StatusUnauthorized},                             // the browser has no challenge
+	"begin-second-factor":          {http.StatusServiceUnavailable},
+	"prove-second-factor":          {http.StatusBadRequest}, // the session waits for nothing
+	"begin-passkey":                {http.StatusServiceUnavailable},
+	"add-passkey":                  {http.StatusBadRequest},                      // the browser has no challenge
+	"add-one-time-codes":           {http.StatusBadRequest},                      // the enrolment is nobody's
+	"replace-recovery-codes":       {http.StatusConflict},                        // nobody here has a second factor
+	"set-password":                 {http.StatusNotFound},                        // the token is nobody's
+	"create-organisation-user-key": {http.StatusBadRequest},                      // there are no such keys
+	"cancel-export":                {http.StatusBadRequest},                      // it is a draft
+	"download-export":              {http.StatusBadRequest},                      // it is a draft
+	"cancel-job":                   {http.StatusConflict},                        // it has ended
+	"logout":                       {http.StatusBadRequest, http.StatusNotFound}, // a key has no session, and nobody here signed in
+	"rotate-identity-provider-key": {http.StatusBadRequest},                      // a provider with OpenID Connect has none
 }
 
 func TestEveryRouteOpensForWhomThePageSays(t *testing.T) {

@@ -34,7 +34,8 @@ func (w *world) outsiders() map[string]*routetest.Caller {
 // its other workspaces see it.
 var everybodys = map[string]bool{
 	"/admin/users/{user}": true, "/admin/users/{user}/link": true, "/admin/users/{user}/password-reset": true,
-	"/admin/users/{user}/sessions": true, "/admin/users/{user}/sessions/{session}": true, "/admin/users/invites/{invite}": true, "/admin/users/invites/{invite}/resend": true,
+	"/admin/users/{user}/second-factors": true,
+	"/admin/users/{user}/sessions":       true, "/admin/users/{user}/sessions/{session}": true, "/admin/users/invites/{invite}": true, "/admin/users/invites/{invite}/resend": true,
 	"/secret-references/{reference}": true, "/secret-references/{reference}/test": true, "/deployments/{deployment}": true,
 	"/identity-providers/{identity_provider}": true, "/identity-providers/{identity_provider}/test": true, "/identity-providers/{identity_provider}/rotate-key": true,
 	"/domains/{domain}": true, "/domains/{domain}/verify": true, "/auth/sso/{identity_provider}/link": true,

@@ -185,6 +185,9 @@ func (l *LogHandler) checkSearch(ctx context.Context, who *access.Identity, q lo
 }
 
 func allow(id *access.Identity, scope access.Scope) error {
+	if id.Type == access.PendingSession {
+		return route.PendingError(id)
+	}
 	if id.Allows(scope) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/controlplane/deployments"
 	"modelgate/internal/controlplane/directory"
 	"modelgate/internal/controlplane/exports"
+	"modelgate/internal/controlplane/factors"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/jobs"
@@ -39,6 +40,7 @@ import (
 type Families struct {
 	Organisations organisations.Routes
 	Sessions      sessions.Routes
+	Factors       factors.Routes
 	SignIn        signin.Routes
 	Integrations  integrations.Routes
 	Providers     providers.Routes
@@ -109,9 +111,11 @@ func (f Families) Add(a *route.API) {
 // one another here only.
 func (f Families) addPeople(a *route.API) {
 	f.Sessions.EndURL = f.SignIn.EndURL(a)
+	f.Sessions.Prove = f.Factors.Prove(a)
 	f.SignIn.Assign = directory.Assign
 	f.Directory.CheckEmail = signin.CheckDirectoryEmail
 	f.Sessions.Add(a)
+	f.Factors.Add(a)
 	f.SignIn.Add(a)
 	f.Directory.Add(a)
 	f.Workloads.IssuableKey, f.Workloads.ReadableKey = keys.Issuable, keys.Readable

@@ -293,6 +293,14 @@ var samples = map[string][2]string{
 
 	"change-password": {"", `{"current_password":"not the password","password":"a long enough password"}`},
 
+	"sign-in-owner":        {"", `{"token":"none"}`},
+	"confirm-session":      {"", `{"password":"not the password"}`},
+	"sign-in-with-passkey": {"", `{"passkey":{}}`},
+	"prove-second-factor":  {"", `{"code":"123456"}`},
+	"add-passkey":          {"", `{"passkey":{}}`},
+	"rename-passkey":       {"", `{"name":"N"}`},
+	"add-one-time-codes":   {"", `{"enrolment":"none","code":"123456"}`},
+
 	"change-own-profile": {"", `{"first_name":"N"}`},
 
 	"create-identity-provider":     {"", `{"name":"Other","issuer":"https://other.example.com","client_id":"gateway","client_secret":"of-another"}`},

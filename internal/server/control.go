@@ -110,9 +110,12 @@ func (s *Server) signIn() signin.Routes {
 	providers.Scopes = s.OIDCScopes
 	return signin.Routes{
 		Protocols: signin.Protocols{OIDC: providers, SAML: saml.NewCache(s.engine.Client, nil)}, Count: s.metrics.signIn,
-		Lifetime: func() time.Duration { return s.sessionLifetimes().OrDefaults().Absolute },
+		Lifetime: s.sessionAbsolute,
 	}
 }
+
+// sessionAbsolute returns how long a session may be.
+func (s *Server) sessionAbsolute() time.Duration { return s.sessionLifetimes().OrDefaults().Absolute }
 
 // token returns the identity that a token of an organisation's issuer proves.
 func (s *Server) token(text string) (*access.Identity, error) {
@@ -134,7 +137,7 @@ func (s *Server) ensureClaim(ctx context.Context) error {
 	}
 	token, now := access.NewLinkToken(), time.Now()
 	err = s.store.Update(ctx, nil, func(tx *store.Tx) error {
-		return tx.ReplaceClaim(ctx, o.ID, access.HashKey(token.Reveal()).String(), now, now.Add(claimLife))
+		return tx.ReplaceClaim(ctx, store.Claim{Organisation: o.ID}, access.HashKey(token.Reveal()).String(), now, now.Add(claimLife))
 	})
 	s.claim = token
 	return err

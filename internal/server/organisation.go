@@ -27,7 +27,7 @@ func CreateOrganisation(ctx context.Context, db *store.DB, name, slug string) (s
 		if err := tx.CreateOrganisation(ctx, o, w, folder); err != nil {
 			return err
 		}
-		return tx.ReplaceClaim(ctx, o.ID, access.HashKey(token.Reveal()).String(), now, now.Add(claimLife))
+		return tx.ReplaceClaim(ctx, store.Claim{Organisation: o.ID}, access.HashKey(token.Reveal()).String(), now, now.Add(claimLife))
 	})
 	return o, token, err
 }

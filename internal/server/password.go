@@ -34,6 +34,13 @@ func ResetPassword(ctx context.Context, db *store.DB, email string) (secret.Stri
 		case u.PasswordHash == "":
 			return fmt.Errorf("%s has no password yet; an admin can create a link to set the first one", u.Email)
 		}
+		o, err := tx.Organisation(ctx, organisation)
+		if err != nil {
+			return err
+		}
+		if o.Settings.NoPasswords {
+			return fmt.Errorf("the organisation %s does not accept passwords; `modelgate claim` lets an owner in", o.Slug)
+		}
 		audit.Organisation, audit.ResourceID = organisation, u.ID
 		return tx.ReplacePasswordLink(ctx, store.PasswordLink{
 			UserID: u.ID, Hash: access.HashKey(token.Reveal()).String(), Organisation: organisation, Resets: true, ByOperator: true,

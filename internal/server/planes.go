@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/controlplane/catalogue"
 	"modelgate/internal/controlplane/directory"
 	"modelgate/internal/controlplane/exports"
+	"modelgate/internal/controlplane/factors"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/jobs"
@@ -77,6 +78,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Bodies: s.engine.Bounds.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime, Off: s.Off, Version: s.Version,
 	}, controlplane.Families{
 		Organisations: organisations.Routes{Retention: s.Retention},
+		Factors:       factors.Routes{Lifetime: s.sessionAbsolute, Count: s.metrics.signIn},
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		SignIn:        s.signIn(),
 		OAuth:         oauth.Routes{Lifetime: func() time.Duration { return s.sessionLifetimes().OrDefaults().Absolute }},

@@ -11,7 +11,7 @@ import (
 
 // pricingOf returns the negotiated pricing of an integration, nil for none.
 func pricingOf(i *publication.Integration) *catalog.NegotiatedPricing {
-	t := &catalog.NegotiatedPricing{Reserved: i.Row.Configuration.Reserved, Factors: factors(i.Row.Pricing)}
+	t := &catalog.NegotiatedPricing{Reserved: i.Row.Configuration.Reserved, Factors: priceFactors(i.Row.Pricing)}
 	for _, m := range i.Models {
 		if price := ownPrice(m); price != nil {
 			if t.Own == nil {
@@ -35,9 +35,9 @@ func (i *integration) setPricing(t *catalog.NegotiatedPricing) {
 	}
 }
 
-// factors decodes pricing_adjustments: {"multiplier": 1.2} for all models, or
+// priceFactors decodes pricing_adjustments: {"multiplier": 1.2} for all models, or
 // {"gpt-4o": {"multiplier": 0.8}, "default": {"multiplier": 1.2}}.
-func factors(raw json.RawMessage) map[string]float64 {
+func priceFactors(raw json.RawMessage) map[string]float64 {
 	var names map[string]json.RawMessage
 	if json.Unmarshal(raw, &names) != nil {
 		return nil

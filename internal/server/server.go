@@ -292,6 +292,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.ensureKey(ctx); err != nil {
 		return err
 	}
+	s.warnPasskeys(ctx)
 	return s.ensureClaim(ctx)
 }
 

@@ -46,6 +46,9 @@ type IdentitySettings struct {
 	SessionTTL     int64  `json:"max_session_ttl,omitempty"`             // in seconds; 0 for the installation's
 	Role           string `json:"role,omitempty"`                        // of new members: admin or member; empty is member
 
+	// Strong are the values with which the provider says that it asked for two factors.
+	Strong []string `json:"strong_authentication,omitempty"`
+
 	// Of a provider with SAML, whose Issuer is its entity id.
 	Metadata            string         `json:"metadata,omitempty"`
 	MetadataURL         string         `json:"metadata_url,omitempty"` // empty if the metadata was entered

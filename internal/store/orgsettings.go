@@ -38,6 +38,11 @@ type OrganisationSettings struct {
 	// JWT is the issuer whose tokens the organisation accepts. Nil accepts none.
 	JWT *JWTSettings `json:"jwt,omitempty"`
 
+	// RequireSecondFactor lets members sign in only with two factors, and NoPasswords without
+	// a password.
+	RequireSecondFactor bool `json:"require_second_factor,omitempty"`
+	NoPasswords         bool `json:"no_passwords,omitempty"`
+
 	// Directory are the rules for the organisation's directory. Nil has all defaults.
 	Directory *DirectorySettings `json:"directory,omitempty"`
 

@@ -26,13 +26,27 @@ type Session struct {
 	// Of a session that began at an identity provider: its id, who signed in there, the
 	// provider's id of its own session, and the ID token, sealed.
 	Provider, Subject, ProviderSession, IDToken string
+
+	// Pending is what the session waits for: one of the Pending constants. Until then it can
+	// be used for nothing else.
+	Pending  string
+	Factor   string    // the second factor that was proved; empty for none
+	ProvedAt time.Time // when its user last proved who they are; zero is CreatedAt
 }
+
+// What a [Session] waits for. Empty is nothing.
+const (
+	PendingFactor    = "second_factor" // a second factor that its user has
+	PendingEnrolment = "enrolment"     // a second factor that its user must add
+)
 
 // How a [Session] began.
 const (
 	MethodPassword = "password" // or a link that sets one
 	MethodSSO      = "sso"
-	MethodDevice   = "device" // a command line that somebody with a session approved
+	MethodDevice   = "device"   // a command line that somebody with a session approved
+	MethodPasskey  = "passkey"  // alone
+	MethodOperator = "operator" // a link made on the gateway's host
 )
 
 var sessionTable = table[Session]{
@@ -42,7 +56,7 @@ var sessionTable = table[Session]{
 			{"hash", &s.Hash}, {"id", &s.ID}, {"user_id", &s.UserID}, {"organisation_id", &s.Organisation}, {"address", &s.Address},
 			{"user_agent", &s.UserAgent}, {"created_at", &s.CreatedAt}, {"last_used_at", &s.LastUsedAt}, {"expires_at", &s.ExpiresAt},
 			{"method", &s.Method}, {"provider_id", &s.Provider}, {"subject", &s.Subject}, {"provider_session", &s.ProviderSession},
-			{"id_token", &s.IDToken},
+			{"id_token", &s.IDToken}, {"pending", &s.Pending}, {"factor", &s.Factor}, {"proved_at", &s.ProvedAt},
 		}
 	},
 }
@@ -64,27 +78,35 @@ func (q Queries) Sessions(ctx context.Context, organisation, user string) ([]Ses
 		ORDER BY last_used_at DESC, id DESC`, organisation, user)
 }
 
-// userSessions is the limit of a user's sessions in an organisation.
-const userSessions = 100
+// Limits of a user's sessions in an organisation. Those that wait for a second factor count
+// apart: whoever has only the password cannot end the others.
+const (
+	userSessions    = 100
+	pendingSessions = 10
+)
 
-// CreateSession stores a session. It deletes expired sessions and, above 100 of the
-// user, the least recently used ones.
+// CreateSession stores a session. It deletes expired sessions and, above a limit, the least
+// recently used ones of the user.
 func (tx *Tx) CreateSession(ctx context.Context, s Session) error {
 	const clean = `
 		DELETE FROM sessions
 		WHERE expires_at <= $1`
 	const oldest = `
 		DELETE FROM sessions
-		WHERE user_id = $1 AND organisation_id = $2 AND id NOT IN (
+		WHERE user_id = $1 AND organisation_id = $2 AND (pending = '') = ($4 = '') AND id NOT IN (
 			SELECT id
 			FROM sessions
-			WHERE user_id = $1 AND organisation_id = $2
+			WHERE user_id = $1 AND organisation_id = $2 AND (pending = '') = ($4 = '')
 			ORDER BY last_used_at DESC, id DESC
 			LIMIT $3)`
+	limit := int64(userSessions)
+	if s.Pending != "" {
+		limit = pendingSessions
+	}
 	if err := tx.exec(ctx, journal.Unpublished, "sessions", clean, s.CreatedAt.UnixMilli()); err != nil {
 		return err
 	}
-	if err := tx.exec(ctx, journal.Unpublished, "sessions", oldest, s.UserID, s.Organisation, int64(userSessions-1)); err != nil {
+	if err := tx.exec(ctx, journal.Unpublished, "sessions", oldest, s.UserID, s.Organisation, limit-1, s.Pending); err != nil {
 		return err
 	}
 	s.LastUsedAt = s.CreatedAt
@@ -146,39 +168,48 @@ func (q Queries) UserByEmail(ctx context.Context, email string) (u User, organis
 	return u, organisation, err
 }
 
-// ReplaceClaim stores the hash of a claim link for an organisation without an owner,
-// replacing any previous one.
-func (tx *Tx) ReplaceClaim(ctx context.Context, organisation, hash string, now, ends time.Time) error {
+// Claim is a link with which an organisation gets its first owner, or an owner signs in.
+type Claim struct {
+	Organisation string
+	User         string // the owner who signs in; empty for the first owner
+}
+
+// ReplaceClaim stores the hash of a claim link, replacing the previous one of the organisation.
+func (tx *Tx) ReplaceClaim(ctx context.Context, of Claim, hash string, now, ends time.Time) error {
 	const clear = `
 		DELETE FROM claims
 		WHERE organisation_id = $1`
-	if _, err := tx.change.Exec(ctx, journal.Unpublished, clear, organisation); err != nil {
+	if _, err := tx.change.Exec(ctx, journal.Unpublished, clear, of.Organisation); err != nil {
 		return err
 	}
 	const text = `
-		INSERT INTO claims (hash, organisation_id, created_at, expires_at)
-		VALUES ($1, $2, $3, $4)`
-	return tx.write(ctx, journal.Unpublished, "claim", text, hash, organisation, millis(now), millis(ends))
+		INSERT INTO claims (hash, organisation_id, user_id, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5)`
+	return tx.write(ctx, journal.Unpublished, "claim", text, hash, of.Organisation, of.User, millis(now), millis(ends))
 }
 
-// Claim returns the organisation of the claim with this hash, without using up the
-// claim. An expired claim is not found.
-func (q Queries) Claim(ctx context.Context, hash string, now time.Time) (organisation string, err error) {
+// Claim returns the claim with this hash, without using it up. An expired claim is not found.
+func (q Queries) Claim(ctx context.Context, hash string, now time.Time) (Claim, error) {
 	const text = `
-		SELECT organisation_id
+		SELECT organisation_id, user_id
 		FROM claims
 		WHERE hash = $1 AND expires_at > $2`
-	return sqlrow.One(ctx, q.Reader, "claim", text, scanID, hash, now.UnixMilli())
+	return sqlrow.One(ctx, q.Reader, "claim", text, scanClaim, hash, now.UnixMilli())
 }
 
-// ConsumeClaim deletes the claim with this hash and returns its organisation. An
-// expired or used claim is not found.
-func (tx *Tx) ConsumeClaim(ctx context.Context, hash string, now time.Time) (organisation string, err error) {
+// ConsumeClaim deletes the claim with this hash and returns it. An expired or used claim is
+// not found.
+func (tx *Tx) ConsumeClaim(ctx context.Context, hash string, now time.Time) (Claim, error) {
 	const text = `
 		DELETE FROM claims
 		WHERE hash = $1 AND expires_at > $2
-		RETURNING organisation_id`
-	return sqlrow.One(ctx, tx.Reader, "claim", text, scanID, hash, now.UnixMilli())
+		RETURNING organisation_id, user_id`
+	return sqlrow.One(ctx, tx.Reader, "claim", text, scanClaim, hash, now.UnixMilli())
+}
+
+func scanClaim(r sqlrow.Scanner) (c Claim, err error) {
+	err = r.Scan(&c.Organisation, &c.User)
+	return c, err
 }
 
 // PasswordLink is a link with which a user sets a password. It is identified by the

@@ -57,13 +57,14 @@ providers:
 
 // stage is everything that runs: the gateway, its providers and the ledger of @sim.
 var stage struct {
-	url       string // base URL of the gateway, ends in /v1
-	sim       *recorder.Recorder
-	simURL    string // base URL of @sim, ends in /v1
-	booksURL  string
-	peopleURL string // the same settings and another data folder, where people sign in
-	tlsURL    string // the same settings and another data folder, served over TLS
-	caFile    string // the authority of its certificate
+	url        string // base URL of the gateway, ends in /v1
+	sim        *recorder.Recorder
+	simURL     string // base URL of @sim, ends in /v1
+	booksURL   string
+	factorsURL string // as peopleURL, where members have second factors
+	peopleURL  string // the same settings and another data folder, where people sign in
+	tlsURL     string // the same settings and another data folder, served over TLS
+	caFile     string // the authority of its certificate
 
 	program, settings string   // paths of modelgate and of the file with the settings
 	env               []string // of a gateway
@@ -117,12 +118,14 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, gateway.stop()) }()
 	stage.url = gateway.url
-	people, err := startPeople(scratch)
-	if err != nil {
-		return 1, err
+	for name, url := range map[string]*string{"people-data": &stage.peopleURL, "factors-data": &stage.factorsURL} {
+		people, err := startPeople(filepath.Join(scratch, name))
+		if err != nil {
+			return 1, err
+		}
+		defer people.stop()
+		*url = people.url
 	}
-	defer func() { err = errors.Join(err, people.stop()) }()
-	stage.peopleURL = people.url
 
 	secure, err := startTLS(program, scratch, text, env)
 	if err != nil {
@@ -134,8 +137,7 @@ func run(m *testing.M) (code int, err error) {
 }
 
 // startPeople starts a gateway whose organisation has proved that example.com is its own.
-func startPeople(scratch string) (*process, error) {
-	data := filepath.Join(scratch, "people-data")
+func startPeople(data string) (*process, error) {
 	p, err := start(stage.program, stage.env, "serve", "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "off",
 		"--config", stage.settings)
 	if err != nil {

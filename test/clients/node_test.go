@@ -65,7 +65,7 @@ func runScript(t *testing.T, node, script string, env ...string) {
 	cmd := exec.CommandContext(ctx, node, "--test", "--test-reporter=tap", script)
 	cmd.Env = programtest.Env(append([]string{"GATEWAY_URL=" + stage.url, "GATEWAY_KEY=" + gatewayKey,
 		"PROVIDER_URL=" + stage.simURL, "PROVIDER_KEY=" + providerKey, "BOOKS_URL=" + stage.booksURL, "PEOPLE_URL=" + stage.peopleURL,
-		"PEOPLE_NODES=1"}, env...)...)
+		"FACTORS_URL=" + stage.factorsURL, "PEOPLE_NODES=1"}, env...)...)
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		err = tapProblem(string(out))

@@ -51,6 +51,7 @@ var dependencies = map[string]string{
 	"go.opentelemetry.io/proto/otlp":                                    "the messages of OTLP, in which spans are made",
 	"github.com/tiktoken-go/tokenizer":                                  "counts tokens where a provider reports none, with both vocabularies of OpenAI embedded",
 	"golang.org/x/crypto":                                               "argon2id, for the passwords of people",
+	"github.com/go-webauthn/webauthn":                                   "passkeys: attestations, assertions and their many encodings",
 	"golang.org/x/oauth2":                                               "the authorization code flow with PKCE, for sign-in at identity providers",
 	"golang.org/x/tools":                                                "test: type-checks all packages to find names that are exported without a use",
 	"google.golang.org/grpc":                                            "test: a collector that takes OTLP over gRPC",

@@ -102,6 +102,7 @@ var edges = []string{
 	"internal/guardrail/wasmcode",
 	"internal/identity/jws",
 	"internal/identity/oidc",
+	"internal/identity/passkey",
 	"internal/identity/saml",
 	"internal/storage/kv",
 	"internal/records/logstore",

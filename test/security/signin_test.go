@@ -169,6 +169,7 @@ func TestAccountsAreNotEnumerated(t *testing.T) {
 	g.member(t, "known", "member", "[]")
 	g.member(t, "removed", "member", "[]")
 	g.as(t, rootKey, "DELETE", "/v1/admin/users/removed@example.com", "").ok(t)
+	g.addCodes(t, g.member(t, "guarded", "member", "[]"))
 	type tried struct {
 		texts string
 		best  time.Duration
@@ -188,6 +189,7 @@ func TestAccountsAreNotEnumerated(t *testing.T) {
 	want := try("known@example.com", "198.51.100.1", "a guess")
 	for i, tt := range []struct{ name, email, secret string }{
 		{"unknown address", "unknown@example.com", "a guess"},
+		{"an account with a second factor", "guarded@example.com", "a guess"},
 		{"a removed person with the old password", "removed@example.com", password},
 		{"no e-mail address at all", "%%%", "a guess"},
 		{"SQL in the address", "' OR 1=1 --", "a guess"},

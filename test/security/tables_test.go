@@ -30,7 +30,11 @@ var boundedTables = map[string]string{
 	"webhook_endpoints": byAdministration, "workspaces": byAdministration, "cache_invalidations": byAdministration, "sessions": byAdministration,
 	"identity_providers": byAdministration, "domains": byAdministration, "identities": "one of each person that an identity provider names",
 
-	"spent_tokens": "as long as the tokens are valid, which only the keys of identity providers sign",
+	"passkeys":       "twenty for each member",
+	"one_time_codes": "one for each member",
+	"recovery_codes": "ten for each member",
+
+	"spent_tokens": "as long as the tokens are valid, which only the keys of identity providers and of members sign",
 
 	"workload_identities": "200 for each organisation",
 	"device_codes":        "ten minutes, and 10000 at a time",

@@ -16,10 +16,11 @@ var (
 	furtherTypes = []string{"audit_log", "cache", "data_key", "directory_group", "log", "manifest", "organisation",
 		"policy", "secret_reference", "session", "token", "user"}
 	furtherActions = []string{
-		"budget_exhausted", "budget_reset", "budget_threshold", "end_access", "expired", "expires_soon", "password_change",
-		"password_reset", "prune", "read_across_organisations",
-		"rotate", "rotation_due", "secret_changed", "secret_failed", "secret_test", "secret_use", "session_end",
-		"sessions_end", "sign_in", "sign_in_failed", "sign_out",
+		"budget_exhausted", "budget_reset", "budget_threshold", "end_access", "expired", "expires_soon", "owner_link", "password_change",
+		"passkey_cloned", "password_reset", "prune", "read_across_organisations",
+		"rotate", "rotation_due", "secret_changed", "secret_failed", "secret_test", "secret_use",
+		"recovery_codes_replace", "second_factor_add", "second_factor_remove", "second_factor_rename", "second_factor_reset",
+		"session_confirm", "session_end", "sessions_end", "sign_in", "sign_in_failed", "sign_in_pending", "sign_out",
 	}
 )
 

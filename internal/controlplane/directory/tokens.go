@@ -19,9 +19,10 @@ const maxTokens = 2
 func addTokens(a *route.API) {
 	f := route.Family{Path: "/scim/tokens", Tag: "Directories", Scopes: []string{"directory"}, Resource: "directory_token"}
 	route.Add(a, f.Route(http.MethodGet, "", "list-directory-tokens", "list", "List the tokens of the organisation's directory"), listTokens)
-	route.Add(a, f.Route(http.MethodPost, "", "create-directory-token", "create",
-		"Create a token for the organisation's directory"), createToken)
-	route.Add(a, f.Route(http.MethodDelete, "/{token}", "delete-directory-token", "delete", "Delete a token at once"), deleteToken)
+	route.Add(a, route.Fresh(f.Route(http.MethodPost, "", "create-directory-token", "create",
+		"Create a token for the organisation's directory")), createToken)
+	route.Add(a, route.Fresh(f.Route(http.MethodDelete, "/{token}", "delete-directory-token", "delete",
+		"Delete a token at once")), deleteToken)
 }
 
 type tokenItem struct {

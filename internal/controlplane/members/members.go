@@ -32,10 +32,10 @@ func Add(a *route.API) {
 		"Create a new link for an invite"), resendInvite)
 	route.Add(a, f.Route(http.MethodGet, "/{user}", "get-user", "read", "Read a user"), get)
 	route.Add(a, f.Route(http.MethodPut, "/{user}", "update-user", "update", "Change the role and the limits of a user"), update)
-	route.Add(a, f.Route(http.MethodPost, "/{user}/link", "create-password-link", "create",
-		"Create a link for a user without a password to set one"), link)
-	route.Add(a, f.Route(http.MethodPost, "/{user}/password-reset", "reset-password", "update",
-		"Create a link for a user to replace their password"), reset)
+	route.Add(a, route.Fresh(f.Route(http.MethodPost, "/{user}/link", "create-password-link", "create",
+		"Create a link for a user without a password to set one")), link)
+	route.Add(a, route.Fresh(f.Route(http.MethodPost, "/{user}/password-reset", "reset-password", "update",
+		"Create a link for a user to replace their password")), reset)
 	route.Add(a, f.Route(http.MethodDelete, "/{user}", "remove-user", "delete", "Remove a user from the organisation"), remove)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
@@ -68,6 +69,13 @@ func makeLink(ctx context.Context, c *route.Caller, ref string, l store.Password
 		return nil, err
 	}
 	if err := c.CheckRole(m.Role, slices.Collect(maps.Values(m.Workspaces))...); err != nil {
+		return nil, err
+	}
+	o, err := c.DB().Organisation(ctx, c.Organisation)
+	if err == nil {
+		err = people.CheckPasswords(&o)
+	}
+	if err != nil {
 		return nil, err
 	}
 	token := access.NewLinkToken()

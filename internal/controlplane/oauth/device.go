@@ -147,8 +147,13 @@ func (f *family) beginSession(ctx context.Context, c *route.Caller, d store.Devi
 				ends = c.Now.Add(ttl)
 			}
 		}
+		proved := by.ProvedAt
+		if proved.IsZero() {
+			proved = by.CreatedAt
+		}
 		s, err = people.Begin(ctx, c, tx, people.Start{
 			UserID: by.UserID, Organisation: by.Organisation, Ends: ends, Method: store.MethodDevice,
+			Strong: true, ProvedAt: proved, // as the session that approved it, which waits for nothing
 			Provider: by.Provider, Subject: by.Subject, ProviderSession: by.ProviderSession,
 		})
 		return err

@@ -35,7 +35,7 @@ func newWorld(t *testing.T) *world {
 		return others(r)
 	}
 	err := w.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
-		return tx.ReplaceClaim(t.Context(), store.DefaultOrganisation, access.HashKey("link").String(), w.Clock, w.Clock.Add(time.Hour))
+		return tx.ReplaceClaim(t.Context(), store.Claim{Organisation: store.DefaultOrganisation}, access.HashKey("link").String(), w.Clock, w.Clock.Add(time.Hour))
 	})
 	if err != nil {
 		t.Fatal(err)

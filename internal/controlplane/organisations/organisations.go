@@ -85,7 +85,16 @@ func (f *family) get(ctx context.Context, c *route.Caller, _ *struct{}) (*Item, 
 // change, see [route.CheckGuardDefaults].
 func Put(ctx context.Context, c *route.Caller, o store.Organisation) error {
 	o.UpdatedAt = c.NextUpdateTime(o.UpdatedAt)
-	return c.Change(ctx, func(tx *store.Tx) error { return tx.UpdateOrganisation(ctx, o) })
+	return c.Change(ctx, func(tx *store.Tx) error {
+		before, err := tx.Organisation(ctx, o.ID)
+		if err == nil {
+			err = setSignIn(ctx, tx, before.Settings, &o)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.UpdateOrganisation(ctx, o)
+	})
 }
 
 // change runs f on the current state of the caller's organisation and stores the

@@ -8,6 +8,7 @@ import (
 
 	"modelgate/internal/base/egress"
 	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
@@ -27,6 +28,9 @@ type Settings struct {
 	DeniedFields       []string               `json:"denied_fields"`
 	Egress             *egress.Policy         `json:"egress_policy" doc:"Allowed destinations of requests; null allows all"`
 
+	SecondFactor bool `json:"require_second_factor"`
+	Passwords    bool `json:"password_sign_in"`
+
 	Directory *store.DirectorySettings `json:"directory" doc:"Rules for the directory that writes users and groups by SCIM; null for the defaults"`
 
 	JWT *store.JWTSettings `json:"jwt" doc:"Issuer of JSON Web Tokens that are accepted instead of keys; null for none"`
@@ -37,7 +41,7 @@ func toResponse(s *store.OrganisationSettings) Settings {
 		Security: s.Security.Effective(), Overridable: []access.Section{}, KeyTTL: s.TTL, KeyMaxTTL: s.MaxTTL, KeyCount: s.Count,
 		LoggingOverridable: s.LoggingOverridable,
 		BlockInlineConfig:  s.BlockInlineConfig, FailClosed: s.FailClosed, DeniedFields: []string{}, JWT: s.JWT, Egress: s.Egress,
-		Directory: s.Directory,
+		Directory: s.Directory, SecondFactor: s.RequireSecondFactor, Passwords: !s.NoPasswords,
 	}
 	out.Overridable = append(out.Overridable, s.Overridable...)
 	out.DeniedFields = append(out.DeniedFields, s.DeniedFields...)
@@ -61,6 +65,9 @@ type SettingsInput struct {
 	DeniedFields       route.Optional[[]string]               `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that log exports leave out"`
 	Egress             route.Optional[egress.Policy]          `json:"egress_policy,omitempty" doc:"Allowed destinations of requests; replaces the policy, and null allows all"`
 
+	SecondFactor route.Optional[bool] `json:"require_second_factor,omitempty" doc:"Lets members sign in only with two factors; setting it ends the sessions that have one. Keys are not affected"`
+	Passwords    route.Optional[bool] `json:"password_sign_in,omitempty" doc:"Whether members sign in with passwords. It can be false once an owner can sign in another way"`
+
 	Directory route.Optional[store.DirectorySettings] `json:"directory,omitempty" doc:"Rules for the directory that writes users and groups by SCIM; replaces them, and null has the defaults"`
 
 	JWT route.Optional[store.JWTSettings] `json:"jwt,omitempty" doc:"Issuer of JSON Web Tokens that are accepted instead of keys; replaces the setting"`
@@ -77,13 +84,36 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	if in.Body.Name.Null {
 		return nil, route.Invalid("name", "cannot be cleared")
 	}
-	return change(ctx, c, func(_ *store.Tx, o *store.Organisation) error {
+	if s := &in.Body.Settings; s.SecondFactor.Set || s.Passwords.Set || s.JWT.Set { // who may sign in, and how
+		if err := c.CheckFresh(); err != nil {
+			return nil, err
+		}
+	}
+	return change(ctx, c, func(tx *store.Tx, o *store.Organisation) error {
+		before := o.Settings
 		o.Name = in.Body.Name.Or(o.Name)
 		if err := in.Body.Settings.trust(c, &o.Settings, f.checkHost); err != nil {
 			return err
 		}
-		return in.Body.Settings.apply(&o.Settings)
+		if err := in.Body.Settings.apply(&o.Settings); err != nil {
+			return err
+		}
+		return setSignIn(ctx, tx, before, o)
 	})
+}
+
+// setSignIn checks and applies a change of how members sign in: somebody must be able to, and
+// the sessions of before must not outlive a stricter rule.
+func setSignIn(ctx context.Context, tx *store.Tx, before store.OrganisationSettings, o *store.Organisation) error {
+	if !before.NoPasswords {
+		if err := people.CheckNoPasswords(ctx, tx.Queries, o); err != nil {
+			return err
+		}
+	}
+	if o.Settings.RequireSecondFactor && !before.RequireSecondFactor {
+		return tx.EndWeakSessions(ctx, o.ID)
+	}
+	return nil
 }
 
 // Stored returns the settings that in describes completely, as a file does, in stored form.
@@ -118,6 +148,12 @@ func (in *SettingsInput) apply(s *store.OrganisationSettings) error {
 		return route.Invalid("settings.user_api_key_ttl", "must be at most user_api_key_max_ttl")
 	}
 	s.Logging, s.LoggingOverridable = in.Logging.Or(s.Logging), in.LoggingOverridable.Or(s.LoggingOverridable)
+	if in.SecondFactor.Set {
+		s.RequireSecondFactor = in.SecondFactor.Value
+	}
+	if in.Passwords.Set {
+		s.NoPasswords = !in.Passwords.Null && !in.Passwords.Value
+	}
 	s.BlockInlineConfig, s.FailClosed = in.BlockInlineConfig.Or(s.BlockInlineConfig), in.FailClosed.Or(s.FailClosed)
 	s.DeniedFields = in.DeniedFields.Or(s.DeniedFields)
 	if in.Directory.Set {

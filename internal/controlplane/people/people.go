@@ -2,8 +2,9 @@
 // cookie is set, an invite is accepted.
 //
 // It guarantees that a session is stored as a hash only and recorded with its method and
-// address. It does not decide who a person is: sessions checks passwords and links,
-// signin asks identity providers.
+// address, that it waits for a second factor wherever one is due, and that it gets another
+// token when it gains rights. It does not decide who a person is: sessions checks passwords
+// and links, signin asks identity providers, factors checks second factors.
 package people
 
 import (
@@ -25,46 +26,6 @@ import (
 // SignInPath is the path of the page on which people sign in, relative to the gateway's
 // address.
 const SignInPath = "/login"
-
-// NewSession is a session that has just begun, with its token.
-type NewSession struct {
-	Token     string     `json:"token,omitempty" doc:"Sent as x-gateway-api-key or as a bearer token; shown only once, and absent if the request asked for a cookie"`
-	ID        string     `json:"id" doc:"Id of the session in lists and in the audit log"`
-	ExpiresAt route.Time `json:"expires_at" doc:"Latest time; expires earlier if it is not used"`
-	UserID    string     `json:"user_id"`
-	Object    string     `json:"object"`
-}
-
-// Start describes a session that begins.
-type Start struct {
-	UserID       string
-	Organisation string
-	Ends         time.Time
-	Method       string // one of store's Method constants
-
-	// Of a sign-in at an identity provider; see [store.Session].
-	Provider, Subject, ProviderSession, IDToken string
-}
-
-// Begin stores a session and records the address of the sign-in.
-func Begin(ctx context.Context, c *route.Caller, tx *store.Tx, s Start) (*NewSession, error) {
-	token := access.NewSessionToken()
-	row := store.Session{
-		Hash: access.HashKey(token.Reveal()).String(), ID: c.NewID(), UserID: s.UserID, Organisation: s.Organisation,
-		Address: c.ClientIP(), UserAgent: c.UserAgent(), CreatedAt: c.Now, ExpiresAt: s.Ends,
-		Method: s.Method, Provider: s.Provider, Subject: s.Subject, ProviderSession: s.ProviderSession, IDToken: s.IDToken,
-	}
-	c.SetAuditAction("sign_in", row.ID)
-	c.SetAuditActor(s.UserID)
-	err := tx.CreateSession(ctx, row)
-	if err == nil {
-		err = tx.RememberAddress(ctx, s.UserID, AddressGroup(c.ClientIP()), c.Now)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &NewSession{token.Reveal(), row.ID, route.Time(row.ExpiresAt), s.UserID, "session"}, nil
-}
 
 // AddressGroup returns the unit of counting for a client's address: the address, or for
 // IPv6 its /64, which one subscriber owns.

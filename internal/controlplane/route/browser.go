@@ -111,7 +111,16 @@ func (c *Caller) Identify(id *access.Identity) { c.identify(id) }
 // secrets.
 func (c *Caller) SetAuditDetails(details map[string]string) { c.details = details }
 
-// describeBrowser is [Caller.describe] for a route of browsers.
+// AddAuditDetail adds to what the audit log stores as body of the request, instead of what was
+// sent. The value must not be secret.
+func (c *Caller) AddAuditDetail(name, value string) {
+	if c.details == nil {
+		c.details = make(map[string]string)
+	}
+	c.details[name] = value
+}
+
+// describeBrowser is [Caller.describe] for a route of browsers, and for details.
 func (c *Caller) describeBrowser() {
 	c.audit.QueryParams, c.audit.RequestHeaders, c.audit.RequestBody = "{}", maskHeader(c.request.Header), c.detailText()
 }

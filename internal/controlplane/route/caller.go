@@ -201,7 +201,7 @@ func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 
 // describe copies the request to the audit event.
 func (c *Caller) describe() {
-	if c.route.browser || c.details != nil {
+	if c.route.browser || c.route.Private || c.details != nil {
 		c.describeBrowser()
 		return
 	}
@@ -224,7 +224,7 @@ func (c *Caller) describeKeyless() bool {
 	a.QueryParams = "{}"
 	a.RequestHeaders = object(map[string]string{"User-Agent": reqlog.Cut(c.request.UserAgent(), reqlog.KeylessUserAgent)})
 	a.RequestBody = maskBody(c.body)
-	if c.route.browser || c.details != nil {
+	if c.route.browser || c.route.Private || c.details != nil {
 		a.RequestBody = c.detailText()
 	}
 	if len(a.RequestBody) > maxKeylessBody {

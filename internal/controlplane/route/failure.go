@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,6 +74,9 @@ func (f *failure) GetHeaders() http.Header {
 // Unwrap returns the underlying error.
 func (f *failure) Unwrap() error { return f.err }
 
+// generic are the codes that a more specific one replaces in error.code.
+var generic = []string{"AB03", "AB04", "AB05", "AB07"}
+
 // MarshalJSON writes the error in both formats at once.
 func (f *failure) MarshalJSON() ([]byte, error) {
 	message := f.err.Message
@@ -84,7 +88,7 @@ func (f *failure) MarshalJSON() ([]byte, error) {
 		param = &f.err.Param
 	}
 	code := f.code
-	if code == "AB04" && f.err.Code != "" { // AB04 is generic: keep the more specific code
+	if slices.Contains(generic, code) && f.err.Code != "" {
 		code = f.err.Code
 	}
 	return marshalPlain(map[string]any{

@@ -110,7 +110,7 @@ func disabledError(f Feature) *apierr.Error {
 // checkBody returns an error if the body of a request uses a disabled feature on a path
 // of another.
 func (o DisabledFeatures) checkBody(id *access.Identity, body []byte) error {
-	if o[APIAccess] && id.Type != access.Session {
+	if o[APIAccess] && id.Type != access.Session && id.Type != access.PendingSession {
 		return disabledError(APIAccess)
 	}
 	if !o[UsageLimits] {

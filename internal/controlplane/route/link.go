@@ -1,5 +1,13 @@
 package route
 
+import (
+	"net"
+	"net/netip"
+	"net/url"
+
+	"modelgate/internal/base/apierr"
+)
+
 // Links are the prefixes of links to the gateway. The Host header of a request is never used.
 type Links struct {
 	// PublicURL returns the public address, without a trailing slash; empty if none is
@@ -7,6 +15,38 @@ type Links struct {
 	PublicURL func() string
 
 	ListenURL string // the listen address
+}
+
+// Site returns the host of the gateway as browsers know it, without a port, and the origin of
+// its pages. They are of the public address; without one, only of localhost, which no other host
+// can be.
+func (c *Caller) Site() (host, origin string, err error) {
+	address := c.Link("")
+	if address == "" {
+		scheme := "http"
+		if c.request.TLS != nil {
+			scheme = "https"
+		}
+		address = scheme + "://" + c.request.Host
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return "", "", siteError()
+	}
+	_, ip := netip.ParseAddr(u.Hostname())
+	if ip == nil || c.Link("") == "" && u.Hostname() != "localhost" {
+		return "", "", siteError()
+	}
+	origin = u.Scheme + "://" + u.Hostname()
+	if port := u.Port(); port != "" && (u.Scheme != "https" || port != "443") && (u.Scheme != "http" || port != "80") {
+		origin = u.Scheme + "://" + net.JoinHostPort(u.Hostname(), port)
+	}
+	return u.Hostname(), origin, nil
+}
+
+func siteError() error {
+	return apierr.New(apierr.Unavailable, "passkeys belong to the name of a host: set public_url to an address with a host name, or open the gateway at localhost").
+		WithCode("no_host_name")
 }
 
 // Link returns the address of a path of the gateway: absolute if a public address is

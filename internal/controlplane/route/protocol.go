@@ -65,14 +65,3 @@ func (a *API) fail(w http.ResponseWriter, route *Route, err error) {
 	}
 	route.protocol.WriteError(w, failure.err)
 }
-
-// checkHolder returns an error for a caller of a kind that the route is not for.
-func (r *Route) checkHolder(id *access.Identity) error {
-	switch {
-	case r.protocol != nil && id.Type != r.protocol.Holder:
-		return apierr.New(apierr.Forbidden, "only a token of kind %s may call this route", r.protocol.Holder).WithCode("AB03")
-	case r.protocol == nil && id.Type == access.Directory:
-		return apierr.New(apierr.Forbidden, "tokens of directories may call only SCIM").WithCode("AB03")
-	}
-	return nil
-}

@@ -106,6 +106,12 @@ type Route struct {
 	// change nothing.
 	Resource string
 
+	// Pending lists what pending sessions that may call the route wait for. Empty allows none.
+	Pending []string
+
+	// Fresh routes refuse sessions whose user has not proved for some minutes who they are.
+	Fresh bool
+
 	// Versioned routes accept If-Match: their handlers call [Caller.CheckIfMatch].
 	Versioned bool
 
@@ -116,6 +122,9 @@ type Route struct {
 	// MaxBody is the limit of a request body, in bytes. Zero is 4 MB, or 64 KB for Open
 	// routes.
 	MaxBody int64
+	// Private routes have codes in their bodies, of which the audit log stores nothing but what
+	// [Caller.AddAuditDetail] adds.
+	Private bool
 	// Bulk is a member of the body of which the audit log stores only the length.
 	Bulk string
 	// Form also accepts the body as a form, whose fields are the members of the object. It
@@ -332,6 +341,11 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 	c.identify(id)
 	if err := route.checkHolder(id); err != nil {
 		return err
+	}
+	if route.Fresh {
+		if err := c.CheckFresh(); err != nil {
+			return err
+		}
 	}
 	if route.Data && (id.Workspace == "" || id.Type == access.Session) {
 		return apierr.New(apierr.Forbidden, "use a workspace key; organisation keys and sessions are for administration only").WithCode("AB03")

@@ -17,11 +17,10 @@ import (
 // Per account and address the limit is separate, so that an attacker at another address
 // cannot lock out the owner of the account. All addresses that never used an account
 // before share one limit, so that many addresses do not add up. An address also has a
-// limit over all accounts.
+// limit over all accounts; see [people.AddressLimit].
 var (
 	pairLimit    = store.AttemptLimit{Free: 10, Wait: time.Minute, MaxWait: time.Hour, Forget: time.Hour}
 	accountLimit = store.AttemptLimit{Free: 30, Wait: time.Minute, MaxWait: time.Hour, Forget: time.Hour}
-	addressLimit = store.AttemptLimit{Free: 50, Wait: 30 * time.Second, MaxWait: 15 * time.Minute, Forget: time.Minute}
 )
 
 // keptLimits is the number of limits left in the database by the cleanup each minute.
@@ -121,8 +120,7 @@ const dummy = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAA
 type attemptLimits struct{ address, pair, account store.AttemptLimit }
 
 func limits(email, address string) attemptLimits {
-	l := attemptLimits{addressLimit, pairLimit, accountLimit}
-	l.address.ID = people.LimitID("address", address)
+	l := attemptLimits{people.AddressLimit(address), pairLimit, accountLimit}
 	l.pair.ID = people.LimitID("pair", email, address)
 	l.account.ID = people.LimitID("account", email)
 	return l

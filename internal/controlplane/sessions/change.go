@@ -32,6 +32,12 @@ type Passwords struct {
 
 func (f *family) changePassword(ctx context.Context, c *route.Caller, b Passwords) error {
 	c.SetAuditAction("password_change", c.UserID)
+	if err := c.CheckFresh(); err != nil {
+		return err
+	}
+	if err := checkPasswords(ctx, c, c.Organisation); err != nil {
+		return err
+	}
 	if b.Password == b.Current {
 		return route.Invalid("password", "must differ from current_password")
 	}

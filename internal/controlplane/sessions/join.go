@@ -73,7 +73,10 @@ const linkSpent = "this link is unknown, used or expired; ask for another"
 func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*people.NewSession, error) {
 	b, link := &in.Body, access.HashKey(in.Body.Token).String()
 	hash, err := f.hash(ctx, c, b.Password, func() error {
-		_, err := c.DB().PasswordLink(ctx, link, c.Now)
+		l, err := c.DB().PasswordLink(ctx, link, c.Now)
+		if err == nil {
+			return checkPasswords(ctx, c, l.Organisation)
+		}
 		return linkInvalidError(err, linkSpent)
 	})
 	if err != nil {
@@ -166,10 +169,17 @@ func identify(ctx context.Context, q store.Queries, use Use) (store.Session, *ac
 	if m.Role == "" {
 		return s, nil, ended
 	}
-	return s, &access.Identity{
+	id := &access.Identity{
 		KeyID: s.UserID, Type: access.Session, UserID: s.UserID, Name: "session", Hash: hash, Organisation: s.Organisation,
-		Scopes: access.RoleScopes(m.Role), ExpiresAt: ends(&s, use.Lifetimes),
-	}, nil
+		Scopes: access.RoleScopes(m.Role), ExpiresAt: ends(&s, use.Lifetimes), ProvedAt: s.ProvedAt,
+	}
+	if s.ProvedAt.IsZero() {
+		id.ProvedAt = s.CreatedAt
+	}
+	if s.Pending != "" {
+		id.Type, id.Pending, id.Scopes = access.PendingSession, s.Pending, nil
+	}
+	return s, id, nil
 }
 
 type introspectInput struct {
@@ -197,7 +207,7 @@ type introspected struct {
 func (f *family) introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*introspected, error) {
 	if access.IsSessionToken(in.Body.Token) {
 		_, id, err := identify(ctx, c.DB(), Use{Token: in.Body.Token, Now: c.Now, Lifetimes: f.deps.lifetimes()})
-		if err != nil || id.Organisation != c.Organisation {
+		if err != nil || id.Organisation != c.Organisation || id.Type != access.Session {
 			return &introspected{}, unless(err)
 		}
 		return describeToken(ctx, c, id, "session", 0)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
@@ -28,7 +29,9 @@ type item struct {
 	ExpiresAt  route.Time `json:"expires_at" doc:"Unless it is used again"`
 	Address    string     `json:"address" doc:"Address of the client that used it last"`
 	UserAgent  string     `json:"user_agent" doc:"User agent of the client that signed in; at most 200 bytes"`
-	Method     string     `json:"method" enum:"password,sso,device" doc:"How the user signed in"`
+	Method     string     `json:"method" enum:"password,sso,passkey,operator,device" doc:"How the user signed in"`
+	Pending    *string    `json:"pending" enum:"second_factor,enrolment" doc:"What the session waits for; null for nothing"`
+	Factor     *string    `json:"second_factor" doc:"The second factor that was proved: passkey, one_time_code, recovery_code, or sso if the identity provider asked for it; null for none"`
 	Provider   *string    `json:"identity_provider_id" doc:"Where the user signed in; null without an identity provider"`
 	Current    bool       `json:"current" doc:"Whether it is the session of this request"`
 }
@@ -36,6 +39,9 @@ type item struct {
 // ends returns when a session expires unless it is used again.
 func ends(s *store.Session, l Lifetimes) time.Time {
 	at := l.Ends(s.CreatedAt, s.LastUsedAt)
+	if s.Pending != "" {
+		return people.PendingEnd(*s)
+	}
 	if s.ExpiresAt.Before(at) {
 		return s.ExpiresAt
 	}
@@ -56,7 +62,7 @@ func (f *family) list(ctx context.Context, c *route.Caller, user string, p route
 		}
 		items = append(items, item{
 			"session", s.ID, route.Time(s.CreatedAt), route.Time(s.LastUsedAt), route.Time(end), s.Address, s.UserAgent,
-			s.Method, route.OrNull(s.Provider), s.Hash == c.Hash.String(),
+			s.Method, route.OrNull(s.Pending), route.OrNull(s.Factor), route.OrNull(s.Provider), s.Hash == c.Hash.String(),
 		})
 	}
 	return route.PageOf(items, p, nil, func(i item) item { return i })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
@@ -19,6 +20,10 @@ type self struct {
 	Role         *string        `json:"role" doc:"Role in the organisation; null for service keys"`
 	Scopes       []access.Scope `json:"scopes"`
 	ExpiresAt    route.Time     `json:"expires_at"`
+	Pending      string         `json:"pending,omitempty" enum:"second_factor,enrolment" doc:"What a pending session waits for; absent for others"`
+	Methods      []string       `json:"methods,omitempty" doc:"Second factors with which a pending session can be completed"`
+	Factors      bool           `json:"second_factor" doc:"Whether you have a second factor"`
+	FreshUntil   *route.Time    `json:"fresh_until,omitempty" doc:"Until when a session may call routes that need a sign-in of the last 10 minutes; absent for keys"`
 	*profile
 }
 
@@ -53,11 +58,25 @@ func me(ctx context.Context, c *route.Caller, _ *struct{}) (*self, error) {
 		Type: c.Type, UserID: optionalText(c.UserID), KeyID: optionalText(c.KeyID), Name: c.Name, Organisation: c.Organisation,
 		Workspace: optionalText(c.Workspace), Scopes: c.Scopes, ExpiresAt: route.Time(c.ExpiresAt),
 	}
-	if c.Type == access.Session {
-		out.KeyID = nil
-	}
 	if c.UserID == "" {
 		return out, nil
+	}
+	if c.Type == access.Session || c.Type == access.PendingSession {
+		out.KeyID = nil
+		has, err := people.FactorsOf(ctx, c.DB(), c.Organisation, c.UserID)
+		if err != nil {
+			return nil, err
+		}
+		out.Factors, out.Methods = has.Count() > 0, has.Methods()
+	}
+	if c.Type == access.PendingSession { // nothing of the organisation
+		out.Pending = c.Pending
+		return out, nil
+	}
+	out.Methods = nil
+	if c.Type == access.Session {
+		until := route.Time(c.ProvedAt.Add(route.FreshTime))
+		out.FreshUntil = &until
 	}
 	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
 	if err != nil || m.Role == "" {

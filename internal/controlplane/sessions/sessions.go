@@ -38,6 +38,9 @@ type Routes struct {
 	// EndURL returns where a browser ends the session of an identity provider at which a
 	// session began; empty is nowhere. Nil returns none.
 	EndURL func(ctx context.Context, c *route.Caller, s store.Session) string
+
+	// Prove checks a second factor of the caller. Nil proves none.
+	Prove func(ctx context.Context, c *route.Caller, p people.Proof) (people.Proved, error)
 }
 
 // Add adds the routes.
@@ -57,17 +60,27 @@ func (r Routes) Add(a *route.API) {
 		r.Also = []string{strings.Replace(r.Path, "sessions", "logins", 1)}
 		return r
 	}
+	waits := func(r route.Route) route.Route { // also while it waits for a second factor
+		r.Pending = []string{store.PendingFactor, store.PendingEnrolment}
+		return r
+	}
 	f.addMembers(a)
 	route.Add(a, open("/auth/claim", "claim", "Claim an installation with its one-time link"), f.claim)
 	route.Add(a, open("/auth/login", "login", "Sign in"), f.login)
 	route.Add(a, open("/auth/invites/accept", "accept-invite", "Accept an invite with its link"), f.accept)
 	route.Add(a, open("/auth/password", "set-password", "Set a password with a link"), f.set)
-	route.Add(a, own(http.MethodPut, "/auth/password", "change-password", "Change your password; ends your other sessions"), f.change)
-	route.Add(a, own(http.MethodPost, "/auth/logout", "logout", "End the session"), f.logout)
+	route.Add(a, open("/auth/owner", "sign-in-owner", "Sign in as an owner with a link of `modelgate claim`"), f.signInOwner)
+	confirm := own(http.MethodPost, "/auth/confirm", "confirm-session",
+		"Prove again who you are, for routes that need a sign-in of the last 10 minutes")
+	confirm.Private = true
+	route.Add(a, confirm, f.confirm)
+	route.Add(a, route.Fresh(own(http.MethodPut, "/auth/password", "change-password", "Change your password; ends your other sessions")),
+		f.change)
+	route.Add(a, waits(own(http.MethodPost, "/auth/logout", "logout", "End the session")), f.logout)
 	route.Add(a, logins(own(http.MethodGet, "/auth/sessions", "list-own-sessions", "List your sessions")), f.listOwnSessions)
 	route.Add(a, own(http.MethodDelete, "/auth/sessions", "end-own-sessions", "End all your sessions"), endOwnSessions)
 	route.Add(a, logins(own(http.MethodDelete, "/auth/sessions/{session}", "end-own-session", "End one of your sessions")), endOwnSession)
-	route.Add(a, own(http.MethodGet, "/auth/me", "who-am-i", "Return the caller of this key or session"), me)
+	route.Add(a, waits(own(http.MethodGet, "/auth/me", "who-am-i", "Return the caller of this key or session")), me)
 	route.Add(a, own(http.MethodPut, "/auth/me", "change-own-profile", "Change your name, and your password"), f.changeProfile)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/oauth/introspect", Name: "introspect", Tag: tag,
 		Summary: "Introspect a token (RFC 7662)", Form: true}, f.introspect)
@@ -134,7 +147,10 @@ func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*p
 	}
 	link := access.HashKey(b.Token).String()
 	hash, err := f.hash(ctx, c, b.Password, func() error {
-		_, err := c.DB().Claim(ctx, link, c.Now)
+		claim, err := c.DB().Claim(ctx, link, c.Now)
+		if err == nil && claim.User != "" {
+			err = apierr.New(apierr.NotFound, "the link is of an owner")
+		}
 		return linkInvalidError(err, claimSpent)
 	})
 	if err != nil {
@@ -142,15 +158,18 @@ func (f *family) claim(ctx context.Context, c *route.Caller, in *claimInput) (*p
 	}
 	var out *people.NewSession
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		organisation, err := tx.ConsumeClaim(ctx, link, c.Now)
+		claim, err := tx.ConsumeClaim(ctx, link, c.Now)
 		if err != nil {
 			return linkInvalidError(err, claimSpent)
 		}
-		o, err := tx.Organisation(ctx, organisation)
+		o, err := tx.Organisation(ctx, claim.Organisation)
 		if err != nil {
 			return err
 		}
 		c.SetAuditOrganisation(o.ID)
+		if err := people.CheckPasswords(&o); err != nil {
+			return err
+		}
 		u, adopted, err := addToOrganisation(ctx, tx, o.ID, b.user(c, address, hash, "owner"))
 		if err == nil && adopted {
 			err = tx.SetUserRole(ctx, o.ID, u.ID, "owner", c.Now)
@@ -211,7 +230,10 @@ func pending(ctx context.Context, c *route.Caller, q store.Queries, token string
 func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (*people.NewSession, error) {
 	b := &in.Body
 	hash, err := f.hash(ctx, c, b.Password, func() error {
-		_, err := pending(ctx, c, c.DB(), b.Token)
+		i, err := pending(ctx, c, c.DB(), b.Token)
+		if err == nil {
+			err = checkPasswords(ctx, c, i.Organisation)
+		}
 		return err
 	})
 	if err != nil {
@@ -234,39 +256,6 @@ func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (
 	return showSession(c, out, b.Cookie, linkConflict(err, i.Email))
 }
 
-type loginInput struct {
-	Body struct {
-		Email    string         `json:"email" minLength:"3" maxLength:"320"`
-		Password string         `json:"password" minLength:"1" maxLength:"512"`
-		Cookie   *people.Cookie `json:"cookie,omitempty" doc:"Returns the token as a cookie instead of in the body"`
-	}
-}
-
-func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*people.NewSession, error) {
-	a, err := find(ctx, c.DB(), in.Body.Email)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.prove(ctx, c, &a, in.Body.Password); err != nil {
-		return nil, err
-	}
-	c.SetAuditOrganisation(a.organisation)
-	var out *people.NewSession
-	err = c.Change(ctx, func(tx *store.Tx) error {
-		// The password was checked outside the transaction and may have changed.
-		now, err := find(ctx, tx.Queries, a.email)
-		if err == nil && (now.user.PasswordHash != a.user.PasswordHash || !now.signsIn()) {
-			err = errWrong
-		}
-		if err != nil {
-			return err
-		}
-		out, err = f.begin(ctx, c, tx, now.user.ID, now.organisation)
-		return err
-	})
-	return showSession(c, out, in.Body.Cookie, err)
-}
-
 // showSession returns the response with a new session, whose token is in a cookie if the request
 // asked for that. After an error there is no session.
 func showSession(c *route.Caller, s *people.NewSession, cookie *people.Cookie, err error) (*people.NewSession, error) {
@@ -275,29 +264,4 @@ func showSession(c *route.Caller, s *people.NewSession, cookie *people.Cookie, e
 	}
 	people.InCookie(c, s, cookie)
 	return s, nil
-}
-
-type signedOut struct {
-	EndURL string `json:"end_session_url,omitempty" doc:"Where the browser ends the session of the identity provider; absent if there is none"`
-	Object string `json:"object"`
-}
-
-func (f *family) logout(ctx context.Context, c *route.Caller, _ *struct{}) (*signedOut, error) {
-	if c.Type != access.Session {
-		return nil, apierr.New(apierr.Invalid, "a key has no session to end; delete the key instead")
-	}
-	s, err := c.DB().Session(ctx, c.Hash.String())
-	if err != nil {
-		return nil, err
-	}
-	out := &signedOut{Object: "session"}
-	if f.deps.EndURL != nil {
-		out.EndURL = f.deps.EndURL(ctx, c, s)
-	}
-	c.SetAuditAction("sign_out", s.ID)
-	err = c.Change(ctx, func(tx *store.Tx) error { return tx.DeleteSession(ctx, s.Hash) })
-	if err == nil && c.Cookie(access.SessionCookie) != "" {
-		people.ClearCookie(c, "/")
-	}
-	return out, err
 }

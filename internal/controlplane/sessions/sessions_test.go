@@ -43,7 +43,7 @@ func claimWith(t *testing.T, r sessions.Routes) (*routetest.Bench, opened) {
 func link(t *testing.T, b *routetest.Bench, token string) {
 	t.Helper()
 	err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
-		return tx.ReplaceClaim(t.Context(), store.DefaultOrganisation, access.HashKey(token).String(), b.Clock, b.Clock.Add(time.Hour))
+		return tx.ReplaceClaim(t.Context(), store.Claim{Organisation: store.DefaultOrganisation}, access.HashKey(token).String(), b.Clock, b.Clock.Add(time.Hour))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,12 +19,12 @@ const maxDomains = 100
 func (f *family) addDomains(a *route.API) {
 	d := route.Family{Path: "/domains", Tag: tag, Scopes: []string{"identity_providers"}, Resource: "domain", Versioned: true}
 	const one = "/{domain}"
-	route.Add(a, d.Route(http.MethodPost, "", "create-domain", "create",
-		"Add a domain of e-mail addresses, to prove that it is yours"), createDomain)
+	route.Add(a, route.Fresh(d.Route(http.MethodPost, "", "create-domain", "create",
+		"Add a domain of e-mail addresses, to prove that it is yours")), createDomain)
 	route.Add(a, d.Route(http.MethodGet, "", "list-domains", "list", "List domains"), listDomains)
-	route.Add(a, d.Route(http.MethodPost, one+"/verify", "verify-domain", "update",
-		"Look for the record that proves that a domain is yours"), f.verify)
-	route.Add(a, d.Route(http.MethodDelete, one, "delete-domain", "delete", "Remove a domain"), removeDomain)
+	route.Add(a, route.Fresh(d.Route(http.MethodPost, one+"/verify", "verify-domain", "update",
+		"Look for the record that proves that a domain is yours")), f.verify)
+	route.Add(a, route.Fresh(d.Route(http.MethodDelete, one, "delete-domain", "delete", "Remove a domain")), removeDomain)
 }
 
 // domainNames returns the names of domains in their stored form, each once.

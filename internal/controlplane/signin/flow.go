@@ -36,6 +36,7 @@ type flow struct {
 	UserID   string    `json:"user_id,omitempty"` // who links
 	Session  string    `json:"session,omitempty"` // hash of the session that links
 	Began    time.Time `json:"began"`
+	Confirm  bool      `json:"confirm,omitempty"` // the person must authenticate again
 }
 
 // cookieName returns the name of the cookie of a flow, each of which has one of its own,
@@ -86,7 +87,7 @@ func (f *family) begin(ctx context.Context, c *route.Caller, req *http.Request) 
 	if state := req.URL.Query().Get(flowParam); state != "" {
 		return f.carryStart(ctx, c, p, state)
 	}
-	m, err := f.start(ctx, c, p, flow{Next: next})
+	m, err := f.start(ctx, c, p, flow{Next: next, Confirm: req.URL.Query().Get("confirm") == "true"})
 	if err != nil {
 		f.api.Logger.Warn("a sign-in could not begin", "provider", p.Slug, "err", err.Error())
 		return page(http.StatusBadGateway,
@@ -223,10 +224,21 @@ func (f *family) conclude(ctx context.Context, c *route.Caller, p store.Identity
 		c.SetAuditAction("sign_in_test", "")
 		return testPage(in, nil, f.foresee(ctx, c, p, in))
 	}
-	if refused := f.admit(ctx, c, p, w, in); refused != nil {
+	var refused *refusal
+	if w.Confirm && in.SignedIn.Before(w.Began.Add(-time.Minute)) {
+		refused = &refusal{"auth_time", said, errorText("the provider did not say that the person authenticated again (auth_time)")}
+	}
+	var s *people.NewSession
+	if refused == nil {
+		s, refused = f.admit(ctx, c, p, w, in)
+	}
+	if refused != nil {
 		return f.refuse(c, p, refused)
 	}
 	f.count("ok")
+	if s != nil && s.Pending != "" { // the page asks for the second factor, and leads on
+		w.Next = c.Link(people.SignInPath) + "?" + url.Values{"next": {w.Next}}.Encode()
+	}
 	return &route.Answer{Location: w.Next, Status: http.StatusSeeOther}
 }
 
@@ -265,10 +277,12 @@ func (f *family) refuse(c *route.Caller, p store.IdentityProvider, r *refusal) *
 }
 
 // admit begins a session for a person, or links their identity.
-func (f *family) admit(ctx context.Context, c *route.Caller, p store.IdentityProvider, w flow, in *person) *refusal {
+func (f *family) admit(
+	ctx context.Context, c *route.Caller, p store.IdentityProvider, w flow, in *person,
+) (*people.NewSession, *refusal) {
 	token, err := f.api.Secrets.Seal(ctx, p.Organisation, in.Token)
 	if err != nil {
-		return &refusal{"internal", said, err}
+		return nil, &refusal{"internal", said, err}
 	}
 	var s *people.NewSession
 	var refused *refusal
@@ -299,19 +313,35 @@ func (f *family) admit(ctx context.Context, c *route.Caller, p store.IdentityPro
 		s, err = people.Begin(ctx, c, tx, people.Start{
 			UserID: user.ID, Organisation: p.Organisation, Ends: ends, Method: store.MethodSSO,
 			Provider: p.ID, Subject: in.Subject, ProviderSession: in.Session, IDToken: token,
+			Strong: isStrong(p, in.Authn), ProvedAt: provedAt(c, in.SignedIn),
 		})
 		return err
 	})
 	if refused != nil {
-		return refused
+		return nil, refused
 	}
 	if err != nil {
-		return &refusal{"internal", said, err}
+		return nil, &refusal{"internal", said, err}
 	}
 	if s != nil {
 		people.SetCookie(c, s.Token, "/", time.Time(s.ExpiresAt))
 	}
-	return nil
+	return s, nil
+}
+
+// isStrong reports whether a provider says, with the values of its settings, that the person
+// proved two factors there.
+func isStrong(p store.IdentityProvider, authn []string) bool {
+	return slices.ContainsFunc(p.Settings.Strong, func(value string) bool { return slices.Contains(authn, value) })
+}
+
+// provedAt returns when a person proved who they are, as far as the provider says: it may have
+// been long before they came here. Without that it is now.
+func provedAt(c *route.Caller, signedIn time.Time) time.Time {
+	if signedIn.IsZero() || signedIn.After(c.Now) {
+		return c.Now
+	}
+	return signedIn
 }
 
 type linkInput struct {

@@ -45,7 +45,8 @@ func toResponse(c *route.Caller) func(store.IdentityProvider) Item {
 			CreatedBy: p.CreatedBy, CreatedAt: route.Time(p.CreatedAt), UpdatedAt: route.Time(p.UpdatedAt),
 			Fields: Fields{
 				s.Issuer, s.ClientID, s.AuthMethod, append([]string{}, s.Scopes...), s.GroupsClaim, append([]string{}, s.Domains...),
-				s.NoProvisioning, s.SessionTTL, s.Role, s.Metadata, s.MetadataURL, nil, s.AllowSignedResponse, s.AllowIDPInitiated,
+				s.NoProvisioning, s.SessionTTL, s.Role, append([]string{}, s.Strong...),
+				s.Metadata, s.MetadataURL, nil, s.AllowSignedResponse, s.AllowIDPInitiated,
 			},
 		}
 		if p.Type != store.SAML {

@@ -45,6 +45,7 @@ func (f *family) methods(ctx context.Context, c *route.Caller, in *methodsInput)
 			return nil, err
 		}
 	}
+	out.Password = !o.Settings.NoPasswords
 	found, _, err := c.DB().IdentityProviders(ctx, o.ID, store.Page{Size: maxProviders})
 	for _, p := range found {
 		if p.Status == store.Active {

@@ -47,6 +47,8 @@ type person struct {
 	Groups      []string
 	GroupsKnown bool // false if the provider did not send all groups: then none may be taken away
 
+	SignedIn time.Time // when the person proved who they are; zero if the provider does not say
+
 	Session string        // the provider's name of its session; may be empty
 	Ends    time.Time     // latest end of the session here; zero if the provider names none
 	Token   secret.String // with which the session at the provider ends
@@ -109,7 +111,7 @@ func (f *family) useOIDC(ctx context.Context, c *route.Caller, p store.IdentityP
 type oidcProvider struct{ *oidc.Provider }
 
 func (p oidcProvider) begin(w flow) (*route.Form, error) {
-	return &route.Form{Address: p.StartURL(w.Flow, w.Purpose != "")}, nil
+	return &route.Form{Address: p.StartURL(w.Flow, w.Purpose != "" || w.Confirm)}, nil
 }
 
 func (p oidcProvider) finish(ctx context.Context, w flow, values url.Values) (*person, error) {
@@ -124,7 +126,8 @@ func (p oidcProvider) finish(ctx context.Context, w flow, values url.Values) (*p
 	out := &person{
 		Issuer: in.Issuer, Subject: in.Subject, Email: in.Email, Proved: in.Proved, Domain: in.Domain,
 		FirstName: in.FirstName, LastName: in.LastName,
-		Groups: in.Groups, GroupsKnown: in.GroupsKnown, Session: in.Session, Token: secret.New(in.IDToken), Authn: in.Methods,
+		Groups: in.Groups, GroupsKnown: in.GroupsKnown, SignedIn: in.SignedIn, Session: in.Session, Token: secret.New(in.IDToken),
+		Authn: in.Methods,
 	}
 	if in.Class != "" {
 		out.Authn = append(out.Authn, in.Class)

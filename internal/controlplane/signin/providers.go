@@ -27,16 +27,16 @@ func (f *family) addProviders(a *route.API) {
 		Path: "/identity-providers", Tag: tag, Scopes: []string{"identity_providers"}, Resource: "identity_provider", Versioned: true,
 	}
 	const one = "/{identity_provider}"
-	route.Add(a, p.Route(http.MethodPost, "", "create-identity-provider", "create", "Add an identity provider"), f.create)
+	route.Add(a, route.Fresh(p.Route(http.MethodPost, "", "create-identity-provider", "create", "Add an identity provider")), f.create)
 	route.Add(a, p.Route(http.MethodGet, "", "list-identity-providers", "list", "List identity providers"), f.list)
 	route.Add(a, p.Route(http.MethodGet, one, "get-identity-provider", "read", "Read an identity provider"), f.get)
-	route.Add(a, p.Route(http.MethodPut, one, "update-identity-provider", "update", "Change an identity provider"), f.update)
-	route.Add(a, p.Route(http.MethodDelete, one, "delete-identity-provider", "delete",
-		"Remove an identity provider, its identities and the sessions that began there"), f.remove)
+	route.Add(a, route.Fresh(p.Route(http.MethodPut, one, "update-identity-provider", "update", "Change an identity provider")), f.update)
+	route.Add(a, route.Fresh(p.Route(http.MethodDelete, one, "delete-identity-provider", "delete",
+		"Remove an identity provider, its identities and the sessions that began there")), f.remove)
 	route.Add(a, p.Route(http.MethodPost, one+"/test", "test-identity-provider", "update",
 		"Test an identity provider step by step, and begin a sign-in that is only a test"), f.test)
-	route.Add(a, p.Route(http.MethodPost, one+"/rotate-key", "rotate-identity-provider-key", "update",
-		"Replace the key of the gateway for an identity provider with SAML, in two steps"), f.rotate)
+	route.Add(a, route.Fresh(p.Route(http.MethodPost, one+"/rotate-key", "rotate-identity-provider-key", "update",
+		"Replace the key of the gateway for an identity provider with SAML, in two steps")), f.rotate)
 }
 
 // Fields are the fields of an identity provider that requests and responses have in
@@ -51,6 +51,7 @@ type Fields struct {
 	NoProvision bool     `json:"disable_auto_provision_user,omitempty" doc:"Lets only members and invited people sign in"`
 	SessionTTL  int64    `json:"max_session_ttl,omitempty" minimum:"60" maximum:"7776000" doc:"Longest time of a session, in seconds"`
 	Role        string   `json:"role,omitempty" enum:"admin,member" doc:"Of new members; default member"`
+	Strong      []string `json:"strong_authentication,omitempty" maxItems:"20" maxLength:"255" doc:"Values of amr or acr, or of AuthnContextClassRef, with which the provider says that a person proved two factors; such sessions need no second factor here"`
 
 	Metadata            string                `json:"metadata,omitempty" maxLength:"262144" doc:"XML of a provider with SAML; this or metadata_url is required. What the gateway does not use is left out"`
 	MetadataURL         string                `json:"metadata_url,omitempty" maxLength:"2048" doc:"Where a provider with SAML publishes its metadata, which is then read every day"`
@@ -184,7 +185,7 @@ func (f *family) set(ctx context.Context, p *store.IdentityProvider, in Fields) 
 	}
 	p.Settings = store.IdentitySettings{
 		Issuer: in.Issuer, ClientID: in.ClientID, AuthMethod: in.AuthMethod, Scopes: slices.Clone(in.Scopes), GroupsClaim: in.GroupsClaim,
-		Domains: domains, NoProvisioning: in.NoProvision, SessionTTL: in.SessionTTL, Role: in.Role,
+		Domains: domains, NoProvisioning: in.NoProvision, SessionTTL: in.SessionTTL, Role: in.Role, Strong: slices.Clone(in.Strong),
 	}
 	return nil
 }
@@ -261,6 +262,7 @@ type updateInput struct {
 		NoProvision route.Optional[bool]     `json:"disable_auto_provision_user,omitempty"`
 		SessionTTL  route.Optional[int64]    `json:"max_session_ttl,omitempty" minimum:"60" maximum:"7776000"`
 		Role        route.Optional[string]   `json:"role,omitempty" enum:"admin,member"`
+		Strong      route.Optional[[]string] `json:"strong_authentication,omitempty" maxItems:"20" maxLength:"255"`
 
 		Metadata            string                               `json:"metadata,omitempty" maxLength:"262144" doc:"Replaces metadata_url"`
 		MetadataURL         route.Optional[string]               `json:"metadata_url,omitempty" maxLength:"2048"`
@@ -287,6 +289,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		Issuer: b.Issuer.Or(s.Issuer), ClientID: b.ClientID.Or(s.ClientID), AuthMethod: b.AuthMethod.Or(s.AuthMethod),
 		Scopes: b.Scopes.Or(s.Scopes), GroupsClaim: b.GroupsClaim.Or(s.GroupsClaim), Domains: b.Domains.Or(s.Domains),
 		NoProvision: b.NoProvision.Or(s.NoProvisioning), SessionTTL: b.SessionTTL.Or(s.SessionTTL), Role: b.Role.Or(s.Role),
+		Strong:   b.Strong.Or(s.Strong),
 		Metadata: b.Metadata, MetadataURL: b.MetadataURL.Or(address), Attributes: &names,
 		AllowSignedResponse: b.AllowSignedResponse.Or(s.AllowSignedResponse), AllowIDPInitiated: b.AllowIDPInitiated.Or(s.AllowIDPInitiated),
 	}})

@@ -79,7 +79,7 @@ func (p *samlProvider) spend(ctx context.Context, id string, ends time.Time) err
 }
 
 func (p *samlProvider) begin(w flow) (*route.Form, error) {
-	m, err := p.Start(w.State, saml.FlowID(w.Nonce), w.Purpose != "")
+	m, err := p.Start(w.State, saml.FlowID(w.Nonce), w.Purpose != "" || w.Confirm)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (p *samlProvider) finish(ctx context.Context, w flow, values url.Values) (*
 	return &person{
 		Issuer: p.row.Settings.Issuer, Subject: in.Subject.Name, Email: in.Email, Proved: in.Email != "", Domain: in.Domain,
 		FirstName: in.FirstName, LastName: in.LastName, Groups: in.Groups, GroupsKnown: in.GroupsKnown,
-		Session: in.Session, Ends: in.Ends, Token: secret.New(string(token)), Authn: in.Authn,
+		SignedIn: in.SignedIn, Session: in.Session, Ends: in.Ends, Token: secret.New(string(token)), Authn: in.Authn,
 	}, nil
 }
 

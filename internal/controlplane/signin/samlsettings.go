@@ -45,6 +45,7 @@ func (f *family) setSAML(ctx context.Context, p *store.IdentityProvider, in Fiel
 	}
 	p.Settings = store.IdentitySettings{
 		Issuer: in.Issuer, Domains: domains, NoProvisioning: in.NoProvision, SessionTTL: in.SessionTTL, Role: in.Role,
+		Strong:   slices.Clone(in.Strong),
 		Metadata: old.Metadata, MetadataURL: in.MetadataURL, AllowSignedResponse: in.AllowSignedResponse, AllowIDPInitiated: in.AllowIDPInitiated,
 		RotatingKey: old.RotatingKey, LastAssertion: old.LastAssertion,
 	}

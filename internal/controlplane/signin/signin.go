@@ -85,12 +85,12 @@ func (r Routes) Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/auth/methods", Name: "list-sign-in-methods", Tag: tag, Open: true,
 		Summary: "List the ways to sign in"}, f.methods)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: ssoPath + "/{identity_provider}/link", Name: "link-identity", Tag: tag,
-		Resource: "session", Summary: "Begin to link your account at an identity provider to yours"}, f.link)
+		Resource: "session", Fresh: true, Summary: "Begin to link your account at an identity provider to yours"}, f.link)
 	own := route.Route{Tag: tag, Path: "/auth/identities"}
 	own.Method, own.Name, own.Summary = http.MethodGet, "list-own-identities", "List your accounts at identity providers"
 	route.Add(a, own, listIdentities)
 	own.Method, own.Name, own.Summary = http.MethodDelete, "delete-own-identity", "Remove one of your accounts at identity providers"
-	own.Path, own.Resource = own.Path+"/{identity}", "session"
+	own.Path, own.Resource, own.Fresh = own.Path+"/{identity}", "session", true
 	route.Add(a, own, f.removeIdentity)
 
 	one := ssoPath + "/{identity_provider}"

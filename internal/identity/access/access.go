@@ -125,6 +125,11 @@ type Identity struct {
 	// [Identity.KeyRank].
 	Rank Rank
 
+	// Pending is what a pending session waits for, and ProvedAt when the user of a session
+	// last proved who they are. Zero for others.
+	Pending  string
+	ProvedAt time.Time
+
 	// Claims are further claims of a token. Nil for keys and sessions.
 	Claims *Claims
 

@@ -37,7 +37,8 @@ type KeyType string
 
 // Types. A session is a user who signed in; a token is a JSON Web Token of an
 // organisation's issuer, which acts like a workspace key. A directory
-// is the token of an organisation's directory, which may call SCIM and nothing else.
+// is the token of an organisation's directory, which may call SCIM and nothing else. A pending
+// session may do nothing but what it waits for.
 const (
 	OrganisationService KeyType = "organisation-service"
 	WorkspaceService    KeyType = "workspace-service"
@@ -45,6 +46,7 @@ const (
 	Session             KeyType = "session"
 	Token               KeyType = "token"
 	Directory           KeyType = "directory"
+	PendingSession      KeyType = "pending-session"
 )
 
 // holders are the kinds of keys that may have a scope.
@@ -142,7 +144,7 @@ func (t KeyType) holds() holders {
 		return service
 	case WorkspaceUser:
 		return user
-	case Directory:
+	case Directory, PendingSession:
 		return 0
 	}
 	return anyKey

@@ -15,12 +15,13 @@ import (
 // SignIn is a sign-in that the provider completed.
 type SignIn struct {
 	Person
-	Subject Subject
-	Session string    // the provider's name of its session; may be empty
-	Ends    time.Time // latest end of the session here; zero if the provider names none
-	Authn   []string  // how the person authenticated (AuthnContextClassRef)
-	Asked   bool      // a flow asked for it
-	Names   []string  // of all attributes
+	Subject  Subject
+	Session  string    // the provider's name of its session; may be empty
+	Ends     time.Time // latest end of the session here; zero if the provider names none
+	SignedIn time.Time // when the person authenticated (AuthnInstant); the earliest of several
+	Authn    []string  // how the person authenticated (AuthnContextClassRef)
+	Asked    bool      // a flow asked for it
+	Names    []string  // of all attributes
 }
 
 // Subject names a person at the provider.
@@ -168,6 +169,9 @@ func (p *Provider) signIn(a *crewjam.Assertion) (*SignIn, error) {
 		}
 		if end := s.SessionNotOnOrAfter; end != nil && (in.Ends.IsZero() || end.Before(in.Ends)) {
 			in.Ends = *end
+		}
+		if at := s.AuthnInstant; in.SignedIn.IsZero() || at.Before(in.SignedIn) {
+			in.SignedIn = at
 		}
 		if c := s.AuthnContext.AuthnContextClassRef; c != nil && c.Value != "" && len(in.Authn) < 20 {
 			in.Authn = append(in.Authn, cut(c.Value))

@@ -38,6 +38,7 @@ type Bench struct {
 
 	t       testing.TB
 	path    string // of the database file
+	add     []func(*route.API)
 	callers map[string]*access.Identity
 	changes atomic.Int64
 }
@@ -82,7 +83,8 @@ func open(t testing.TB, path string, add []func(*route.API)) *Bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	b := &Bench{DB: db, t: t, path: path, Clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), callers: make(map[string]*access.Identity)}
+	b := &Bench{DB: db, t: t, path: path, add: add, callers: make(map[string]*access.Identity)}
+	b.Clock = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	b.API = route.New(route.Deps{
 		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test",
 		Authenticate: b.authenticate, OnChange: func() time.Duration { b.changes.Add(1); return 0 }, Now: func() time.Time { return b.Clock },
@@ -209,6 +211,9 @@ func (b *Bench) As(id access.Identity) *Caller {
 	if id.KeyID == "" {
 		id.KeyID = "key-" + string(rune('a'+len(b.callers)))
 	}
+	if id.Type == access.Session && id.ProvedAt.IsZero() {
+		id.ProvedAt = b.API.Now()
+	}
 	b.callers[id.KeyID] = &id
 	return &Caller{b: b, key: id.KeyID}
 }
@@ -271,4 +276,23 @@ func (c *Caller) Must(method, path, body string, out any) {
 	if err := json.Unmarshal([]byte(a.Body), out); err != nil {
 		c.b.t.Fatalf("%s %s: %v: %s", method, path, err, a.Body)
 	}
+}
+
+// Another returns a bench with the same routes and database, as another node of the
+// installation is.
+func (b *Bench) Another() *Bench {
+	b.t.Helper()
+	other := open(b.t, b.path, b.add)
+	other.Secrets, other.callers = b.Secrets, b.callers
+	return other
+}
+
+// Serve sends a request as it is, without a key.
+func (b *Bench) Serve(r *http.Request) Response {
+	w := httptest.NewRecorder()
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	b.ServeHTTP(w, r)
+	return Response{w.Code, w.Header(), w.Body.String()}
 }
