@@ -153,9 +153,12 @@ func (f *family) beginSession(ctx context.Context, c *route.Caller, d store.Devi
 		}
 		s, err = people.Begin(ctx, c, tx, people.Start{
 			UserID: by.UserID, Organisation: by.Organisation, Ends: ends, Method: store.MethodDevice,
-			Strong: true, ProvedAt: proved, // as the session that approved it, which waits for nothing
+			Strong: by.Factor != "", ProvedAt: proved, // as the session that approved it
 			Provider: by.Provider, Subject: by.Subject, ProviderSession: by.ProviderSession,
 		})
+		if err == nil && s.Pending != "" {
+			err = oauth.NewError(oauth.AccessDenied, "the person who approved it proved one factor only; confirm the second in the browser, and begin again")
+		}
 		return err
 	})
 	if err != nil {

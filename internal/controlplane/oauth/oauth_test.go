@@ -214,6 +214,29 @@ func TestAnApprovalEndsWithTheSessionOfThePerson(t *testing.T) {
 	}
 }
 
+// TestACommandLineIsAsStrongAsWhoApprovesIt: approving is no way around a second factor.
+func TestACommandLineIsAsStrongAsWhoApprovesIt(t *testing.T) {
+	for _, factor := range []string{"", "passkey"} {
+		w := newWorld(t)
+		w.Exec(`UPDATE sessions SET factor = $1`, factor)
+		d := w.begin()
+		w.mustApprove(d)
+		out := w.later(d)
+		if rows := w.Query(`SELECT factor FROM sessions WHERE method = 'device'`); len(rows) != 1 || (rows[0] == "") != (factor == "") {
+			t.Errorf("approved with the factor %q: %q %s", factor, rows, out.Error)
+		}
+		w.Exec(`DELETE FROM sessions WHERE method = 'device'`)
+		d = w.begin()
+		w.mustApprove(d)
+		w.Exec(`INSERT INTO one_time_codes (organisation_id, user_id, sealed, last_step, created_at) SELECT organisation_id, user_id, '', 0, 0 FROM sessions`)
+		out = w.later(d)
+		rows := w.Query(`SELECT pending FROM sessions WHERE method = 'device'`)
+		if factor == "" && (out.Error != "access_denied" || len(rows) != 0) || factor != "" && len(rows) != 1 {
+			t.Errorf("a person with a second factor who proved %q: %q %s", factor, rows, out.Error)
+		}
+	}
+}
+
 func TestOnlyPeopleInBrowsersApprove(t *testing.T) {
 	w := newWorld(t)
 	d := w.begin()
