@@ -3,6 +3,7 @@ package factors_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -196,9 +197,7 @@ func TestAChallengeIsAnsweredOnceOnAllNodes(t *testing.T) {
 		}
 		options := b.options(path)
 		thief.b, thief.token = w.secondNode(), b.token
-		for name, value := range b.cookies {
-			thief.cookies[name] = value
-		}
+		maps.Copy(thief.cookies, b.cookies)
 		answer := a.Get(options)
 		if _, status := b.answer(path, answer); status != http.StatusOK {
 			t.Fatalf("%s: %d", path, status)

@@ -300,7 +300,7 @@ func TestNoConnectionSpeaksForAnother(t *testing.T) {
 		"audience":    {Request: own, Audience: request.Issuer, Attributes: ada},
 		"recipient":   {Request: own, Recipient: &request.ACS, Attributes: ada},
 		"destination": {Request: own, Destination: &request.ACS, Attributes: ada},
-		"issuer":      {Request: own, Issuer: samltest.Value("https://login.example.net"), Attributes: ada},
+		"issuer":      {Request: own, Issuer: new("https://login.example.net"), Attributes: ada},
 	} {
 		kept := maps.Clone(b.cookies)
 		if a := b.end(r); a.Status != http.StatusForbidden || w.reason() != name {
@@ -314,7 +314,7 @@ func TestSignInsThatBeginAtTheProvider(t *testing.T) {
 	w := newSAMLWorld(t)
 	asked := w.browser().begin("")
 	send := func(b *samlBrowser, state string) (routetest.Response, url.Values) {
-		form := url.Values{"SAMLResponse": {w.Respond(samltest.Response{Request: asked, InResponseTo: samltest.Value(""), Attributes: ada})}, "RelayState": {state}}
+		form := url.Values{"SAMLResponse": {w.Respond(samltest.Response{Request: asked, InResponseTo: new(""), Attributes: ada})}, "RelayState": {state}}
 		return b.post(form), form
 	}
 	a, _ := send(w.browser(), "")

@@ -3,6 +3,7 @@ package workloads_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -110,9 +111,7 @@ func (w *world) body(slug, more string) string {
 func (w *world) token(more map[string]any) string {
 	now := time.Now()
 	c := map[string]any{"iss": w.URL, "aud": audience, "sub": "ci:build", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()}
-	for name, v := range more {
-		c[name] = v
-	}
+	maps.Copy(c, more)
 	return w.Signed(c)
 }
 

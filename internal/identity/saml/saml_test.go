@@ -126,7 +126,7 @@ func TestMessagesAreAcceptedOnce(t *testing.T) {
 func TestUnaskedResponsesNeedTheSetting(t *testing.T) {
 	p := samltest.New(t, "https://login.example.com")
 	set := newSettings(t, p.Metadata())
-	text := p.Respond(samltest.Response{Request: asked, InResponseTo: samltest.Value("")})
+	text := p.Respond(samltest.Response{Request: asked, InResponseTo: new("")})
 	_, err := saml.New(set, nil).Respond(t.Context(), text, "", store{}.spend)
 	checkReason(t, err, "unasked")
 	set.AllowUnasked = true

@@ -36,7 +36,9 @@ type Response struct {
 }
 
 // Value returns a pointer to a text, for fields in which an empty one is not the default.
-func Value(text string) *string { return &text }
+//
+//go:fix inline
+func Value(text string) *string { return new(text) }
 
 func or(p *string, fallback string) string {
 	if p != nil {
@@ -156,14 +158,15 @@ func (p *Provider) LogoutForm(l Logout) url.Values {
 	if l.Now.IsZero() {
 		l.Now = time.Now()
 	}
-	text := `<samlp:LogoutRequest xmlns:samlp="` + protocolSpace + `" xmlns:saml="` + assertionSpace + `" ID="l` + rand.Text() +
+	var text strings.Builder
+	text.WriteString(`<samlp:LogoutRequest xmlns:samlp="` + protocolSpace + `" xmlns:saml="` + assertionSpace + `" ID="l` + rand.Text() +
 		`" Version="2.0" IssueInstant="` + stamp(l.Now) + `" Destination="` + l.To +
 		`"><saml:Issuer>` + p.EntityID + `</saml:Issuer><saml:NameID>` +
-		l.NameID + `</saml:NameID>`
+		l.NameID + `</saml:NameID>`)
 	for _, s := range l.Sessions {
-		text += `<samlp:SessionIndex>` + s + `</samlp:SessionIndex>`
+		text.WriteString(`<samlp:SessionIndex>` + s + `</samlp:SessionIndex>`)
 	}
-	el := parse(text + `</samlp:LogoutRequest>`)
+	el := parse(text.String() + `</samlp:LogoutRequest>`)
 	p.Sign(el, l.Signing)
 	return url.Values{"SAMLRequest": {Encode(textOf(el))}}
 }
