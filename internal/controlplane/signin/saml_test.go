@@ -32,9 +32,8 @@ type samlWorld struct {
 	root     *routetest.Caller
 	id       string // of the identity provider
 	records  []string
-	groups   [][]string // that were assigned
-	metadata string     // at metadataURL; empty is away
-	reads    int        // of the metadata
+	metadata string // at metadataURL; empty is away
+	reads    int    // of the metadata
 	shift    time.Duration
 }
 

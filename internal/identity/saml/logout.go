@@ -23,19 +23,14 @@ type Logout struct {
 	Sessions []string // the provider's names of its sessions; empty ends all of the subject's
 }
 
-var (
-	logoutRequest  = xml.Name{Space: protocolSpace, Local: "LogoutRequest"}
-	logoutResponse = xml.Name{Space: protocolSpace, Local: "LogoutResponse"}
-)
+var logoutRequest = xml.Name{Space: protocolSpace, Local: "LogoutRequest"}
 
-// read checks the form of the message in a field of a request, which is in the query
-// (compressed) or in the body.
-func read(query, body url.Values, field string, root xml.Name) error {
-	list, compressed := query[field], true
-	if len(list) == 0 {
-		list, compressed = body[field], false
-	}
-	if len(list) != 1 {
+// readRequest checks the form of a logout request, which is in the query (compressed) or in the
+// body.
+func readRequest(query, body url.Values) error {
+	const field = "SAMLRequest"
+	list, compressed := slices.Concat(query[field], body[field]), query.Has(field)
+	if len(list) != 1 { // another reader would take the other
 		return refuse("request", "the request has no %s, or several", field)
 	}
 	raw, err := decode(list[0])
@@ -46,7 +41,7 @@ func read(query, body url.Values, field string, root xml.Name) error {
 		}
 	}
 	if err == nil {
-		_, err = scan(raw, root)
+		_, err = scan(raw, logoutRequest)
 	}
 	return err
 }
@@ -54,12 +49,25 @@ func read(query, body url.Values, field string, root xml.Name) error {
 // VerifyLogout verifies a request of the provider to end sessions. Unsigned ones are refused.
 // The error is a *Refusal.
 func (p *Provider) VerifyLogout(ctx context.Context, query string, body url.Values, spend Spend) (*Logout, error) {
-	sp, req, err := p.logoutMessage(query, body, "SAMLRequest", logoutRequest)
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, refuse("request", "the query cannot be read")
+	}
+	if err := readRequest(values, body); err != nil {
+		return nil, err
+	}
+	if body.Has("SigAlg") || body.Has("Signature") {
+		return nil, refuse("unsupported", "the message is signed for the binding HTTP-POST-SimpleSign")
+	}
+	sp, err := p.service()
 	if err != nil {
 		return nil, err
 	}
+	sp.SignatureVerifier = &verifier{certificates: p.set.Provider.certificates, now: p.now()}
 	sp.ReplayCache = replays{ctx, spend}
-	got, err := sp.ValidateLogoutRequest(req)
+	got, err := sp.ValidateLogoutRequest(&http.Request{
+		Method: http.MethodPost, URL: &url.URL{RawQuery: query}, PostForm: body, Form: body,
+	})
 	if err != nil {
 		return nil, refusal(err)
 	}
@@ -76,42 +84,6 @@ func (p *Provider) VerifyLogout(ctx context.Context, query string, body url.Valu
 		}
 	}
 	return out, nil
-}
-
-// VerifyLogoutResponse verifies the provider's response to a request to end its session. The
-// error is a *Refusal.
-func (p *Provider) VerifyLogoutResponse(query string, body url.Values) error {
-	sp, req, err := p.logoutMessage(query, body, "SAMLResponse", logoutResponse)
-	if err != nil {
-		return err
-	}
-	if err := sp.ValidateLogoutResponseRequest(req); err != nil {
-		return refusal(err)
-	}
-	return nil
-}
-
-// logoutMessage checks the form of a message and returns what verifies it.
-func (p *Provider) logoutMessage(
-	query string, body url.Values, field string, root xml.Name,
-) (*crewjam.ServiceProvider, *http.Request, error) {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, nil, refuse("request", "the query cannot be read")
-	}
-	if err := read(values, body, field, root); err != nil {
-		return nil, nil, err
-	}
-	if body.Has("SigAlg") || body.Has("Signature") {
-		return nil, nil, refuse("unsupported", "the message is signed for the binding HTTP-POST-SimpleSign")
-	}
-	sp, err := p.service()
-	if err != nil {
-		return nil, nil, err
-	}
-	sp.SignatureVerifier = &verifier{certificates: p.set.Provider.certificates, now: p.now()}
-	req := &http.Request{Method: http.MethodPost, URL: &url.URL{RawQuery: query}, PostForm: body, Form: body}
-	return sp, req, nil
 }
 
 // EndURL returns the message with which a browser ends the session at the provider, nil if the

@@ -32,6 +32,7 @@ func TestLogoutRequestsMustBeSigned(t *testing.T) {
 		{"SHA-1", "algorithm", "", p.LogoutForm(sha1)},
 		{"another address", "recipient", "", p.LogoutForm(elsewhere)},
 		{"old", "expired", "", p.LogoutForm(old)},
+		{"redirect and form", "request", p.RedirectForm(p.LogoutForm(unsigned), true), p.LogoutForm(request)},
 		{"a response", "request", "", url.Values{"SAMLResponse": {"x"}}},
 		{"a sign-in", "structure", "", url.Values{"SAMLRequest": {p.Respond(samltest.Response{Request: asked})}}},
 	} {

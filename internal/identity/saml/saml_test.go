@@ -15,7 +15,6 @@ import (
 func TestRulesOfResponses(t *testing.T) {
 	now := time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 	other := samltest.Request{ID: "id-2", ACS: acs, Issuer: entityID}
-	value := samltest.Value
 	for _, tt := range []struct {
 		name, reason string
 		response     samltest.Response
@@ -23,16 +22,16 @@ func TestRulesOfResponses(t *testing.T) {
 		{"right", "", samltest.Response{}},
 		{"response signed too", "", samltest.Response{SignResponse: true}},
 		{"another audience", "audience", samltest.Response{Audience: "https://gateway.example.com/v1/auth/sso/2/metadata"}},
-		{"another issuer", "issuer", samltest.Response{Issuer: value("https://login.example.net")}},
-		{"another recipient", "recipient", samltest.Response{Recipient: value(strings.Replace(acs, "/1/", "/2/", 1))}},
-		{"another destination", "destination", samltest.Response{Destination: value(strings.Replace(acs, "/1/", "/2/", 1))}},
-		{"no destination", "", samltest.Response{Destination: value("")}},
-		{"signed without a destination", "destination", samltest.Response{Destination: value(""), SignResponse: true}},
+		{"another issuer", "issuer", samltest.Response{Issuer: new("https://login.example.net")}},
+		{"another recipient", "recipient", samltest.Response{Recipient: new(strings.Replace(acs, "/1/", "/2/", 1))}},
+		{"another destination", "destination", samltest.Response{Destination: new(strings.Replace(acs, "/1/", "/2/", 1))}},
+		{"no destination", "", samltest.Response{Destination: new("")}},
+		{"signed without a destination", "destination", samltest.Response{Destination: new(""), SignResponse: true}},
 		{"another request", "in_response_to", samltest.Response{Request: other}},
 		{"the assertion is for another request", "in_response_to", samltest.Response{BeforeSign: func(a *etree.Element) {
 			a.FindElement("//SubjectConfirmationData").CreateAttr("InResponseTo", "id-2")
 		}}},
-		{"no request", "in_response_to", samltest.Response{InResponseTo: value("")}},
+		{"no request", "in_response_to", samltest.Response{InResponseTo: new("")}},
 		{"50 seconds early", "", samltest.Response{Now: now.Add(50 * time.Second)}},
 		{"70 seconds early", "not_before", samltest.Response{Now: now.Add(70 * time.Second)}},
 		{"old", "expired", samltest.Response{Now: now.Add(-2 * time.Minute)}},

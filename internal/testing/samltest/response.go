@@ -35,11 +35,6 @@ type Response struct {
 	Raw        func(text string) string       // at the end
 }
 
-// Value returns a pointer to a text, for fields in which an empty one is not the default.
-//
-//go:fix inline
-func Value(text string) *string { return new(text) }
-
 func or(p *string, fallback string) string {
 	if p != nil {
 		return *p
