@@ -157,7 +157,8 @@ func (s *Settings) checkRunningKeys(elsewhere error) *fault {
 		switch {
 		case k.Workspace != "":
 			return at(elsewhere, "keys[%d].workspace", i)
-		case k.Type+k.Member+k.Description+k.Mask+k.ExpiresAt != "" || k.ConfigFixed || k.Disabled || k.WithoutSecret || k.Metadata != nil || k.UsageLimits != nil ||
+		case k.Type+k.Member+k.Description+k.Mask+k.ExpiresAt != "" || k.ConfigFixed || k.Disabled || k.WithoutSecret ||
+			k.Metadata != nil || k.UsageLimits != nil ||
 			k.RateLimits != nil || k.AlertEmails != nil || k.RotationPolicy != nil:
 			return at(elsewhere, "keys[%d]", i)
 		case strings.Contains(k.Config, "@"):

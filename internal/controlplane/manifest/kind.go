@@ -205,7 +205,8 @@ func (p *plan) fault(path string, err error) error {
 var requestFields = map[string]string{"defaults.metadata": "metadata", "scopes": "scopes", "issuer": "issuer", "client_id": "client_id",
 	"client_secret": "client_secret", "domains": "domains", "scim_group_name": "scim_group", "metadata": "metadata",
 	"metadata_url": "metadata_url",
-	"api_key_id":   "key_sha256", "audience": "audience", "claims": "claims", "jwks": "jwks", "jwks_url": "jwks_url", "trust_domain": "trust_domain"}
+	"api_key_id":   "key_sha256", "audience": "audience", "claims": "claims", "jwks": "jwks", "jwks_url": "jwks_url",
+	"trust_domain": "trust_domain"}
 
 // missing returns the error for a reference to an object that does not exist.
 func (p *plan) missing(path, what, name string) error {
