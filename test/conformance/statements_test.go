@@ -64,7 +64,7 @@ var specification = []statement{
 	{number: "S-040", text: "More than forty providers are built in, each with its address and the header of its credential."},
 	{number: "S-041", text: "More than 250 models are known by name, with prices."},
 	{number: "S-042", text: "@slug names a managed provider, and its stored credential is used."},
-	{number: "S-043", text: "The control plane manages analytics, workspaces, prompts, integrations, policies, directory and sign-on, deployments and guardrail partners.", partly: "all but sign-on with SAML"},
+	{number: "S-043", text: "The control plane manages analytics, workspaces, prompts, integrations, policies, directory and sign-on, deployments and guardrail partners."},
 	{number: "S-044", text: "Times in model objects are integers in Unix seconds."},
 	{number: "S-045", text: "x-gateway-config can hold a config as JSON."},
 	{number: "S-046", text: "x-gateway-config can name a saved config by its id."},
