@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -284,5 +285,18 @@ func TestADirectoryKeepsDeactivatedPeopleOut(t *testing.T) {
 	w.Exchanging = nil
 	if a := w.browser().signIn(); a.Status != http.StatusForbidden || w.reason() != "disabled" {
 		t.Errorf("deactivated: %d %s", a.Status, w.reason())
+	}
+}
+
+// TestAProviderThatIsAwayIsNamedWithItsTime: people must know whether to wait.
+func TestAProviderThatIsAwayIsNamedWithItsTime(t *testing.T) {
+	w := newWorld(t)
+	w.Document = map[string]any{"token_endpoint": nil}
+	named := regexp.MustCompile(`The identity provider Main login cannot be used since 20[0-9-]{8} [0-9:]{5} UTC\.`)
+	for range 2 { // the second time, nobody asks the provider
+		a := w.browser().open("/auth/sso/" + w.id)
+		if a.Status != http.StatusBadGateway || !named.MatchString(a.Body) {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -90,10 +91,18 @@ func (f *family) begin(ctx context.Context, c *route.Caller, req *http.Request) 
 	m, err := f.start(ctx, c, p, flow{Next: next, Confirm: req.URL.Query().Get("confirm") == "true"})
 	if err != nil {
 		f.api.Logger.Warn("a sign-in could not begin", "provider", p.Slug, "err", err.Error())
-		return page(http.StatusBadGateway,
-			"The identity provider "+p.Name+" cannot be reached at the moment. Try again later, or sign in another way.")
+		return page(http.StatusBadGateway, "The identity provider "+p.Name+" cannot be used"+since(err)+". Try again later, or sign in another way.")
 	}
 	return answer(m)
+}
+
+// since says since when a provider has been away, empty if that is not known.
+func since(err error) string {
+	r, ok := errors.AsType[*oidc.Refusal](err)
+	if !ok || r.Since.IsZero() {
+		return " at the moment"
+	}
+	return " since " + r.Since.UTC().Format("2006-01-02 15:04 UTC")
 }
 
 // carryStart sends the form of a flow that has begun.

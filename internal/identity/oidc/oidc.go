@@ -67,7 +67,7 @@ func (s *Settings) checkAllowed(addresses ...string) error {
 			err = s.Allow(u)
 		}
 		if err != nil {
-			return &Refusal{"egress", err}
+			return &Refusal{Reason: "egress", Err: err}
 		}
 	}
 	return nil
@@ -102,8 +102,9 @@ type Doer interface {
 
 // Refusal is why a sign-in or a logout token was refused.
 type Refusal struct {
-	Reason string // a short constant for logs, such as audience
-	Err    error  // says more to administrators; contains no token and no code
+	Reason string    // a short constant for logs, such as audience
+	Err    error     // says more to administrators; contains no token and no code
+	Since  time.Time // when the provider was first found away; zero for other reasons
 }
 
 // Error implements error.
@@ -113,7 +114,7 @@ func (r *Refusal) Error() string { return r.Err.Error() }
 func (r *Refusal) Unwrap() error { return r.Err }
 
 func refuse(reason, format string, args ...any) *Refusal {
-	return &Refusal{reason, fmt.Errorf(format, args...)}
+	return &Refusal{Reason: reason, Err: fmt.Errorf(format, args...)}
 }
 
 // ReasonOf returns the reason of a refusal, "error" for other errors.
@@ -146,7 +147,8 @@ type Cache struct {
 type entry struct {
 	mu   sync.Mutex // held while the document is read
 	doc  *document
-	err  error // of the last attempt, if there is no document
+	err  error     // of the last attempt, if there is no document
+	away time.Time // of the first attempt without a document
 	read time.Time
 }
 
@@ -192,11 +194,13 @@ func (c *Cache) Provider(ctx context.Context, set Settings) (*Provider, error) {
 		doc, err := c.discover(context.WithoutCancel(ctx), set.Issuer)
 		if e.err = err; err == nil {
 			e.doc = doc
+		} else if e.away.IsZero() {
+			e.away = now
 		}
 		e.read = now
 	}
 	if e.doc == nil {
-		return nil, e.err
+		return nil, &Refusal{ReasonOf(e.err), e.err, e.away}
 	}
 	if err := set.checkAllowed(e.doc.Keys, e.doc.Token, e.doc.UserInfo); err != nil {
 		return nil, err

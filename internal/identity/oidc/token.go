@@ -77,7 +77,7 @@ func (p *Provider) Finish(ctx context.Context, code string, f Flow) (*SignIn, er
 	token, err := p.oauth().Exchange(ctx, code, options...)
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.Response != nil {
 		text := fmt.Sprintf("the token endpoint refused with status %d: %.100q: %.300q", e.Response.StatusCode, e.ErrorCode, e.ErrorDescription)
-		return nil, &Refusal{"exchange", &explained{text, e}}
+		return nil, &Refusal{Reason: "exchange", Err: &explained{text, e}}
 	}
 	if err != nil {
 		return nil, refuse("exchange", "the request to the token endpoint failed: %s", short(err))
