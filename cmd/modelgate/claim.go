@@ -11,7 +11,10 @@ import (
 // database anyway.
 func claim(ctx context.Context, p *program, args []string) error {
 	f := p.flags("claim", "",
-		"Prints the path of a link, relative to the gateway's address, with which an owner signs in without a password. It works once, within an hour, and asks for a second factor as always; `modelgate users reset-factors` removes those that are lost. For an organisation without an owner, it prints the link with which the first one claims it, valid for a day.")
+		`Prints the path of a link, relative to the gateway's address, with which an owner signs in
+without a password. It works once, within an hour, and asks for a second factor as always;
+users reset-factors removes those that are lost. For an organisation without an owner, it
+prints the link with which the first one claims it, valid for a day.`)
 	d := newDatabaseFlags(f)
 	email := f.String("email", "", "e-mail `address` of the owner; leave it out if there is none yet")
 	organisation := f.String("organisation", "default", "`slug` of the organisation")
