@@ -49,14 +49,14 @@ type clusterNode struct {
 	killed, gone bool // gone: it gets no requests
 }
 
-// startCluster starts gateways on one PostgreSQL database whose organisation has proved that
-// example.com is its own.
-func startCluster(t *testing.T, n int) *cluster {
+// startCluster starts n gateways on one PostgreSQL database whose organisation has proved that
+// example.com is its own. Host is the one that people know, which is 127.0.0.1 or a name of it.
+func startCluster(t *testing.T, n int, host string) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(c.Server.Close)
-	env := append(stage.env, "DATABASE_URL="+storetest.Postgres(t), "MODELGATE_PUBLIC_URL="+c.URL)
+	env := append(stage.env, "DATABASE_URL="+storetest.Postgres(t), "MODELGATE_PUBLIC_URL="+strings.Replace(c.URL, "127.0.0.1", host, 1))
 	t.Cleanup(c.stop)
 	for i := range n {
 		p, err := start(stage.program, env, "serve", "--data", filepath.Join(t.TempDir(), strconv.Itoa(i)), "--listen", "127.0.0.1:0",
@@ -140,11 +140,15 @@ func (c *cluster) control(q url.Values) error {
 // TestPeopleOnTwoNodes runs scripts that also run on one node with SQLite.
 func TestPeopleOnTwoNodes(t *testing.T) {
 	node, idp := mustNode(t), mustProvider(t)
-	for _, name := range []string{"signin.test.mjs", "saml.test.mjs"} {
+	for name, host := range map[string]string{
+		"signin.test.mjs": "127.0.0.1", "saml.test.mjs": "127.0.0.1", "device.test.mjs": "127.0.0.1",
+		"factors.test.mjs": "localhost", // passkeys need a name
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := startCluster(t, 2)
-			runScript(t, node, filepath.Join("node", name), append(slices.Clip(idp), "PEOPLE_URL="+c.URL+"/v1", "PEOPLE_NODES=2")...)
+			c := startCluster(t, 2, host)
+			address := c.URL + "/v1"
+			runScript(t, node, filepath.Join("node", name), append(slices.Clip(idp), "PEOPLE_URL="+address, "FACTORS_URL="+address, "PEOPLE_NODES=2")...)
 		})
 	}
 }
@@ -152,6 +156,6 @@ func TestPeopleOnTwoNodes(t *testing.T) {
 // TestDirectoryOfAYear simulates a year of a company's directory, in the middle of which a
 // node is killed.
 func TestDirectoryOfAYear(t *testing.T) {
-	c := startCluster(t, 2)
+	c := startCluster(t, 2, "127.0.0.1")
 	runPython(t, mustPython(t, ".venv"), "year_test.py", 1, "PEOPLE_URL="+c.URL+"/v1")
 }

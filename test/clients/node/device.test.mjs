@@ -42,7 +42,7 @@ async function open(address) {
   await page.goto(address);
   await page.getByLabel("E-mail address").fill("device@example.com");
   await page.getByLabel("Password").fill(password);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   return page;
 }
 
