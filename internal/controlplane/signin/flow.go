@@ -96,7 +96,7 @@ func (f *family) begin(ctx context.Context, c *route.Caller, req *http.Request) 
 	return answer(m)
 }
 
-// since says since when a provider has been away, empty if that is not known.
+// since says since when a provider has been away, or that it is away at the moment.
 func since(err error) string {
 	r, ok := errors.AsType[*oidc.Refusal](err)
 	if !ok || r.Since.IsZero() {
