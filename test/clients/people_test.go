@@ -75,7 +75,9 @@ func startCluster(t *testing.T, n int, host string) *cluster {
 			node.gone = node.killed
 			w.WriteHeader(http.StatusBadGateway)
 		}
+		c.mu.Lock()
 		c.nodes = append(c.nodes, node)
+		c.mu.Unlock()
 	}
 	if err := verifyDomain(env); err != nil {
 		t.Fatal(err)

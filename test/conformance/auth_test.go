@@ -124,7 +124,8 @@ func (g *gateway) administration(t *testing.T) (routes [][2]string) {
 
 // openRoutes are the routes of the control plane by which people sign in.
 var openRoutes = []string{"POST /v1/auth/claim", "POST /v1/auth/login", "POST /v1/auth/invites/accept", "POST /v1/auth/password", "GET /v1/auth/methods",
-	"GET /v1/.well-known/oauth-authorization-server", "POST /v1/oauth/device_authorization", "POST /v1/oauth/token"}
+	"GET /v1/.well-known/oauth-authorization-server", "POST /v1/oauth/device_authorization", "POST /v1/oauth/token",
+	"POST /v1/auth/owner", "POST /v1/auth/passkey", "POST /v1/auth/passkey/options"}
 
 func TestProviderAuthenticationIsNeeded(t *testing.T) {
 	g, stored := start(t)

@@ -205,6 +205,9 @@ func drop(ctx context.Context, c *route.Caller, remove func(*store.Tx) error) er
 		if err := remove(tx); err != nil {
 			return err
 		}
+		if err := people.CheckWayIn(ctx, tx, c.Organisation); err != nil {
+			return err
+		}
 		left, err := people.FactorsOf(ctx, tx.Queries, c.Organisation, c.UserID)
 		if err != nil || left.Count() > 0 {
 			return err

@@ -48,6 +48,9 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 	if c.Type == access.Token && len(c.Limits) > 0 { // a key would bypass them
 		return nil, apierr.New(apierr.Forbidden, "tokens with rate_limits cannot create keys").WithCode("AB03")
 	}
+	if err := checkLasting(c, t); err != nil {
+		return nil, err
+	}
 	b := &in.Body
 	secret := access.NewKey()
 	k := store.Key{

@@ -13,10 +13,10 @@ import (
 // secrets of it: they may rotate it, and do not use a short-lived key, from which no lasting right may
 // follow.
 func Issuable(ctx context.Context, c *route.Caller, q store.Queries, id string) (store.Key, error) {
-	if err := checkLasting(c); err != nil {
-		return store.Key{}, err
-	}
 	k, err := find(ctx, c, q, Named{Key: id}, "rotate")
+	if err == nil {
+		err = checkLasting(c, k.Type)
+	}
 	switch {
 	case err != nil:
 		return k, err
@@ -29,12 +29,14 @@ func Issuable(ctx context.Context, c *route.Caller, q store.Queries, id string) 
 	return k, checkRotatable(ctx, c, q, k)
 }
 
-// checkLasting returns an error for a caller with a short-lived key.
-func checkLasting(c *route.Caller) error {
-	if c.Workload == "" {
+// checkLasting returns an error for a caller who must not give lasting rights: one with a
+// short-lived key, and for a key of the organisation, which can do what needs a recent
+// sign-in, one whose session is not fresh.
+func checkLasting(c *route.Caller, t access.KeyType) error {
+	if c.Workload == "" && t != access.OrganisationService {
 		return nil
 	}
-	return forbidden("a short-lived key of a workload identity cannot rotate keys or change workload identities")
+	return c.CheckFresh()
 }
 
 // checkHasSecret returns an error for a key that never has a secret of its own.

@@ -130,13 +130,10 @@ type rotated struct {
 }
 
 func rotate(ctx context.Context, c *route.Caller, in *rotateInput) (*rotated, error) {
-	if err := checkLasting(c); err != nil {
-		return nil, err
-	}
 	secret := access.NewKey()
 	out := &rotated{Key: secret.Reveal(), Object: "api-key"}
 	_, err := change(ctx, c, in.Named, "rotate", func(tx *store.Tx, k *store.Key) error {
-		if err := cmp.Or(checkHasSecret(k), checkRotatable(ctx, c, tx.Queries, *k)); err != nil {
+		if err := cmp.Or(checkLasting(c, k.Type), checkHasSecret(k), checkRotatable(ctx, c, tx.Queries, *k)); err != nil {
 			return err
 		}
 		p, err := readPolicy(k.RotationPolicy)

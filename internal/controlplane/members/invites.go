@@ -67,6 +67,9 @@ func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, er
 	if err := c.CheckRole(b.Role, roles...); err != nil {
 		return nil, err
 	}
+	if err := checkFresh(c, b.Role); err != nil {
+		return nil, err
+	}
 	if i.KeyDetails, err = keyDetails(c, b.Key); err != nil {
 		return nil, err
 	}
@@ -246,6 +249,9 @@ func resendInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*resent,
 		return nil, err
 	}
 	if err := checkLinkAccess(c, i); err != nil {
+		return nil, err
+	}
+	if err := checkFresh(c, i.Role); err != nil {
 		return nil, err
 	}
 	i.Status = store.InvitePending

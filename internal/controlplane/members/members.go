@@ -123,6 +123,9 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	if err := b.checkRole(c, &u); err != nil {
 		return nil, err
 	}
+	if err := checkFresh(c, b.Role); err != nil {
+		return nil, err
+	}
 	if b.ResetUsage {
 		if err := c.AwaitSpending(ctx); err != nil {
 			return nil, err
@@ -140,6 +143,15 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		return tx.SetUserRole(ctx, c.Organisation, u.ID, b.Role, c.NextUpdateTime(u.UpdatedAt))
 	})
 	return &route.Empty{}, err
+}
+
+// checkFresh returns an error for a caller who makes an admin, which can do what needs a recent
+// sign-in, without one.
+func checkFresh(c *route.Caller, role string) error {
+	if role != "admin" {
+		return nil
+	}
+	return c.CheckFresh()
 }
 
 // checkRole returns an error if the caller may not give u the requested role.

@@ -57,6 +57,8 @@ func (f *family) decide(ctx context.Context, c *route.Caller, in *decideInput) (
 	status := store.DeviceApproved
 	if in.Body.Decision == "deny" {
 		status = store.DeviceDenied
+	} else if err := c.CheckFresh(); err != nil { // a stolen session must not begin another
+		return nil, err
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		return tx.DecideDeviceCode(ctx, d.Hash, status, c.Hash.String(), c.Now)

@@ -147,6 +147,9 @@ func (f *family) beginSession(ctx context.Context, c *route.Caller, d store.Devi
 				ends = c.Now.Add(ttl)
 			}
 		}
+		if by.Provider != "" && by.ExpiresAt.Before(ends) { // the provider may have said when it ends
+			ends = by.ExpiresAt
+		}
 		proved := by.ProvedAt
 		if proved.IsZero() {
 			proved = by.CreatedAt

@@ -237,6 +237,19 @@ func TestACommandLineIsAsStrongAsWhoApprovesIt(t *testing.T) {
 	}
 }
 
+// TestAStolenSessionApprovesNoCommandLine: it would outlive the session.
+func TestAStolenSessionApprovesNoCommandLine(t *testing.T) {
+	w := newWorld(t)
+	w.Clock = w.Clock.Add(11 * time.Minute)
+	d := w.begin()
+	if a := w.decide(w.owner, d.User, "approve"); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "fresh_sign_in_required") {
+		t.Errorf("approved with an old sign-in: %d %s", a.Status, a.Body)
+	}
+	if a := w.decide(w.owner, d.User, "deny"); a.Status != http.StatusOK {
+		t.Errorf("denied with an old sign-in: %d %s", a.Status, a.Body)
+	}
+}
+
 func TestOnlyPeopleInBrowsersApprove(t *testing.T) {
 	w := newWorld(t)
 	d := w.begin()

@@ -102,3 +102,13 @@ func CheckNoPasswords(ctx context.Context, q store.Queries, o *store.Organisatio
 	}
 	return err
 }
+
+// CheckWayIn returns an error if a change of tx took away from an organisation without passwords
+// the last way in which one of its owners signs in.
+func CheckWayIn(ctx context.Context, tx *store.Tx, organisation string) error {
+	o, err := tx.Organisation(ctx, organisation)
+	if err != nil {
+		return err
+	}
+	return CheckNoPasswords(ctx, tx.Queries, &o)
+}

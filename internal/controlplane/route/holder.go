@@ -53,9 +53,13 @@ func PendingError(id *access.Identity) error {
 }
 
 // CheckFresh returns an error for a session whose user has not proved for [FreshTime] who they
-// are. It is for routes only some of whose requests must be fresh; others are declared
-// [Route.Fresh]. Keys are not affected.
+// are, and for a short-lived key, from which no lasting right may follow. It is for routes
+// only some of whose requests must be fresh; others are declared [Route.Fresh]. Other keys are not
+// affected.
 func (c *Caller) CheckFresh() error {
+	if c.Workload != "" {
+		return apierr.New(apierr.Forbidden, "a short-lived key of a workload identity cannot do this; use a session or another key").WithCode("AB03")
+	}
 	if c.Type != access.Session || c.Now.Sub(c.ProvedAt) <= FreshTime {
 		return nil
 	}

@@ -220,6 +220,15 @@ func TestAnInviteAdoptsAUserMadeByAFileConcurrently(t *testing.T) {
 			t.Errorf("membership %+v, %v", m, err)
 		}
 	})
+	t.Run("but nobody whom the directory added", func(t *testing.T) {
+		b, body := invited(t)
+		declareUser(t, b, "ann", "member")
+		b.Exec(`INSERT INTO directory_users (organisation_id, id, name_key, external_id, display_key, given_key, family_key, active, attributes, version, created_at, updated_at)
+			VALUES ($1, 'ann', 'ann', '', '', '', '', TRUE, '{}', 1, 0, 0)`, store.DefaultOrganisation)
+		if a := b.Nobody().Call("POST", "/auth/invites/accept", body); a.Status != http.StatusConflict || signsIn(b, "ann@example.com", password) {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+	})
 	t.Run("and puts them in workspaces where they are not", func(t *testing.T) {
 		b, body := invited(t)
 		declareUser(t, b, "ann", "member")

@@ -41,6 +41,10 @@ func addToOrganisation(ctx context.Context, tx *store.Tx, organisation string, u
 	if there.Role == "owner" && u.Role != "owner" { // an invite cannot make an owner
 		return u, false, apierr.New(apierr.Conflict, "an invite makes no owner")
 	}
+	if _, err := tx.DirectoryUser(ctx, organisation, there.ID); !apierr.IsNotFound(err) {
+		// Groups may have given them more than the invite, whose link somebody else may have.
+		return u, false, cmp.Or(err, error(apierr.New(apierr.Conflict, "the directory added the user, who signs in as it says")))
+	}
 	u.ID, u.FirstName, u.LastName = there.ID, cmp.Or(u.FirstName, there.FirstName), cmp.Or(u.LastName, there.LastName)
 	err = tx.SetFirstPassword(ctx, organisation, u)
 	if apierr.IsNotFound(err) {

@@ -322,7 +322,7 @@ func (f *family) admit(
 		s, err = people.Begin(ctx, c, tx, people.Start{
 			UserID: user.ID, Organisation: p.Organisation, Ends: ends, Method: store.MethodSSO,
 			Provider: p.ID, Subject: in.Subject, ProviderSession: in.Session, IDToken: token,
-			Strong: isStrong(p, in.Authn), ProvedAt: provedAt(c, in.SignedIn),
+			Strong: isStrong(p, user, in.Authn), ProvedAt: provedAt(c, in.SignedIn),
 		})
 		return err
 	})
@@ -339,9 +339,9 @@ func (f *family) admit(
 }
 
 // isStrong reports whether a provider says, with the values of its settings, that the person
-// proved two factors there.
-func isStrong(p store.IdentityProvider, authn []string) bool {
-	return slices.ContainsFunc(p.Settings.Strong, func(value string) bool { return slices.Contains(authn, value) })
+// proved two factors there. For an owner that does not count, because admins choose the values.
+func isStrong(p store.IdentityProvider, u store.User, authn []string) bool {
+	return u.Role != "owner" && slices.ContainsFunc(p.Settings.Strong, func(value string) bool { return slices.Contains(authn, value) })
 }
 
 // provedAt returns when a person proved who they are, as far as the provider says: it may have

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
@@ -113,7 +114,10 @@ func (f *family) removeIdentity(ctx context.Context, c *route.Caller, in *identi
 				return err
 			}
 		}
-		return tx.DeleteIdentity(ctx, c.Organisation, c.UserID, in.Identity)
+		if err := tx.DeleteIdentity(ctx, c.Organisation, c.UserID, in.Identity); err != nil {
+			return err
+		}
+		return people.CheckWayIn(ctx, tx, c.Organisation)
 	})
 	if apierr.IsNotFound(err) {
 		err = route.NotFound("identity", "identity", in.Identity)

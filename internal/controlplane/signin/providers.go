@@ -12,6 +12,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/secret"
+	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/identity/oidc"
@@ -306,7 +307,12 @@ func Put(ctx context.Context, c *route.Caller, before *store.IdentityProvider, p
 		return insert(ctx, c, &p)
 	}
 	p.UpdatedAt = c.NextUpdateTime(before.UpdatedAt)
-	return change(ctx, c, p.ID, before.UpdatedAt, func(tx *store.Tx) error {
+	return change(ctx, c, p.ID, before.UpdatedAt, func(tx *store.Tx) (err error) {
+		defer func() {
+			if err == nil {
+				err = people.CheckWayIn(ctx, tx, p.Organisation)
+			}
+		}()
 		now, had := p.Settings, before.Settings
 		if now.Metadata != had.Metadata || now.MetadataURL != had.MetadataURL {
 			// Whoever enters keys of SAML can sign as anybody, and must not become an owner.
@@ -353,6 +359,9 @@ func (f *family) remove(ctx context.Context, c *route.Caller, in *oneInput) (*ro
 				return err
 			}
 		}
-		return tx.DeleteIdentityProvider(ctx, p.ID)
+		if err := tx.DeleteIdentityProvider(ctx, p.ID); err != nil {
+			return err
+		}
+		return people.CheckWayIn(ctx, tx, p.Organisation)
 	})
 }

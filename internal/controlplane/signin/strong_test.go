@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/routetest"
 )
 
 // TestSessionsOfAProviderAreStrongIfItSaysSo: what a provider does not say, or says in another
@@ -50,6 +52,48 @@ func TestSessionsOfAProviderAreStrongIfItSaysSo(t *testing.T) {
 				t.Errorf("%d to %s, the session is %q; want %q", a.Status, a.Header.Get("Location"), rows, want)
 			}
 		})
+	}
+}
+
+// TestNoProviderSaysThatAnOwnerIsStrong: admins choose which values count.
+func TestNoProviderSaysThatAnOwnerIsStrong(t *testing.T) {
+	w := newWorld(t)
+	if a := w.browser().signIn(); a.Status != http.StatusSeeOther {
+		t.Fatal(w.reason())
+	}
+	w.root.Must("PUT", "/identity-providers/login", `{"strong_authentication":["mfa"]}`, nil)
+	w.Exec(`UPDATE organisation_members SET role = 'owner'`)
+	w.Claims = map[string]any{"amr": []any{"mfa"}}
+	w.browser().signIn()
+	if rows := w.Query(`SELECT factor FROM sessions ORDER BY created_at DESC, rowid DESC LIMIT 1`); rows[0] != "" {
+		t.Errorf("an owner's session has the factor %q", rows)
+	}
+}
+
+// TestTheLastWayInOfAnOwnerStays: an admin must not lock the owners out.
+func TestTheLastWayInOfAnOwnerStays(t *testing.T) {
+	w := newWorld(t)
+	if a := w.browser().signIn(); a.Status != http.StatusSeeOther {
+		t.Fatal(w.reason())
+	}
+	w.Exec(`UPDATE organisation_members SET role = 'owner'`)
+	w.root.Must("PUT", "/admin/organisation", `{"settings":{"password_sign_in":false}}`, nil)
+	user := w.Query(`SELECT user_id FROM identities`)[0]
+	own := w.As(access.Identity{KeyID: "s", Type: access.Session, UserID: user, Scopes: access.RoleScopes("owner"), ProvedAt: w.API.Now()})
+	for _, tt := range []struct {
+		c                  *routetest.Caller
+		method, path, body string
+	}{
+		{w.root, "PUT", "/identity-providers/" + w.id, `{"status":"disabled"}`},
+		{w.root, "DELETE", "/identity-providers/" + w.id, ""},
+		{own, "DELETE", "/auth/identities/" + w.Query(`SELECT id FROM identities`)[0], ""},
+	} {
+		if a := tt.c.Call(tt.method, tt.path, tt.body); a.Status != http.StatusConflict || !strings.Contains(a.Body, "no_other_sign_in") {
+			t.Errorf("%s %s: %d %s", tt.method, tt.path, a.Status, a.Body)
+		}
+	}
+	if n := len(w.Query(`SELECT id FROM identities`)); n != 1 {
+		t.Errorf("%d identities are left", n)
 	}
 }
 

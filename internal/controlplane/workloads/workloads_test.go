@@ -155,6 +155,27 @@ func (w *world) mustExchange(client string, more ...string) exchanged {
 }
 
 // audits returns the bodies of the audit log's rows of exchanges, oldest first.
+// TestNoLastingRightFollowsFromAShortKey: what a short-lived key made would outlive it, and
+// whoever revokes it would not know.
+func TestNoLastingRightFollowsFromAShortKey(t *testing.T) {
+	w := newWorld(t)
+	for _, workload := range []string{"", "w"} {
+		c := w.As(access.Identity{KeyID: "k", Type: access.OrganisationService, Workload: workload, Scopes: []access.Scope{access.ScopeAll}})
+		for _, r := range []struct{ method, path, body string }{
+			{"POST", "/api-keys/workspace/service", `{"name":"n","workspace_id":"default","scopes":["models.list"]}`},
+			{"POST", "/api-keys/organisation/service", `{"name":"n","scopes":["models.list"]}`},
+			{"POST", "/workload-identities", w.body("new", "")},
+			{"POST", "/admin/users/invites", `{"email":"a@example.com","role":"admin","workspaces":[],"workspace_api_key_details":{"scopes":["models.list"]}}`},
+			{"POST", "/scim/tokens", `{"name":"n"}`},
+		} {
+			a := c.Call(r.method, r.path, r.body)
+			if refused := strings.Contains(a.Body, "short-lived key of a workload identity"); refused != (workload != "") {
+				t.Errorf("%s %s with a short-lived key %v: %d %s", r.method, r.path, workload != "", a.Status, a.Body)
+			}
+		}
+	}
+}
+
 func (w *world) audits() []string {
 	return w.Query(`SELECT request_body || ' ' || user_id || ' ' || response_status_code FROM audit_logs WHERE action = 'exchange' ORDER BY id`)
 }
