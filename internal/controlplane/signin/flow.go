@@ -339,7 +339,7 @@ func (f *family) admit(
 }
 
 // isStrong reports whether a provider says, with the values of its settings, that the person
-// proved two factors there. For an owner that does not count, because admins choose the values.
+// proved two factors there. An owner needs a second factor here in any case: admins choose the values.
 func isStrong(p store.IdentityProvider, u store.User, authn []string) bool {
 	return u.Role != "owner" && slices.ContainsFunc(p.Settings.Strong, func(value string) bool { return slices.Contains(authn, value) })
 }
