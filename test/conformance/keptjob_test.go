@@ -13,7 +13,7 @@ import (
 type trainer struct {
 	mu    sync.Mutex
 	state string // guarded by mu
-	asked string // query of the last request; guarded by mu
+	asked string // query of the last request for checkpoints; guarded by mu
 	jobs  int    // that were created; guarded by mu
 }
 
@@ -32,7 +32,9 @@ func (p *trainer) query() string {
 func (p *trainer) say(w http.ResponseWriter, r *http.Request, in received) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked = r.URL.RawQuery
+	if strings.HasSuffix(r.URL.Path, "/checkpoints") { // the gateway itself asks for jobs meanwhile
+		p.asked = r.URL.RawQuery
+	}
 	id := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/fine_tuning/jobs"), "/")
 	if len(id) == 1 { // a new one
 		p.jobs++
