@@ -32,7 +32,7 @@ func (p *trainer) query() string {
 func (p *trainer) say(w http.ResponseWriter, r *http.Request, in received) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if strings.HasSuffix(r.URL.Path, "/checkpoints") { // the gateway itself asks for jobs meanwhile
+	if strings.HasSuffix(r.URL.Path, "/checkpoints") { // the gateway itself asks for jobs
 		p.asked = r.URL.RawQuery
 	}
 	id := strings.Split(strings.TrimPrefix(r.URL.Path, "/v1/fine_tuning/jobs"), "/")

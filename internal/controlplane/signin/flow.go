@@ -91,7 +91,8 @@ func (f *family) begin(ctx context.Context, c *route.Caller, req *http.Request) 
 	m, err := f.start(ctx, c, p, flow{Next: next, Confirm: req.URL.Query().Get("confirm") == "true"})
 	if err != nil {
 		f.api.Logger.Warn("a sign-in could not begin", "provider", p.Slug, "err", err.Error())
-		return page(http.StatusBadGateway, "The identity provider "+p.Name+" cannot be used"+since(err)+". Try again later, or sign in another way.")
+		return page(http.StatusBadGateway,
+			"The identity provider "+p.Name+" cannot be used"+since(err)+". Try again later, or sign in another way.")
 	}
 	return answer(m)
 }
