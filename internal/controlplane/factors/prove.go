@@ -3,7 +3,6 @@ package factors
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/people"
@@ -132,14 +131,11 @@ func (f *family) answered(
 // reserve counts an attempt under limits. It returns an error that says when to try again if
 // one does not allow it.
 func (f *family) reserve(ctx context.Context, c *route.Caller, limits ...store.AttemptLimit) error {
-	wait, err := f.api.DB.ReserveAttempt(ctx, c.Now, limits...)
-	if err != nil || wait <= 0 {
-		return err
+	err := people.Reserve(ctx, c, f.api.DB, "too many failed sign-ins", limits...)
+	if people.IsLimited(err) {
+		c.AddAuditDetail("reason", "limited")
 	}
-	c.AddAuditDetail("reason", "limited")
-	e := apierr.New(apierr.RateLimited, "too many failed sign-ins; try again in %s", wait.Round(time.Second))
-	e.RetryAfter = wait
-	return e
+	return err
 }
 
 // outcome counts an attempt.

@@ -90,14 +90,8 @@ func (f *family) find(ctx context.Context, c *route.Caller, text string) (store.
 	byUser, byAddress := guessLimit, guessLimit
 	byUser.ID, byAddress.ID = people.LimitID("user code", c.UserID), people.LimitID("user code address", people.AddressGroup(c.ClientIP()))
 	byAddress.Free = 30
-	wait, err := f.api.DB.ReserveAttempt(ctx, c.Now, byUser, byAddress)
-	if err != nil {
+	if err := people.Reserve(ctx, c, f.api.DB, "too many wrong codes", byUser, byAddress); err != nil {
 		return none, err
-	}
-	if wait > 0 {
-		e := apierr.New(apierr.RateLimited, "too many wrong codes; try again in %s", wait.Round(time.Second))
-		e.RetryAfter = wait
-		return none, e
 	}
 	code, ok := oauth.ParseUserCode(text)
 	if !ok {

@@ -48,14 +48,8 @@ func (f *family) beginDevice(ctx context.Context, c *route.Caller, form map[stri
 	}
 	limit := beginLimit
 	limit.ID = people.LimitID("device", people.AddressGroup(c.ClientIP()))
-	wait, err := f.api.DB.ReserveAttempt(ctx, c.Now, limit)
-	if err != nil {
+	if err := people.Reserve(ctx, c, f.api.DB, "too many sign-ins began from this address", limit); err != nil {
 		return nil, err
-	}
-	if wait > 0 {
-		e := apierr.New(apierr.RateLimited, "too many sign-ins began from this address; try again in %s", wait.Round(time.Second))
-		e.RetryAfter = wait
-		return nil, e
 	}
 	code, user := access.NewLinkToken(), oauth.NewUserCode()
 	parsed, _ := oauth.ParseUserCode(user)

@@ -1,10 +1,29 @@
 package people
 
 import (
+	"context"
 	"time"
 
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
+
+// Reserve counts an attempt under limits before its outcome is known. If one does not allow it,
+// the error is of kind RateLimited and says when to try again; what is there too much of, such
+// as "too many wrong passwords".
+func Reserve(ctx context.Context, c *route.Caller, db *store.DB, what string, limits ...store.AttemptLimit) error {
+	wait, err := db.ReserveAttempt(ctx, c.Now, limits...)
+	if err != nil || wait <= 0 {
+		return err
+	}
+	e := apierr.New(apierr.RateLimited, "%s; try again in %s", what, wait.Round(time.Second))
+	e.RetryAfter = wait
+	return e
+}
+
+// IsLimited reports whether err is of [Reserve], which does not allow the attempt.
+func IsLimited(err error) bool { return err != nil && apierr.From(err).Kind == apierr.RateLimited }
 
 // AddressLimit returns the limit of failed sign-ins of a client's address, over all accounts. An
 // attempt is counted before it is checked, and uncounted if it succeeds.

@@ -73,16 +73,13 @@ func (f *family) prove(ctx context.Context, c *route.Caller, a *account, passwor
 	if !known {
 		reserved = append(reserved, l.account)
 	}
-	wait, err := f.db.ReserveAttempt(ctx, c.Now, reserved...)
-	if err != nil {
-		return err
-	}
-	if wait > 0 {
+	err = people.Reserve(ctx, c, f.db, "too many wrong passwords", reserved...)
+	if people.IsLimited(err) {
 		f.deps.count("limited")
 		f.failures.note(ctx, c, a, true)
-		e := apierr.New(apierr.RateLimited, "too many wrong passwords; try again in %s", wait.Round(time.Second))
-		e.RetryAfter = wait
-		return e
+	}
+	if err != nil {
+		return err
 	}
 	stored := dummy
 	if a.signsIn() {
