@@ -307,12 +307,7 @@ func Put(ctx context.Context, c *route.Caller, before *store.IdentityProvider, p
 		return insert(ctx, c, &p)
 	}
 	p.UpdatedAt = c.NextUpdateTime(before.UpdatedAt)
-	return change(ctx, c, p.ID, before.UpdatedAt, func(tx *store.Tx) (err error) {
-		defer func() {
-			if err == nil {
-				err = people.CheckWayIn(ctx, tx, p.Organisation)
-			}
-		}()
+	return change(ctx, c, p.ID, before.UpdatedAt, func(tx *store.Tx) error {
 		now, had := p.Settings, before.Settings
 		if now.Metadata != had.Metadata || now.MetadataURL != had.MetadataURL {
 			// Whoever enters keys of SAML can sign as anybody, and must not become an owner.
@@ -320,13 +315,15 @@ func Put(ctx context.Context, c *route.Caller, before *store.IdentityProvider, p
 				return err
 			}
 		}
-		if p.Status == store.Active && now.Issuer == had.Issuer {
-			return tx.UpdateIdentityProvider(ctx, p)
+		if p.Status != store.Active || now.Issuer != had.Issuer {
+			if err := tx.EndProviderSessions(ctx, store.ProviderSessions{Provider: p.ID}); err != nil {
+				return err
+			}
 		}
-		if err := tx.EndProviderSessions(ctx, store.ProviderSessions{Provider: p.ID}); err != nil {
+		if err := tx.UpdateIdentityProvider(ctx, p); err != nil {
 			return err
 		}
-		return tx.UpdateIdentityProvider(ctx, p)
+		return people.CheckWayIn(ctx, tx, p.Organisation)
 	})
 }
 

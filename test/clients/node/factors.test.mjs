@@ -6,23 +6,14 @@ import { createHmac } from "node:crypto";
 import { after, before, test } from "node:test";
 import { verifyRegistrationResponse } from "@simplewebauthn/server";
 import { chromium } from "playwright-core";
-import { gatewayKey } from "./gateway.mjs";
+import { administrator } from "./gateway.mjs";
 
 const gatewayURL = process.env.FACTORS_URL;
 const root = gatewayURL.replace(/\/v1$/, "").replace("127.0.0.1", "localhost"); // passkeys need the name of a host
 const password = "correct horse battery";
 let browser;
 
-async function administer(method, path, body) {
-  const answer = await fetch(gatewayURL + path, {
-    method,
-    headers: { "x-gateway-api-key": gatewayKey, "content-type": "application/json" },
-    body: body && JSON.stringify(body),
-  });
-  const result = await answer.json();
-  assert.equal(answer.status, 200, JSON.stringify(result));
-  return result;
-}
+const administer = administrator(gatewayURL);
 
 // member makes a member with a password.
 async function member(name) {

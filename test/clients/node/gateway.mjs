@@ -16,6 +16,19 @@ export const providerURL = wanted("PROVIDER_URL");
 export const providerKey = wanted("PROVIDER_KEY");
 const booksURL = wanted("BOOKS_URL");
 
+// administrator returns a function that sends requests of the administration to a gateway, all of
+// which must be accepted.
+export const administrator = (url) => async (method, path, body) => {
+  const answer = await fetch(url + path, {
+    method,
+    headers: { "x-gateway-api-key": gatewayKey, "content-type": "application/json" },
+    body: body && JSON.stringify(body),
+  });
+  const result = await answer.json();
+  assert.equal(answer.status, 200, JSON.stringify(result));
+  return result;
+};
+
 // client returns the client that most cases use: a gateway key in its own header
 // and a managed provider. It does not retry, so that a case sees each answer.
 export function client(options = {}) {

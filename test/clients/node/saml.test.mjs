@@ -7,7 +7,7 @@ import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
 import samlify from "samlify";
-import { gatewayKey } from "./gateway.mjs";
+import { administrator } from "./gateway.mjs";
 
 const gatewayURL = process.env.PEOPLE_URL; // its organisation has proved that example.com is its own
 const root = gatewayURL.replace(/\/v1$/, "");
@@ -17,16 +17,7 @@ let signedIn; // { name, session } at the provider
 let answered; // the gateway's last response to a logout request
 samlify.setSchemaValidator({ validate: async () => "not validated" });
 
-async function administer(method, path, body) {
-  const answer = await fetch(gatewayURL + path, {
-    method,
-    headers: { "x-gateway-api-key": gatewayKey, "content-type": "application/json" },
-    body: body && JSON.stringify(body),
-  });
-  const result = await answer.json();
-  assert.equal(answer.status, 200, JSON.stringify(result));
-  return result;
-}
+const administer = administrator(gatewayURL);
 
 const bindings = "urn:oasis:names:tc:SAML:2.0:bindings:";
 const services = (path, names) => names.map((name) => ({ Binding: bindings + name, Location: issuer + path }));

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import Provider from "oidc-provider";
 import { chromium } from "playwright-core";
-import { gatewayKey } from "./gateway.mjs";
+import { administrator } from "./gateway.mjs";
 
 const gatewayURL = process.env.PEOPLE_URL; // its organisation has proved that example.com is its own
 const root = gatewayURL.replace(/\/v1$/, "");
@@ -14,16 +14,7 @@ const within = 2000; // ms in which what ends on one node ends on all
 const server = createServer();
 let browser, issuer, provider;
 
-async function administer(method, path, body) {
-  const answer = await fetch(gatewayURL + path, {
-    method,
-    headers: { "x-gateway-api-key": gatewayKey, "content-type": "application/json" },
-    body: body && JSON.stringify(body),
-  });
-  const result = await answer.json();
-  assert.equal(answer.status, 200, JSON.stringify(result));
-  return result;
-}
+const administer = administrator(gatewayURL);
 
 // use chooses the node to which requests go.
 async function use(node) {
