@@ -98,6 +98,13 @@ func TestOldSignInsCannotChangeWaysIn(t *testing.T) {
 			}
 		}
 	}
+	var made struct{ ID string }
+	w.root.Must("POST", "/api-keys/organisation/service", `{"name":"k","scopes":["audit_logs.list","workspaces.list"]}`, &made)
+	for body, want := range map[string]bool{`{"scopes":["audit_logs.list"]}`: true, `{"expires_at":null}`: true, `{"status":"disabled"}`: false} {
+		if a := old.Call("PUT", "/api-keys/"+made.ID, body); stale(a) != want || !want && a.Status != http.StatusOK {
+			t.Errorf("PUT of a key of the organisation, %s: %d %s", body, a.Status, a.Body)
+		}
+	}
 	for path, body := range map[string]string{
 		"/admin/organisation": `{"settings":{"require_second_factor":true}}`,
 		"/organisation":       `{"settings":{"password_sign_in":true}}`,

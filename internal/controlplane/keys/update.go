@@ -50,7 +50,14 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 			return nil, err
 		}
 	}
-	return change(ctx, c, in.Named, "update", func(tx *store.Tx, k *store.Key) error { return b.apply(ctx, c, tx, k) })
+	return change(ctx, c, in.Named, "update", func(tx *store.Tx, k *store.Key) error {
+		if b.Scopes != nil || b.ExpiresAt.Set { // others give no right, and must not wait in an emergency
+			if err := checkLasting(c, k.Type); err != nil {
+				return err
+			}
+		}
+		return b.apply(ctx, c, tx, k)
+	})
 }
 
 // Put stores k, which a file describes, instead of before; nil is a new key. The caller sets

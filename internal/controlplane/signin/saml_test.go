@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/beevik/etree"
+
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/signin"
 	"modelgate/internal/identity/access"
@@ -250,8 +252,8 @@ func TestFormsWithoutCookiesAreSentAgain(t *testing.T) {
 
 func TestSAMLMessagesAreAcceptedOnceOnAllNodes(t *testing.T) {
 	w := newSAMLWorld(t)
-	beside := w.OpenNode(w.families().Add)
-	w.prepare(beside)
+	other := w.OpenNode(w.families().Add)
+	w.prepare(other)
 	b := w.browser()
 	request := b.begin("")
 	form := url.Values{"SAMLResponse": {w.Respond(samltest.Response{Request: request, Attributes: ada})}, "RelayState": {request.State}}
@@ -259,7 +261,7 @@ func TestSAMLMessagesAreAcceptedOnceOnAllNodes(t *testing.T) {
 	if a := b.post(form); a.Status != http.StatusSeeOther {
 		t.Fatalf("%d %s", a.Status, w.reason())
 	}
-	for name, node := range map[string]*routetest.Bench{"the same node": w.Bench, "another node": beside} {
+	for name, node := range map[string]*routetest.Bench{"the same node": w.Bench, "another node": other} {
 		thief := &samlBrowser{w, node, maps.Clone(copies)}
 		if a := thief.post(form); a.Status != http.StatusForbidden || w.reason() != "replayed" {
 			t.Errorf("%s: %d %s", name, a.Status, w.reason())
@@ -270,6 +272,25 @@ func TestSAMLMessagesAreAcceptedOnceOnAllNodes(t *testing.T) {
 	thief := &samlBrowser{w, restarted, copies}
 	if a := thief.post(form); a.Status != http.StatusForbidden || w.reason() != "replayed" {
 		t.Errorf("after a restart: %d %s", a.Status, w.reason())
+	}
+}
+
+// TestAConfirmationWithSAMLNeedsANewSignIn: as with OpenID Connect, a session at the provider
+// proves nothing about who sits there.
+func TestAConfirmationWithSAMLNeedsANewSignIn(t *testing.T) {
+	for _, tt := range []struct {
+		age time.Duration
+		ok  bool
+	}{{0, true}, {2 * time.Minute, false}, {time.Hour, false}} {
+		w := newSAMLWorld(t)
+		b := w.browser()
+		at := w.now().Add(-tt.age).UTC().Format(time.RFC3339)
+		a := b.end(samltest.Response{Request: b.begin("?confirm=true"), NameID: "ada-1", Attributes: ada, BeforeSign: func(el *etree.Element) {
+			el.FindElement("//AuthnStatement").CreateAttr("AuthnInstant", at)
+		}})
+		if (a.Status == http.StatusSeeOther) != tt.ok || !tt.ok && w.reason() != "auth_time" {
+			t.Errorf("%s ago: %d %s", tt.age, a.Status, w.reason())
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package workloads
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -37,14 +38,8 @@ func (f *family) exchange(ctx context.Context, c *route.Caller, form map[string]
 	}
 	limit := addressLimit
 	limit.ID = people.LimitID("exchange", people.AddressGroup(c.ClientIP()))
-	wait, err := f.api.DB.ReserveAttempt(ctx, c.Now, limit)
-	if err != nil {
+	if err := people.Reserve(ctx, c, f.api.DB, "too many tokens from this address were refused", limit); err != nil {
 		return nil, err
-	}
-	if wait > 0 {
-		e := apierr.New(apierr.RateLimited, "too many tokens from this address were refused; try again in %s", wait.Round(time.Second))
-		e.RetryAfter = wait
-		return nil, e
 	}
 	out, err := f.grant(ctx, c, form)
 	if err == nil {
@@ -81,8 +76,19 @@ func checkForm(form map[string]string) error {
 			}
 		}
 	}
+	if len(form["scope"]) > maxScope {
+		return oauth.NewError(oauth.InvalidScope, fmt.Sprintf("scope must have at most %d characters", maxScope))
+	}
+	for _, s := range scopes(form["scope"]) {
+		if err := s.Check(); err != nil {
+			return oauth.NewError(oauth.InvalidScope, err.Error())
+		}
+	}
 	return nil
 }
+
+// maxScope is the limit of the parameter scope: all scopes that there are fit.
+const maxScope = 8 << 10
 
 // grant verifies the token of a request and returns the key.
 func (f *family) grant(ctx context.Context, c *route.Caller, form map[string]string) (*oauth.Token, error) {

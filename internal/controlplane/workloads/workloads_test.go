@@ -167,6 +167,7 @@ func TestNoLastingRightFollowsFromAShortKey(t *testing.T) {
 			{"POST", "/workload-identities", w.body("new", "")},
 			{"POST", "/admin/users/invites", `{"email":"a@example.com","role":"admin","workspaces":[],"workspace_api_key_details":{"scopes":["models.list"]}}`},
 			{"POST", "/scim/tokens", `{"name":"n"}`},
+			{"PUT", "/api-keys/" + w.key, `{"expires_at":null}`},
 		} {
 			a := c.Call(r.method, r.path, r.body)
 			if refused := strings.Contains(a.Body, "short-lived key of a workload identity"); refused != (workload != "") {
@@ -274,6 +275,8 @@ func TestRequestsForTokensAreCheckedAsTheStandardSays(t *testing.T) {
 		"another server":           {[]string{"audience", "https://other.example.com"}, 400, "invalid_target"},
 		"another resource":         {[]string{"resource", "https://other.example.com"}, 400, "invalid_target"},
 		"a scope that it lacks":    {[]string{"scope", "models.list logs.list"}, 400, "invalid_scope"},
+		"an unknown scope":         {[]string{"scope", "models.lists"}, 400, "invalid_scope"},
+		"scopes without end":       {[]string{"scope", strings.Repeat("models.list ", 1000)}, 400, "invalid_scope"},
 		"every scope":              {[]string{"scope", "*"}, 400, "invalid_scope"},
 		"this server":              {[]string{"audience", "http://listen.example:8787"}, 200, ""},
 		"an ID token":              {[]string{"subject_token_type", "urn:ietf:params:oauth:token-type:id_token"}, 200, ""},
