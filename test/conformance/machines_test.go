@@ -157,6 +157,21 @@ func TestAnotherExchangeRefillsNoLimit(t *testing.T) {
 	}
 }
 
+// So do its budgets.
+func TestAnotherExchangeRefillsNoBudget(t *testing.T) {
+	t.Parallel()
+	g := launchFor(t, "version: 1\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test")
+	p := newProvider(t, nil)
+	m := newMachine(t, g, `,"usage_limits":{"type":"tokens","credit_limit":100}`)
+	waittest.Until(t, "the budget is used up, whichever key is sent", func() bool {
+		return g.do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":40}`,
+			to(p, "x-gateway-api-key", m.mustExchange(t, g))[2:]...).status == http.StatusPreconditionFailed
+	})
+	if n := len(p.requests()); n > 30 {
+		t.Errorf("the provider answered %d requests", n)
+	}
+}
+
 func TestACommandLineSignsInOverNodes(t *testing.T) {
 	t.Parallel()
 	s := launchNodes(t, 2, storetest.Postgres(t))
