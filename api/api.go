@@ -42,6 +42,13 @@ const (
 	Realtime            Operation = "realtime"
 	Proxy               Operation = "proxy"
 
+	// Operations of tool servers: a call of a tool, a prompt, a resource that is read, and all
+	// other messages.
+	ToolCall     Operation = "tools.call"
+	ToolPrompt   Operation = "tools.prompt"
+	ToolResource Operation = "tools.resource"
+	Tools        Operation = "tools"
+
 	// Explain and ConfigSchema are the gateway's own; no provider offers them.
 	Explain      Operation = "explain"
 	ConfigSchema Operation = "schema.config"
@@ -74,7 +81,7 @@ var logged = []Operation{
 	Chat, Completions, Embeddings, Images, ImageEdits, ImageVariations, AudioSpeech, AudioTranscriptions, AudioTranslations,
 	Moderations, Rerank, Responses, Messages, CountTokens, Generate, GenerateCount, GenerateEmbed, GenerateEmbedBatch, Converse,
 	ConverseCount, Invoke, Models, Files, Batches, FineTuning, Conversations, Realtime, Proxy, Explain, ConfigSchema, PromptRender,
-	GuardrailTest, IntegrationTest, LogInsert,
+	GuardrailTest, IntegrationTest, LogInsert, ToolCall, ToolPrompt, ToolResource, Tools,
 }
 
 // IsLogged reports whether a log entry can have the operation.

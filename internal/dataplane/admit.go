@@ -78,7 +78,7 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 	if err == nil {
 		err = x.admission.checkRoute()
 	}
-	if err != nil || x.admission.isGatewayRoute() {
+	if err != nil || x.admission.isGatewayRoute() || x.admission.route.tools {
 		return err
 	}
 	if x.admission.goesToKeeper() && r.Method == http.MethodGet {

@@ -123,6 +123,9 @@ type Options struct {
 	// through.
 	Keeper Keeper
 
+	// Tools serves the requests to tool servers. Nil has none.
+	Tools Tools
+
 	// Responses keeps the responses that requests store. Nil keeps none.
 	Responses ResponseKeeper
 
@@ -272,7 +275,10 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *roundTrip) erro
 
 // serveLocally serves the routes that need no provider.
 func (p *Plane) serveLocally(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
-	if x.admission.goesToKeeper() {
+	switch {
+	case x.admission.route.tools:
+		return p.serveTools(w, r, x)
+	case x.admission.goesToKeeper():
 		return p.keepObject(w, r, x)
 	}
 	x.admission.reportIgnored()

@@ -49,6 +49,9 @@ type route struct {
 	// mints is true if client secrets are made.
 	mints bool
 
+	// tools is true for requests to tool servers; see [Tools].
+	tools bool
+
 	// socket is what WebSocket connections to the path carry.
 	socket socketKind
 }
@@ -114,6 +117,9 @@ func IsModelPath(path string) bool {
 		strings.HasPrefix(path, live) {
 		return true
 	}
+	if _, ok := findToolRoute(path); ok {
+		return true
+	}
 	_, ok := findVendorRoute(path)
 	return ok
 }
@@ -129,6 +135,9 @@ func IsUnifiedRoute(method, path string) bool {
 func findRoute(method, path string) (route, error) {
 	if r, ok, err := findUnifiedRoute(method, path); ok {
 		return r, err
+	}
+	if out, ok := findToolRoute(path); ok {
+		return out, nil
 	}
 	refused := route{dialect: dialectOf(path)}
 	if out, ok := findVendorRoute(path); ok && isPassThroughMethod(method) {

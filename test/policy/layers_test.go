@@ -53,7 +53,7 @@ var barriers = []struct {
 	why   string
 }{
 	{
-		from:  []string{"internal/dataplane", "internal/snapshot", "internal/pipeline/..."},
+		from:  []string{"internal/dataplane/...", "internal/snapshot", "internal/pipeline/..."},
 		never: []string{"database/sql", "internal/storage/sqlite", "internal/store", "internal/store/publication", "internal/records/logstore", "internal/controlplane/..."},
 		why:   "a model request is served from memory, so the path it takes cannot touch a database even by mistake",
 	},

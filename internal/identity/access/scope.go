@@ -23,6 +23,7 @@ const (
 	ScopeCompletions Scope = "completions.write"
 	ScopeModels      Scope = "models.list"
 	ScopeRender      Scope = "prompts.render"
+	ScopeTools       Scope = "mcp.invoke"
 	ScopeLogsList    Scope = "logs.list"
 	ScopeLogsView    Scope = "logs.view"
 
