@@ -48,6 +48,7 @@ func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 	}
 	in.Partners = s.openPartners(known.secretValues, p.GuardrailCredentials)
 	in.Workloads = s.openWorkloads(opens, p.Workloads)
+	in.ToolServers, in.ToolBundles, in.WorkspaceTools = s.openToolServers(opens, p.ToolServers), toolBundles(p.ToolBundles), p.Tools
 	known.uses.end()
 }
 

@@ -20,6 +20,7 @@ import (
 	"modelgate/internal/prompt"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/health"
+	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/records/redact"
 )
 
@@ -75,6 +76,14 @@ type Input struct {
 	// Workloads are the workload identities that are active.
 	Workloads []Workload
 
+	// ToolServers and ToolBundles are those of all workspaces. They are shared.
+	ToolServers []*toolserver.Server
+	ToolBundles []*toolserver.Bundle
+
+	// WorkspaceTools are the patterns of what workspaces may use of tool servers, by id. Those
+	// without may use everything. It is shared.
+	WorkspaceTools map[string][]string
+
 	// Logs is the logging policy.
 	Logs LogPolicy
 
@@ -115,6 +124,7 @@ type Snapshot struct {
 	keys      map[access.Hash]*access.Identity
 	tokens    TokenVerifier
 	workloads map[string]*workload // by id
+	tools     toolServers
 	specs     map[string]*provider.Spec
 	headers   map[string]string // options by headers outside the gateway's prefixes
 	bare      map[string]*provider.Target
@@ -183,6 +193,7 @@ func Build(in Input) (*Snapshot, error) {
 		s.keys[id.Hash] = id
 	}
 	s.addWorkloads(in.Workloads)
+	s.tools = newToolServers(&in)
 	for _, spec := range in.Specs {
 		s.addSpec(spec)
 	}

@@ -179,6 +179,9 @@ func (tx *Tx) ArchiveWorkspaceIntegrations(ctx context.Context, workspace string
 			return err
 		}
 	}
+	if err := tx.deleteWorkspaceTools(ctx, workspace); err != nil {
+		return err
+	}
 	const partners = `
 		DELETE FROM guardrail_credentials
 		WHERE workspace_id = $1`

@@ -42,6 +42,7 @@ type Key struct {
 	Organisation string
 	Workspace    string
 	Scopes       []access.Scope
+	Tools        []string // patterns of what the key may use of tool servers; nil for all, empty for nothing
 	Providers    []string // provider ids and slugs that the key is limited to; empty allows all
 
 	// The meaning of these fields is defined by the control plane. Nil is the column's
@@ -142,6 +143,7 @@ func (k Key) Identity() *access.Identity {
 		Workspace:    k.Workspace,
 		Scopes:       k.Scopes,
 		Providers:    k.Providers,
+		Tools:        toolLists(k.Tools),
 		Config:       d.Config,
 		ConfigFixed:  d.ConfigFixed,
 		Metadata:     d.Metadata,
@@ -156,6 +158,14 @@ func (k Key) Identity() *access.Identity {
 		Rank:    k.Origin.Rank,
 		Egress:  d.policies(),
 	}
+}
+
+// toolLists returns a list of patterns as one of several that all apply.
+func toolLists(patterns []string) [][]string {
+	if patterns == nil {
+		return nil
+	}
+	return [][]string{patterns}
 }
 
 // Identities returns the identities of k's secrets: of the current one, and of the
@@ -246,6 +256,7 @@ var keyTable = table[Key]{
 			{"previous_hash", previousHash{&k.PreviousHash}}, {"transition_ends_at", &k.TransitionEndsAt}, {"creation_mode", &k.CreationMode},
 			{"status", &k.Status}, {"created_at", &k.CreatedAt}, {"updated_at", &k.UpdatedAt}, {"expires_at", &k.ExpiresAt},
 			{"rotation_due_at", &k.RotationDueAt}, {"origin", object(&k.Origin)}, {"disabled", &k.Disabled},
+			{"tools", nullable(&k.Tools)},
 		}
 	},
 }

@@ -114,18 +114,21 @@ type User struct {
 	// UsageLimits and RateLimits are as stored in the organisation: an object or null,
 	// and an array.
 	UsageLimits, RateLimits json.RawMessage
+
+	Tools []string // patterns of what the user may use of tool servers; nil for all, empty for nothing
 }
 
 const userSelect = `
 		SELECT u.id, u.email, u.first_name, u.last_name, u.password_hash, ` + memberStatus + `, o.role, u.created_at,
-			CASE WHEN o.updated_at > u.updated_at THEN o.updated_at ELSE u.updated_at END, o.usage_limits, o.rate_limits
+			CASE WHEN o.updated_at > u.updated_at THEN o.updated_at ELSE u.updated_at END, o.usage_limits, o.rate_limits,
+			o.tools
 		FROM users u
 		JOIN organisation_members o ON o.user_id = u.id`
 
 func scanUser(r sqlrow.Scanner) (u User, err error) {
 	err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, sqlrow.Time(&u.CreatedAt),
 		sqlrow.Time(&u.UpdatedAt),
-		sqlrow.JSON(&u.UsageLimits), sqlrow.JSON(&u.RateLimits))
+		sqlrow.JSON(&u.UsageLimits), sqlrow.JSON(&u.RateLimits), sqlrow.JSON(&u.Tools))
 	return u, err
 }
 
@@ -211,10 +214,10 @@ func (tx *Tx) setUserRole(ctx context.Context, organisation, user, role string, 
 func (tx *Tx) SetUserLimits(ctx context.Context, organisation string, u User) error {
 	const text = `
 		UPDATE organisation_members
-		SET usage_limits = $3, rate_limits = $4, updated_at = $5
+		SET usage_limits = $3, rate_limits = $4, tools = $5, updated_at = $6
 		WHERE organisation_id = $1 AND user_id = $2`
 	return tx.write(ctx, journal.Members, "user", text, organisation, u.ID, orEmpty(u.UsageLimits, "null"), orEmpty(u.RateLimits, "[]"),
-		millis(u.UpdatedAt))
+		nullable(&u.Tools), millis(u.UpdatedAt))
 }
 
 // RemoveUser removes a user from an organisation and its workspaces and revokes their
@@ -224,6 +227,9 @@ func (tx *Tx) RemoveUser(ctx context.Context, organisation, user string, now tim
 		DELETE FROM workspace_members
 		WHERE user_id = $2 AND workspace_id IN (SELECT id FROM workspaces WHERE organisation_id = $1)`
 	if _, err := tx.change.Exec(ctx, journal.WorkspaceMembers, places, organisation, user); err != nil {
+		return err
+	}
+	if err := tx.deleteUserTools(ctx, organisation, user); err != nil {
 		return err
 	}
 	for _, text := range [...]string{`

@@ -28,6 +28,7 @@ type Workspace struct {
 	SecuritySettings json.RawMessage // object
 	UsageLimits      json.RawMessage // array
 	RateLimits       json.RawMessage // array
+	Tools            []string        // patterns of what its keys may use of tool servers; nil for all, empty for nothing
 	IsDefault        bool
 	Status           string // Active or Archived
 	CreatedBy        string
@@ -52,7 +53,7 @@ var workspaceTable = table[Workspace]{
 			{"description", &w.Description}, {"defaults", object(&w.Defaults)}, {"settings", object(&w.Settings)},
 			{"security_settings", object(&w.SecuritySettings)}, {"usage_limits", array(&w.UsageLimits)}, {"rate_limits", array(&w.RateLimits)},
 			{"is_default", &w.IsDefault}, {"status", &w.Status}, {"created_by", &w.CreatedBy}, {"created_at", &w.CreatedAt},
-			{"updated_at", &w.UpdatedAt},
+			{"updated_at", &w.UpdatedAt}, {"tools", nullable(&w.Tools)},
 		}
 	},
 	derived: func(w *Workspace) []column { return []column{{"exhausted", &w.Exhausted}} },

@@ -39,6 +39,11 @@ var boundedTables = map[string]string{
 	"workload_identities": "200 for each organisation",
 	"device_codes":        "ten minutes, and 10000 at a time",
 
+	"mcp_integrations": "200 for each organisation", "mcp_integration_workspaces": byAdministration,
+	"mcp_servers": "128 for each workspace", "mcp_bundles": "128 for each workspace", "mcp_user_access": "1000 for each server",
+	"mcp_capabilities": "10000 for each integration and server", "mcp_syncs": "one for each integration and server",
+	"mcp_connections": "one for each user and server",
+
 	"directory_tokens":        "two for each organisation",
 	"directory_users":         byAdministration,
 	"directory_emails":        "a hundred for each user of a directory",

@@ -291,8 +291,9 @@ func checkCredentialHeaders(path string, spec *provider.Spec, s Settings) error 
 	return nil
 }
 
-// checkHeader checks a header that is sent to a provider.
-func checkHeader(path, name, value string) error {
+// CheckHeader checks a header that is sent to a provider or a tool server. Path is the field
+// that has it.
+func CheckHeader(path, name, value string) error {
 	if len(name) > 128 || upstream.Forward(http.Header{}, http.Header{}, []string{name}) != nil || strings.TrimSpace(name) != name {
 		return route.Invalid(path, "must not contain the header %.130q", name)
 	}

@@ -231,7 +231,7 @@ func (r *reader) readHeaders(path string, raw json.RawMessage) error {
 	}
 	seen := make(map[string]bool)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if err := checkHeader(path, name, given[name]); err != nil {
+		if err := CheckHeader(path, name, given[name]); err != nil {
 			return err
 		}
 		if seen[strings.ToLower(name)] {

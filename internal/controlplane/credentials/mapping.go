@@ -69,7 +69,7 @@ func fieldOf(spec *provider.Spec, path, target string) (field, error) {
 		return field{}, nil
 	}
 	if header, ok := strings.CutPrefix(name, customHeaders+"."); ok {
-		return field{header: strings.ToLower(header)}, checkHeader(path, header, "")
+		return field{header: strings.ToLower(header)}, CheckHeader(path, header, "")
 	}
 	r := reader{spec: spec}
 	option, known := r.option(name)

@@ -75,6 +75,10 @@ type Identity struct {
 	// Providers limits the key to these provider ids and slugs. Empty allows all.
 	Providers []string
 
+	// Tools limit what the key may use of tool servers: lists of patterns, all of which must
+	// select it. Nil allows all, and an empty list nothing. See toolserver.Selection.
+	Tools [][]string
+
 	// AllowedAddresses limits the key to clients in these networks. Empty allows all.
 	AllowedAddresses []netip.Prefix
 
@@ -152,6 +156,7 @@ type UserLimits struct {
 	Email        string // lower case
 	Limits       []*quota.Limit
 	Exhausted    bool
+	Tools        []string // patterns of what they may use of tool servers; nil for all, empty for nothing
 }
 
 // AllowsProvider reports whether the identity may use the provider with this id or

@@ -79,6 +79,7 @@ func (id *Identity) Under(maker *Identity) *Identity {
 		out.Makers = append(slices.Clone(id.Makers), user)
 	}
 	out.Providers = intersect(id.Providers, maker.Providers)
+	out.Tools = slices.Concat(id.Tools, maker.Tools)
 	out.AllowedAddresses = overlap(id.AllowedAddresses, maker.AllowedAddresses)
 	out.Egress = slices.Concat(id.Egress, maker.Egress)
 	if maker.ConfigFixed {

@@ -2,6 +2,7 @@ package toolserver
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -72,6 +73,27 @@ func (s Selection) Has(slug string, i Item) bool {
 		}
 	}
 	return false
+}
+
+// Covers reports whether s selects everything that other selects. It may report false where
+// only several patterns together do.
+func (s Selection) Covers(other Selection) bool {
+	if s == nil || other == nil {
+		return s == nil
+	}
+	return !slices.ContainsFunc(other, func(p string) bool {
+		return !slices.ContainsFunc(s, func(wide string) bool { return covers(wide, p) })
+	})
+}
+
+// covers reports whether a pattern selects everything that another selects. A star of the
+// narrow one is matched like text, which only a star of the wide one does.
+func covers(wide, narrow string) bool {
+	w, n := strings.SplitN(wide, "/", 3), strings.SplitN(narrow, "/", 3)
+	if !matches(w[0], n[0]) {
+		return false
+	}
+	return len(w) == 1 || len(w) == 3 && len(n) == 3 && (w[1] == "*" || w[1] == n[1]) && matches(w[2], n[2])
 }
 
 // matches reports whether a pattern matches a name, in time proportional to their product

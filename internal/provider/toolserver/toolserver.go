@@ -53,6 +53,7 @@ type Server struct {
 	Auth        Auth
 	Headers     map[string]secret.String // sent with each request; names are in canonical form
 	PassHeaders []string                 // of the client, forwarded by their names
+	OAuth       *OAuthClient             // of AuthClientCredentials and AuthUser; nil for others
 
 	// CallTimeout limits a call, whatever progress it reports; zero is 10 minutes.
 	// IdleTimeout limits the silence of a server during a call; zero is 60 s.

@@ -47,6 +47,12 @@ const (
 	WorkspaceMembers      Rows = "workspace_members"
 	CacheInvalidations    Rows = "cache_invalidations"
 	WorkloadIdentities    Rows = "workload_identities"
+	ToolIntegrations      Rows = "mcp_integrations"
+	ToolGrants            Rows = "mcp_integration_workspaces"
+	ToolServers           Rows = "mcp_servers"
+	ToolBundles           Rows = "mcp_bundles"
+	ToolCapabilities      Rows = "mcp_capabilities"
+	ToolUserAccess        Rows = "mcp_user_access"
 )
 
 // Unpublished are the rows of any other table. They are not recorded.
@@ -58,6 +64,7 @@ func Published() []Rows {
 		Organisations, Workspaces, Keys, Integrations, IntegrationModels, IntegrationWorkspaces, Providers,
 		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, GuardrailModules,
 		GuardrailCredentials, Members, WorkspaceMembers, CacheInvalidations, WorkloadIdentities,
+		ToolIntegrations, ToolGrants, ToolServers, ToolBundles, ToolCapabilities, ToolUserAccess,
 	}
 }
 

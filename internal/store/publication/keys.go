@@ -58,7 +58,7 @@ func (l *loader) addIdentities(ctx context.Context, where string, args ...any) e
 		SELECT k.id, k.type, k.organisation_id, k.workspace_id, k.user_id, k.name, k.hash, k.scopes, k.providers, k.defaults,
 			k.previous_hash, k.transition_ends_at, k.status, k.disabled, k.expires_at, k.origin, COALESCE(w.defaults, '{}'),
 			k.rate_limits, k.usage_limits, COALESCE(s.cost, 0), COALESCE(s.tokens, 0),
-			COALESCE(o.role, ''), COALESCE(m.role, ''), COALESCE(w.security_settings, '{}')
+			COALESCE(o.role, ''), COALESCE(m.role, ''), COALESCE(w.security_settings, '{}'), k.tools
 		FROM gateway_keys k
 		LEFT JOIN spending s ON s.kind = 'key' AND s.id = k.id
 		LEFT JOIN workspaces w ON w.id = k.workspace_id
@@ -131,11 +131,12 @@ func (s *interner) text(t string) string {
 // workspace adds, and its limits.
 func (s *interner) key(r sqlrow.Scanner, holder *keyHolder) (k store.Key, limits []*quota.Limit, err error) {
 	stored := storedLimits{Holder: quota.Holder{Kind: store.KeyBudget}}
-	var hash, scopes, providers, defaults, origin, workspaceDefaults string
+	var hash, scopes, providers, defaults, origin, workspaceDefaults, tools string
 	var previous sql.NullString
 	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &hash, &scopes, &providers, &defaults,
 		&previous, sqlrow.Time(&k.TransitionEndsAt), &k.Status, &k.Disabled, sqlrow.Time(&k.ExpiresAt), &origin, &workspaceDefaults,
-		&stored.rates, &stored.budgets, &stored.cost, &stored.tokens, &holder.organisation, &holder.workspace, &holder.permissions)
+		&stored.rates, &stored.budgets, &stored.cost, &stored.tokens, &holder.organisation, &holder.workspace, &holder.permissions,
+		&tools)
 	if err != nil {
 		return k, nil, err
 	}
@@ -158,6 +159,9 @@ func (s *interner) key(r sqlrow.Scanner, holder *keyHolder) (k store.Key, limits
 	}
 	if k.Providers, err = shared(s.words, providers); err != nil {
 		return k, nil, fmt.Errorf("providers of key %s: %w", k.ID, err)
+	}
+	if k.Tools, err = shared(s.words, tools); err != nil {
+		return k, nil, fmt.Errorf("tools of key %s: %w", k.ID, err)
 	}
 	if k.Origin, err = shared(s.origins, origin); err != nil {
 		return k, nil, fmt.Errorf("origin of key %s: %w", k.ID, err)

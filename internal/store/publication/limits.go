@@ -59,10 +59,13 @@ func (l *loader) readLimits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.state.Exhausted = make(map[string]bool)
+	l.state.Exhausted, l.state.Tools = make(map[string]bool), make(map[string][]string)
 	holders := make([]storedLimits, len(list))
 	for i, w := range list {
 		holders[i] = storedLimits{Holder: quota.Holder{ID: w.ID, Name: w.Name}, rates: w.RateLimits, budgets: w.UsageLimits}
+		if w.Tools != nil {
+			l.state.Tools[w.ID] = w.Tools
+		}
 		if w.Exhausted {
 			l.state.Exhausted[w.ID] = true
 		}

@@ -55,6 +55,10 @@ type State struct {
 	// Limits are the rate limits and budgets of workspaces, by id.
 	Limits map[string][]*quota.Limit
 
+	// Tools are the patterns of what workspaces may use of tool servers, by id. Those without
+	// may use everything.
+	Tools map[string][]string
+
 	// Users are the users of organisations that have limits.
 	Users []access.UserLimits
 
@@ -92,6 +96,10 @@ type State struct {
 
 	// Workloads are the workload identities that are active.
 	Workloads []store.WorkloadIdentity
+
+	// ToolServers are the tool servers that workspaces may use, sorted by workspace and slug.
+	ToolServers []ToolServer
+	ToolBundles []store.ToolBundle // of active workspaces
 
 	// References are the secret references, by id.
 	References map[string]store.SecretReference
@@ -157,7 +165,7 @@ var parts = [...]part{
 	{read: (*loader).readOrganisations},
 	{
 		tables: []journal.Rows{journal.Workspaces},
-		keep:   func(s, before *State) { s.Exhausted, s.Limits = before.Exhausted, before.Limits },
+		keep:   func(s, before *State) { s.Exhausted, s.Limits, s.Tools = before.Exhausted, before.Limits, before.Tools },
 		read:   (*loader).readLimits,
 	},
 	{
@@ -219,6 +227,17 @@ var parts = [...]part{
 		tables: []journal.Rows{journal.WorkloadIdentities},
 		keep:   func(s, before *State) { s.Workloads = before.Workloads },
 		read:   (*loader).readWorkloads,
+	},
+	{
+		tables: []journal.Rows{journal.ToolServers, journal.ToolIntegrations, journal.ToolGrants, journal.ToolCapabilities,
+			journal.ToolUserAccess, journal.Workspaces},
+		keep: func(s, before *State) { s.ToolServers = before.ToolServers },
+		read: (*loader).readToolServers,
+	},
+	{
+		tables: []journal.Rows{journal.ToolBundles, journal.Workspaces},
+		keep:   func(s, before *State) { s.ToolBundles = before.ToolBundles },
+		read:   (*loader).readToolBundles,
 	},
 	{
 		tables: []journal.Rows{journal.CacheInvalidations},

@@ -1,0 +1,41 @@
+package toolserver
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+)
+
+// SlugPattern is the pattern of slugs of servers and bundles. They have no underscore, which
+// separates them from names of tools.
+const SlugPattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+
+var slugPattern = regexp.MustCompile(SlugPattern)
+
+// Limits of the length of slugs.
+const (
+	MinSlug = 3
+	MaxSlug = 50
+)
+
+// reserved are slugs that the path /{slug}/mcp cannot have: words that begin other paths, or
+// look as if they named all servers.
+var reserved = map[string]bool{
+	"mcp": true, "v1": true, "v0": true, "all": true, "mcp-servers": true, "mcp-bundles": true, "mcp-integrations": true,
+	"admin": true, "api": true, "api-keys": true, "auth": true, "console": true, "health": true, "healthz": true, "livez": true,
+	"login": true, "logout": true, "metrics": true, "oauth": true, "openapi": true, "readyz": true, "reference": true,
+	"registry": true, "saml": true, "scim": true, "servers": true, "sso": true, "well-known": true,
+}
+
+// CheckSlug returns an error for a slug that a server or bundle cannot have.
+func CheckSlug(slug string) error {
+	switch {
+	case len(slug) < MinSlug || len(slug) > MaxSlug:
+		return fmt.Errorf("must have %d to %d characters", MinSlug, MaxSlug)
+	case !slugPattern.MatchString(slug):
+		return errors.New("must consist of lower-case letters, digits and single dashes between them")
+	case reserved[slug]:
+		return fmt.Errorf("%q is reserved for a path of the gateway; choose another", slug)
+	}
+	return nil
+}
