@@ -26,6 +26,7 @@ import (
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/signin"
+	"modelgate/internal/controlplane/toolservers"
 	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/controlplane/workloads"
 	"modelgate/internal/controlplane/workspaces"
@@ -55,6 +56,7 @@ type Families struct {
 	Directory     directory.Routes
 	OAuth         oauth.Routes
 	Workloads     workloads.Routes
+	ToolServers   toolservers.Routes
 	Logs          Logs
 	Cache         *respcache.Invalidations // nil if no responses are cached
 }
@@ -99,6 +101,7 @@ func (f Families) Add(a *route.API) {
 	f.Exports.Add(a)
 	f.Jobs.Add(a)
 	f.Webhooks.Add(a)
+	f.ToolServers.Add(a)
 	addInsert(a, f.Logs)
 	addTraces(a, f.Logs)
 	addFeedback(a, f.Logs)

@@ -27,6 +27,9 @@ var versioned = []struct {
 	{"deployment", "/deployments", `{"name":"one"}`, "/deployments/", `{"name":"two"}`, "/deployments/", ""},
 	{"identity provider", "/identity-providers", `{"name":"one","issuer":"https://login.example.com","client_id":"gateway","client_secret":"of-one"}`, "/identity-providers/", `{"name":"two"}`, "/identity-providers/", ""},
 	{"workload identity", "/workload-identities", `{"name":"one","api_key_id":"KEY","type":"oidc","issuer":"https://issuer.example.com","audience":"https://gate.example.com","claims":{"sub":["ci:build"]}}`, "/workload-identities/", `{"name":"two"}`, "/workload-identities/", ""},
+	{"MCP integration", "/mcp-integrations", `{"name":"one","url":"https://tools.example.com/mcp","transport":"http","auth_type":"none","workspace_id":"default"}`, "/mcp-integrations/", `{"name":"two"}`, "/mcp-integrations/", ""},
+	{"MCP server", "/mcp-servers", `{"name":"one","mcp_integration_id":"tools","workspace_id":"default"}`, "/mcp-servers/", `{"name":"two"}`, "/mcp-servers/", ""},
+	{"MCP bundle", "/mcp-bundles", `{"name":"one","tools":["*"],"workspace_id":"default"}`, "/mcp-bundles/", `{"name":"two"}`, "/mcp-bundles/", ""},
 	{"workspace", "/admin/workspaces", `{"name":"one"}`, "/admin/workspaces/", `{"description":"two"}`, "/admin/workspaces/", `{"name":"one"}`},
 	{"key", "/api-keys/workspace/service", `{"name":"one","scopes":["models.list"]}`, "/api-keys/", `{"name":"two"}`, "/api-keys/", ""},
 	{"secret reference", "/secret-references", `{"name":"one","manager_type":"hashicorp_vault","auth_config":{"type":"token","address":"https://vault.example.com","token":"a-token-of-length"},"secret_path":"kv/a"}`, "/secret-references/", `{"name":"two"}`, "/secret-references/", ""},
@@ -46,6 +49,7 @@ func TestAChangeOfAStateThatIsGoneIsRefused(t *testing.T) {
 	c := b.Root()
 	var key struct{ ID string }
 	c.Must("POST", "/api-keys/workspace/service", `{"name":"ci","scopes":["models.list"]}`, &key)
+	c.Must("POST", "/mcp-integrations", `{"name":"Tools","slug":"tools","url":"https://tools.example.com/mcp","transport":"http","auth_type":"none","workspace_id":"default"}`, nil)
 	for _, tt := range versioned {
 		t.Run(tt.name, func(t *testing.T) {
 			var made struct {

@@ -18,12 +18,14 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/signin"
+	"modelgate/internal/controlplane/toolservers"
 	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/identity/oidc"
 	"modelgate/internal/limits/policy"
+	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
@@ -92,9 +94,12 @@ func newWorld(t testing.TB) *world {
 		Guardrails: guardrails.Routes{CheckModule: new(checks.Modules).Check, Log: w.log},
 		Policies:   policies.Routes{Policies: func() *policy.Set { return w.policies }},
 		Analytics:  analytics.Routes{Log: w.log},
-		Webhooks:   webhooks.Routes{Sender: webhooks.New(webhooks.Options{Client: receiver{}, Secrets: lateSealer{w}})},
-		Logs:       controlplane.Logs{Log: w.log, Flush: w.log.Flush, Recorder: w.log},
-		Cache:      new(respcache.Invalidations),
+		ToolServers: toolservers.Routes{Probe: func(context.Context, *toolserver.Server) (*toolserver.Found, error) {
+			return &toolserver.Found{Name: "issues"}, nil
+		}},
+		Webhooks: webhooks.Routes{Sender: webhooks.New(webhooks.Options{Client: receiver{}, Secrets: lateSealer{w}})},
+		Logs:     controlplane.Logs{Log: w.log, Flush: w.log.Flush, Recorder: w.log},
+		Cache:    new(respcache.Invalidations),
 	}.Add)
 	w.Exec(`INSERT INTO claims (hash, organisation_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
 		access.HashKey("the-link").String(), store.DefaultOrganisation, w.Clock.UnixMilli(), w.Clock.AddDate(0, 0, 1).UnixMilli())
@@ -129,6 +134,8 @@ func newWorld(t testing.TB) *world {
 		ids = append(ids, m.word, id)
 	}
 	w.addLimits(t)
+	w.Exec(`INSERT INTO mcp_connections (server_id, user_id, issuer, sealed, state, created_at, updated_at)
+		SELECT id, 'mate', 'https://issuer.example.com', 'sealed', 'active', 0, 0 FROM mcp_servers`)
 	w.addJob()
 	ids = append(ids, "{delivery}", w.addDelivery(t))
 	ids = append(ids, "{job}", "the-job")
@@ -264,6 +271,9 @@ var makings = []struct{ word, path, body string }{
 	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
 	{"{identity_provider}", "/identity-providers", `{"name":"Main","slug":"login","issuer":"https://login.example.com","client_id":"gateway","client_secret":"of-the-world"}`},
 	{"{workload_identity}", "/workload-identities", `{"name":"CI","slug":"ci","api_key_id":"{key}","type":"oidc","issuer":"https://issuer.example.com","audience":"https://gate.example.com","claims":{"sub":["ci:build"]}}`},
+	{"{mcp_integration}", "/mcp-integrations", `{"name":"Tools","slug":"tools","url":"https://tools.example.com/mcp","transport":"http","auth_type":"headers","configurations":{"custom_headers":{"Authorization":"Bearer of-the-world"}},"workspace_id":"default"}`},
+	{"{mcp_server}", "/mcp-servers", `{"name":"Issues","slug":"issues","mcp_integration_id":"tools","workspace_id":"default"}`},
+	{"{mcp_bundle}", "/mcp-bundles", `{"name":"Daily","slug":"daily","tools":["issues"],"workspace_id":"default"}`},
 	{"{domain}", "/domains", `{"name":"example.com"}`},
 	{"{token}", "/scim/tokens", `{"name":"Directory"}`},
 	{"{mapping}", "/scim/workspaces", `{"workspace_id":"default","role":"member","scim_group_name":"Staff"}`},
@@ -303,14 +313,38 @@ var samples = map[string][2]string{
 
 	"change-own-profile": {"", `{"first_name":"N"}`},
 
-	"create-identity-provider":     {"", `{"name":"Other","issuer":"https://other.example.com","client_id":"gateway","client_secret":"of-another"}`},
-	"rotate-identity-provider-key": {"", `{}`},
-	"update-identity-provider":     {"", `{"name":"Renamed"}`},
-	"create-domain":                {"", `{"name":"example.org"}`},
-	"create-workload-identity":     {"", `{"name":"Other","api_key_id":"{key}","type":"oidc","issuer":"https://issuer.example.com","audience":"https://gate.example.com","claims":{"sub":["ci:build"]}}`},
-	"update-workload-identity":     {"", `{"name":"Renamed"}`},
-	"get-device-sign-in":           {"?user_code=BCDF-GHJK", ""},
-	"decide-device-sign-in":        {"", `{"user_code":"BCDF-GHJK","decision":"deny"}`},
+	"create-identity-provider":            {"", `{"name":"Other","issuer":"https://other.example.com","client_id":"gateway","client_secret":"of-another"}`},
+	"rotate-identity-provider-key":        {"", `{}`},
+	"update-identity-provider":            {"", `{"name":"Renamed"}`},
+	"create-domain":                       {"", `{"name":"example.org"}`},
+	"create-workload-identity":            {"", `{"name":"Other","api_key_id":"{key}","type":"oidc","issuer":"https://issuer.example.com","audience":"https://gate.example.com","claims":{"sub":["ci:build"]}}`},
+	"update-workload-identity":            {"", `{"name":"Renamed"}`},
+	"create-mcp-integration":              {"", `{"name":"Other","slug":"other-tools","url":"https://other.example.com/mcp","transport":"http","auth_type":"none","description":"d","workspace_id":"default"}`},
+	"update-mcp-integration":              {"", `{"name":"Renamed","description":"d"}`},
+	"update-mcp-integration-workspaces":   {"", `{"workspaces":[]}`},
+	"update-mcp-integration-capabilities": {"", `{"capabilities":[{"name":"create","type":"tool","enabled":false}]}`},
+	"create-mcp-server":                   {"", `{"name":"Other","slug":"other-server","mcp_integration_id":"tools","description":"d","workspace_id":"default"}`},
+	"list-mcp-servers":                    {"?workspace_id=default", ""},
+	"get-mcp-server":                      {"?workspace_id=default", ""},
+	"update-mcp-server":                   {"?workspace_id=default", `{"name":"Renamed","description":"d"}`},
+	"delete-mcp-server":                   {"?workspace_id=default", ""},
+	"test-mcp-server":                     {"?workspace_id=default", ""},
+	"sync-mcp-server":                     {"?workspace_id=default", ""},
+	"get-mcp-server-metadata":             {"?workspace_id=default", ""},
+	"list-mcp-server-capabilities":        {"?workspace_id=default", ""},
+	"update-mcp-server-capabilities":      {"?workspace_id=default", `{"capabilities":[{"name":"create","type":"tool","enabled":false}]}`},
+	"get-mcp-server-user-access":          {"?workspace_id=default", ""},
+	"update-mcp-server-user-access":       {"?workspace_id=default", `{"user_access":[{"user_id":"mate","enabled":false}],"default_user_access":"allow"}`},
+	"list-mcp-server-connections":         {"?workspace_id=default", ""},
+	"revoke-mcp-server-connection":        {"?workspace_id=default&user_id=mate", ""},
+	"create-mcp-bundle":                   {"", `{"name":"Other","slug":"other-bundle","tools":["issues"],"description":"d","workspace_id":"default"}`},
+	"list-mcp-bundles":                    {"?workspace_id=default", ""},
+	"get-mcp-bundle":                      {"?workspace_id=default", ""},
+	"update-mcp-bundle":                   {"?workspace_id=default", `{"name":"Renamed","description":"d"}`},
+	"delete-mcp-bundle":                   {"?workspace_id=default", ""},
+	"list-registry-servers":               {"?workspace_id=default", ""},
+	"get-device-sign-in":                  {"?user_code=BCDF-GHJK", ""},
+	"decide-device-sign-in":               {"", `{"user_code":"BCDF-GHJK","decision":"deny"}`},
 
 	"claim":         {"", `{"token":"the-link","email":"boss@example.com","first_name":"B","password":"a long enough password"}`},
 	"login":         {"", `{"email":"mate@example.com","password":"not the password"}`},

@@ -42,7 +42,7 @@ func fileKey(k settings.Key) store.Key {
 	}
 	return store.Key{
 		ID: route.FileID(k.Name), Type: access.WorkspaceService, Name: k.Name, Hash: hash, Mask: "***", Organisation: store.DefaultOrganisation,
-		Workspace: store.DefaultWorkspace, Scopes: scopes(k.Scopes), Providers: k.Providers, Defaults: defaults,
+		Workspace: store.DefaultWorkspace, Scopes: scopes(k.Scopes), Providers: k.Providers, Tools: k.Tools, Defaults: defaults,
 		AlertEmails:  json.RawMessage("[]"),
 		CreationMode: "auto", Status: store.KeyActive,
 	}

@@ -19,6 +19,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/toolservers"
 	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/controlplane/workloads"
 	"modelgate/internal/dataplane"
@@ -82,6 +83,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		SignIn:        s.signIn(),
 		OAuth:         oauth.Routes{Lifetime: func() time.Duration { return s.sessionLifetimes().OrDefaults().Absolute }},
+		ToolServers:   toolservers.Routes{Snapshot: s.holder.Load},
 		Workloads:     workloads.Routes{Verifier: workload.NewVerifier(s.engine.Client), Issue: s.issueWorkloadKey},
 		Guardrails:    guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},
 		Integrations:  integrations.Routes{Try: s.tryIntegration},

@@ -168,6 +168,9 @@ func (s *Server) identities(set *settings.Settings) ([]*access.Identity, error) 
 			Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
 			Logging: access.Logging{Key: access.ParseLogLevel(k.Logging)}, ResponseModel: api.ResponseModel(k.ResponseModel),
 		}
+		if k.Tools != nil {
+			id.Tools = [][]string{k.Tools}
+		}
 		if p := k.Egress.Strict(); p != nil {
 			id.Egress = []*egress.Policy{p}
 		}

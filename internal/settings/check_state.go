@@ -9,6 +9,7 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/provider/toolserver"
 )
 
 // checkState checks the sections with control-plane objects.
@@ -161,6 +162,8 @@ func (s *Settings) checkRunningKeys(elsewhere error) *fault {
 			k.Metadata != nil || k.UsageLimits != nil ||
 			k.RateLimits != nil || k.AlertEmails != nil || k.RotationPolicy != nil:
 			return at(elsewhere, "keys[%d]", i)
+		case !isSelection(k.Tools):
+			return at(errors.New("must be patterns such as github and github/tool/create_*"), "keys[%d].tools", i)
 		case strings.Contains(k.Config, "@"):
 			return at(errors.New("must not name a version, as in pc-x@3: configs of the settings file have none"), "keys[%d].config", i)
 		case k.Config != "" && !s.hasConfig(k.Config):
@@ -168,6 +171,11 @@ func (s *Settings) checkRunningKeys(elsewhere error) *fault {
 		}
 	}
 	return nil
+}
+
+func isSelection(patterns []string) bool {
+	_, err := toolserver.ParseSelection(patterns)
+	return err == nil
 }
 
 func (s *Settings) hasConfig(slug string) bool {

@@ -118,6 +118,7 @@ type Key struct {
 	SHA256        string   `json:"sha256" pattern:"^[0-9A-Fa-f]{64}$"`
 	Scopes        []string `json:"scopes,omitzero" maxItems:"300" doc:"Defaults to every scope"`
 	Providers     []string `json:"providers,omitempty" doc:"Ids and slugs; defaults to every provider"`
+	Tools         []string `json:"tools,omitzero" maxItems:"500" doc:"Patterns of what it may use of MCP servers; defaults to all, and [] is nothing"`
 	Config        string   `json:"config,omitempty" maxLength:"255" doc:"Slug of the config of requests that name none"`
 	Logging       string   `json:"request_logging,omitempty" enum:",full,metadata,none" doc:"Logging level"`
 	ResponseModel string   `json:"response_model,omitempty" enum:",requested,served" doc:"Name that responses give their model; a config takes precedence"`

@@ -28,6 +28,8 @@ type Workspace struct {
 	SecuritySettings Object `json:"security_settings,omitempty" doc:"Permissions of roles"`
 	UsageLimits      Usages `json:"usage_limits,omitempty" maxItems:"10"`
 	RateLimits       []Rate `json:"rate_limits,omitempty" maxItems:"11"`
+
+	Tools []string `json:"tools,omitzero" maxItems:"500" doc:"Patterns of what its keys may use of MCP servers; defaults to all, and [] is nothing"`
 }
 
 // Member is a user of the organisation. Passwords are not in files.
@@ -41,6 +43,8 @@ type Member struct {
 
 	UsageLimits *Usage `json:"usage_limits,omitempty"`
 	RateLimits  []Rate `json:"rate_limits,omitempty" maxItems:"11"`
+
+	Tools []string `json:"tools,omitzero" maxItems:"500" doc:"Patterns of what the user may use of MCP servers; defaults to all, and [] is nothing"`
 }
 
 // Guardrail is a saved list of checks and the actions for their verdicts.

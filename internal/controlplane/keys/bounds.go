@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/store"
 )
 
@@ -141,6 +142,9 @@ func limitFields(k *store.Key) (limits.Fields, error) {
 	if len(d.AllowedAddresses) > 0 {
 		f["allowed_addresses"] = fmt.Sprint(d.AllowedAddresses)
 	}
+	if k.Tools != nil {
+		f["tools"] = limits.ToolsField(k.Tools)
+	}
 	if len(k.Providers) > 0 {
 		f["providers"] = fmt.Sprint(k.Providers)
 	}
@@ -167,6 +171,9 @@ func (b *bounds) inherit(k *store.Key, in *createInput) error {
 	}
 	if len(in.Body.RateLimits) == 0 && len(b.key.RateLimits) > 0 {
 		k.RateLimits = b.key.RateLimits
+	}
+	if in.Body.Tools == nil && len(b.maker.Tools) > 0 {
+		k.Tools = b.maker.Tools[0]
 	}
 	own, err := readDefaults(b.key.Defaults)
 	if err != nil {
@@ -299,6 +306,13 @@ var rules = []struct {
 		}
 		return "", nil
 	}},
+	{"tools", func(b *bounds, k *store.Key) (string, error) {
+		// The lists of the maker's own makers apply to k as well if the maker creates it.
+		if len(b.maker.Tools) > 0 && !toolserver.Selection(b.maker.Tools[0]).Covers(k.Tools) {
+			return fmt.Sprintf("it may use only these tools: %.200s", limits.ToolsField(b.maker.Tools[0])), nil
+		}
+		return "", nil
+	}},
 	{"providers", func(b *bounds, k *store.Key) (string, error) {
 		for _, p := range k.Providers {
 			if !b.maker.AllowsProvider(p) {
@@ -351,6 +365,9 @@ func (b *bounds) checkSecret(c *route.Caller, k *store.Key) error {
 	}
 	if len(b.maker.Egress) > 1 {
 		return forbidden("a caller with several egress policies gets only the secrets of keys that it created")
+	}
+	if len(b.maker.Tools) > 1 {
+		return forbidden("a caller with several limits of tools gets only the secrets of keys that it created")
 	}
 	if b.budget != nil {
 		return forbidden("a caller with a budget (its credit_limit is %g) gets only the secrets of keys that count against it", *b.budget.CreditLimit)

@@ -35,6 +35,8 @@ type createInput struct {
 		WithoutSecret bool `json:"without_secret,omitempty" doc:"Creates a service key without a secret, for workload identities only"`
 
 		AllowedAddresses []string `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Client addresses and CIDRs that may use the key; defaults to all"`
+
+		Tools []string `json:"tools,omitempty" nullable:"true" maxItems:"500" maxLength:"512" doc:"What the key may use of MCP servers, as patterns such as github/tool/create_*; null for all, empty for nothing"`
 	}
 }
 
@@ -55,7 +57,7 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 	secret := access.NewKey()
 	k := store.Key{
 		ID: c.NewID(), Type: t, Name: b.Name, Description: b.Description, Hash: access.HashKey(secret.Reveal()), Mask: store.Mask(secret),
-		Organisation: c.Organisation, Providers: slices.Clone(c.Providers), RateLimits: b.RateLimits.JSON(), AlertEmails: emails(b.AlertEmails),
+		Organisation: c.Organisation, Providers: slices.Clone(c.Providers), Tools: b.Tools, RateLimits: b.RateLimits.JSON(), AlertEmails: emails(b.AlertEmails),
 		CreationMode: "api", Status: store.KeyActive, CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 	if c.Type == access.Session {
@@ -84,6 +86,9 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 		return nil, err
 	}
 	if err := checkAlertEmails(b.AlertEmails); err != nil {
+		return nil, err
+	}
+	if err := limits.CheckTools("tools", b.Tools); err != nil {
 		return nil, err
 	}
 	if k.UsageLimits, err = usage(b.UsageLimits, nil, c.Now); err != nil {
@@ -228,6 +233,9 @@ func noteLimits(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key
 	}
 	if len(in.Body.AllowedAddresses) == 0 {
 		delete(set, "allowed_addresses")
+	}
+	if in.Body.Tools == nil {
+		delete(set, "tools")
 	}
 	maps.DeleteFunc(set, func(field, _ string) bool {
 		return in.Body.Defaults == nil && strings.HasPrefix(field, "defaults.") || field == "providers"

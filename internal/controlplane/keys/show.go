@@ -40,6 +40,7 @@ type Item struct {
 	Defaults     Defaults               `json:"defaults"`
 	AlertEmails  []string               `json:"alert_emails"`
 	Addresses    []string               `json:"allowed_addresses" doc:"Client addresses and CIDRs that may use the key; empty allows all"`
+	Tools        []string               `json:"tools" nullable:"true" doc:"What the key may use of MCP servers, as patterns; null for all, empty for nothing"`
 	ExpiresAt    route.Time             `json:"expires_at"`
 	Rotation     *Rotation              `json:"rotation_policy"`
 	TransitionAt route.Time             `json:"key_transition_expires_at" doc:"Until then the secret before the last rotation is valid too"`
@@ -84,7 +85,7 @@ func toResponse(k store.Key, spent reqlog.Spend, now time.Time) (Item, error) {
 		Workspace: route.OrNull(k.Workspace), User: route.OrNull(k.UserID), Status: k.StatusAt(now), CreationMode: k.CreationMode,
 		CreatedAt: route.Time(k.CreatedAt), UpdatedAt: route.Time(k.UpdatedAt), Scopes: k.Scopes, ExpiresAt: route.Time(k.ExpiresAt),
 		ManagedBy: route.ManagedBy(k.ID), CreatedBy: route.OrNull(k.Origin.By), MadeBy: append([]string{}, k.Origin.Lineage...),
-		Object: "api-key",
+		Object: "api-key", Tools: k.Tools,
 	}
 	if out.Scopes == nil {
 		out.Scopes = []access.Scope{}

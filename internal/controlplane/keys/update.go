@@ -35,6 +35,8 @@ type UpdateBody struct {
 	Status string `json:"status,omitempty" enum:"active,disabled" doc:"disabled rejects requests with the key until it is active again"`
 
 	AllowedAddresses route.Optional[[]string] `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Client addresses and CIDRs that may use the key; null or an empty array allows all"`
+
+	Tools route.Optional[[]string] `json:"tools,omitempty" maxItems:"500" maxLength:"512" doc:"What the key may use of MCP servers, as patterns; null for all, empty for nothing"`
 }
 
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
@@ -122,6 +124,12 @@ func (b *UpdateBody) changePermissions(ctx context.Context, c *route.Caller, tx 
 	}
 	if k.Defaults, err = withEgress(k.Defaults, policy); err != nil {
 		return err
+	}
+	if b.Tools.Set {
+		if err := limits.CheckTools("tools", b.Tools.Value); err != nil {
+			return err
+		}
+		k.Tools = b.Tools.Value
 	}
 	if b.AllowedAddresses.Set {
 		d.AllowedAddresses = b.AllowedAddresses.Value

@@ -65,7 +65,7 @@ func keyBody(want *settings.Key) *keys.UpdateBody {
 		}),
 		AlertEmails: route.Set(want.AlertEmails), ExpiresAt: route.SetOrNull(optional(want.ExpiresAt)),
 		Rotation: route.SetOrNull(rotationInput(want.RotationPolicy)),
-		Egress:   route.SetOrNull(want.Egress), AllowedAddresses: route.Set(want.Addresses),
+		Egress:   route.SetOrNull(want.Egress), AllowedAddresses: route.Set(want.Addresses), Tools: route.Set(want.Tools),
 	}
 }
 
@@ -127,7 +127,7 @@ func (r *reader) key(k *store.Key) (v settings.Key, ok bool, err error) {
 	}
 	v = settings.Key{
 		Workspace: slug, Member: r.people[k.UserID],
-		Name: k.Name, SHA256: k.Hash.String(), Scopes: words(k.Scopes), Providers: k.Providers, Type: string(k.Type),
+		Name: k.Name, SHA256: k.Hash.String(), Scopes: words(k.Scopes), Providers: k.Providers, Tools: k.Tools, Type: string(k.Type),
 		Description: k.Description, Mask: k.Mask, WithoutSecret: k.Mask == "", ExpiresAt: moment(k.ExpiresAt), Disabled: k.Disabled,
 	}
 	var d store.KeyDefaults

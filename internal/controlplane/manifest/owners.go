@@ -120,7 +120,7 @@ func (p *plan) workspace(path string, want *settings.Workspace, old *store.Works
 	}
 	row.Defaults, row.Settings = json.RawMessage(orEmpty(defaults, "{}")), json.RawMessage(orEmpty(want.Settings, "{}"))
 	row.SecuritySettings = json.RawMessage(orEmpty(want.SecuritySettings, "{}"))
-	l := workspaces.Limits{Usage: inputs(want.UsageLimits), Rates: want.RateLimits}
+	l := workspaces.Limits{Usage: inputs(want.UsageLimits), Rates: want.RateLimits, Tools: want.Tools}
 	return func(ctx context.Context, c *route.Caller) error { return workspaces.Put(ctx, c, old, row, l) }, nil
 }
 
@@ -194,7 +194,7 @@ func (p *plan) member(path string, want *settings.Member, old *store.User, _ []s
 		row.Status = "disabled"
 	}
 	e := &members.Entry{User: row, HasAccount: p.state.userIDs[want.Email] != "", Roles: places,
-		UsageLimits: input(want.UsageLimits), RateLimits: want.RateLimits}
+		UsageLimits: input(want.UsageLimits), RateLimits: want.RateLimits, Tools: want.Tools}
 	return func(ctx context.Context, c *route.Caller) error { return members.Put(ctx, c, old, e) }, nil
 }
 
@@ -237,7 +237,7 @@ func (r *reader) activeIDs(list []string) (active []string) {
 }
 
 func (r *reader) workspace(w *store.Workspace) (v settings.Workspace, ok bool, err error) {
-	v = settings.Workspace{Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description, SecuritySettings: object(w.SecuritySettings)}
+	v = settings.Workspace{Tools: w.Tools, Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description, SecuritySettings: object(w.SecuritySettings)}
 	if w.Status != store.Active {
 		return v, false, nil
 	}
@@ -271,7 +271,7 @@ func (r *reader) workspaceSettings(stored json.RawMessage) (settings.Object, err
 }
 
 func (r *reader) member(row *store.User) (settings.Member, bool, error) {
-	m := settings.Member{Email: row.Email, FirstName: row.FirstName, LastName: row.LastName, Role: row.Role,
+	m := settings.Member{Tools: row.Tools, Email: row.Email, FirstName: row.FirstName, LastName: row.LastName, Role: row.Role,
 		Disabled: row.Status != store.Active}
 	for id, role := range r.state.roles[row.ID] {
 		if m.Workspaces == nil {

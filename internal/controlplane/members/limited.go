@@ -15,7 +15,7 @@ import (
 
 // changesLimits reports whether a request changes limits or resets usage.
 func (b *updateBody) changesLimits() bool {
-	return b.RateLimits.Set || b.UsageLimits.Set || b.ResetUsage
+	return b.RateLimits.Set || b.UsageLimits.Set || b.Tools.Set || b.ResetUsage
 }
 
 // changeLimits changes the limits of u, as the request read them. If the budget is no
@@ -53,6 +53,12 @@ func (b *updateBody) apply(u *store.User, now time.Time) error {
 		}
 		u.RateLimits = b.RateLimits.Value.JSON()
 	}
+	if b.Tools.Set {
+		if err := limits.CheckTools("tools", b.Tools.Value); err != nil {
+			return err
+		}
+		u.Tools = b.Tools.Value
+	}
 	budget, err := limits.ReadUsage(u.UsageLimits)
 	switch {
 	case err != nil:
@@ -74,7 +80,7 @@ func (b *updateBody) apply(u *store.User, now time.Time) error {
 // limitFields returns the limits of u for [limits.Change].
 func limitFields(u *store.User) (limits.Fields, error) {
 	budget, err := limits.Field(u.UsageLimits)
-	return limits.Fields{"usage_limits": budget, "rate_limits": limits.RateField(u.RateLimits)}, err
+	return limits.Fields{"usage_limits": budget, "rate_limits": limits.RateField(u.RateLimits), "tools": limits.ToolsField(u.Tools)}, err
 }
 
 // limitsOf returns the limits of u as in a response.

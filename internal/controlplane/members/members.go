@@ -52,6 +52,7 @@ type item struct {
 
 	UsageLimits *limits.BudgetResponse `json:"usage_limits"`
 	RateLimits  limits.Rates           `json:"rate_limits"`
+	Tools       []string               `json:"tools" nullable:"true" doc:"What the user may use of MCP servers, as patterns; null for all, empty for nothing"`
 }
 
 func toResponse(ctx context.Context, c *route.Caller, u store.User) (item, error) {
@@ -63,6 +64,7 @@ func toResponse(ctx context.Context, c *route.Caller, u store.User) (item, error
 		Object: "user", ID: u.ID, FirstName: u.FirstName, LastName: u.LastName, Role: u.Role, Email: u.Email,
 		CreatedAt: route.Time(u.CreatedAt), UpdatedAt: route.Time(u.UpdatedAt), Workspaces: []string{},
 	}
+	out.Tools = u.Tools
 	out.UsageLimits, out.RateLimits, err = limitsOf(ctx, c, u)
 	for id := range m.Workspaces {
 		out.Workspaces = append(out.Workspaces, id)
@@ -111,6 +113,7 @@ type updateBody struct {
 	Role        string                             `json:"role,omitempty" enum:"admin,member" doc:"Required unless the request changes limits"`
 	RateLimits  route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
 	UsageLimits route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
+	Tools       route.Optional[[]string]           `json:"tools,omitempty" maxItems:"500" maxLength:"512" doc:"What the user may use of MCP servers, as patterns; null for all, empty for nothing"`
 	ResetUsage  bool                               `json:"reset_usage,omitempty" doc:"Resets the usage"`
 }
 

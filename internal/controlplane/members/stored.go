@@ -15,6 +15,7 @@ type Entry struct {
 	Roles       map[string]string // that change, by workspace id; an empty one leaves the workspace
 	UsageLimits *limits.BudgetInput
 	RateLimits  limits.Rates
+	Tools       []string
 }
 
 // Put stores the user that a file describes instead of before; nil is a user who is new in
@@ -45,7 +46,7 @@ func Put(ctx context.Context, c *route.Caller, before *store.User, e *Entry) err
 		if err := tx.UpdateUser(ctx, u); err != nil {
 			return err
 		}
-		b := &updateBody{UsageLimits: route.SetOrNull(e.UsageLimits), RateLimits: route.Set(e.RateLimits)}
+		b := &updateBody{UsageLimits: route.SetOrNull(e.UsageLimits), RateLimits: route.Set(e.RateLimits), Tools: route.Set(e.Tools)}
 		return changeLimits(ctx, c, tx, store.User{ID: u.ID}, b)
 	})
 }

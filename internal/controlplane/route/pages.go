@@ -22,7 +22,7 @@ const (
 )
 
 // oldParams are earlier names of parameters.
-var oldParams = map[string]string{"currentPage": pageParam, "page": pageParam, "pageSize": sizeParam, sizeAlias: sizeParam}
+var oldParams = map[string]string{"currentPage": pageParam, "pageSize": sizeParam, sizeAlias: sizeParam}
 
 // PageInfo is the part of a list's response about further pages.
 type PageInfo struct {

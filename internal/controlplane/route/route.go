@@ -145,7 +145,7 @@ type Route struct {
 
 // standardPaths begin further paths that are served as they are, mostly because standards or
 // their clients expect them there.
-var standardPaths = []string{"/v2/", "/scim/v2/", "/oauth/", "/.well-known/"}
+var standardPaths = []string{"/v0.1/", "/v2/", "/scim/v2/", "/oauth/", "/.well-known/"}
 
 // Paths returns all paths of the route as clients send them, the main one first.
 func (r *Route) Paths() []string {

@@ -32,6 +32,7 @@ type Item struct {
 	Security     access.RolePermissions  `json:"security_settings" doc:"Effective permissions: sections that the organisation delegates come from this workspace"`
 	UsageLimits  []limits.BudgetResponse `json:"usage_limits"`
 	RateLimits   limits.Rates            `json:"rate_limits"`
+	Tools        []string                `json:"tools" nullable:"true" doc:"What its keys may use of MCP servers, as patterns; null for all, empty for nothing"`
 	CreatedBy    string                  `json:"created_by"`
 	CreatedAt    route.Time              `json:"created_at"`
 	UpdatedAt    route.Time              `json:"last_updated_at"`
@@ -71,7 +72,7 @@ func toResponse(w *store.Workspace, spent reqlog.Spend, above *store.Organisatio
 		ID: w.ID, Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description, Organisation: w.Organisation,
 		Status: w.Status, IsDefault: w.IsDefault, Defaults: raw, Settings: object(w.Settings),
 		Overridden: overridden, Security: above.Security.WithOverrides(own, above.Overridable),
-		UsageLimits: usages.Response(spent), RateLimits: rates,
+		UsageLimits: usages.Response(spent), RateLimits: rates, Tools: w.Tools,
 		CreatedBy: w.CreatedBy, CreatedAt: route.Time(w.CreatedAt), UpdatedAt: route.Time(w.UpdatedAt), Object: "workspace",
 	}, err
 }
@@ -170,6 +171,7 @@ type updateInput struct {
 		RateLimits  route.Optional[limits.Rates]           `json:"rate_limits,omitempty" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
 		Settings    route.Optional[map[string]any]         `json:"settings,omitempty"`
 		Security    route.Optional[access.RolePermissions] `json:"security_settings,omitempty" doc:"All permissions; null clears them"`
+		Tools       route.Optional[[]string]               `json:"tools,omitempty" maxItems:"500" maxLength:"512" doc:"What its keys may use of MCP servers, as patterns; null for all, empty for nothing"`
 	}
 }
 
@@ -254,6 +256,10 @@ func change(ctx context.Context, c *route.Caller, w *store.Workspace, in *update
 			err = changeSettings(ctx, c, w, given)
 		}
 		errs = append(errs, err)
+	}
+	if b.Tools.Set {
+		w.Tools = b.Tools.Value
+		errs = append(errs, limits.CheckTools("tools", w.Tools))
 	}
 	if b.Security.Set {
 		errs = append(errs, setSecurity(ctx, c, w, b.Security))

@@ -16,14 +16,15 @@ import (
 type Limits struct {
 	Usage []limits.BudgetInput
 	Rates limits.Rates
+	Tools []string
 }
 
 // Put stores w with limits, which a file describes, instead of before; nil is a new workspace.
 func Put(ctx context.Context, c *route.Caller, before *store.Workspace, w store.Workspace, l Limits) error {
-	if err := cmp.Or(setUsage(&w, l.Usage, c), setRates(&w, l.Rates)); err != nil {
+	if err := cmp.Or(setUsage(&w, l.Usage, c), setRates(&w, l.Rates), limits.CheckTools("tools", l.Tools)); err != nil {
 		return err
 	}
-	w.UpdatedAt = c.NextUpdateTime(w.UpdatedAt)
+	w.Tools, w.UpdatedAt = l.Tools, c.NextUpdateTime(w.UpdatedAt)
 	return c.Change(ctx, func(tx *store.Tx) error {
 		write := tx.UpdateWorkspace
 		if before == nil {
@@ -46,7 +47,7 @@ func limitFields(w *store.Workspace) (limits.Fields, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := limits.Fields{"usage_limits": u, "rate_limits": limits.RateField(w.RateLimits)}
+	f := limits.Fields{"usage_limits": u, "rate_limits": limits.RateField(w.RateLimits), "tools": limits.ToolsField(w.Tools)}
 	for path, raw := range map[string]json.RawMessage{"settings.": w.Settings, "defaults.": w.Defaults} {
 		parts := map[string]json.RawMessage{}
 		if len(raw) > 0 {

@@ -56,6 +56,7 @@ type createInput struct {
 		UsageLimits []limits.BudgetInput `json:"usage_limits,omitempty" maxItems:"10"`
 		RateLimits  limits.Rates         `json:"rate_limits,omitempty" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
 		Settings    map[string]any       `json:"settings,omitempty"`
+		Tools       []string             `json:"tools,omitempty" nullable:"true" maxItems:"500" maxLength:"512" doc:"What its keys may use of MCP servers, as patterns such as github/tool/create_*; null for all, empty for nothing"`
 	}
 }
 
@@ -63,9 +64,9 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 	b := &in.Body
 	w := store.Workspace{
 		ID: c.NewID(), Organisation: c.Organisation, Slug: route.NewSlug("ws", b.Name), Name: b.Name, Icon: b.Icon, Description: b.Description,
-		Status: store.Active, CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+		Tools: b.Tools, Status: store.Active, CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
-	err := errors.Join(setDefaults(ctx, c, &w, b.Defaults), changeSettings(ctx, c, &w, b.Settings),
+	err := errors.Join(limits.CheckTools("tools", b.Tools), setDefaults(ctx, c, &w, b.Defaults), changeSettings(ctx, c, &w, b.Settings),
 		setUsage(&w, b.UsageLimits, c), setRates(&w, b.RateLimits))
 	if err != nil {
 		return nil, clientError(err)

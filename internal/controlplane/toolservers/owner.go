@@ -1,0 +1,119 @@
+package toolservers
+
+import (
+	"context"
+
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/store"
+)
+
+// Owners of integrations, as prefixes of scopes.
+const (
+	organisationWide = "organisation_mcp_integrations."
+	ofWorkspace      = "workspace_mcp_integrations."
+)
+
+func may(c *route.Caller, owner, verb string) bool { return c.Allows(access.Scope(owner + verb)) }
+
+func forbidden(owner, verb string) error {
+	return apierr.New(apierr.Forbidden, "this key or session lacks the scope %q", owner+verb).WithCode("AB03")
+}
+
+// isBound reports whether the caller is bound to a workspace.
+func isBound(c *route.Caller) bool { return c.Workspace != "" && !c.Allows(access.ScopeAll) }
+
+// newOwner returns the id of the workspace that a new integration belongs to, empty for the
+// organisation.
+func newOwner(ctx context.Context, c *route.Caller, named string) (string, error) {
+	if !isBound(c) && named == "" {
+		if !may(c, organisationWide, "create") {
+			return "", forbidden(organisationWide, "create")
+		}
+		return "", nil
+	}
+	if !may(c, ofWorkspace, "create") {
+		return "", forbidden(ofWorkspace, "create")
+	}
+	w, err := c.InWorkspace(ctx, named)
+	return w.ID, err
+}
+
+// NamedIntegration identifies an integration in a request. It is exported because the OpenAPI
+// generator does not see embedded unexported fields.
+type NamedIntegration struct {
+	Integration string `path:"mcp_integration" maxLength:"255" doc:"Id or slug"`
+	Workspace   string `query:"workspace_id" maxLength:"255" doc:"Id or slug of a workspace that has it"`
+}
+
+// findIntegration returns the integration that a request names if the caller may use verb on
+// it. An integration of the organisation can be read from every workspace that has it;
+// elsewhere it is not found.
+func findIntegration(ctx context.Context, c *route.Caller, in NamedIntegration, verb string) (store.ToolIntegration, error) {
+	none := route.NotFound("mcp_integration", "MCP integration", in.Integration)
+	limit, err := c.VisibleWorkspace(ctx, in.Workspace)
+	if err != nil {
+		return store.ToolIntegration{}, err
+	}
+	row, err := c.DB().ToolIntegration(ctx, c.Organisation, in.Integration)
+	if apierr.IsNotFound(err) {
+		return row, none
+	}
+	if err != nil {
+		return row, err
+	}
+	owner := organisationWide
+	if row.Workspace != "" {
+		owner = ofWorkspace
+	}
+	if limit != "" && (row.Workspace != "" || !may(c, owner, verb)) {
+		has, err := c.DB().HasToolIntegration(ctx, row, limit)
+		if err != nil {
+			return row, err
+		}
+		if !has && row.Workspace != limit {
+			return row, none
+		}
+	}
+	readable := limit != "" && verb == "read" && may(c, ofWorkspace, verb)
+	if !may(c, owner, verb) && !readable {
+		return row, forbidden(owner, verb)
+	}
+	c.SetAuditSubject(row.Workspace, row.ID)
+	return row, nil
+}
+
+// NamedServer identifies a server in a request. It is exported because the OpenAPI generator
+// does not see embedded unexported fields.
+type NamedServer struct {
+	Server    string `path:"mcp_server" maxLength:"255" doc:"Id, or slug in a workspace"`
+	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug"`
+}
+
+// findServer returns the server that a request names, if the caller may see it.
+func findServer(ctx context.Context, c *route.Caller, in NamedServer) (store.ToolServer, error) {
+	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
+	if err != nil {
+		return store.ToolServer{}, err
+	}
+	row, err := c.DB().ToolServer(ctx, c.Organisation, workspace, in.Server)
+	return row, c.CheckFound(row.Workspace, row.ID, err, route.NotFound("mcp_server", "MCP server", in.Server))
+}
+
+// NamedBundle identifies a bundle in a request. It is exported because the OpenAPI generator
+// does not see embedded unexported fields.
+type NamedBundle struct {
+	Bundle    string `path:"mcp_bundle" maxLength:"255" doc:"Id, or slug in a workspace"`
+	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug"`
+}
+
+// findBundle returns the bundle that a request names, if the caller may see it.
+func findBundle(ctx context.Context, c *route.Caller, in NamedBundle) (store.ToolBundle, error) {
+	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
+	if err != nil {
+		return store.ToolBundle{}, err
+	}
+	row, err := c.DB().ToolBundle(ctx, c.Organisation, workspace, in.Bundle)
+	return row, c.CheckFound(row.Workspace, row.ID, err, route.NotFound("mcp_bundle", "MCP bundle", in.Bundle))
+}
