@@ -78,7 +78,7 @@ func TestAKeyIsReadAsItWasMadeWithoutItsSecret(t *testing.T) {
 		`"usage_limits":{"credit_limit":10,"type":"cost","alert_threshold":8,"periodic_reset":"monthly","periodic_reset_days":null,"next_usage_reset_at":"2026-06-01T00:00:00.000Z",` +
 		`"current_usage":0,"status":"active","last_reset_at":null,"on_budget_end":"finish","is_threshold_alerts_sent":false,"is_exhausted_alerts_sent":false,"is_expired_alerts_sent":false},"reset_usage":0,` +
 		`"scopes":["completions.write","logs.view"],"defaults":{"metadata":{"team":"a"},"config_id":"` + config.Data.Slug + `","allow_config_override":false,"request_logging":"none","response_model":"requested"},` +
-		`"alert_emails":["a@example.com"],"allowed_addresses":[],"expires_at":"2026-06-01T08:00:00.000Z","rotation_policy":{"rotation_period":"weekly","rotation_period_days":null,` +
+		`"alert_emails":["a@example.com"],"allowed_addresses":[],"tools":null,"expires_at":"2026-06-01T08:00:00.000Z","rotation_policy":{"rotation_period":"weekly","rotation_period_days":null,` +
 		`"next_rotation_at":"2026-05-04T00:00:00.000Z","is_due":false,"key_transition_period_ms":1800000},"key_transition_expires_at":null,"egress_policy":null,"managed_by":"api","object":"api-key"}` + "\n"
 	if diff := cmp.Diff(want, a.Body); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
@@ -192,7 +192,7 @@ func TestAnUpdateChangesOnlyItsFields(t *testing.T) {
 	b := routetest.New(t, keys.Add)
 	c := b.Root()
 	k := mustMake(t, c, "workspace/service", `{"name":"ci","description":"d","scopes":["models.list"],"usage_limits":{"credit_limit":10},
-		"defaults":{"metadata":{"a":"b"}},"alert_emails":["a@example.com"],"allowed_addresses":[],"expires_at":"2026-06-01T00:00:00Z",
+		"defaults":{"metadata":{"a":"b"}},"alert_emails":["a@example.com"],"allowed_addresses":[],"tools":null,"expires_at":"2026-06-01T00:00:00Z",
 		"rotation_policy":{"rotation_period_days":3}}`)
 	before := c.Call("GET", "/api-keys/"+k.ID, "").Body
 	b.Clock = b.Clock.Add(time.Minute)
