@@ -1,0 +1,108 @@
+package peer
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"modelgate/internal/base/bytepool"
+	"modelgate/internal/provider/toolserver"
+	"modelgate/internal/upstream"
+)
+
+// Limits of what happens in the background.
+const (
+	maxBackground = 256
+	cancelTime    = 5 * time.Second // for a message that cancels a request
+	defaultSize   = 16 << 20
+)
+
+// Options of [New]. The zero value reaches servers over HTTP that are not guarded.
+type Options struct {
+	Client *upstream.Client // nil is one without options
+	Bodies *bytepool.Pool   // memory of responses; nil is without a limit
+	Logger *slog.Logger     // nil is silent
+	// MaxMessage is the limit of a message of a server in bytes. Zero is 16 MB.
+	MaxMessage int
+}
+
+// Peers sends messages to tool servers. It is safe for concurrent use.
+type Peers struct {
+	client     *upstream.Client
+	bodies     *bytepool.Pool
+	logger     *slog.Logger
+	maxMessage int
+
+	readers  sync.Pool // of *sse.Reader
+	breakers breakers
+	eras     eras
+
+	slots   chan struct{} // taken by what happens in the background
+	running sync.WaitGroup
+	stop    chan struct{} // closed by Close
+	once    sync.Once
+}
+
+var _ Sender = (*Peers)(nil)
+
+// New returns a Peers with these options.
+func New(o Options) *Peers {
+	p := &Peers{client: o.Client, bodies: o.Bodies, logger: o.Logger, maxMessage: o.MaxMessage,
+		slots: make(chan struct{}, maxBackground), stop: make(chan struct{})}
+	if p.client == nil {
+		p.client = upstream.New(upstream.Options{})
+	}
+	if p.bodies == nil {
+		p.bodies = bytepool.New(0)
+	}
+	if p.logger == nil {
+		p.logger = slog.New(slog.DiscardHandler)
+	}
+	if p.maxMessage <= 0 {
+		p.maxMessage = defaultSize
+	}
+	return p
+}
+
+// Close ends what happens in the background, and waits for it.
+func (p *Peers) Close() {
+	p.once.Do(func() { close(p.stop) })
+	p.running.Wait()
+}
+
+// State returns what this node has seen of a server, by its id.
+func (p *Peers) State(server string) State { return p.breakers.stateOf(server) }
+
+// Send implements Sender.
+func (p *Peers) Send(ctx context.Context, c *Call) (Reply, error) {
+	if err := usable(c.Server); err != nil {
+		return nil, err
+	}
+	return p.sendHTTP(ctx, c)
+}
+
+// usable returns the failure of a call to a server that cannot be used.
+func usable(s *toolserver.Server) error {
+	if s.Fault != nil {
+		return &Failure{Kind: Unavailable, Unsent: true, Reason: "the tool server cannot be used; see its state", Err: s.Fault}
+	}
+	if s.Transport == toolserver.HTTP && s.URL != nil {
+		return nil
+	}
+	return &Failure{Kind: Unavailable, Unsent: true, Reason: "the transport of the tool server cannot be used on this node"}
+}
+
+// background runs f on a goroutine of its own, and reports false if there are too many.
+func (p *Peers) background(f func()) bool {
+	select {
+	case p.slots <- struct{}{}:
+	default:
+		return false
+	}
+	p.running.Go(func() {
+		defer func() { <-p.slots }()
+		f()
+	})
+	return true
+}
