@@ -31,6 +31,7 @@ var dependencies = map[string]string{
 	"github.com/parquet-go/parquet-go":                                  "test: reads the files that we write; as a writer it would make the binary 4.6 MB larger",
 	"github.com/maypok86/otter/v2":                                      "cached responses: bounded by their size, with an eviction that keeps what is used often",
 	"github.com/coder/websocket":                                        "WebSocket connections of clients and to providers: the handshake, frames and close codes, with contexts",
+	"github.com/modelcontextprotocol/go-sdk":                            "test: the official SDK serves tools of both eras of MCP to the gateway, and calls those behind it",
 	"github.com/openai/openai-go/v3":                                    "test: the official Go client sends requests to the built gateway",
 	"github.com/prometheus/client_golang":                               "metrics in the form every collector reads",
 	"github.com/redis/rueidis":                                          "Redis, for counters and cached responses that several nodes share: it pipelines the calls of concurrent requests",

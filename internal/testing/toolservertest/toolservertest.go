@@ -56,6 +56,7 @@ type session struct {
 // Request is a request that the server received.
 type Request struct {
 	HTTP    string // method of HTTP
+	Client  string // address of the client's end of the connection
 	Header  http.Header
 	Message Message // zero for a request without a body
 }
@@ -201,7 +202,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	names := x.names()
 	s.mu.Lock()
-	s.requests = append(s.requests, Request{r.Method, r.Header.Clone(), x.Message})
+	s.requests = append(s.requests, Request{r.Method, r.RemoteAddr, r.Header.Clone(), x.Message})
 	s.mu.Unlock()
 	s.count(names...)
 	if r.URL.Path == "/messages" && !s.acceptOld(x) {

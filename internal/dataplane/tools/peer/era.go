@@ -66,32 +66,39 @@ func (p *Peers) Era(ctx context.Context, s *toolserver.Server, c Credential) (Er
 		return Legacy, nil
 	}
 	key := keyOf(s, c)
-	p.eras.mu.Lock()
-	known, ok := p.eras.known[key]
-	if ok && (known.end.IsZero() || time.Now().Before(known.end)) {
-		p.eras.mu.Unlock()
-		return known.era, nil
+	if era, ok := p.eras.lookup(key, time.Now()); ok {
+		return era, nil
 	}
-	current := p.eras.probes[key]
+	current := p.startProbe(s, c, key)
 	if current == nil {
-		current = &probe{done: make(chan struct{})}
-		started := p.background(func() { p.runProbe(s, c, key, current) })
-		if !started {
-			p.eras.mu.Unlock()
-			return Legacy, &Failure{Kind: Unavailable, Unsent: true, Wait: time.Second, Reason: "too many tool servers are being asked; try again shortly"}
-		}
-		if p.eras.probes == nil {
-			p.eras.probes = map[eraKey]*probe{}
-		}
-		p.eras.probes[key] = current
+		return Legacy, &Failure{Kind: Unavailable, Unsent: true, Wait: time.Second, Reason: "too many tool servers are being asked; try again shortly"}
 	}
-	p.eras.mu.Unlock()
 	select {
 	case <-current.done:
 		return current.era, current.err
 	case <-ctx.Done():
 		return Legacy, &Failure{Kind: Cancelled, Unsent: true, Reason: "the call was cancelled", Err: context.Cause(ctx)}
 	}
+}
+
+// startProbe returns the question in progress about a server, or a new one. It returns nil
+// if there are too many.
+func (p *Peers) startProbe(s *toolserver.Server, c Credential, key eraKey) *probe {
+	e := &p.eras
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if current := e.probes[key]; current != nil {
+		return current
+	}
+	current := &probe{done: make(chan struct{})}
+	if !p.background(func() { p.runProbe(s, c, key, current) }) {
+		return nil
+	}
+	if e.probes == nil {
+		e.probes = map[eraKey]*probe{}
+	}
+	e.probes[key] = current
+	return current
 }
 
 // runProbe asks a server and remembers the answer. Callers that leave do not end it.
@@ -106,6 +113,14 @@ func (p *Peers) runProbe(s *toolserver.Server, c Credential, key eraKey, current
 		p.eras.remember(key, current.era, time.Now())
 	}
 	close(current.done)
+}
+
+// lookup returns what is remembered of a server.
+func (e *eras) lookup(key eraKey, now time.Time) (era Era, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	known, ok := e.known[key]
+	return known.era, ok && (known.end.IsZero() || now.Before(known.end))
 }
 
 // remember must be called with mu held.

@@ -126,10 +126,10 @@ func TestNamesThatHeadersCannotCarryAreEncoded(t *testing.T) {
 	ts := toolservertest.New(t)
 	p, s := mustPeers(t, peer.Options{}), mustServer(t, ts.URL)
 	for name, want := range map[string]string{
-		"plain name":     "plain name",
-		"grüße":          "=?base64?Z3LDvMOfZQ==?=",
-		" space":         "=?base64?IHNwYWNl?=",
-		"a\tb":           "=?base64?YQli?=",
+		"plain name":      "plain name",
+		"grüße":           "=?base64?Z3LDvMOfZQ==?=",
+		" space":          "=?base64?IHNwYWNl?=",
+		"a\tb":            "=?base64?YQli?=",
 		"=?base64?eA==?=": "=?base64?PT9iYXNlNjQ/ZUE9PT89?=",
 	} {
 		quoted := strings.ReplaceAll(name, "\t", `\t`)

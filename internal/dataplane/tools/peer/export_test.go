@@ -1,0 +1,51 @@
+package peer
+
+import (
+	"time"
+
+	"modelgate/internal/provider/toolserver"
+)
+
+// Breaker is the breaker of a server, for tests with a clock of their own.
+type Breaker struct{ b breaker }
+
+// NewBreaker returns the breaker of a server.
+func NewBreaker() *Breaker {
+	return &Breaker{breaker{after: breakAfter, longest: longPause}}
+}
+
+// Begin returns the failure of a call that is not sent.
+func (b *Breaker) Begin() *Failure { return b.b.allow(time.Now()) }
+
+// End ends a call, which failed unless f is nil.
+func (b *Breaker) End(f *Failure) { b.b.report(f == nil, f, time.Now()) }
+
+// Call is Begin and, unless the call is not sent, End.
+func (b *Breaker) Call(f *Failure) *Failure {
+	if refused := b.Begin(); refused != nil {
+		return refused
+	}
+	b.End(f)
+	return nil
+}
+
+// State is that of the server.
+func (b *Breaker) State() State { return b.b.state() }
+
+// Background returns how many things happen in the background.
+func (p *Peers) Background() int { return len(p.slots) }
+
+// EraMemory is what is remembered of eras, for tests with a clock of their own.
+type EraMemory struct{ e eras }
+
+// Remember remembers the era of a server.
+func (m *EraMemory) Remember(s *toolserver.Server, era Era) {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	m.e.remember(keyOf(s, Credential{}), era, time.Now())
+}
+
+// Known returns the era that is remembered.
+func (m *EraMemory) Known(s *toolserver.Server) (Era, bool) {
+	return m.e.lookup(keyOf(s, Credential{}), time.Now())
+}
