@@ -141,6 +141,9 @@ func (b *breakers) of(s *toolserver.Server) *breaker {
 	}
 	makeRoom(b.all, maxServers)
 	found = &serverBreaker{breaker: breaker{after: breakAfter, longest: longPause}, address: address}
+	if s.Transport == toolserver.Stdio {
+		found.after, found.longest = 1, longCrashPause // each failure is a process that crashed
+	}
 	b.all[s.ID] = found
 	return &found.breaker
 }

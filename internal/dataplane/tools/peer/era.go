@@ -59,8 +59,8 @@ type probe struct {
 
 // Era implements Sender.
 func (p *Peers) Era(ctx context.Context, s *toolserver.Server, c Credential) (Era, error) {
-	if err := usable(s); err != nil {
-		return Legacy, err
+	if failure := p.checkServer(s); failure != nil {
+		return Legacy, failure
 	}
 	if s.Transport != toolserver.HTTP {
 		return Legacy, nil

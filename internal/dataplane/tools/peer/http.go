@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"modelgate/internal/provider/toolserver"
@@ -24,6 +25,7 @@ type form struct {
 	method  string // of HTTP
 	header  http.Header
 	body    *message // nil for none
+	url     *url.URL // nil is that of the server
 	listens bool     // the stream ends when it ends, and may be silent
 }
 
@@ -82,7 +84,10 @@ func (p *Peers) newReply(ctx context.Context, c *Call, f form) *httpReply {
 	r := &httpReply{peers: p, ctx: ctx, call: c, sent: f.body, listens: f.listens,
 		watch: upstream.NewWatchdog(context.WithoutCancel(ctx), limits)}
 	r.detach = context.AfterFunc(ctx, r.watch.Stop)
-	r.req = (&http.Request{Method: f.method, URL: c.Server.URL, Header: f.header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).
+	if f.url == nil {
+		f.url = c.Server.URL
+	}
+	r.req = (&http.Request{Method: f.method, URL: f.url, Header: f.header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).
 		WithContext(r.watch.Context())
 	if f.body != nil {
 		setBody(r.req, f.body)

@@ -23,6 +23,11 @@ type Options struct {
 	Client *upstream.Client // nil is one without options
 	Bodies *bytepool.Pool   // memory of responses; nil is without a limit
 	Logger *slog.Logger     // nil is silent
+	// Commands are the programs that servers with the transport stdio name. Nil lets none run.
+	Commands map[string]Command
+	// IdleEnd is how long a process, or a stream of the older HTTP with server-sent events, is
+	// kept without a call. Zero is 5 minutes.
+	IdleEnd time.Duration
 	// MaxMessage is the limit of a message of a server in bytes. Zero is 16 MB.
 	MaxMessage int
 }
@@ -33,10 +38,14 @@ type Peers struct {
 	bodies     *bytepool.Pool
 	logger     *slog.Logger
 	maxMessage int
+	commands   map[string]Command
+	idleEnd    time.Duration
 
 	readers  sync.Pool // of *sse.Reader
 	breakers breakers
 	eras     eras
+
+	connections connections
 
 	slots   chan struct{} // taken by what happens in the background
 	running sync.WaitGroup
@@ -48,7 +57,7 @@ var _ Sender = (*Peers)(nil)
 
 // New returns a Peers with these options.
 func New(o Options) *Peers {
-	p := &Peers{client: o.Client, bodies: o.Bodies, logger: o.Logger, maxMessage: o.MaxMessage,
+	p := &Peers{client: o.Client, bodies: o.Bodies, logger: o.Logger, maxMessage: o.MaxMessage, commands: o.Commands, idleEnd: o.IdleEnd,
 		slots: make(chan struct{}, maxBackground), stop: make(chan struct{})}
 	if p.client == nil {
 		p.client = upstream.New(upstream.Options{})
@@ -62,10 +71,14 @@ func New(o Options) *Peers {
 	if p.maxMessage <= 0 {
 		p.maxMessage = defaultSize
 	}
+	if p.idleEnd <= 0 {
+		p.idleEnd = defaultIdleEnd
+	}
 	return p
 }
 
-// Close ends what happens in the background, and waits for it.
+// Close ends the sessions of connections that are kept, with their processes, and waits for
+// what happens in the background.
 func (p *Peers) Close() {
 	p.once.Do(func() { close(p.stop) })
 	p.running.Wait()
@@ -76,21 +89,32 @@ func (p *Peers) State(server string) State { return p.breakers.stateOf(server) }
 
 // Send implements Sender.
 func (p *Peers) Send(ctx context.Context, c *Call) (Reply, error) {
-	if err := usable(c.Server); err != nil {
-		return nil, err
+	if failure := p.checkServer(c.Server); failure != nil {
+		return nil, failure
 	}
-	return p.sendHTTP(ctx, c)
+	if c.Server.Transport == toolserver.HTTP {
+		return p.sendHTTP(ctx, c)
+	}
+	return p.sendShared(ctx, c)
 }
 
-// usable returns the failure of a call to a server that cannot be used.
-func usable(s *toolserver.Server) error {
-	if s.Fault != nil {
-		return &Failure{Kind: Unavailable, Unsent: true, Reason: "the tool server cannot be used; see its state", Err: s.Fault}
-	}
-	if s.Transport == toolserver.HTTP && s.URL != nil {
+// checkServer returns the failure of a call to a server that cannot be used.
+func (p *Peers) checkServer(s *toolserver.Server) *Failure {
+	f := &Failure{Kind: Unavailable, Unsent: true}
+	switch {
+	case s.Fault != nil:
+		f.Reason, f.Err = "the tool server cannot be used; see its state", s.Fault
+	case s.Transport == toolserver.Stdio:
+		if _, ok := p.commands[s.Command]; ok {
+			return nil
+		}
+		f.Reason = "the command of the tool server is not in the settings of this node"
+	case (s.Transport == toolserver.HTTP || s.Transport == toolserver.SSE) && s.URL != nil:
 		return nil
+	default:
+		f.Reason = "the transport of the tool server cannot be used"
 	}
-	return &Failure{Kind: Unavailable, Unsent: true, Reason: "the transport of the tool server cannot be used on this node"}
+	return f
 }
 
 // background runs f on a goroutine of its own, and reports false if there are too many.

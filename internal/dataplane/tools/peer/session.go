@@ -19,13 +19,22 @@ var legacyVersions = []string{LegacyVersion, "2025-06-18", "2025-03-26", "2024-1
 // maxSessionID bounds the id of a session, which clients carry.
 const maxSessionID = 1024
 
+// initializedMessage ends the beginning of a session.
+const initializedMessage = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+
 // ownName describes the gateway to servers, in messages of its own.
 const ownName = `{"name":"modelgate","version":"1"}`
 
 // Open implements Sender.
 func (p *Peers) Open(ctx context.Context, s *toolserver.Server, c Credential, by Client) (Session, []byte, error) {
-	if err := usable(s); err != nil {
-		return Session{}, nil, err
+	if failure := p.checkServer(s); failure != nil {
+		return Session{}, nil, failure
+	}
+	switch s.Transport {
+	case toolserver.SSE:
+		return p.openStream(ctx, s, c, by)
+	case toolserver.Stdio:
+		return p.openProcess(ctx, s, c)
 	}
 	session, result, err := p.openHTTP(ctx, s, c, by)
 	if err != nil {
@@ -46,7 +55,7 @@ func (p *Peers) openHTTP(ctx context.Context, s *toolserver.Server, c Credential
 		return Session{}, nil, err
 	}
 	ready := &Call{Server: s, Credential: c, Session: session, Notify: true, Method: "notifications/initialized",
-		Message: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)}
+		Message: []byte(initializedMessage)}
 	reply, err := p.sendHTTP(ctx, ready)
 	if err != nil {
 		return Session{}, nil, err
@@ -191,8 +200,15 @@ func textsOf(raw []byte) (texts []string) {
 
 // Listen implements Sender.
 func (p *Peers) Listen(ctx context.Context, c *Call) (Reply, error) {
-	if err := usable(c.Server); err != nil {
-		return nil, err
+	if failure := p.checkServer(c.Server); failure != nil {
+		return nil, failure
+	}
+	if c.Server.Transport != toolserver.HTTP {
+		m, lost := p.connectionOf(c.Server, c.Credential, c.Session)
+		if lost != nil {
+			return nil, lost
+		}
+		return m.listen(ctx, c)
 	}
 	if p.eras.isMute(c.Server, c.Credential, time.Now()) {
 		return nil, muteFailure()
@@ -225,8 +241,14 @@ func (p *Peers) End(ctx context.Context, s *toolserver.Server, c Credential, of 
 	if of.ID == "" {
 		return nil
 	}
-	if err := usable(s); err != nil {
-		return err
+	if failure := p.checkServer(s); failure != nil {
+		return failure
+	}
+	if s.Transport != toolserver.HTTP {
+		if m, _ := p.connectionOf(s, c, of); m != nil && !m.shared {
+			m.end(sessionLost())
+		}
+		return nil
 	}
 	call := &Call{Server: s, Credential: c, Session: of, Notify: true}
 	h := baseHeader(call)
@@ -249,22 +271,8 @@ func (p *Peers) cancel(c *Call, id []byte) {
 	if len(id) == 0 {
 		return
 	}
-	b := jsonedit.Append(nil)
-	b.Open('{')
-	b.Name("jsonrpc")
-	b.String("2.0")
-	b.Name("method")
-	b.String("notifications/cancelled")
-	b.Name("params")
-	b.Open('{')
-	b.Name("requestId")
-	b.Raw(id)
-	b.Name("reason")
-	b.String("the client ended the request")
-	b.Close('}')
-	b.Close('}')
 	n := &Call{Server: c.Server, Credential: c.Credential, Session: c.Session, Notify: true,
-		Method: "notifications/cancelled", Message: b.Bytes()}
+		Method: "notifications/cancelled", Message: cancelMessage(id)}
 	p.background(func() {
 		ctx, stop := context.WithTimeout(context.Background(), cancelTime)
 		defer stop()
