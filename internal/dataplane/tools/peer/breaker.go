@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"net/url"
 	"sync"
 	"time"
 
@@ -119,7 +120,17 @@ type breakers struct {
 // serverBreaker is the breaker of a server at an address.
 type serverBreaker struct {
 	breaker
-	address string
+	url     *url.URL // nil for a command
+	command string
+}
+
+// isOf reports whether a server is still at the same address.
+func (b *serverBreaker) isOf(s *toolserver.Server) bool {
+	if b == nil || b.command != s.Command || (b.url == nil) != (s.URL == nil) {
+		return false
+	}
+	return b.url == s.URL || b.url.Scheme == s.URL.Scheme && b.url.Host == s.URL.Host &&
+		b.url.Path == s.URL.Path && b.url.RawQuery == s.URL.RawQuery
 }
 
 // of returns the breaker of a server, and a new one if its address has changed.
@@ -127,20 +138,19 @@ func (b *breakers) of(s *toolserver.Server) *breaker {
 	b.mu.RLock()
 	found := b.all[s.ID]
 	b.mu.RUnlock()
-	address := addressOf(s)
-	if found != nil && found.address == address {
+	if found.isOf(s) {
 		return &found.breaker
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if found = b.all[s.ID]; found != nil && found.address == address {
+	if found = b.all[s.ID]; found.isOf(s) {
 		return &found.breaker
 	}
 	if b.all == nil {
 		b.all = map[string]*serverBreaker{}
 	}
 	makeRoom(b.all, maxServers)
-	found = &serverBreaker{breaker: breaker{after: breakAfter, longest: longPause}, address: address}
+	found = &serverBreaker{breaker: breaker{after: breakAfter, longest: longPause}, url: s.URL, command: s.Command}
 	if s.Transport == toolserver.Stdio {
 		found.after, found.longest = 1, longCrashPause // each failure is a process that crashed
 	}

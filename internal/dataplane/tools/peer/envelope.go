@@ -22,7 +22,7 @@ func (e *envelope) isResponse() bool {
 // isRequest reports whether the message expects a response.
 func (e *envelope) isRequest() bool { return has(e.method) && has(e.id) }
 
-// parseEnvelope reads the members of a message. ok is false for text that is no object, or
+// parseEnvelope reads the members of a message. ok is false for text that is not an object, or
 // whose end is missing; what is in the members is not checked.
 func parseEnvelope(message []byte) (e envelope, ok bool) {
 	var c jsonedit.Cursor

@@ -115,7 +115,7 @@ func TestEraIsAskedOncePerCredentialHoweverManyWait(t *testing.T) {
 	moved := mustServer(t, ts.URL+"?v=2")
 	p.Era(t.Context(), moved, peer.Credential{})
 	if n := ts.Count("server/discover"); n != 3 {
-		t.Errorf("the server was asked %d times, want once more for another credential and for another address", n)
+		t.Errorf("the server was asked %d times, want again for another credential and for another address", n)
 	}
 }
 

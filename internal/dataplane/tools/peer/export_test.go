@@ -49,3 +49,15 @@ func (m *EraMemory) Remember(s *toolserver.Server, era Era) {
 func (m *EraMemory) Known(s *toolserver.Server) (Era, bool) {
 	return m.e.lookup(keyOf(s, Credential{}), time.Now())
 }
+
+// EncodeName is encodeName.
+var EncodeName = encodeName
+
+// Replace returns the id and the progress token of a message, and the message with others.
+func Replace(message, with []byte) (id, token, replaced []byte, ok bool) {
+	e, ok := parseEnvelope(message)
+	if !ok || !e.isRequest() {
+		return nil, nil, nil, false
+	}
+	return e.id, findMember(e.params, "_meta", "progressToken"), replaceMembers(message, e, with, with), true
+}

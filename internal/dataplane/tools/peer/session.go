@@ -132,7 +132,7 @@ func checkSession(s Session) error {
 	return nil
 }
 
-// serverError is an error of JSON-RPC in the place of a result.
+// serverError is an error of JSON-RPC that a server answered instead of a result.
 type serverError struct {
 	code int64
 	data []byte // as sent; nil for none
@@ -231,7 +231,7 @@ func (p *Peers) Listen(ctx context.Context, c *Call) (Reply, error) {
 	return r, nil
 }
 
-// muteFailure is that of a server that sends nothing by itself.
+// muteFailure returns the failure of a server that sends nothing by itself.
 func muteFailure() *Failure {
 	return invalid(http.StatusMethodNotAllowed, "the tool server has no stream of its own messages", nil)
 }
