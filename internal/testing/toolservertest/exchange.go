@@ -101,8 +101,11 @@ func (x *Exchange) Send(message string) {
 	x.stream().send(message)
 }
 
+// Write writes text on the stream of the request as it is, such as an event with an id.
+func (x *Exchange) Write(text string) { x.stream().write(text) }
+
 // Comment sends a comment on the stream of the request, which keeps it alive.
-func (x *Exchange) Comment() { x.stream().write(": alive\n\n") }
+func (x *Exchange) Comment() { x.Write(": alive\n\n") }
 
 // Progress sends a notification of progress, if the client wants any.
 func (x *Exchange) Progress(n int) {

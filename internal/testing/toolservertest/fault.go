@@ -14,7 +14,7 @@ func Break(x *Exchange) { x.Break() }
 // BreakStream breaks the connection after a part of the stream.
 func BreakStream(x *Exchange) {
 	x.Progress(1)
-	x.stream().write("event: message\ndata: {\"jsonrpc\":")
+	x.Write("event: message\ndata: {\"jsonrpc\":")
 	x.Break()
 }
 

@@ -1,7 +1,6 @@
 package peer_test
 
 import (
-	"context"
 	"errors"
 	"net/http/httptest"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/testing/toolservertest"
-	"modelgate/internal/testing/waittest"
 	"modelgate/internal/upstream"
 )
 
@@ -251,133 +249,5 @@ func TestRefusalsDoNotBreakAServer(t *testing.T) {
 	}
 	if n := ts.Count("tools/call"); n != 8 || p.State(s.ID).Condition != peer.Working {
 		t.Errorf("the server received %d calls, want 8; its state is %+v", n, p.State(s.ID))
-	}
-}
-
-func TestClientLeavingEndsTheCallAtTheServer(t *testing.T) {
-	for _, legacy := range []bool{false, true} {
-		ts := toolservertest.New(t)
-		p, s := mustPeers(t, peer.Options{}), mustServer(t, ts.URL)
-		left := make(chan time.Time, 1)
-		ts.Handle("tools/call slow", func(x *toolservertest.Exchange) {
-			x.Progress(1)
-			x.Comment()
-			x.Left()
-			left <- time.Now()
-		})
-		call := modernCall(s, "slow", `{}`)
-		if legacy {
-			call = legacyCall(s, mustOpen(t, p, s), "slow", `{}`)
-		}
-		ctx, leave := context.WithCancel(t.Context())
-		reply, err := p.Send(ctx, call)
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		time.AfterFunc(10*time.Millisecond, leave)
-		for err == nil {
-			_, err = reply.Next()
-		}
-		if f := failureOf(t, err); f.Kind != peer.Cancelled {
-			t.Errorf("Next = %+v, want Cancelled", f)
-		}
-		reply.Close()
-		if took := waittest.Receive(t, left, "the end of the call at the server").Sub(began); took > 110*time.Millisecond {
-			t.Errorf("legacy %t: the server noticed after %v, want at most 100 ms", legacy, took)
-		}
-		if legacy {
-			waittest.Until(t, "the server is sent notifications/cancelled", func() bool { return ts.Count("notifications/cancelled") == 1 })
-			r := ts.Requests("notifications/cancelled")[0]
-			if !strings.Contains(string(r.Message.Params), `"requestId":7,`) || r.Header.Get("Mcp-Session-Id") == "" {
-				t.Errorf("notifications/cancelled was %s with %v", r.Message.Raw, r.Header)
-			}
-		}
-		p.Close()
-		if n := ts.Count("notifications/cancelled"); n > 1 || !legacy && n > 0 {
-			t.Errorf("legacy %t: the server was sent notifications/cancelled %d times", legacy, n)
-		}
-	}
-}
-
-func TestAnsweredCallsAreNotCancelled(t *testing.T) {
-	ts := toolservertest.New(t)
-	p, s := mustPeers(t, peer.Options{}), mustServer(t, ts.URL)
-	call := legacyCall(s, mustOpen(t, p, s), "echo", `{"text":"x"}`)
-	reply, err := p.Send(t.Context(), call)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := reply.Next(); err != nil {
-		t.Fatal(err)
-	}
-	reply.Close()
-	p.Close()
-	if ts.Count("notifications/cancelled") != 0 {
-		t.Error("a call was cancelled after its response")
-	}
-}
-
-func TestConnectionIsUsedAgainAfterAStream(t *testing.T) {
-	ts := toolservertest.New(t)
-	p, s := mustPeers(t, peer.Options{}), mustServer(t, ts.URL)
-	for range 5 {
-		reply, err := p.Send(t.Context(), modernCall(s, "echo", `{"text":"x"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		reply.Next()
-		reply.Close()
-		waittest.Until(t, "the connection is idle", func() bool { return p.Background() == 0 })
-	}
-	addresses := map[string]bool{}
-	for _, r := range ts.Requests("tools/call") {
-		addresses[r.Client] = true
-	}
-	if len(addresses) != 1 {
-		t.Errorf("5 calls used %d connections, want 1", len(addresses))
-	}
-}
-
-func TestSilentServersAndLongCallsTimeOut(t *testing.T) {
-	for name, tt := range map[string]struct {
-		handler    toolservertest.Handler
-		idle, call time.Duration
-	}{
-		"silent before the response": {toolservertest.Hang, 50 * time.Millisecond, time.Hour},
-		"silent after progress":      {func(x *toolservertest.Exchange) { x.Progress(1); x.Comment(); x.Left() }, 50 * time.Millisecond, time.Hour},
-		"progress without end": {func(x *toolservertest.Exchange) {
-			for x.R.Context().Err() == nil {
-				x.Comment()
-				<-time.After(time.Millisecond)
-			}
-		}, time.Hour, 50 * time.Millisecond},
-	} {
-		ts := toolservertest.New(t)
-		p, s := mustPeers(t, peer.Options{}), mustServer(t, ts.URL)
-		session := mustOpen(t, p, s)
-		ts.Handle("tools/call", tt.handler)
-		s.IdleTimeout, s.CallTimeout = tt.idle, tt.call
-		_, err := send(t.Context(), p, legacyCall(s, session, "slow", `{}`))
-		if f := failureOf(t, err); f.Kind != peer.TimedOut || f.Unsent {
-			t.Errorf("%s: %+v, want TimedOut", name, f)
-		}
-		waittest.Until(t, "the call is cancelled at the server", func() bool { return ts.Count("notifications/cancelled") == 1 })
-	}
-}
-
-func TestProgressKeepsACallAlive(t *testing.T) {
-	ts := toolservertest.New(t)
-	ts.Handle("tools/call", func(x *toolservertest.Exchange) {
-		for range 40 {
-			x.Comment()
-			<-time.After(10 * time.Millisecond)
-		}
-		x.Text("done")
-	})
-	p, s := mustPeers(t, peer.Options{}), mustServer(t, ts.URL)
-	s.IdleTimeout = 300 * time.Millisecond
-	if _, err := send(t.Context(), p, modernCall(s, "slow", `{}`)); err != nil {
-		t.Errorf("Send = %v: each message must begin the idle time again", err)
 	}
 }

@@ -35,6 +35,7 @@ type httpReply struct {
 	listens  bool             // a stream without a request: it may end without a response
 	answered bool             // the response was returned
 	unread   bool             // the end of the body was not read
+	resume   resumption       // of a stream of the legacy era
 	ended    error            // what Next returns from now on; nil before the end
 	closed   bool
 }
@@ -52,6 +53,9 @@ func (r *httpReply) Next() ([]byte, error) {
 	}
 	r.watch.Phase(upstream.Idle)
 	message, err := r.read()
+	for err != nil && r.resumes(err) {
+		message, err = r.read()
+	}
 	r.watch.Pause()
 	if err != nil {
 		r.end(err)
@@ -88,6 +92,7 @@ func (r *httpReply) read() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		r.resume.note(event)
 		if len(event.Data) == 0 || event.Unterminated || len(event.Type) > 0 && string(event.Type) != "message" {
 			r.watch.Restart()
 			continue
@@ -96,6 +101,7 @@ func (r *httpReply) read() ([]byte, error) {
 			return nil, invalid(0, "a message of the tool server is not a JSON object", nil)
 		}
 		r.answered = r.answered || !r.listens && endsCall(event.Data)
+		r.resume.tries = 0
 		return event.Data, nil
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -112,5 +113,20 @@ func TestLegacyServerOfTheSDK(t *testing.T) {
 	}
 	if _, err := send(t.Context(), p, legacyCall(s, session, "echo", `{}`)); failureOf(t, err).Kind != peer.SessionLost {
 		t.Errorf("Send in an ended session = %v", err)
+	}
+}
+
+func TestServerOfTheSDKEndsAStreamEarly(t *testing.T) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "long"}, func(_ context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		r.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: 10 * time.Millisecond})
+		<-time.After(50 * time.Millisecond)
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil, nil
+	})
+	web := mustSDK(t, server, &mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)})
+	p, s := mustPeers(t, peer.Options{}), mustServer(t, web)
+	got := mustSend(t, p, legacyCall(s, mustOpen(t, p, s), "long", `{}`))
+	if len(got) != 1 || !strings.Contains(got[0], `"text":"done"`) {
+		t.Errorf("Send = %q", got)
 	}
 }
