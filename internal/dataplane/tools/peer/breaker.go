@@ -91,6 +91,17 @@ func (b *breaker) report(ok bool, f *Failure, now time.Time) {
 	b.until = now.Add(b.pause)
 }
 
+// endProbe records that the server responds, although its answer is not complete. A call that
+// finds out whether a server works again may take long; others need not wait for its end.
+func (b *breaker) endProbe(now time.Time) {
+	b.mu.Lock()
+	probing := !b.until.IsZero()
+	b.mu.Unlock()
+	if probing {
+		b.report(true, nil, now)
+	}
+}
+
 // release ends a call that says nothing about the server.
 func (b *breaker) release() {
 	b.mu.Lock()

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -54,8 +53,6 @@ func TestChild(*testing.T) {
 		server.Run(context.Background(), &mcp.StdioTransport{})
 	case "crash":
 		fmt.Fprintln(os.Stderr, "crashing with a secret")
-	case "deaf":
-		time.Sleep(time.Hour)
 	default:
 		scripted(mode)
 	}

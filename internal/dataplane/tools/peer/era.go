@@ -71,7 +71,8 @@ func (p *Peers) Era(ctx context.Context, s *toolserver.Server, c Credential) (Er
 	}
 	current := p.startProbe(s, c, key)
 	if current == nil {
-		return Legacy, &Failure{Kind: Unavailable, Unsent: true, Wait: time.Second, Reason: "too many tool servers are being asked; try again shortly"}
+		return Legacy, &Failure{Kind: Unavailable, Unsent: true, Wait: time.Second,
+			Reason: "too many tool servers are being asked; try again shortly"}
 	}
 	select {
 	case <-current.done:

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/testing/toolservertest"
+	"modelgate/internal/testing/waittest"
 	"modelgate/internal/upstream"
 )
 
@@ -238,6 +239,32 @@ func TestBrokenServerIsReportedAndOthersWork(t *testing.T) {
 	}
 	s = mustServer(t, good.URL) // moved
 	mustSend(t, p, modernCall(s, "echo", `{"text":"x"}`))
+}
+
+func TestBrokenStreamsAreFailuresOfTheServer(t *testing.T) {
+	ts := toolservertest.New(t)
+	ts.Handle("tools/call", toolservertest.BreakStream)
+	p, s := mustPeers(t, peer.Options{}), mustServer(t, ts.URL)
+	if _, err := send(t.Context(), p, modernCall(s, "slow", `{}`)); failureOf(t, err).Kind != peer.Unreachable {
+		t.Fatal(err)
+	}
+	if st := p.State(s.ID); st.Condition != peer.Failing || st.Reason == "" {
+		t.Errorf("State after a broken stream = %+v", st)
+	}
+	for range 4 {
+		send(t.Context(), p, modernCall(s, "slow", `{}`))
+	}
+	if _, err := send(t.Context(), p, modernCall(s, "slow", `{}`)); failureOf(t, err).Kind != peer.Unavailable {
+		t.Errorf("Send after five broken streams = %v", err)
+	}
+	ts.Handle("tools/call", nil)
+	waittest.Until(t, "the server is asked again", func() bool {
+		_, err := send(t.Context(), p, modernCall(s, "echo", `{"text":"x"}`))
+		return err == nil
+	})
+	if st := p.State(s.ID); st.Condition != peer.Working || st.Reason != "" {
+		t.Errorf("State after a call that succeeded = %+v", st)
+	}
 }
 
 func TestRefusalsDoNotBreakAServer(t *testing.T) {

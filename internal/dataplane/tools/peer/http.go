@@ -61,7 +61,7 @@ func (p *Peers) exchange(ctx context.Context, c *Call, f form) (*httpReply, erro
 	r := p.newReply(ctx, c, f)
 	failure := r.begin(f)
 	if failure == nil {
-		b.report(true, nil, time.Now())
+		b.endProbe(time.Now())
 		return r, nil
 	}
 	switch {

@@ -112,7 +112,7 @@ func (c *connections) countProcesses(command string) (n int) {
 }
 
 // endIdleProcess ends a process of a command that no call uses, and reports whether there was
-// one. While it ends, it does not count. mu must be held.
+// one. It is not included in their number any more. mu must be held.
 func (c *connections) endIdleProcess(command string) bool {
 	for key, pr := range c.processes {
 		if key.address != command {
@@ -148,7 +148,8 @@ func (pr *process) run() {
 		f = e
 	}
 	b.report(false, f, time.Now())
-	p.logger.Warn("process of a tool server ended by itself", "server", pr.server.Slug, "ran", time.Since(began).Round(time.Millisecond), "err", f.Reason)
+	p.logger.Warn("process of a tool server ended by itself", "server", pr.server.Slug,
+		"ran", time.Since(began).Round(time.Millisecond), "err", f.Reason)
 	pr.fail(f)
 }
 

@@ -96,16 +96,12 @@ func TestCancelReachesTheCallOfItsClientOnly(t *testing.T) {
 	mustSend(t, p, &peer.Call{Server: s, Session: second, Method: "notifications/cancelled", Notify: true,
 		Message: []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)})
 	mustSend(t, p, legacyCall(s, first, "left", `{}`))
-	began := time.Now()
 	leave()
 	if _, err := replies[0].Next(); failureOf(t, err).Kind != peer.Cancelled {
 		t.Errorf("Next = %v: the call of the first client must not be ended by the second", err)
 	}
 	replies[0].Close()
 	mustSend(t, p, legacyCall(s, second, "left", `{}`))
-	if took := time.Since(began); took > 100*time.Millisecond {
-		t.Errorf("the process noticed after %v, want at most 100 ms", took)
-	}
 }
 
 func TestProcessIsNotTheClientOfItsClients(t *testing.T) {

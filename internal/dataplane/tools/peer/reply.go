@@ -52,6 +52,7 @@ func (r *httpReply) Next() ([]byte, error) {
 		return nil, r.ended
 	}
 	r.watch.Phase(upstream.Idle)
+	first := !r.answered
 	message, err := r.read()
 	for err != nil && r.resumes(err) {
 		message, err = r.read()
@@ -60,6 +61,9 @@ func (r *httpReply) Next() ([]byte, error) {
 	if err != nil {
 		r.end(err)
 		return nil, r.ended
+	}
+	if first && r.answered {
+		r.peers.breakers.of(r.call.Server).report(true, nil, time.Now())
 	}
 	return message, nil
 }

@@ -86,7 +86,7 @@ func (o *oldStream) readEndpoint() error {
 		event, err = o.stream.events.Next()
 	}
 	if err != nil {
-		return connectionFailure(o.stream.ctx, o.stream.req, unexpectedEnd(err))
+		return connectionFailure(o.stream.ctx, o.stream.req, convertEnd(err))
 	}
 	if string(event.Type) != "endpoint" || len(event.Data) > maxEndpoint {
 		return invalid(0, "the tool server did not name an address for messages", nil)
@@ -121,7 +121,7 @@ func (o *oldStream) read() {
 	for {
 		text, err := o.stream.Next()
 		if err != nil {
-			o.mux.end(connectionFailure(o.stream.ctx, o.stream.req, unexpectedEnd(err)))
+			o.mux.end(connectionFailure(o.stream.ctx, o.stream.req, convertEnd(err)))
 			return
 		}
 		if answer := o.mux.receive(text); answer != nil {
@@ -152,8 +152,8 @@ func (o *oldStream) post(ctx context.Context, text []byte) *Failure {
 	return f
 }
 
-// unexpectedEnd returns an error also for the end of a stream that should not end.
-func unexpectedEnd(err error) error {
+// convertEnd returns an error also for the end of a stream that should not end.
+func convertEnd(err error) error {
 	if err == errEnd {
 		return &Failure{Kind: Unreachable, Reason: connectionFailures[upstream.Reset].text}
 	}
