@@ -87,6 +87,11 @@ var logged = []Operation{
 // IsLogged reports whether a log entry can have the operation.
 func (op Operation) IsLogged() bool { return slices.Contains(logged, op) }
 
+// IsTools reports whether the operation is one of tool servers.
+func (op Operation) IsTools() bool {
+	return op == ToolCall || op == ToolPrompt || op == ToolResource || op == Tools
+}
+
 // Streamed returns the operation whose path a provider uses for streams, if
 // that differs.
 func (op Operation) Streamed() Operation { return op + ".stream" }

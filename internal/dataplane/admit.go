@@ -67,6 +67,11 @@ type admission struct {
 // change. Its Routing is nil if the gateway answers by itself. Dry runs use it
 // too.
 func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
+	if x.admission.route.tools {
+		if err := x.admission.checkToolCredentials(); err != nil {
+			return err
+		}
+	}
 	if err := x.admission.authenticate(); err != nil {
 		return err
 	}
@@ -78,8 +83,11 @@ func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
 	if err == nil {
 		err = x.admission.checkRoute()
 	}
-	if err != nil || x.admission.isGatewayRoute() || x.admission.route.tools {
+	if err != nil || x.admission.isGatewayRoute() {
 		return err
+	}
+	if x.admission.route.tools {
+		return p.prepareTools(r, &x.admission)
 	}
 	if x.admission.goesToKeeper() && r.Method == http.MethodGet {
 		return nil

@@ -174,6 +174,9 @@ func (p *Plane) finishCapture(w http.ResponseWriter, x *roundTrip) {
 		}
 		e.Bodies.Request = x.admission.bodies.request.body(e.RequestBytes, rules)
 	case e.Level == reqlog.LevelNone:
+		if x.tools != nil && !x.tools.tools.named { // a name that a client chose
+			e.Model, e.UpstreamModel = "", ""
+		}
 		e.StripClientText(x.plainPath(), ownMetadata(&x.admission))
 	}
 }
@@ -181,6 +184,9 @@ func (p *Plane) finishCapture(w http.ResponseWriter, x *roundTrip) {
 // plainPath returns the path without segments that a client may have chosen.
 func (x *roundTrip) plainPath() string {
 	path := x.entry.Path
+	if x.admission.route.tools {
+		return "/mcp"
+	}
 	if _, ok := unifiedRoutes[x.entry.Method+" "+path]; ok {
 		return path
 	}

@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/identity/access"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/pipeline/framing"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -324,6 +325,12 @@ func (k *keptWriter) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 // WriteHeader implements [http.ResponseWriter].
 func (k *keptWriter) WriteHeader(status int) {
 	x := k.trip
+	if t := x.tools; t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		x.trail.UpstreamTime = t.tools.waited()
+		x.entry.Stream = strings.HasPrefix(k.Header().Get("Content-Type"), framing.MediaEvents)
+	}
 	if x.headWritten {
 		return
 	}

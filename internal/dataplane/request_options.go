@@ -293,9 +293,12 @@ func metadataError(text string) error {
 
 // trace sets the trace: from the gateway's own headers, otherwise from W3C
 // traceparent, otherwise a new id, which is the request's own.
-func (a *admission) trace() {
+func (a *admission) trace() { a.traceFrom(a.request.Received.Header) }
+
+// traceFrom sets the trace as far as it is unknown, with the traceparent in h.
+func (a *admission) traceFrom(h http.Header) {
 	e := a.entry
-	if trace, parent, flags, ok := traceParent(a.request.Received.Header); ok {
+	if trace, parent, flags, ok := traceParent(h); ok {
 		e.TraceID = cmp.Or(e.TraceID, trace)
 		e.ParentSpanID = cmp.Or(e.ParentSpanID, parent)
 		e.SpanID = cmp.Or(e.SpanID, e.ID.Span())

@@ -19,8 +19,9 @@ type roundTrip struct {
 	trail    exchange.Trail
 	entry    reqlog.Entry
 	panicked bool
-	relayed  bool        // a call has been recorded in its place
-	turn     *turnWriter // nil unless the response is kept
+	relayed  bool         // a call has been recorded in its place
+	turn     *turnWriter  // nil unless the response is kept
+	tools    *ToolRequest // nil unless tool servers serve the request
 
 	headerValues [8]string        // values of the gateway's own response headers
 	headWritten  bool             // the response headers have been sent

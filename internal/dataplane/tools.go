@@ -1,8 +1,10 @@
 package dataplane
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"modelgate/api"
@@ -29,16 +31,49 @@ type ToolRequest struct {
 	TraceID  string
 	Metadata map[string]string
 
+	// MessageID is the id of the message, with which errors are written. Nil until it is read.
+	MessageID json.RawMessage
+	// Session is the session of the protocol that the message belongs to. Policies use it if the
+	// metadata names no session. It is set before Begin; empty for none.
+	Session string
+
 	plane *Plane
 	trip  *roundTrip
+	mu    sync.Mutex // guards the trail and the entry of trip, and what follows
+	tools toolState
 }
 
 // Describe sets what the log says of the message: its operation, the slug of its server and
 // the name of the tool, prompt or resource, as the server knows it. Unknown names are empty.
 func (t *ToolRequest) Describe(op api.Operation, server, name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	e := &t.trip.entry
-	t.trip.admission.request.Operation, e.Operation = op, op
-	e.Slug, e.Model = server, truncate(name)
+	e.Operation, e.Slug, e.Model = op, server, truncate(name)
+}
+
+// SetTrace joins the request to the trace of a message, in the form of W3C Trace Context,
+// unless its headers name one. An invalid one is ignored, as the standard says. The state of
+// the trace passes on with the message.
+func (t *ToolRequest) SetTrace(traceparent, _ string) {
+	h := http.Header{api.HeaderTraceParent: {traceparent}}
+	if _, _, _, ok := traceParent(h); !ok {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := &t.trip.admission
+	if e := &t.trip.entry; e.TraceID == a.id {
+		e.TraceID = ""
+		a.traceFrom(h)
+		t.TraceID = e.TraceID
+	}
+}
+
+// Check returns an error if the caller may not go on: its key was revoked, is disabled or has
+// expired, or lost its scope. What serves a stream for long asks it now and then.
+func (t *ToolRequest) Check() error {
+	return (&connection{plane: t.plane, round: t.trip}).check()
 }
 
 // Address returns the address of the gateway as the client sees it, without a slash at its
@@ -47,7 +82,8 @@ func (t *ToolRequest) Address(r *http.Request) string {
 	return strings.TrimSuffix(t.plane.ownAddress(r), "/")
 }
 
-var toolRoute = route{op: api.Tools, body: bodyNone, scope: access.ScopeTools, tools: true}
+// toolRoute is that of tool servers. Their requests are read by what serves them.
+var toolRoute = route{op: api.Tools, body: bodyJSON, scope: access.ScopeTools, tools: true}
 
 // findToolRoute returns the route of a path of tool servers: /mcp for all servers of the
 // caller, /mcp/{slug} and /{slug}/mcp for one, also below the base path.
@@ -77,9 +113,21 @@ func (p *Plane) serveTools(w http.ResponseWriter, r *http.Request, x *roundTrip)
 	if p.Tools == nil {
 		return errNoTools
 	}
+	r, stop := x.admission.limitTime(r)
+	defer stop()
 	a := &x.admission
 	t := &ToolRequest{Identity: a.request.Identity, Snapshot: a.snap, ID: a.id, Time: a.request.Time,
 		TraceID: a.request.TraceID, Metadata: a.request.Metadata, plane: p, trip: x}
 	t.Slug, _ = toolSlug(x.entry.Path)
-	return p.writeObject(w, r, x, func(w http.ResponseWriter) error { return p.Tools.ServeTools(w, r, t) })
+	x.tools = t
+	x.trail.Bill() // before messages share it
+	if err := t.findGuards(r); err != nil {
+		return err
+	}
+	r.Body = &toolBody{ReadCloser: r.Body, trip: x, left: p.MaxJSON}
+	err := p.writeObject(w, r, x, func(w http.ResponseWriter) error {
+		defer t.end()
+		return p.Tools.ServeTools(w, r, t)
+	})
+	return err
 }

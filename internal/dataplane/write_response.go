@@ -324,7 +324,10 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *roundTrip,
 		p.Logger.Error("internal error", "exchange", x.admission.id, "err", errText(e))
 	}
 	body := x.admission.errorClient().Error(e)
-	if e.Details != nil {
+	if x.admission.route.tools {
+		body = p.toolError(w.Header(), r, x, e)
+	}
+	if e.Details != nil && !x.admission.route.tools {
 		if full, ok := withHookResults(body, e.Details); ok {
 			body = full
 		}
@@ -332,7 +335,7 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *roundTrip,
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	if e.Kind == apierr.MethodNotAllowed {
+	if e.Kind == apierr.MethodNotAllowed && h.Get("Allow") == "" {
 		h.Set("Allow", "DELETE, GET, POST, PUT")
 	}
 	if e.RetryAfter > 0 {

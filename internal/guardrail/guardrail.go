@@ -115,6 +115,9 @@ type Request struct {
 	Model     string // requested model
 	Stream    bool
 	TraceID   string
+	// Tools is true for a message to a tool server, which has neither a model nor the
+	// parameters of requests to one: checks of these pass.
+	Tools bool
 	// Organisation and Workspace are the ids of the tenant.
 	Organisation, Workspace string
 

@@ -105,6 +105,9 @@ type Options struct {
 	// precedence.
 	Upstream upstream.Options
 
+	// Tools serves the requests to tool servers. Nil has none.
+	Tools dataplane.Tools
+
 	// PriceFiles says where prices are read in addition to the built-in book.
 	PriceFiles PriceFiles
 	// Time is the clock of price files and of the lifetimes of cached responses. Nil is

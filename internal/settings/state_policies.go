@@ -9,6 +9,7 @@ type LimitPolicy struct {
 	Conditions  []PolicyCondition `json:"conditions" minItems:"1" maxItems:"20" doc:"All must be met"`
 	GroupBy     []string          `json:"group_by" minItems:"1" maxItems:"10" doc:"Keys; each combination of values has its own counter"`
 	Type        string            `json:"type" enum:"requests,tokens,cost,seconds" doc:"cost and seconds only for usage limits"`
+	Target      string            `json:"target,omitempty" enum:",llm,mcp_tools" doc:"What it limits: requests to models (llm, the default) or messages to tool servers (mcp_tools)"`
 
 	Unit  string   `json:"unit,omitempty" enum:",rpm,rph,rpd,rpw" doc:"Of a rate limit"`
 	Value *float64 `json:"value,omitempty" doc:"Of a rate limit: an integer from 1"`

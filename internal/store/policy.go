@@ -58,6 +58,8 @@ type PolicySettings struct {
 	OnBudgetEnd       string      `json:"on_budget_end,omitempty"`      // finish (empty) or stop
 	OnStoreDown       string      `json:"on_store_down,omitempty"`      // open, closed or cached (empty)
 	Loop              policy.Loop `json:"loop_detection,omitzero"`
+
+	Target policy.Target `json:"target,omitempty"` // mcp_tools, or empty for llm; never changed
 }
 
 var policyTable = table[Policy]{
@@ -278,7 +280,7 @@ func (p *Policy) Rule(generations map[string]int64) policy.Policy {
 	s := &p.Settings
 	r := policy.Policy{
 		ID: p.ID, Organisation: p.Organisation, Workspace: p.Workspace, Name: p.Name, Version: p.UpdatedAt.UnixMilli(),
-		Conditions: p.Conditions, GroupBy: p.GroupBy, Window: windows[p.Unit], Stop: s.OnBudgetEnd == "stop", Loop: s.Loop,
+		Conditions: p.Conditions, GroupBy: p.GroupBy, Window: windows[p.Unit], Stop: s.OnBudgetEnd == "stop", Loop: s.Loop, Target: s.Target,
 		Generations: generations,
 	}
 	for _, n := range generations {

@@ -49,13 +49,14 @@ func readPolicies(ctx context.Context, q store.Queries, organisation string) ([]
 
 func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.Policy, _ []string) (step, error) {
 	row := rowOr(old, store.Policy{Organisation: p.state.organisation.ID, Name: want.Name, Kind: want.Kind,
-		Type: want.Type, GroupBy: want.GroupBy})
+		Type: want.Type, GroupBy: want.GroupBy, Settings: store.PolicySettings{Target: policy.Target(want.Target).Stored()}})
 	place, err := p.place(path, want.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	if row.Kind != want.Kind || row.Type != want.Type || !slices.Equal(row.GroupBy, want.GroupBy) {
-		return nil, p.file.ErrorAt(path, errors.New("kind, type and group_by of a policy cannot be changed; give it another name"))
+	target := row.Settings.Target
+	if row.Kind != want.Kind || row.Type != want.Type || target != policy.Target(want.Target).Stored() || !slices.Equal(row.GroupBy, want.GroupBy) {
+		return nil, p.file.ErrorAt(path, errors.New("kind, type, target and group_by of a policy cannot be changed; give it another name"))
 	}
 	if err := checkPolicyKind(want); err != nil {
 		return nil, p.file.ErrorAt(path, err)
@@ -69,7 +70,7 @@ func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.P
 	row.Settings = store.PolicySettings{
 		Value: number(want.Value), AlertThreshold: number(want.AlertThreshold), PeriodicReset: want.PeriodicReset,
 		PeriodicResetDays: want.PeriodicResetDays,
-		TimeZone:          want.TimeZone, OnBudgetEnd: want.OnBudgetEnd, OnStoreDown: want.OnStoreDown,
+		TimeZone:          want.TimeZone, OnBudgetEnd: want.OnBudgetEnd, OnStoreDown: want.OnStoreDown, Target: target,
 	}
 	if want.Kind == store.UsagePolicy {
 		row.Settings.Value = number(want.CreditLimit)
@@ -150,7 +151,7 @@ func (r *reader) limitPolicy(row *store.Policy) (v settings.LimitPolicy, ok bool
 	v = settings.LimitPolicy{
 		Name: row.Name, Workspace: slug, Kind: row.Kind, Description: row.Description, GroupBy: row.GroupBy, Type: row.Type, Unit: row.Unit,
 		AlertThreshold: amount(s.AlertThreshold), PeriodicReset: s.PeriodicReset, PeriodicResetDays: s.PeriodicResetDays,
-		TimeZone: s.TimeZone, OnBudgetEnd: s.OnBudgetEnd, OnStoreDown: s.OnStoreDown,
+		TimeZone: s.TimeZone, OnBudgetEnd: s.OnBudgetEnd, OnStoreDown: s.OnStoreDown, Target: string(s.Target),
 	}
 	if v.Value = amount(s.Value); row.Kind == store.UsagePolicy {
 		v.Value, v.CreditLimit = nil, v.Value

@@ -65,8 +65,8 @@ func (Values) Schema(huma.Registry) *huma.Schema {
 
 // Condition is a condition in a request or response.
 type Condition struct {
-	Key      string  `json:"key" maxLength:"255" doc:"api_key, workspace_id, organisation_id, user, metadata.<field>, virtual_key, provider, config, prompt, model, endpoint_type, trace_id or session"`
-	Value    Values  `json:"value" doc:"Matches any of these; * matches any value, and @provider/* any model of a managed provider"`
+	Key      string  `json:"key" maxLength:"255" doc:"api_key, workspace_id, organisation_id, user, metadata.<field>, endpoint_type, trace_id or session; for the target llm also virtual_key, provider, config, prompt or model; for mcp_tools also mcp_server or tool"`
+	Value    Values  `json:"value" doc:"Matches any of these; * matches any value, @provider/* any model of a managed provider, and server/* any tool of a server"`
 	Excludes *Values `json:"excludes,omitempty" doc:"Matches none of these"`
 }
 
@@ -77,7 +77,7 @@ type Group struct {
 
 // Loop are the thresholds of loop detection.
 type Loop struct {
-	SameCalls int `json:"same_tool_call,omitempty" minimum:"2" maximum:"10000" doc:"Rejects requests whose history contains the same tool call, with the same arguments, this many times"`
+	SameCalls int `json:"same_tool_call,omitempty" minimum:"2" maximum:"10000" doc:"Rejects requests whose history contains the same tool call, with the same arguments, this many times; for mcp_tools, the same call in a session within an hour"`
 	Stalled   int `json:"context_growth_without_progress,omitempty" minimum:"1" maximum:"10000" doc:"Rejects requests in which this many tool results, up to the last one, repeat earlier ones"`
 }
 
@@ -90,6 +90,7 @@ type Common struct {
 	Workspace    string      `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug. Required without an API key. If an organisation key leaves it out, the policy applies to all workspaces"`
 	Organisation string      `json:"organisation_id,omitempty" maxLength:"255" doc:"Id or slug. Required without an API key"`
 	OnStoreDown  string      `json:"on_store_down,omitempty" enum:"open,closed,cached" doc:"While the store of counters fails, open admits requests, closed rejects them, and cached (default) lets each gateway count on its own"`
+	Target       string      `json:"target,omitempty" enum:"llm,mcp_tools" doc:"What the policy limits: llm (default) requests to models, mcp_tools messages to tool servers. It cannot be changed"`
 	Loop         *Loop       `json:"loop_detection,omitempty"`
 }
 
@@ -120,6 +121,7 @@ func (b *Common) policy() store.Policy {
 		p.GroupBy = append(p.GroupBy, g.Key)
 	}
 	p.Settings.OnStoreDown = b.OnStoreDown
+	p.Settings.Target = policy.Target(b.Target).Stored()
 	if b.Loop != nil {
 		p.Settings.Loop = policy.Loop(*b.Loop)
 	}
@@ -208,6 +210,9 @@ func check(p *store.Policy) error {
 	if err := checkKeys(p); err != nil {
 		return err
 	}
+	if err := checkTools(p); err != nil {
+		return err
+	}
 	field := "value"
 	if p.Kind == store.UsagePolicy {
 		field = "credit_limit"
@@ -225,6 +230,19 @@ func check(p *store.Policy) error {
 	return nil
 }
 
+// checkTools returns an error for what has no effect on messages to tool servers.
+func checkTools(p *store.Policy) error {
+	switch {
+	case !p.Settings.Target.IsTools():
+		return nil
+	case p.Type == "tokens":
+		return route.Invalid("type", "cannot be tokens when target is mcp_tools, whose messages use none")
+	case p.Settings.Loop.Stalled > 0:
+		return route.Invalid("loop_detection.context_growth_without_progress", "has no effect when target is mcp_tools; leave it out")
+	}
+	return nil
+}
+
 func checkKeys(p *store.Policy) error {
 	switch { // null counts as a list for the schema
 	case len(p.Conditions) == 0:
@@ -234,7 +252,7 @@ func checkKeys(p *store.Policy) error {
 	}
 	for i, c := range p.Conditions {
 		field := "conditions[" + strconv.Itoa(i) + "]"
-		if err := checkKey(field+".key", c.Key, p.Kind); err != nil {
+		if err := checkKey(field+".key", c.Key, p); err != nil {
 			return err
 		}
 		if slices.Contains(c.Value.List, "") || len(c.Value.List) == 0 {
@@ -246,7 +264,7 @@ func checkKeys(p *store.Policy) error {
 	}
 	for i, name := range p.GroupBy {
 		field := "group_by[" + strconv.Itoa(i) + "].key"
-		if err := checkKey(field, name, p.Kind); err != nil {
+		if err := checkKey(field, name, p); err != nil {
 			return err
 		}
 		if slices.Contains(p.GroupBy[:i], name) {
@@ -256,11 +274,12 @@ func checkKeys(p *store.Policy) error {
 	return nil
 }
 
-func checkKey(field, name, kind string) error {
+func checkKey(field, name string, p *store.Policy) error {
+	target := p.Settings.Target
 	switch {
-	case !policy.IsKey(name):
-		return route.Invalid(field, "must be one of %s, or metadata.<field>", strings.Join(policy.Keys(), ", "))
-	case name == policy.KeyEndpoint && kind == store.UsagePolicy:
+	case !target.HasKey(name):
+		return route.Invalid(field, "must be one of %s, or metadata.<field>, for the target %s", strings.Join(target.Keys(), ", "), target.Name())
+	case name == policy.KeyEndpoint && p.Kind == store.UsagePolicy:
 		return route.Invalid(field, "endpoint_type is only for rate-limit policies")
 	}
 	return nil

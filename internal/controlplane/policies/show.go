@@ -17,6 +17,7 @@ type Item struct {
 	Conditions   []Condition `json:"conditions"`
 	GroupBy      []Group     `json:"group_by"`
 	Type         string      `json:"type"`
+	Target       string      `json:"target" doc:"llm or mcp_tools"`
 	OnStoreDown  string      `json:"on_store_down"`
 	Loop         *Loop       `json:"loop_detection"`
 	Workspace    *string     `json:"workspace_id" doc:"null if the policy applies to all workspaces"`
@@ -57,7 +58,7 @@ type Usage struct {
 func itemOf(p *store.Policy, object string) Item {
 	i := Item{
 		ID: p.ID, Object: object, Name: p.Name, Description: p.Description, Conditions: make([]Condition, len(p.Conditions)), Type: p.Type,
-		OnStoreDown: p.Settings.OnStoreDown, Workspace: route.OrNull(p.Workspace), Organisation: p.Organisation, Status: p.Status,
+		Target: p.Settings.Target.Name(), OnStoreDown: p.Settings.OnStoreDown, Workspace: route.OrNull(p.Workspace), Organisation: p.Organisation, Status: p.Status,
 		CreatedAt: route.Time(p.CreatedAt), UpdatedAt: route.Time(p.UpdatedAt),
 	}
 	if i.OnStoreDown == "" {

@@ -29,7 +29,7 @@ func neverApplies(ctx context.Context, q store.Queries, p *store.Policy) ([]stri
 }
 
 // contradictions returns the keys of which no value meets all conditions on them. A value
-// of model may stand for several, so that its conditions are looked at one by one.
+// of model, or of tool servers and tools, may stand for several, so that its conditions are looked at one by one.
 func contradictions(conditions []policy.Condition) (list []string) {
 	done := map[string]bool{}
 	for i, c := range conditions {
@@ -37,7 +37,8 @@ func contradictions(conditions []policy.Condition) (list []string) {
 		if allowsNothing(conditions[i:i+1], c.Key) {
 			list, done[c.Key] = append(list, field+" excludes every value that it allows"), true
 		}
-		if c.Key != policy.KeyModel && !done[c.Key] && allowsNothing(conditions[:i+1], c.Key) {
+		several := c.Key == policy.KeyModel || c.Key == policy.KeyServer || c.Key == policy.KeyTool
+		if !several && !done[c.Key] && allowsNothing(conditions[:i+1], c.Key) {
 			list, done[c.Key] = append(list, fmt.Sprintf("%s and those before it allow different values of %s", field, c.Key)), true
 		}
 	}

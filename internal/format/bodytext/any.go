@@ -17,7 +17,11 @@ func (w *walker) all(kind Kind) {
 	case jsonedit.Number:
 		w.c.Peek()
 		from := w.c.Offset()
-		if raw := w.c.Raw(); len(raw) >= minNumber && len(raw) <= maxNumber {
+		raw := w.c.Raw()
+		switch {
+		case w.data && len(raw) >= minDataNumber && len(raw) <= maxNumber:
+			w.addText(rule{kind: kind}, string(raw), from, from+len(raw))
+		case len(raw) >= minNumber && len(raw) <= maxNumber:
 			w.addText(rule{kind: Parameter, complete: w.inEvents()}, string(raw), from, from+len(raw))
 		}
 	case jsonedit.Object:
@@ -42,8 +46,9 @@ func (w *walker) all(kind Kind) {
 
 // Lengths in bytes of numbers that may be those of persons or accounts.
 const (
-	minNumber = 7
-	maxNumber = 32
+	minNumber     = 7
+	maxNumber     = 32
+	minDataNumber = 4 // in data that repeats text, in which every number is text
 )
 
 // addName adds the name of a member, which is a view of the body without its quotes.

@@ -52,6 +52,9 @@ type Text struct {
 	// Decoded is true for a reading of the text before it that is not decoded: JSON in
 	// that text with its escapes decoded. Events have none.
 	Decoded bool
+	// Data is true for a value in the structured content of the result of a tool, which
+	// repeats other text of the result.
+	Data bool
 
 	reading  Reading // if Decoded
 	from, to int     // the literal in the body, with its quotes
@@ -71,6 +74,10 @@ const (
 	AnyJSON
 	// AnyEvent is an event of the stream of an unknown API.
 	AnyEvent
+	// ToolArguments are the arguments of a call of a tool server, and ToolResult is the result
+	// of a message to one, such as that of a tool, a prompt or a resource.
+	ToolArguments
+	ToolResult
 )
 
 // Tokens is the name of uncovered content that is text for a model: the numbers of its tokens.
@@ -101,6 +108,10 @@ func Find(raw []byte, form Form) Body {
 	switch {
 	case form == AnyJSON || form == AnyEvent:
 		w.any(content)
+	case form == ToolArguments:
+		w.all(Arguments)
+	case form == ToolResult:
+		w.toolResult()
 	default: // an object, or an array of them
 		w.value("", content)
 	}
@@ -190,7 +201,8 @@ type walker struct {
 	// path stands for the numbers of the elements on the way, and in AnyEvent their
 	// names, in events.
 	path  uint64
-	lists int // on the way
+	lists int  // on the way
+	data  bool // in the structured content of the result of a tool: numbers are text
 
 	noRole   []int       // texts without a role
 	noKind   []int       // texts whose kind is Content so far

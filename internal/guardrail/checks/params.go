@@ -101,6 +101,9 @@ type finding struct {
 }
 
 func (c *requestParams) run(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+	if in.Request.Tools {
+		return toolVerdict, nil
+	}
 	body, err := in.JSON()
 	if err != nil {
 		return guardrail.Verdict{}, err

@@ -50,6 +50,10 @@ func factual(run func(r *guardrail.Request) (guardrail.Verdict, error)) guardrai
 		}}
 }
 
+// toolVerdict is the verdict of a check of models or parameters about a message to a tool
+// server, which has none.
+var toolVerdict = guardrail.Verdict{Passed: true, Data: &guardrail.Data{Verdict: true, Explanation: "the check does not apply to tool servers"}}
+
 // glob is a pattern for names in which a star matches any characters: the strings between
 // its stars.
 type glob []string
@@ -108,6 +112,9 @@ func compileModelWhitelist(p *guardrail.Params) (guardrail.Compiled, error) {
 		return guardrail.Compiled{}, &guardrail.ParamError{Path: "models", Message: "must have at least one model"}
 	}
 	return factual(func(r *guardrail.Request) (guardrail.Verdict, error) {
+		if r.Tools {
+			return toolVerdict, nil
+		}
 		if err := checkModelName(r.Model); err != nil {
 			return guardrail.Verdict{}, err
 		}
@@ -144,6 +151,9 @@ func compileModelRules(p *guardrail.Params) (guardrail.Compiled, error) {
 		return none, &guardrail.ParamError{Path: "rules", Message: "must have defaults or metadata"}
 	}
 	return factual(func(r *guardrail.Request) (guardrail.Verdict, error) {
+		if r.Tools {
+			return toolVerdict, nil
+		}
 		var allowed []glob
 		applied := []string{}
 		for _, rule := range list {

@@ -19,6 +19,7 @@ type pattern struct {
 	// versions includes the variants and dated versions of a model. Excluded models are
 	// exact, so that no variant avoids a limit.
 	versions bool
+	glob     []string // what is between the stars of a pattern of tools; nil for a value
 }
 
 func compileCondition(c *Condition) condition {
@@ -42,6 +43,13 @@ func (k key) pattern(value string) pattern {
 		return pattern{provider: provider, value: canonicalModel(model)}
 	case KeyVirtualKey:
 		value = strings.TrimPrefix(value, "@")
+	case KeyServer, KeyTool:
+		if k.name == KeyTool && value != Any && !strings.Contains(value, "/") { // of any server
+			value = "*/" + value
+		}
+		if value != Any && strings.Contains(value, "*") {
+			return pattern{value: value, glob: strings.Split(value, "*")}
+		}
 	}
 	return pattern{value: value}
 }
@@ -71,6 +79,9 @@ func (p *pattern) includes(v string, f *Facts) bool {
 	if v == "" && (p.provider == "" || p.value != Any) {
 		return false
 	}
+	if p.glob != nil {
+		return matchesGlob(p.glob, v)
+	}
 	if p.value != v && p.value != Any && (!p.versions || !f.isModel(v, p.value)) {
 		return false
 	}
@@ -79,6 +90,24 @@ func (p *pattern) includes(v string, f *Facts) bool {
 	}
 	named, _ := splitModel(f.Model)
 	return p.provider == named || p.provider == f.Slug
+}
+
+// matchesGlob reports whether a text has what is between the stars of a pattern, in that
+// order. It takes time in proportion to their lengths.
+func matchesGlob(glob []string, text string) bool {
+	first, last := glob[0], glob[len(glob)-1]
+	if len(text) < len(first)+len(last) || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
+		return false
+	}
+	text = text[len(first) : len(text)-len(last)]
+	for _, part := range glob[1 : len(glob)-1] {
+		_, after, found := strings.Cut(text, part)
+		if !found {
+			return false
+		}
+		text = after
+	}
+	return true
 }
 
 // readsModel reports whether the name of the model decides about the condition.

@@ -26,6 +26,12 @@ type Facts struct {
 	EndpointType   string // the operation
 	TraceID        string // only if the client sent one
 
+	// Tools is true for a message to a tool server, which only policies of [TargetTools] limit.
+	// Tool is empty unless a tool is called, and Call identifies the tool and its arguments;
+	// see [CallDigest].
+	Tools              bool
+	Server, Tool, Call string
+
 	// The target of an attempt; empty before one is chosen.
 	Provider string // id
 	Slug     string // of the managed provider, without @
@@ -54,7 +60,7 @@ func (k key) ofTarget() bool { return k.name == KeyProvider || k.name == KeyVirt
 // ofClient reports whether clients choose values of the key freely.
 func (k key) ofClient() bool {
 	switch k.name {
-	case KeyModel, KeyTrace, KeyPrompt, KeyConfig:
+	case KeyModel, KeyTrace, KeyPrompt, KeyConfig, KeyTool:
 		return true
 	}
 	return k.field != ""
@@ -67,6 +73,13 @@ func (f *Facts) value(k key) string {
 		return f.Metadata[k.field]
 	}
 	switch k.name {
+	case KeyServer:
+		return f.Server
+	case KeyTool:
+		if f.Tool == "" {
+			return ""
+		}
+		return f.Server + "/" + f.Tool
 	case KeyAPIKey:
 		return f.KeyID
 	case KeyWorkspace:

@@ -92,6 +92,8 @@ func (c *condition) pairs() map[pair]struct{} {
 	for _, v := range c.values {
 		p := pair{name: c.name, value: v.value}
 		switch {
+		case v.glob != nil:
+			p.value = Any
 		case c.field != "":
 			p = pair{c.field, v.value, true}
 		case v.provider != "" && !c.any:
@@ -131,7 +133,11 @@ func (x index) each(f *Facts, visit func(*compiled, *Facts)) {
 
 // eachOfModel does the same for f.Model only.
 func (x index) eachOfModel(f *Facts, call func(*compiled, *Facts)) {
-	visit := func(c *compiled) { call(c, f) }
+	visit := func(c *compiled) {
+		if c.limits(f) {
+			call(c, f)
+		}
+	}
 	for i, id := range [...]string{f.Workspace, f.Organisation} {
 		s := x[id]
 		if s == nil || id == "" || i > 0 && id == f.Workspace {

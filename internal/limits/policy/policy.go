@@ -12,6 +12,7 @@
 package policy
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -37,9 +38,23 @@ const (
 	KeyModel        = "model"    // as requested
 	KeyEndpoint     = "endpoint_type"
 	KeyTrace        = "trace_id"
-	KeySession      = "session" // metadata.session_id
+	KeySession      = "session"    // metadata.session_id; of tools also that of the protocol
+	KeyServer       = "mcp_server" // slug
+	KeyTool         = "tool"       // slug of the server, a slash and the name of the tool
 	MetadataPrefix  = "metadata."
 )
+
+// Target is what policies limit.
+type Target string
+
+// Targets. The empty one is TargetModels.
+const (
+	TargetModels Target = "llm"
+	TargetTools  Target = "mcp_tools"
+)
+
+// IsTools reports whether the target is that of messages to tool servers.
+func (t Target) IsTools() bool { return t == TargetTools }
 
 // SessionField is the metadata field that names a session.
 const SessionField = "session_id"
@@ -47,16 +62,30 @@ const SessionField = "session_id"
 // Any is the value of a condition that every present value meets.
 const Any = "*"
 
-// Keys returns the keys of conditions and group_by, except those of metadata.
-func Keys() []string {
+// Stored returns the target as policies are stored: empty for that of models.
+func (t Target) Stored() Target {
+	if t == TargetModels {
+		return ""
+	}
+	return t
+}
+
+// Name returns the name of the target in the API.
+func (t Target) Name() string { return string(cmp.Or(t, TargetModels)) }
+
+// Keys returns the keys of conditions and group_by of a target, except those of metadata.
+func (t Target) Keys() []string {
+	if t.IsTools() {
+		return []string{KeyAPIKey, KeyWorkspace, KeyOrganisation, KeyUser, KeyServer, KeyTool, KeyEndpoint, KeyTrace, KeySession}
+	}
 	return []string{KeyAPIKey, KeyWorkspace, KeyOrganisation, KeyUser, KeyVirtualKey, KeyProvider, KeyConfig, KeyPrompt, KeyModel, KeyEndpoint,
 		KeyTrace, KeySession}
 }
 
-// IsKey reports whether a condition may have a key.
-func IsKey(key string) bool {
+// HasKey reports whether a condition of a policy of the target may have a key.
+func (t Target) HasKey(key string) bool {
 	field, ok := strings.CutPrefix(key, MetadataPrefix)
-	return ok && field != "" || slices.Contains(Keys(), key)
+	return ok && field != "" || slices.Contains(t.Keys(), key)
 }
 
 // Policy is an active policy.
@@ -65,6 +94,7 @@ type Policy struct {
 	Workspace        string // id; empty for all workspaces of the organisation
 	Name             string
 	Version          int64 // changes with the policy and with each reset
+	Target           Target
 
 	Conditions []Condition // all must be met
 	GroupBy    []string    // a request without one of them is not limited
@@ -136,7 +166,7 @@ func (v *Values) UnmarshalJSON(b []byte) error {
 // Loop holds the thresholds of loop detection. Zero is off.
 type Loop struct {
 	// SameCalls is how often a tool call may appear in a request with the same
-	// arguments.
+	// arguments, or, for the target of tools, be made in a session within an hour.
 	SameCalls int `json:"same_tool_call,omitempty"`
 	// Stalled is how many of the last tool results in a row may repeat earlier ones.
 	Stalled int `json:"context_growth_without_progress,omitempty"`

@@ -34,6 +34,7 @@ type compiled struct {
 	zone         *time.Location // of the period
 	values       atomic.Pointer[values]
 	groups       atomic.Pointer[groups] // if clients choose values
+	calls        atomic.Pointer[groups] // tool calls with counters, if it detects loops
 }
 
 // Compile returns the set of a list of policies, which it keeps. Policies of before
@@ -54,6 +55,7 @@ func Compile(list []Policy, before *Set) *Set {
 			old := c
 			if c = compile(p); old != nil {
 				c.groups.Store(old.groups.Load())
+				c.calls.Store(old.calls.Load())
 			}
 		}
 		s.byID[p.ID] = c
@@ -105,7 +107,7 @@ func (s *Set) Match(dst []*quota.Limit, f *Facts) []*quota.Limit {
 			dst = append(dst, l)
 		}
 	})
-	return dst
+	return s.appendLoops(dst, f)
 }
 
 // ReadsModels reports whether a policy needs to know the model of a request: the request
@@ -171,8 +173,14 @@ func (c *compiled) readsModel() bool {
 		slices.ContainsFunc(c.conditions, func(k condition) bool { return k.readsModel() })
 }
 
+// limits reports whether the target of the policy is that of a request.
+func (c *compiled) limits(f *Facts) bool { return c.policy.Target.IsTools() == f.Tools }
+
 // mayApplyTo reports whether the policy applies to a request of some model to some target.
 func (c *compiled) mayApplyTo(f *Facts) bool {
+	if !c.limits(f) {
+		return false
+	}
 	unmet := func(k condition) bool { return k.name != KeyModel && !k.ofTarget() && !k.metBy(f) }
 	lacks := func(k key) bool { return k.name != KeyModel && !k.ofTarget() && f.value(k) == "" }
 	return !slices.ContainsFunc(c.conditions, unmet) && !slices.ContainsFunc(c.group, lacks)

@@ -96,9 +96,9 @@ func refusedHere(err error) bool {
 	return e.Code == exchange.CodeAttempts || e.Code == exchange.CodeLimits || e.Limit != nil
 }
 
-// intentError returns the error of an attempt that is not sent because its
+// IntentError returns the error of an attempt that is not sent because its
 // intent could not be written.
-func intentError(err error) *apierr.Error {
+func IntentError(err error) *apierr.Error {
 	reason := "cannot be written"
 	if number, ok := errors.AsType[syscall.Errno](err); ok { // without the path
 		reason += ": " + number.Error()

@@ -154,7 +154,7 @@ func (a *attempt) do(req *http.Request) (out *exchange.Response, err error) {
 	case err != nil && a.plan.timers.context().Err() != nil:
 		return nil, a.failure(req, err)
 	case err != nil:
-		return nil, intentError(err)
+		return nil, IntentError(err)
 	}
 	defer func() {
 		if out == nil {

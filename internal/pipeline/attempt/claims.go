@@ -17,8 +17,8 @@ import (
 // without a known limit for a request that sets none.
 const unknownOutput = 4096
 
-// UsesTokens implements [metering.Attempt].
-func (acc *attemptAccount) UsesTokens() bool { return acc.sent.uses() }
+// Uses implements [metering.Attempt].
+func (acc *attemptAccount) Uses(quota.Measure) bool { return acc.sent.uses() }
 
 // EndsEarly implements [metering.Attempt].
 func (acc *attemptAccount) EndsEarly() bool { return acc.attempt.plan.endsEarly() }

@@ -43,7 +43,7 @@ func (s session) BeginTurn() error {
 	}
 	err := a.openAccount()
 	if err != nil && !refusedHere(err) {
-		return intentError(err)
+		return IntentError(err)
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func newDocument(r *exchange.Request, form bodytext.Form, raw []byte) *document 
 	}
 	d := &document{request: r, form: form, raw: raw, body: bodytext.Find(raw, form)}
 	d.parts = partsOf(r, form, d.body.Texts)
-	if isConversation(r) {
+	if isConversation(r) || form == bodytext.ToolResult {
 		d.parts = guardrail.JoinParts(d.parts)
 	}
 	return d
@@ -56,7 +56,11 @@ func partsOf(r *exchange.Request, form bodytext.Form, texts []bodytext.Text) []g
 		if i > 0 && parts[i-1].Message == p.Message {
 			p.Index = parts[i-1].Index + 1
 		}
-		if p.Role == "" && form != bodytext.Request {
+		switch {
+		case p.Role != "" || form == bodytext.Request:
+		case form == bodytext.ToolResult:
+			p.Role = "tool"
+		default:
 			p.Role = "assistant"
 		}
 		if t.Kind == bodytext.Parameter && t.Message < 0 && form == bodytext.Request && isConversation(r) {

@@ -357,6 +357,7 @@ func facts(r *exchange.Request, body guardrail.Document) *guardrail.Request {
 	if f.Operation == "" {
 		f.Operation = string(r.Operation)
 	}
+	f.Tools = r.Operation.IsTools()
 	if body != nil {
 		f.Body = body
 	}

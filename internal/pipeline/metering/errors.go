@@ -19,6 +19,9 @@ func limitError(r *exchange.Request, claims []quota.Claim, v quota.Verdict, now 
 		e.Limit = &apierr.RateLimit{Measure: l.Measure.String(), Shared: l.PerAttempt}
 		return e
 	}
+	if l := claims[at].Limit; l.Holder.Kind == policy.LoopHolder {
+		return apierr.From(policy.LoopError(l, r.Limiting.Facts.Tool))
+	}
 	if l := claims[at].Limit; l.Measure == quota.Concurrent {
 		e := apierr.New(apierr.RateLimited, "%s has reached its limit of requests in progress, %s; try again when one has ended", holderName(l), l)
 		e.RetryAfter = time.Second

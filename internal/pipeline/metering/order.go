@@ -55,7 +55,7 @@ func checkRoom(ctx context.Context, r *exchange.Request, counters quota.Store, t
 }
 
 // countsFor reports whether the request counts for l: one that only reads, or counts
-// tokens, uses neither tokens nor money.
+// tokens, uses neither tokens nor money, and one to a tool server no tokens.
 func countsFor(r *exchange.Request, l *quota.Limit) bool {
-	return countsOne(l) || UsesTokens(r.Operation, r.Received.Method, -1)
+	return countsOne(l) || UsesTokens(r.Operation, r.Received.Method, -1) || l.Measure == quota.Cost && UsesMoney(r.Operation)
 }

@@ -12,8 +12,9 @@ import (
 
 // Attempt is what is known of an attempt before it is sent.
 type Attempt interface {
-	// UsesTokens reports whether it may use tokens or money.
-	UsesTokens() bool
+	// Uses reports whether it may use any of a measure that is not a number of requests:
+	// tokens or money.
+	Uses(m quota.Measure) bool
 	// EndsEarly reports whether the gateway can end the response before the provider
 	// does.
 	EndsEarly() bool
@@ -115,7 +116,7 @@ func (v *Reservation) claims(dst []quota.Claim, counted []string, now time.Time)
 	for _, list := range [...][]*quota.Limit{v.Request.Limiting.Limits, v.Record.Target.Quota, v.policyLimits(now)} {
 		for _, l := range list {
 			switch {
-			case !countsOne(l) && !v.By.UsesTokens(), l.PerAttempt && v.Local:
+			case !countsOne(l) && !v.By.Uses(l.Measure), l.PerAttempt && v.Local:
 			case !countsOne(l):
 				dst = append(dst, v.claim(l))
 			case l.PerAttempt || !slices.Contains(counted, l.Counter):

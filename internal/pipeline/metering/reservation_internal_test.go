@@ -14,9 +14,9 @@ import (
 // planned is an attempt that may use a hundred tokens.
 type planned struct{ estimates int }
 
-func (p *planned) UsesTokens() bool     { return true }
-func (p *planned) EndsEarly() bool      { return true }
-func (p *planned) Extension() quota.Use { return quota.Use{Tokens: 10} }
+func (p *planned) Uses(quota.Measure) bool { return true }
+func (p *planned) EndsEarly() bool         { return true }
+func (p *planned) Extension() quota.Use    { return quota.Use{Tokens: 10} }
 func (p *planned) Estimate() Estimate {
 	p.estimates++
 	return Estimate{Least: quota.Use{Tokens: 1}, Most: quota.Use{Tokens: 100}}

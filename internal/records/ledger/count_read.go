@@ -101,6 +101,9 @@ func (c *settlementCounter) ownersOf(b []byte) owners {
 	remember := len(b) <= 2*intentSize
 	i := parseIntent(b[headSize:], 0)
 	o := owners{reqlog.SpendOwner{Organisation: i.Organisation, Workspace: i.Workspace, KeyID: i.KeyID, Slug: i.Slug}, i.Counters}
+	if i.Provider == reqlog.ProviderTools { // a managed provider may have the slug of the server
+		o.owner.Slug = ""
+	}
 	if remember {
 		c.known[string(b[texts:])] = o
 	}

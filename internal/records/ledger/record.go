@@ -64,15 +64,22 @@ func seal(record []byte, seed uint32) {
 
 // An intent has its strings in its first intentSize bytes, cut if they do not fit. Counters
 // follow, each after its length in 2 bytes, and then the complete form of strings that were
-// cut: longText plus the number of the string, its length and the string. Programs that do
-// not know these stop at longText, which is greater than the length of the rest.
-const longText = 0xff00
+// cut: longText plus the number of the string, its length and the string. The last of these
+// may be flatPrice with the price of the attempt. Programs that do not know these stop at
+// longText, which is greater than the length of the rest.
+const (
+	longText  = 0xff00
+	flatPrice = longText + 6
+)
 
 // maxText is the limit of a string of an intent, in bytes. What is longer is cut.
 const maxText = 1 << 10
 
 // maxIntent is the limit of the size of the record of an intent.
-const maxIntent = intentSize + maxCounters + 6*(4+maxText)
+const maxIntent = intentSize + maxCounters + 6*(4+maxText) + flatSize
+
+// flatSize is the size of a price after the strings of an intent.
+const flatSize = 2 + 2 + 8
 
 // textsOf returns the strings of an intent, those that tell who pays first.
 func textsOf(i *reqlog.Intent) [6]*string {
@@ -94,6 +101,9 @@ func sizeOf(i *reqlog.Intent) int {
 			size += 4 + min(len(*s), maxText)
 		}
 		room -= 1 + n
+	}
+	if i.Flat {
+		size += flatSize
 	}
 	return intentSize + size
 }
@@ -126,6 +136,11 @@ func appendIntent(dst []byte, offset int64, i *reqlog.Intent) []byte {
 		dst = binary.LittleEndian.AppendUint16(dst, longText+uint16(n))
 		dst = binary.LittleEndian.AppendUint16(dst, uint16(len(s)))
 		dst = append(dst, s...)
+	}
+	if i.Flat {
+		dst = binary.LittleEndian.AppendUint16(dst, flatPrice)
+		dst = binary.LittleEndian.AppendUint16(dst, 8)
+		dst = appendInts(dst, int64(i.Price))
 	}
 	return dst
 }
@@ -259,13 +274,19 @@ func parseIntent(b []byte, attempt uint16) *reqlog.Intent {
 	return i
 }
 
-// parseLongTexts sets the strings of i that did not fit. The first has a mark, which was read
-// already.
+// parseLongTexts sets the strings of i that did not fit, and its price. The first has a mark,
+// which was read already.
 func parseLongTexts(i *reqlog.Intent, mark int, b []byte) {
 	texts := textsOf(i)
-	for mark >= longText && mark < longText+len(texts) && len(b) >= 2 {
+	for mark >= longText && mark <= flatPrice && len(b) >= 2 {
 		n := int(binary.LittleEndian.Uint16(b))
 		if b = b[2:]; n > len(b) {
+			return
+		}
+		if mark == flatPrice {
+			if n == 8 {
+				i.Flat, i.Price = true, catalog.NanoDollars(number(b, 0))
+			}
 			return
 		}
 		*texts[mark-longText], b = string(b[:n]), b[n:]

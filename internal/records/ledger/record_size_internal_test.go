@@ -18,7 +18,7 @@ func TestIntentsAreAsLongAsTheirHeadSays(t *testing.T) {
 			i := &reqlog.Intent{
 				ID: reqlog.NewID(time.Now()), Time: time.Now(),
 				Organisation: strings.Repeat("o", 36), Workspace: strings.Repeat("w", 36), KeyID: strings.Repeat("k", length),
-				Provider: n[0], Slug: n[1], Model: n[2],
+				Provider: n[0], Slug: n[1], Model: n[2], Flat: length%2 == 0, Price: 12,
 			}
 			b := appendIntent(nil, 0, i)
 			if head := int(binary.LittleEndian.Uint32(b[4:])); head != len(b) {

@@ -186,10 +186,14 @@ func (l *Ledger) complete(found *recovery) error {
 }
 
 // estimate returns the settlement of an attempt whose end is unknown, with its input
-// estimated from the size of the request, so that it is at least a third of its tokens.
+// estimated from the size of the request, so that it is at least a third of its tokens. One
+// with a flat price may have been made, and costs that.
 func estimate(i *reqlog.Intent) reqlog.Settlement {
 	s := reqlog.Settlement{ID: i.ID, Attempt: i.Attempt, Time: time.Now(), Outcome: reqlog.Estimated}
-	if i.RequestBytes > 0 {
+	switch {
+	case i.Flat:
+		s.Usage, s.Cost, s.Priced = llm.Usage{Known: true, Estimated: true}, i.Price, true
+	case i.RequestBytes > 0:
 		s.Usage = llm.Usage{Known: true, Estimated: true, Input: tokens.SizeText(i.RequestBytes)}
 	}
 	return s

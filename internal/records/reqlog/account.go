@@ -8,6 +8,10 @@ import (
 	"modelgate/internal/model/llm"
 )
 
+// ProviderTools is the provider of attempts at tool servers. Their slug is that of the
+// server, which is no managed provider.
+const ProviderTools = "mcp"
+
 // Intent is what is known about an attempt before it is sent.
 type Intent struct {
 	ID      ID     // of the exchange
@@ -23,6 +27,11 @@ type Intent struct {
 
 	// RequestBytes is the size of the client's body, -1 if unknown.
 	RequestBytes int64
+
+	// Flat is true if the attempt costs Price, whatever it uses, and uses no tokens: a call of
+	// a tool.
+	Flat  bool
+	Price catalog.NanoDollars
 
 	// Counters are the names of the budgets of policies that the attempt counts
 	// for, without their common prefix. The slice is not changed.

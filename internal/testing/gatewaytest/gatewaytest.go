@@ -25,6 +25,7 @@ import (
 
 	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/provider"
 	"modelgate/internal/records/reqlog"
@@ -72,6 +73,8 @@ type Options struct {
 	Data string
 	// Database is the control plane's. Empty is a file in the data folder.
 	Database string
+	// Tools serves the requests to tool servers. Nil has none.
+	Tools dataplane.Tools
 	// Off are features that are turned off.
 	Off route.DisabledFeatures
 	// Time is the clock of price files and of the lifetimes of cached responses. Nil
@@ -147,6 +150,7 @@ func New(t testing.TB, o Options) *Gateway {
 		Upstream: o.Reach,
 
 		PriceFiles: o.PriceFiles,
+		Tools:      o.Tools,
 	}
 	if !o.NoKey {
 		so.BootstrapKey = secret.New(Key)
