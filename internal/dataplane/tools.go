@@ -82,6 +82,31 @@ func (t *ToolRequest) Address(r *http.Request) string {
 	return strings.TrimSuffix(t.plane.ownAddress(r), "/")
 }
 
+// Refresh makes the request see what has changed since it arrived, and reports whether
+// anything has. The error says that its caller may no longer use tools. It is for streams,
+// which last.
+func (t *ToolRequest) Refresh() (changed bool, err error) {
+	now := t.plane.Snapshot.Load()
+	if now == t.Snapshot {
+		return false, nil
+	}
+	a := &t.trip.admission
+	id, _, err := now.Authenticate(a.request.Received.Header, time.Now())
+	if err != nil {
+		return false, err
+	}
+	if !id.Allows(access.ScopeTools) {
+		return false, missingScope(access.ScopeTools)
+	}
+	t.Snapshot, t.Identity = now, id
+	return true, id.CheckAddress(a.remote)
+}
+
+// HoldsKey reports whether values of a header have a credential of the gateway.
+func (t *ToolRequest) HoldsKey(values []string) bool {
+	return t.trip.admission.request.Received.HoldsKey(values)
+}
+
 // toolRoute is that of tool servers. Their requests are read by what serves them.
 var toolRoute = route{op: api.Tools, body: bodyJSON, scope: access.ScopeTools, tools: true}
 

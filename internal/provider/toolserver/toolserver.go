@@ -144,10 +144,10 @@ func (s *Server) Price(tool string) catalog.NanoDollars {
 // Shows reports whether the rules of the server and its integration let an item be used
 // whose definition has this digest; an empty digest is that of an unknown definition.
 func (s *Server) Shows(i Item, digest string) bool {
-	if s.Above.Off[i] || s.Own.Off[i] {
+	if s.IsOff(i) {
 		return false
 	}
-	if !s.HoldChanged {
+	if !s.Holds(i) {
 		return true
 	}
 	approved, ok := s.Above.Approved[i]
@@ -156,6 +156,13 @@ func (s *Server) Shows(i Item, digest string) bool {
 	}
 	return ok && approved == digest
 }
+
+// IsOff reports whether the rules of the server or its integration switch an item off.
+func (s *Server) IsOff(i Item) bool { return s.Above.Off[i] || s.Own.Off[i] }
+
+// Holds reports whether an item is hidden until its definition is approved: tools and
+// prompts, whose definitions models read.
+func (s *Server) Holds(i Item) bool { return s.HoldChanged && (i.Kind == Tool || i.Kind == Prompt) }
 
 // AllowsUser reports whether a user may use the server. An empty id is a key without one.
 func (s *Server) AllowsUser(user string) bool {

@@ -1,0 +1,153 @@
+package tools
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+
+	"modelgate/internal/dataplane/tools/peer"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/provider/toolserver"
+)
+
+// approvalKey is the key of the gateway's own question.
+const approvalKey = "modelgate/approval"
+
+// decide returns what the rules of the server do with the call.
+func (r *relay) decide() toolserver.Decision {
+	if r.item.Kind != toolserver.Tool {
+		return toolserver.Allow
+	}
+	readOnly, destructive := false, true
+	if r.server.TrustAnnotations && r.definition != nil {
+		readOnly, destructive = r.definition.readOnly, r.definition.destructive
+	}
+	out := toolserver.Allow
+	for _, rule := range [...]struct {
+		applies  bool
+		decision toolserver.Decision
+	}{{!readOnly, r.server.Writes}, {!readOnly && destructive, r.server.Destroys}} {
+		switch {
+		case !rule.applies:
+		case rule.decision == toolserver.Deny:
+			return toolserver.Deny
+		case rule.decision == toolserver.Ask:
+			out = toolserver.Ask
+		}
+	}
+	return out
+}
+
+// approve asks the user about a call that a rule does not allow by itself. answered is true
+// if the client has its response, so that nothing is sent to the server.
+func (r *relay) approve(ctx context.Context) (answered bool, err error) {
+	switch r.decide() {
+	case toolserver.Deny:
+		return true, r.respondWith(toolError("a rule of the tool server "+r.server.Slug+" denies tools that change something", r.request.era))
+	case toolserver.Ask:
+	default:
+		return false, nil
+	}
+	approval := r.state != nil && r.state.Approval != ""
+	if approval && !r.running.useOnce(r.state.Approval) {
+		return true, r.reject(r.msg.id, errState)
+	}
+	if approval && r.state.Approved {
+		r.approved = true
+		return false, nil
+	}
+	if !r.declares("elicitation") {
+		return true, r.respondWith(toolError("the tool server "+r.server.Slug+
+			" demands that the user approves this call, and the client cannot ask: it does not support elicitation", r.request.era))
+	}
+	if r.request.era == peer.Legacy {
+		value, err := r.ask(ctx, "elicitation/create", r.approvalQuestion())
+		if err != nil {
+			return false, err
+		}
+		return r.refuseUnapproved(value)
+	}
+	responses, _ := r.msg.params.Find("inputResponses")
+	value, ok := responses.Get(approvalKey)
+	if !approval || !ok {
+		return true, r.askApproval()
+	}
+	r.dropApproval(responses)
+	return r.refuseUnapproved(value.Raw())
+}
+
+// refuseUnapproved responds to a call that the user did not approve.
+func (r *relay) refuseUnapproved(value []byte) (answered bool, err error) {
+	v, err := jsonedit.ParseValue(value)
+	if err != nil {
+		return false, err
+	}
+	action, _ := v.Get("action")
+	content, _ := v.Get("content")
+	approved, _ := content.Get("approve")
+	if yes, ok := approved.Bool(); action.IsText("accept") && ok && yes {
+		r.approved = true
+		return false, nil
+	}
+	return true, r.respondWith(toolError("the user did not approve this call", r.request.era))
+}
+
+// askApproval responds with the question whether the call may be made.
+func (r *relay) askApproval() error {
+	s := r.newState()
+	s.Approval = rand.Text()
+	if r.state != nil {
+		s.Inner = r.state.Inner
+	}
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("resultType")
+	b.String("input_required")
+	b.Name("inputRequests")
+	b.Open('{')
+	b.Name(approvalKey)
+	b.Open('{')
+	b.Name("method")
+	b.String("elicitation/create")
+	b.Name("params")
+	b.Raw(r.approvalQuestion())
+	b.Close('}')
+	b.Close('}')
+	b.Name("requestState")
+	b.String(s.seal(r.Box))
+	b.Close('}')
+	return r.respondWith(b.Bytes())
+}
+
+// maxShownArguments is how much of the arguments a question shows, in bytes.
+const maxShownArguments = 2000
+
+// approvalQuestion returns the parameters of the question. It shows the name that the server
+// gives the tool, and the arguments: what the server says of itself could mislead.
+func (r *relay) approvalQuestion() []byte {
+	arguments, _ := r.msg.params.Find("arguments")
+	shown := string(compact(arguments.Raw()))
+	if len(shown) > maxShownArguments {
+		shown = strings.ToValidUTF8(shown[:maxShownArguments], "") + " … (more is not shown)"
+	}
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("mode")
+	b.String("form")
+	b.Name("message")
+	b.String("Allow the tool " + r.item.Name + " of the server " + r.server.Slug + " to run with these arguments? " + shown)
+	b.Name("requestedSchema")
+	b.Raw([]byte(`{"type":"object","properties":{"approve":{"type":"boolean","title":"Allow this call","default":false}},"required":["approve"]}`))
+	b.Close('}')
+	return b.Bytes()
+}
+
+// dropApproval removes the answer to the gateway's question from what the server gets.
+func (r *relay) dropApproval(responses jsonedit.Value) {
+	var doc jsonedit.Doc
+	edit := jsonedit.Edit{Name: "inputResponses"}
+	if doc.Scan(responses.Raw()) == nil && doc.Len() > 1 {
+		edit.Value = doc.Apply(nil, jsonedit.Edit{Name: approvalKey})
+	}
+	r.params = append(r.params, edit)
+}

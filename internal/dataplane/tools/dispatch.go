@@ -1,0 +1,226 @@
+package tools
+
+import (
+	"errors"
+	"net/http"
+
+	"modelgate/api"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/dataplane/tools/peer"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/provider/toolserver"
+)
+
+// method serves requests of one method.
+type method struct {
+	eras  [2]bool // by peer.Era
+	serve func(*request) error
+}
+
+var (
+	bothEras   = [2]bool{true, true}
+	legacyOnly = [2]bool{peer.Legacy: true}
+	modernOnly = [2]bool{peer.Modern: true}
+)
+
+// methods are those that clients may send. It never changes.
+var methods map[string]method
+
+func init() { // the functions refer to it
+	methods = map[string]method{
+		"initialize":            {legacyOnly, (*request).initialize},
+		"ping":                  {legacyOnly, (*request).ping},
+		"logging/setLevel":      {legacyOnly, (*request).setLevel},
+		"resources/subscribe":   {legacyOnly, (*request).subscribe},
+		"resources/unsubscribe": {legacyOnly, (*request).subscribe},
+		"subscriptions/listen":  {modernOnly, (*request).subscribeAll},
+		"server/discover":       {modernOnly, (*request).discover},
+		"tools/call":            {bothEras, (*request).callTool},
+		"prompts/get":           {bothEras, (*request).getPrompt},
+		"resources/read":        {bothEras, (*request).readResource},
+		"completion/complete":   {bothEras, (*request).complete},
+	}
+	for i := range listKinds {
+		k := &listKinds[i]
+		methods[k.method] = method{bothEras, func(x *request) error { return x.list(k) }}
+	}
+}
+
+// dispatch serves the message.
+func (x *request) dispatch() error {
+	switch {
+	case x.msg.isResponse():
+		return x.respond()
+	case !x.msg.isRequest():
+		return x.notify()
+	}
+	m, ok := methods[x.msg.method]
+	if !ok || !m.eras[x.era] {
+		e := newError(codeNoMethod, "the method is not supported")
+		if x.era == peer.Modern {
+			e.status = http.StatusNotFound
+		}
+		return x.reject(x.msg.id, e)
+	}
+	return m.serve(x)
+}
+
+func (x *request) ping() error { return x.respondWith([]byte("{}")) }
+
+// setLevel passes the level of log messages to all servers that have sessions.
+func (x *request) setLevel() error {
+	x.tellAll()
+	return x.respondWith([]byte("{}"))
+}
+
+// callTool calls a tool.
+func (x *request) callTool() error {
+	return x.callNamed(kindOf(toolserver.Tool), api.ToolCall, "unknown tool")
+}
+
+// getPrompt gets a prompt.
+func (x *request) getPrompt() error {
+	return x.callNamed(kindOf(toolserver.Prompt), api.ToolPrompt, "unknown prompt")
+}
+
+func (x *request) callNamed(k *listKind, op api.Operation, unknown string) error {
+	name, ok := x.msg.param("name")
+	if !ok {
+		return x.reject(x.msg.id, newError(codeInvalidParams, "params must have a name"))
+	}
+	server, inner, ok := x.find(k, name)
+	if !ok {
+		return x.reject(x.msg.id, newError(codeInvalidParams, unknown+": "+cut(name)))
+	}
+	r := &relay{request: x, server: server, item: toolserver.Item{Kind: k.kind, Name: inner}, operation: op, unknown: unknown + ": " + cut(name)}
+	if inner != name {
+		r.params = append(r.params, setText("name", inner))
+	}
+	return r.run()
+}
+
+// readResource reads a resource.
+func (x *request) readResource() error {
+	uri, ok := x.msg.param("uri")
+	if !ok {
+		return x.reject(x.msg.id, newError(codeInvalidParams, "params must have a uri"))
+	}
+	server, inner, ok := x.findResource(uri)
+	if !ok {
+		return x.reject(x.msg.id, x.noResource(uri))
+	}
+	r := &relay{request: x, server: server, item: toolserver.Item{Kind: toolserver.Resource, Name: inner}, operation: api.ToolResource,
+		unknown: "unknown resource: " + cut(uri)}
+	if inner != uri {
+		r.params = append(r.params, setText("uri", inner))
+	}
+	return r.run()
+}
+
+func (x *request) noResource(uri string) *rpcError {
+	e := newError(codeInvalidParams, "unknown resource: "+cut(uri))
+	if x.era == peer.Legacy {
+		e.code = codeNoResource
+	}
+	return e.withData(append(jsonedit.AppendString([]byte(`{"uri":`), uri), '}'))
+}
+
+// codeNoResource is the code of the legacy era for unknown resources.
+const codeNoResource = -32002
+
+// subscribe subscribes to a resource, or ends that.
+func (x *request) subscribe() error {
+	uri, ok := x.msg.param("uri")
+	if !ok {
+		return x.reject(x.msg.id, newError(codeInvalidParams, "params must have a uri"))
+	}
+	server, inner, ok := x.findResource(uri)
+	if !ok {
+		return x.reject(x.msg.id, x.noResource(uri))
+	}
+	r := &relay{request: x, server: server, item: toolserver.Item{Kind: toolserver.Resource, Name: inner}, operation: api.Tools,
+		unknown: "unknown resource: " + cut(uri)}
+	if inner != uri {
+		r.params = append(r.params, setText("uri", inner))
+	}
+	return r.run()
+}
+
+// complete completes an argument of a prompt or a template.
+func (x *request) complete() error {
+	ref, _ := x.msg.params.Find("ref")
+	if ref.Kind() != jsonedit.Object {
+		return x.reject(x.msg.id, newError(codeInvalidParams, "params must have a ref"))
+	}
+	var doc jsonedit.Doc
+	if err := doc.Scan(ref.Raw()); err != nil {
+		return x.reject(x.msg.id, newError(codeInvalidParams, "ref: "+err.Error()))
+	}
+	r := &relay{request: x, operation: api.Tools, unknown: "unknown ref"}
+	typ, _ := doc.Find("type")
+	key, kind := "uri", toolserver.Template
+	if typ.IsText("ref/prompt") {
+		key, kind = "name", toolserver.Prompt
+	}
+	v, _ := doc.Find(key)
+	name, ok := v.Text()
+	if !ok {
+		return x.reject(x.msg.id, newError(codeInvalidParams, "the ref must have a "+key))
+	}
+	var inner string
+	if kind == toolserver.Prompt {
+		r.server, inner, ok = x.find(kindOf(kind), name)
+	} else {
+		r.server, inner, ok = x.findTemplate(name)
+	}
+	if !ok {
+		return x.reject(x.msg.id, newError(codeInvalidParams, "unknown ref: "+cut(name)))
+	}
+	r.item = toolserver.Item{Kind: kind, Name: inner}
+	if inner != name {
+		r.params = append(r.params, jsonedit.Edit{Name: "ref", Value: doc.Apply(nil, setText(key, inner))})
+	}
+	return r.run()
+}
+
+// findTemplate returns the server of a template or resource that a completion is about.
+func (x *request) findTemplate(uri string) (*toolserver.Server, string, bool) {
+	if !x.view.prefixed {
+		return x.view.servers[0], uri, true
+	}
+	for _, i := range x.visible(kindOf(toolserver.Template), x.gather(kindOf(toolserver.Template))) {
+		if i.name == uri {
+			return i.server, i.definition.name, true
+		}
+	}
+	return x.findResource(uri)
+}
+
+// cut returns the beginning of what a client named, for errors.
+func cut(name string) string {
+	if len(name) > 100 {
+		return name[:100]
+	}
+	return name
+}
+
+// fail responds with an error that is not one of the protocol.
+func (x *request) fail(err error) error {
+	if f, ok := errors.AsType[*peer.Failure](err); ok {
+		e := newError(codeInternal, f.Reason)
+		return x.reject(x.msg.id, e)
+	}
+	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		return x.refuse(e)
+	}
+	return x.reject(x.msg.id, newError(codeInternal, explain(err)))
+}
+
+// refuse responds with an error of the gateway: its status is that of HTTP as long as
+// nothing was sent.
+func (x *request) refuse(err *apierr.Error) error {
+	if !x.answer.hasBegun() {
+		return err
+	}
+	return x.reject(x.msg.id, newError(codeInternal, err.Message))
+}

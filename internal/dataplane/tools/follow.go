@@ -1,0 +1,187 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"modelgate/internal/dataplane/tools/peer"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/provider/toolserver"
+)
+
+// follow passes what a server sends by itself to the watch until ctx ends. A server without
+// such a stream is not asked again.
+func (w *watch) follow(ctx context.Context, s *toolserver.Server) {
+	wait := minReconnect
+	for {
+		began := time.Now()
+		r := &relay{request: w.request, server: s}
+		err := w.followOnce(ctx, r)
+		f, failed := errors.AsType[*peer.Failure](err)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case failed && (f.Status == http.StatusMethodNotAllowed || f.Kind == peer.Refused || f.Kind == peer.Unauthorized):
+			w.pass(ctx, watchEvent{relay: r})
+			return
+		case errors.Is(err, errNothingToWatch):
+			return
+		case failed && f.Kind == peer.SessionLost && r.held:
+			w.sessions.lose(r.key(), r.session)
+		}
+		if time.Since(began) > maxReconnect {
+			wait = minReconnect
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		wait = min(2*wait, maxReconnect)
+	}
+}
+
+var errNothingToWatch = errors.New("nothing to watch")
+
+// pass gives the watch an event.
+func (w *watch) pass(ctx context.Context, e watchEvent) error {
+	select {
+	case w.events <- e:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// followOnce follows one stream of a server.
+func (w *watch) followOnce(ctx context.Context, r *relay) error {
+	var err error
+	if r.cred, err = w.credential(ctx, r.server); err != nil {
+		return err
+	}
+	if r.era, err = w.Peers.Era(ctx, r.server, r.cred); err != nil {
+		return err
+	}
+	var reply peer.Reply
+	var uris []string
+	if r.era == peer.Modern {
+		reply, err = w.Peers.Send(ctx, w.listenCall(r))
+	} else {
+		if err = r.openSession(ctx); err != nil {
+			return err
+		}
+		uris = w.subscribeLegacy(ctx, r)
+		reply, err = w.Peers.Listen(ctx, &peer.Call{Server: r.server, Credential: r.cred, Client: w.client, Session: r.session})
+		if f, ok := errors.AsType[*peer.Failure](err); ok && f.Kind == peer.SessionLost && !r.held {
+			r.held = true
+			if err = r.openSession(ctx); err == nil {
+				reply, err = w.Peers.Listen(ctx, &peer.Call{Server: r.server, Credential: r.cred, Client: w.client, Session: r.session})
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer reply.Close()
+	if r.era == peer.Legacy {
+		if err := w.pass(ctx, watchEvent{relay: r, uris: uris}); err != nil {
+			return err
+		}
+	}
+	for {
+		msg, err := reply.Next()
+		if err != nil {
+			return err
+		}
+		e := watchEvent{relay: r, msg: bytes.Clone(msg)}
+		if uris, ok := w.acceptedBy(r, msg); ok {
+			e = watchEvent{relay: r, uris: uris}
+		}
+		if err := w.pass(ctx, e); err != nil {
+			return err
+		}
+	}
+}
+
+// listenCall returns the request by which a server of the modern era is watched.
+func (w *watch) listenCall(r *relay) *peer.Call {
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("notifications")
+	b.Open('{')
+	for i, name := range [...]string{"toolsListChanged", "promptsListChanged", "resourcesListChanged"} {
+		for _, k := range w.kinds {
+			if k == &listKinds[i] {
+				b.Name(name)
+				b.Bool(true)
+			}
+		}
+	}
+	first := true
+	for _, s := range w.uris {
+		if s.server.ID != r.server.ID {
+			continue
+		}
+		if first {
+			b.Name("resourceSubscriptions")
+			b.Open('[')
+			first = false
+		}
+		b.String(s.inner)
+	}
+	if !first {
+		b.Close(']')
+	}
+	b.Close('}')
+	b.Name("_meta")
+	b.Raw(modernMeta(w.client))
+	b.Close('}')
+	return &peer.Call{Server: r.server, Credential: r.cred, Client: w.client, Method: "subscriptions/listen",
+		Message: w.sessions.request("subscriptions/listen", b.Bytes())}
+}
+
+// subscribeLegacy subscribes to resources of a server of the legacy era, and returns those
+// that it accepts as the client names them.
+func (w *watch) subscribeLegacy(ctx context.Context, r *relay) (uris []string) {
+	for uri, s := range w.uris {
+		if s.server.ID != r.server.ID {
+			continue
+		}
+		params := append(jsonedit.AppendString([]byte(`{"uri":`), s.inner), '}')
+		reply, err := w.Peers.Send(ctx, &peer.Call{Server: r.server, Credential: r.cred, Client: w.client, Session: r.session,
+			Method: "resources/subscribe", Message: w.sessions.request("resources/subscribe", params)})
+		if err != nil {
+			continue
+		}
+		if _, err := readResult(reply); err == nil {
+			uris = append(uris, uri)
+		}
+	}
+	return uris
+}
+
+// acceptedBy returns the resources that a server of the modern era says it watches.
+func (w *watch) acceptedBy(r *relay, msg []byte) (uris []string, ok bool) {
+	var doc jsonedit.Doc
+	if r.era != peer.Modern || doc.Scan(msg) != nil {
+		return nil, false
+	}
+	if m, _ := doc.Find("method"); !m.IsText("notifications/subscriptions/acknowledged") {
+		return nil, false
+	}
+	params, _ := doc.Find("params")
+	filter, _ := params.Get("notifications")
+	list, _ := filter.Get("resourceSubscriptions")
+	for e := range list.Elements() {
+		inner, _ := e.Text()
+		for uri, s := range w.uris {
+			if s.server.ID == r.server.ID && s.inner == inner {
+				uris = append(uris, uri)
+			}
+		}
+	}
+	return uris, true
+}

@@ -1,0 +1,209 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/dataplane/tools/peer"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/provider/toolserver"
+)
+
+// errNoSession makes clients begin a new session, as the protocol says of the status 404.
+// https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
+var errNoSession = &rpcError{code: codeInvalidRequest, message: "the session is unknown or has expired; send initialize again", status: http.StatusNotFound}
+
+// findSession finds the session that a request names. A request without one is served too,
+// with sessions of its caller at servers.
+func (x *request) findSession() *rpcError {
+	ids := x.http.Header.Values(headerSession)
+	if len(ids) == 0 {
+		return nil
+	}
+	t, ok := openToken(x.Box, ids[0], callerOf(x.tools.Identity), x.tools.Slug, time.Now())
+	if len(ids) > 1 || !ok || x.running.hasEnded(t.digest()) {
+		return errNoSession
+	}
+	x.useToken(t)
+	return nil
+}
+
+func (x *request) useToken(t *token) {
+	x.token, x.holder = t, t.digest()
+	x.client = peer.Client{Info: t.Info, Capabilities: t.Capabilities}
+}
+
+// initialize begins a session: with every server of the legacy era that answers in time.
+func (x *request) initialize() error {
+	params := &x.msg.params
+	version, ok := x.msg.param("protocolVersion")
+	if !ok {
+		return x.reject(x.msg.id, newError(codeInvalidParams, "initialize must name a protocolVersion"))
+	}
+	if !slices.Contains(legacyVersions, version) {
+		version = peer.LegacyVersion
+	}
+	t := &token{Caller: callerOf(x.tools.Identity), Slug: x.tools.Slug, Version: version, Begun: time.Now().Unix(), Servers: map[string]tokenSession{}}
+	for name, field := range map[string]*[]byte{"capabilities": (*[]byte)(&t.Capabilities), "clientInfo": (*[]byte)(&t.Info)} {
+		v, ok := params.Find(name)
+		switch {
+		case !ok:
+		case v.Kind() != jsonedit.Object:
+			return x.reject(x.msg.id, newError(codeInvalidParams, name+" must be an object"))
+		case len(v.Raw()) > maxDeclared:
+			return x.reject(x.msg.id, newError(codeInvalidParams, name+" must have at most 4 KB"))
+		default:
+			*field = compact(v.Raw())
+		}
+	}
+	x.client = peer.Client{Info: t.Info, Capabilities: t.Capabilities}
+	greetings := x.greetAll(t)
+	x.http.Header.Del(headerSession)
+	x.answer.w.Header()[headerSession] = []string{t.seal(x.Box)}
+	return x.respondWith(x.initializeResult(version, greetings))
+}
+
+// greeting is what a server says of itself, nil if it does not answer.
+type greeting struct {
+	server *toolserver.Server
+	hello  *hello
+}
+
+// greetAll asks all servers of the view what they are. With a token, sessions begin with
+// those of the legacy era.
+func (x *request) greetAll(t *token) []greeting {
+	out := make([]greeting, len(x.view.servers))
+	ctx, cancel := context.WithTimeout(x.http.Context(), greetTime)
+	defer cancel()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i, s := range x.view.servers {
+		out[i].server = s
+		all.Go(func() {
+			cred, err := x.credential(ctx, s)
+			if err != nil {
+				return
+			}
+			h, err := x.catalogue.hello(ctx, s, cred)
+			if err != nil {
+				return
+			}
+			out[i].hello = h
+			if t == nil || h.era == peer.Modern {
+				return
+			}
+			if session, _, err := x.Peers.Open(ctx, s, cred, x.client); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				t.Servers[s.ID] = tokenSession{session.ID, session.Version}
+			}
+		})
+	}
+	all.Wait()
+	return out
+}
+
+// greetTime is how long a client waits for servers that do not say what they are.
+const greetTime = 5 * time.Second
+
+// end ends a session.
+func (x *request) end(w http.ResponseWriter) error {
+	if x.http.Header.Get(headerSession) == "" {
+		return errMethod
+	}
+	if problem := x.findSession(); problem != nil {
+		return x.reject(nil, problem)
+	}
+	x.running.endSession(x.token.digest())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.http.Context()), greetTime)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, s := range x.view.servers {
+		session, ok := x.token.session(s.ID)
+		if !ok || session.ID == "" {
+			continue
+		}
+		all.Go(func() {
+			if cred, err := x.credential(ctx, s); err == nil {
+				x.Peers.End(ctx, s, cred, session) // the server ends it by itself otherwise
+			}
+		})
+	}
+	all.Wait()
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// notify serves a notification.
+func (x *request) notify() error {
+	switch x.msg.method {
+	case "notifications/initialized":
+	case "notifications/cancelled":
+		id, _ := x.msg.params.Find("requestId")
+		if x.era == peer.Legacy && !x.running.cancel(runningKey{x.holder, string(id.Raw())}, errCancelled) {
+			x.tellAll() // another node may have the request
+		}
+	case "notifications/roots/list_changed", "notifications/progress":
+		x.tellAll()
+	default:
+		if x.era == peer.Legacy {
+			x.tellAll()
+		}
+	}
+	x.answer.accepted()
+	return nil
+}
+
+// errCancelled is the cause of requests that their client cancelled.
+var errCancelled = errors.New("the client cancelled the request")
+
+// tellAll sends the notification to the servers of the session.
+func (x *request) tellAll() {
+	if x.token == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.http.Context()), greetTime)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, s := range x.view.servers {
+		session, ok := x.token.session(s.ID)
+		if !ok {
+			continue
+		}
+		all.Go(func() {
+			cred, err := x.credential(ctx, s)
+			if err != nil {
+				return
+			}
+			reply, err := x.Peers.Send(ctx, &peer.Call{Server: s, Credential: cred, Client: x.client, Session: session,
+				Message: x.msg.body, Method: x.msg.method, Notify: true})
+			if err == nil {
+				reply.Close()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// credential returns what the caller sends to a server.
+func (x *request) credential(ctx context.Context, s *toolserver.Server) (peer.Credential, error) {
+	if s.Fault != nil {
+		return peer.Credential{}, s.Fault
+	}
+	var c peer.Credential
+	if s.Auth == toolserver.AuthUser || s.Auth == toolserver.AuthClientCredentials {
+		if x.Credentials == nil {
+			return c, apierr.New(apierr.Unavailable, "the tool server %s needs a sign-in that this gateway does not have", s.Slug)
+		}
+		var err error
+		if c, err = x.Credentials.Credential(ctx, s, x.tools.Identity); err != nil {
+			return c, err
+		}
+	}
+	return x.withPassed(c, s), nil
+}

@@ -1,0 +1,227 @@
+// Package tools serves MCP: requests of clients to tool servers.
+//
+// It speaks both eras of the protocol on one address, merges the lists of several servers,
+// and relays everything else as bytes: only names, ids and what the protocol's era demands
+// are spliced. It guarantees that what a caller's list hides cannot be called, that no
+// server learns a credential of the caller, and that one server that fails does not affect
+// the others. The data plane admits and records requests; package peer talks to servers.
+package tools
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/secret"
+	"modelgate/internal/dataplane"
+	"modelgate/internal/dataplane/tools/peer"
+	"modelgate/internal/identity/access"
+	"modelgate/internal/provider/toolserver"
+)
+
+// Options configure a [Relay]. Peers and Box are required.
+type Options struct {
+	Peers   peer.Sender
+	Box     *secret.Box // seals sessions, cursors and states
+	Logger  *slog.Logger
+	Version string // of the gateway
+	// PublicURL returns the configured address of the gateway, empty if there is none. Nil
+	// means none.
+	PublicURL func() string
+
+	// MaxBody limits the body of a request, in bytes. Zero means 10 MB.
+	MaxBody int64
+	// KeepAlive is the silence after which a stream gets a comment. Zero means 15 s;
+	// negative sends none.
+	KeepAlive time.Duration
+	// Origins are the origins of browsers that may send requests, such as
+	// https://app.example.com. The gateway's own always may.
+	Origins []string
+
+	// Credentials sign in to servers that have one for each user. Nil means that such servers
+	// cannot be used.
+	Credentials Credentials
+}
+
+// Credentials sign in to servers for users.
+type Credentials interface {
+	// Credential returns what a caller sends to a server. Its error is an *apierr.Error.
+	Credential(ctx context.Context, s *toolserver.Server, id *access.Identity) (peer.Credential, error)
+}
+
+// Relay serves requests to tool servers. It is safe for concurrent use.
+type Relay struct {
+	Options
+	sessions  *sessions
+	catalogue *catalogue
+	running   *running
+}
+
+// New returns a relay.
+func New(o Options) *Relay {
+	if o.MaxBody == 0 {
+		o.MaxBody = 10 << 20
+	}
+	if o.KeepAlive == 0 {
+		o.KeepAlive = 15 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.PublicURL == nil {
+		o.PublicURL = func() string { return "" }
+	}
+	s := newSessions(o.Peers, o.Version)
+	return &Relay{Options: o, sessions: s, catalogue: newCatalogue(o.Peers, s), running: newRunning()}
+}
+
+// request is one request of a client.
+type request struct {
+	*Relay
+	http   *http.Request
+	tools  *dataplane.ToolRequest
+	view   *view
+	msg    *message // nil for GET and DELETE
+	answer *answer
+
+	era    peer.Era
+	client peer.Client // what it says of itself
+	token  *token      // of the legacy era; nil without a session
+	holder string      // whose sessions with servers it uses, in memory
+}
+
+// ServeTools implements [dataplane.Tools].
+func (p *Relay) ServeTools(w http.ResponseWriter, r *http.Request, t *dataplane.ToolRequest) error {
+	if err := p.checkOrigin(r); err != nil {
+		return err
+	}
+	v, err := viewOf(t)
+	if err != nil {
+		return err
+	}
+	x := &request{Relay: p, http: r, tools: t, view: v, answer: newAnswer(w, r, p.KeepAlive), holder: callerOf(t.Identity)}
+	switch r.Method {
+	case http.MethodPost:
+		return x.post()
+	case http.MethodGet:
+		return x.listen()
+	case http.MethodDelete:
+		return x.end(w)
+	}
+	return errMethod
+}
+
+var errMethod = apierr.New(apierr.MethodNotAllowed, "tool servers take POST; GET and DELETE are for sessions of clients up to 2025-11-25")
+
+// checkOrigin refuses requests that pages of other origins make, so that no page reaches a
+// gateway in the network of its reader.
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#security-%26-endpoint
+func (p *Relay) checkOrigin(r *http.Request) error {
+	if err := p.checkHost(r); err != nil {
+		return err
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" || slices.Contains(p.Origins, origin) || origin == strings.TrimSuffix(p.PublicURL(), "/") {
+		return nil
+	}
+	u, err := url.Parse(origin)
+	if err == nil && strings.EqualFold(u.Host, r.Host) && p.isOwnName(hostname(r.Host)) {
+		return nil
+	}
+	return apierr.New(apierr.Forbidden, "pages of the origin %.100q may not use tool servers; add it to tools.origins in the settings", origin).
+		WithCode("origin_forbidden")
+}
+
+// checkHost refuses requests over loopback that name another host: a page can give its own
+// name the address of its reader's machine.
+func (p *Relay) checkHost(r *http.Request) error {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return nil
+	}
+	at, err := netip.ParseAddrPort(local.String())
+	if err != nil || !at.Addr().Unmap().IsLoopback() {
+		return nil
+	}
+	host := hostname(r.Host)
+	if p.isOwnName(host) {
+		return nil
+	}
+	for _, origin := range p.Origins {
+		if host == hostOf(origin) {
+			return nil
+		}
+	}
+	return apierr.New(apierr.Forbidden, "requests for the host %.100q do not come from this machine; set public_url if a proxy sends them", host).
+		WithCode("host_forbidden")
+}
+
+// isOwnName reports whether a host can only be the gateway: nobody else can give the name
+// another address.
+func (p *Relay) isOwnName(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil || host == "localhost" || host != "" && host == hostOf(p.PublicURL())
+}
+
+// hostname returns the name in a Host header, in small letters and without its port.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.Trim(host, "[]"))
+}
+
+// hostOf returns the name of the host of an address, empty for none.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Hostname())
+}
+
+// post serves a message.
+func (x *request) post() error {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, x.http.Body, x.MaxBody))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return apierr.New(apierr.TooLarge, "the message is larger than %d bytes (tools.max_body)", x.MaxBody)
+	}
+	if err != nil {
+		return apierr.New(apierr.Invalid, "the body could not be read").WithCause(err)
+	}
+	m, problem := parseMessage(body)
+	if problem != nil {
+		return x.reject(nil, problem)
+	}
+	defer m.release()
+	x.msg = m
+	x.era = eraOf(x.http, m)
+	if x.era == peer.Modern {
+		problem = x.prepareModern()
+	} else {
+		problem = x.prepareLegacy()
+	}
+	if problem != nil {
+		return x.reject(m.id, problem)
+	}
+	return x.dispatch()
+}
+
+// reject responds with an error.
+func (x *request) reject(id []byte, e *rpcError) error {
+	return x.answer.end(e.response(id), e.status)
+}
+
+// respondWith responds with a result.
+func (x *request) respondWith(value []byte) error {
+	return x.answer.end(result(x.msg.id, value), http.StatusOK)
+}

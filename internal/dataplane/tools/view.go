@@ -1,0 +1,80 @@
+package tools
+
+import (
+	"slices"
+
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/dataplane"
+	"modelgate/internal/provider/toolserver"
+)
+
+// view is what a caller may use at an address.
+type view struct {
+	servers    []*toolserver.Server // in the order of their slugs
+	selections []toolserver.Selection
+	prefixed   bool   // names have the slug of their server in front
+	title      string // of the server or bundle; empty for all servers
+}
+
+// errNoServer is the same for servers that do not exist, are disabled and are forbidden.
+var errNoServer = apierr.New(apierr.NotFound, "there is no tool server or bundle at this address that this key may use; GET /v0.1/servers lists those that it may").
+	WithCode("tool_server_not_found")
+
+// viewOf returns what the caller of a request may use at its address.
+func viewOf(t *dataplane.ToolRequest) (*view, error) {
+	workspace := t.Identity.Workspace
+	v := &view{selections: t.Snapshot.ToolSelections(t.Identity), prefixed: true}
+	switch server, ok := t.Snapshot.ToolServer(workspace, t.Slug); {
+	case t.Slug == "":
+		v.servers = t.Snapshot.ToolServers(workspace)
+	case ok:
+		v.servers, v.prefixed, v.title = []*toolserver.Server{server}, false, server.Name
+	default:
+		bundle, ok := t.Snapshot.ToolBundle(workspace, t.Slug)
+		if !ok {
+			return nil, errNoServer
+		}
+		v.servers, v.title = t.Snapshot.ToolServers(workspace), bundle.Name
+		v.selections = append(slices.Clip(v.selections), bundle.Selection)
+	}
+	v.servers = slices.DeleteFunc(slices.Clone(v.servers), func(s *toolserver.Server) bool { return !v.hasServer(t, s) })
+	if len(v.servers) == 0 && t.Slug != "" {
+		return nil, errNoServer
+	}
+	return v, nil
+}
+
+func (v *view) hasServer(t *dataplane.ToolRequest, s *toolserver.Server) bool {
+	for _, selection := range v.selections {
+		if !selection.HasServer(s.Slug) {
+			return false
+		}
+	}
+	return s.AllowsUser(t.Identity.UserID)
+}
+
+// allows reports whether the caller may use an item of a server of the view. Lists and calls
+// ask it alike. digest is that of the item's definition.
+func (v *view) allows(s *toolserver.Server, i toolserver.Item, digest string) bool {
+	return v.selects(s, i) && s.Shows(i, digest)
+}
+
+// selects reports the same, whatever the definition of the item is.
+func (v *view) selects(s *toolserver.Server, i toolserver.Item) bool {
+	for _, selection := range v.selections {
+		if !selection.Has(s.Slug, i) {
+			return false
+		}
+	}
+	return !s.IsOff(i)
+}
+
+// server returns the server with a slug.
+func (v *view) server(slug string) *toolserver.Server {
+	for _, s := range v.servers {
+		if s.Slug == slug {
+			return s
+		}
+	}
+	return nil
+}

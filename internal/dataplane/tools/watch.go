@@ -1,0 +1,378 @@
+package tools
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"modelgate/internal/dataplane"
+	"modelgate/internal/dataplane/tools/peer"
+	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/provider/toolserver"
+)
+
+// watch is a stream on which a client receives what servers send by themselves. Changes of
+// lists are told only if the client's list differs, so that a server cannot make all clients
+// read lists again and again.
+type watch struct {
+	*request
+	kinds  []*listKind // whose changes the client receives
+	uris   map[string]subscription
+	events chan watchEvent
+	seen   map[*listKind][sha256.Size]byte
+	dirty  map[*listKind]bool
+}
+
+// subscription is a resource that a client of the modern era subscribes to.
+type subscription struct {
+	server *toolserver.Server
+	inner  string // URI at the server
+}
+
+// watchEvent is a message of a server, or that it has accepted what is watched.
+type watchEvent struct {
+	relay *relay
+	msg   []byte // nil if the server has accepted
+	uris  []string
+}
+
+// Times of watching.
+const (
+	settleTime   = 200 * time.Millisecond // after a change of a list, in which others are joined to it
+	recheckTime  = 5 * time.Second        // between looks at what the caller may do
+	acceptTime   = 3 * time.Second        // for servers to accept what is watched
+	minReconnect = time.Second
+	maxReconnect = time.Minute
+)
+
+// listen serves the stream of a session of the legacy era.
+func (x *request) listen() error {
+	if x.http.Header.Get(headerSession) == "" || !acceptsEvents(x.http) {
+		return errMethod
+	}
+	if problem := x.findSession(); problem != nil {
+		return x.reject(nil, problem)
+	}
+	w := &watch{request: x}
+	for i := range listKinds[:3] {
+		w.kinds = append(w.kinds, &listKinds[i])
+	}
+	if err := x.answer.open(); err != nil {
+		return err
+	}
+	return w.run(nil)
+}
+
+// subscribeAll serves subscriptions/listen.
+// https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
+func (x *request) subscribeAll() error {
+	filter, _ := x.msg.params.Find("notifications")
+	if filter.Kind() != jsonedit.Object {
+		return x.reject(x.msg.id, newError(codeInvalidParams, "params must have notifications"))
+	}
+	if !x.answer.events {
+		return x.reject(x.msg.id, newError(codeInvalidRequest, "the request must accept text/event-stream"))
+	}
+	w := &watch{request: x, uris: map[string]subscription{}}
+	for i, name := range [...]string{"toolsListChanged", "promptsListChanged", "resourcesListChanged"} {
+		if v, ok := filter.Get(name); ok {
+			if wanted, _ := v.Bool(); wanted {
+				w.kinds = append(w.kinds, &listKinds[i])
+			}
+		}
+	}
+	list, _ := filter.Get("resourceSubscriptions")
+	for e := range list.Elements() {
+		uri, ok := e.Text()
+		if server, inner, found := x.findResource(uri); ok && found && len(w.uris) < maxSubscriptions &&
+			x.view.selects(server, toolserver.Item{Kind: toolserver.Resource, Name: inner}) {
+			w.uris[uri] = subscription{server, inner}
+		}
+	}
+	return w.run(x.msg.id)
+}
+
+const maxSubscriptions = 1000
+
+// run serves the stream. id is that of the request of the modern era, nil in the legacy one.
+func (w *watch) run(id []byte) error {
+	ctx, cancel := context.WithCancel(w.http.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	w.events, w.seen, w.dirty = make(chan watchEvent), make(map[*listKind][sha256.Size]byte), make(map[*listKind]bool)
+	for _, s := range w.view.servers {
+		all.Go(func() { w.follow(ctx, s) })
+	}
+	if id != nil {
+		if err := w.acknowledge(ctx, id); err != nil {
+			return err
+		}
+	}
+	for _, k := range w.kinds {
+		w.seen[k] = w.digest(k)
+	}
+	settle := time.NewTimer(time.Hour)
+	defer settle.Stop()
+	recheck := time.NewTicker(recheckTime)
+	defer recheck.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			if id != nil && context.Cause(w.http.Context()) == dataplane.ErrShutdown {
+				return w.answer.end(result(id, w.ending(id)), http.StatusOK)
+			}
+			w.answer.close()
+			return nil
+		case e := <-w.events:
+			if k, changed := w.listOf(e.msg); changed {
+				w.dirty[k] = true
+				w.forget(e.relay, k)
+				settle.Reset(settleTime)
+			} else if e.msg != nil {
+				err = w.forward(ctx, e, id)
+			}
+		case <-settle.C:
+			err = w.reportChanges(id)
+		case <-recheck.C:
+			err = w.recheck(id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// ending is the result that ends a subscription.
+func (w *watch) ending(id []byte) []byte {
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("resultType")
+	b.String("complete")
+	b.Name("_meta")
+	b.Open('{')
+	b.Name(metaSubscription)
+	b.Raw(id)
+	b.Name(metaServer)
+	w.serverInfo(&b)
+	b.Close('}')
+	b.Close('}')
+	return b.Bytes()
+}
+
+// acknowledge waits for the servers and says what is watched: the first message.
+func (w *watch) acknowledge(ctx context.Context, id []byte) error {
+	waiting := make(map[string]bool)
+	for _, s := range w.uris {
+		waiting[s.server.ID] = true
+	}
+	accepted := make(map[string]bool)
+	timeout := time.NewTimer(acceptTime)
+	defer timeout.Stop()
+	for late := false; len(waiting) > 0 && !late; {
+		select {
+		case e := <-w.events:
+			if e.msg == nil {
+				delete(waiting, e.relay.server.ID)
+				for _, uri := range e.uris {
+					accepted[uri] = true
+				}
+			}
+		case <-timeout.C:
+			late = true
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("notifications")
+	b.Open('{')
+	for i, name := range [...]string{"toolsListChanged", "promptsListChanged", "resourcesListChanged"} {
+		if slices.Contains(w.kinds, &listKinds[i]) {
+			b.Name(name)
+			b.Bool(true)
+		}
+	}
+	if len(accepted) > 0 {
+		b.Name("resourceSubscriptions")
+		b.Open('[')
+		for _, uri := range sortedKeys(accepted) {
+			b.String(uri)
+		}
+		b.Close(']')
+	}
+	b.Close('}')
+	b.Close('}')
+	return w.notice("notifications/subscriptions/acknowledged", b.Bytes(), id)
+}
+
+func sortedKeys(m map[string]bool) []string {
+	out := make([]string, 0, len(m))
+	for key := range m {
+		out = append(out, key)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// notice sends a notification to the client. params may be nil.
+func (w *watch) notice(method string, params, id []byte) error {
+	var doc jsonedit.Doc
+	if params == nil {
+		params = []byte("{}")
+	}
+	if err := doc.Scan(params); err != nil {
+		return err
+	}
+	if id != nil {
+		params = tag(&doc, id)
+	}
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("jsonrpc")
+	b.String("2.0")
+	b.Name("method")
+	b.String(method)
+	if id != nil || len(params) > 2 {
+		b.Name("params")
+		b.Raw(params)
+	}
+	b.Close('}')
+	return w.answer.send(b.Bytes())
+}
+
+// tag returns parameters with the id of the subscription that they belong to.
+func tag(params *jsonedit.Doc, id []byte) []byte {
+	var meta jsonedit.Doc
+	if v, ok := params.Find("_meta"); !ok || meta.Scan(v.Raw()) != nil {
+		meta.Reset()
+	}
+	return params.Apply(nil, jsonedit.Edit{Name: "_meta", Value: apply(&meta, []jsonedit.Edit{{Name: metaSubscription, Value: id}})})
+}
+
+// listOf returns the list that a notification is about, if it is one that the client
+// watches.
+func (w *watch) listOf(msg []byte) (*listKind, bool) {
+	var doc jsonedit.Doc
+	if msg == nil || doc.Scan(msg) != nil {
+		return nil, false
+	}
+	m, _ := doc.Find("method")
+	for i, name := range [...]string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed"} {
+		if m.IsText(name) {
+			return &listKinds[i], true
+		}
+	}
+	return nil, false
+}
+
+func (w *watch) forget(r *relay, k *listKind) {
+	w.catalogue.forget(r.server, r.cred, k)
+	if k.kind == toolserver.Resource {
+		w.catalogue.forget(r.server, r.cred, kindOf(toolserver.Template))
+	}
+}
+
+// digest identifies what the client sees of a list.
+func (w *watch) digest(k *listKind) [sha256.Size]byte {
+	sum := sha256.New()
+	kinds := []*listKind{k}
+	if k.kind == toolserver.Resource {
+		kinds = append(kinds, kindOf(toolserver.Template))
+	}
+	for _, k := range kinds {
+		for _, i := range w.visible(k, w.gather(k)) {
+			sum.Write([]byte(i.name + "\x00" + i.digest + "\x00"))
+		}
+	}
+	return [sha256.Size]byte(sum.Sum(nil))
+}
+
+// reportChanges tells the client which of the lists that may have changed are different.
+func (w *watch) reportChanges(id []byte) error {
+	for _, k := range w.kinds {
+		if !w.dirty[k] {
+			continue
+		}
+		delete(w.dirty, k)
+		now := w.digest(k)
+		if now == w.seen[k] {
+			continue
+		}
+		w.seen[k] = now
+		if err := w.notice("notifications/"+k.member+"/list_changed", nil, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recheck ends the stream of a caller who may no longer use tools, and applies what has been
+// changed in the meantime.
+func (w *watch) recheck(id []byte) error {
+	changed, err := w.tools.Refresh()
+	if err != nil || !changed {
+		return err
+	}
+	v, err := viewOf(w.tools)
+	if err != nil {
+		return err
+	}
+	w.view = v
+	for _, k := range w.kinds {
+		w.dirty[k] = true
+	}
+	return w.reportChanges(id)
+}
+
+// forward passes a message of a server on.
+func (w *watch) forward(ctx context.Context, e watchEvent, id []byte) error {
+	var doc jsonedit.Doc
+	if doc.Scan(e.msg) != nil {
+		return nil
+	}
+	if _, isRequest := doc.Find("id"); isRequest {
+		if id != nil { // the modern era has none
+			v, _ := doc.Find("id")
+			return ignoreFailure(e.relay.respondTo(ctx, v.Raw(), []byte(`"error":{"code":-32601,"message":"the client does not support this request"}`)))
+		}
+		_, err := e.relay.asked(ctx, &doc)
+		return ignoreFailure(err)
+	}
+	m, _ := doc.Find("method")
+	if id == nil && !m.IsText("notifications/resources/updated") {
+		return w.answer.send(e.msg)
+	}
+	if !m.IsText("notifications/resources/updated") {
+		return nil
+	}
+	var params jsonedit.Doc
+	if v, _ := doc.Find("params"); params.Scan(v.Raw()) != nil {
+		return nil
+	}
+	v, _ := params.Find("uri")
+	inner, _ := v.Text()
+	if id == nil {
+		return w.answer.send(e.msg)
+	}
+	for uri, s := range w.uris {
+		if s.server.ID == e.relay.server.ID && s.inner == inner {
+			return w.notice("notifications/resources/updated", params.Apply(nil, setText("uri", uri)), id)
+		}
+	}
+	return nil
+}
+
+// ignoreFailure drops a failure of a server: the stream is one of the client.
+func ignoreFailure(err error) error {
+	if _, ok := errors.AsType[*peer.Failure](err); ok {
+		return nil
+	}
+	return err
+}
