@@ -92,7 +92,7 @@ func (a *answer) accepted() {
 	a.w.WriteHeader(http.StatusAccepted)
 }
 
-// close ends a stream without a message.
+// close ends what has not ended: nothing is written afterwards.
 func (a *answer) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -260,7 +260,7 @@ func (x *request) find(k *listKind, name string) (s *toolserver.Server, item str
 		if x.view.prefixed {
 			inner, has = toolserver.CutPrefix(s.Slug, name)
 		}
-		if has && len(name) < toolserver.MaxName && toolserver.OuterName(s.Slug, inner, x.view.prefixed) == name {
+		if has && !toolserver.MayBeReplaced(name) && toolserver.OuterName(s.Slug, inner, x.view.prefixed) == name {
 			return s, inner, true
 		}
 	}

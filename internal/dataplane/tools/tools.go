@@ -108,7 +108,9 @@ func (p *Relay) ServeTools(w http.ResponseWriter, r *http.Request, t *dataplane.
 	if err != nil {
 		return err
 	}
-	x := &request{Relay: p, http: r, tools: t, view: v, answer: newAnswer(w, r, p.KeepAlive), holder: callerOf(t.Identity)}
+	a := newAnswer(w, r, p.KeepAlive)
+	defer a.close()
+	x := &request{Relay: p, http: r, tools: t, view: v, answer: a, holder: callerOf(t.Identity)}
 	switch r.Method {
 	case http.MethodPost:
 		return x.post()

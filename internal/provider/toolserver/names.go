@@ -25,7 +25,7 @@ func OuterName(slug, name string, prefixed bool) string {
 		return out
 	}
 	sum := sha256.Sum256([]byte(slug + "\x00" + name))
-	end := "_" + hex.EncodeToString(sum[:5])
+	end := "_" + hex.EncodeToString(sum[:digestBytes])
 	out = strings.Map(func(r rune) rune {
 		if hasPlainChars(string(r)) {
 			return r
@@ -39,6 +39,19 @@ func OuterName(slug, name string, prefixed bool) string {
 // and false if it lacks the prefix of the server.
 func CutPrefix(slug, outer string) (name string, ok bool) {
 	return strings.CutPrefix(outer, slug+separator)
+}
+
+const digestBytes = 5
+
+// MayBeReplaced reports whether a name that clients see may be in place of another: it ends as
+// names do that [OuterName] has replaced.
+func MayBeReplaced(outer string) bool {
+	at := len(outer) - 2*digestBytes - 1
+	if at < 0 || outer[at] != '_' {
+		return false
+	}
+	_, err := hex.DecodeString(outer[at+1:])
+	return err == nil
 }
 
 // hasPlainChars reports whether a name has only characters that every client and provider takes.
