@@ -23,6 +23,7 @@ import (
 	"modelgate/internal/identity/access"
 	"modelgate/internal/pipeline/attempt"
 	"modelgate/internal/pipeline/exchange"
+	"modelgate/internal/provider/table"
 	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/snapshot"
@@ -96,7 +97,7 @@ func (g *gateway) publish(o options) {
 	var keys []*access.Identity
 	for id, text := range map[string]string{"alice": aliceKey, "bob": bobKey, "other": otherKey} {
 		i := &access.Identity{KeyID: id, Type: access.WorkspaceService, Name: id, Hash: access.HashKey(text), Organisation: "o", Workspace: "w",
-			Scopes: []access.Scope{access.ScopeTools}}
+			Scopes: []access.Scope{access.ScopeTools, access.ScopeCompletions}}
 		if id == "other" {
 			i.Workspace = "elsewhere"
 		}
@@ -105,7 +106,7 @@ func (g *gateway) publish(o options) {
 		}
 		keys = append(keys, i)
 	}
-	s, err := snapshot.Build(snapshot.Input{Keys: keys, ToolServers: o.servers, ToolBundles: o.bundles})
+	s, err := snapshot.Build(snapshot.Input{Keys: keys, Specs: table.All(), ToolServers: o.servers, ToolBundles: o.bundles})
 	if err != nil {
 		g.t.Fatal(err)
 	}

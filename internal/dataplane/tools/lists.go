@@ -127,7 +127,11 @@ func (x *request) list(k *listKind) error {
 		return x.fail(err)
 	}
 	items := x.visible(k, lists)
-	out := make([]byte, 0, 4096)
+	size := 1024
+	for _, i := range items {
+		size += len(i.raw) + len(i.name)
+	}
+	out := make([]byte, 0, min(size, pageBytes+maxDefinition))
 	out = append(out, '{', '"')
 	out = append(out, k.member...)
 	out = append(out, `":[`...)

@@ -175,6 +175,12 @@ func New(t testing.TB, o Options) *Gateway {
 	storetest.CheckRecorded(t, g.database)
 	go func() { g.end.done <- s.Run(ctx, g.now) }()
 	t.Cleanup(g.end.await)
+	log := g.Log // see end
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the gateway's last log lines:\n%s", log.tail())
+		}
+	})
 	return g
 }
 
@@ -355,6 +361,13 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.Write(p)
+}
+
+// tail returns the last lines, of 16 KB at most.
+func (b *Buffer) tail() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.b.Bytes()[max(0, b.b.Len()-16<<10):])
 }
 
 // String returns all that was written.
