@@ -53,6 +53,9 @@ type ToolEnd struct {
 	Status  int   // of the server's HTTP response; zero without one
 	Unsent  bool  // nothing was written to the server
 	IsError bool  // the tool reported an error
+	// Unfinished means that the server asks for input first. The call costs nothing then; that
+	// with the input does.
+	Unfinished bool
 	Err     error // why there is no answer; nil if there is one
 }
 
@@ -249,7 +252,7 @@ func (r *ToolRun) settlement(e *ToolEnd, failure *peer.Failure) reqlog.Settlemen
 		s.Outcome = reqlog.Failed
 	}
 	s.Priced = true
-	if s.Outcome == reqlog.Answered || s.Outcome == reqlog.Abandoned {
+	if !e.Unfinished && (s.Outcome == reqlog.Answered || s.Outcome == reqlog.Abandoned) {
 		s.Cost = r.price()
 	}
 	if s.Cost > 0 {

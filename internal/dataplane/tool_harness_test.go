@@ -59,7 +59,7 @@ func (f *relay) ServeTools(w http.ResponseWriter, r *http.Request, t *dataplane.
 		return apierr.New(apierr.Invalid, "invalid")
 	}
 	t.MessageID, t.Session = m.ID, m.Params.Session
-	t.SetTrace(m.Params.Meta.Traceparent, "")
+	t.SetTrace(m.Params.Meta.Traceparent)
 	c := dataplane.ToolCall{Operation: api.ToolCall, Server: f.of(t.Slug), Name: m.Params.Name, Arguments: m.Params.Arguments, Size: int64(len(body))}
 	switch m.Method {
 	case "resources/read":

@@ -55,7 +55,7 @@ func (t *ToolRequest) Describe(op api.Operation, server, name string) {
 // SetTrace joins the request to the trace of a message, in the form of W3C Trace Context,
 // unless its headers name one. An invalid one is ignored, as the standard says. The state of
 // the trace passes on with the message.
-func (t *ToolRequest) SetTrace(traceparent, _ string) {
+func (t *ToolRequest) SetTrace(traceparent string) {
 	h := http.Header{api.HeaderTraceParent: {traceparent}}
 	if _, _, _, ok := traceParent(h); !ok {
 		return

@@ -58,7 +58,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		SkipGuardrails:     s.Off[route.Guardrails],
 		Cache:              s.cache,
 		Keeper:             s.kept,
-		Tools:              s.toolRelay(),
+		Tools:              s.tools(),
 		UseSecret:          s.useClientSecret,
 		Responses:          s.kept.Responses(),
 		Files:              s.kept.Files(),

@@ -1,12 +1,16 @@
 package server
 
 import (
+	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/tools"
 	"modelgate/internal/dataplane/tools/peer"
 )
 
-// toolRelay returns what serves tool servers.
-func (s *Server) toolRelay() *tools.Relay {
+// tools returns what serves tool servers.
+func (s *Server) tools() dataplane.Tools {
+	if s.Options.Tools != nil {
+		return s.Options.Tools
+	}
 	return tools.New(tools.Options{
 		Peers:   peer.New(peer.Options{Client: s.engine.Client, Bodies: s.engine.Bounds.Pool, Logger: s.Logger}),
 		Box:     s.box,

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"strings"
 
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/provider/toolserver"
@@ -43,7 +44,7 @@ func (r *relay) decide() toolserver.Decision {
 func (r *relay) approve(ctx context.Context) (answered bool, err error) {
 	switch r.decide() {
 	case toolserver.Deny:
-		return true, r.respondWith(toolError("a rule of the tool server "+r.server.Slug+" denies tools that change something", r.request.era))
+		return true, r.withhold("a rule of the tool server %s denies tools that change something", r.server.Slug)
 	case toolserver.Ask:
 	default:
 		return false, nil
@@ -57,8 +58,8 @@ func (r *relay) approve(ctx context.Context) (answered bool, err error) {
 		return false, nil
 	}
 	if !r.declares("elicitation") {
-		return true, r.respondWith(toolError("the tool server "+r.server.Slug+
-			" demands that the user approves this call, and the client cannot ask: it does not support elicitation", r.request.era))
+		return true, r.withhold("a rule of the tool server %s demands that the user approves this call, and the client cannot ask: it does not support elicitation",
+			r.server.Slug)
 	}
 	if r.request.era == peer.Legacy {
 		value, err := r.ask(ctx, "elicitation/create", r.approvalQuestion())
@@ -76,6 +77,11 @@ func (r *relay) approve(ctx context.Context) (answered bool, err error) {
 	return r.refuseUnapproved(value.Raw())
 }
 
+// withhold responds to a call that is not made.
+func (r *relay) withhold(format string, a ...any) error {
+	return r.respondWith(r.toolError(apierr.New(apierr.Denied, format, a...)))
+}
+
 // refuseUnapproved responds to a call that the user did not approve.
 func (r *relay) refuseUnapproved(value []byte) (answered bool, err error) {
 	v, err := jsonedit.ParseValue(value)
@@ -89,7 +95,7 @@ func (r *relay) refuseUnapproved(value []byte) (answered bool, err error) {
 		r.approved = true
 		return false, nil
 	}
-	return true, r.respondWith(toolError("the user did not approve this call", r.request.era))
+	return true, r.withhold("the user did not approve this call")
 }
 
 // askApproval responds with the question whether the call may be made.

@@ -34,7 +34,7 @@ func (x *request) findSession() *rpcError {
 }
 
 func (x *request) useToken(t *token) {
-	x.token, x.holder = t, t.digest()
+	x.token, x.holder, x.tools.Session = t, t.digest(), t.digest()
 	x.client = peer.Client{Info: t.Info, Capabilities: t.Capabilities}
 }
 

@@ -159,30 +159,17 @@ func (r *relay) denied(err error) error {
 	if !ok || e.Kind != apierr.Denied || r.item.Kind != toolserver.Tool {
 		return r.fail(err)
 	}
-	return r.respondWith(toolError(e.Message, r.request.era))
+	return r.respondWith(r.toolError(e))
 }
 
-// toolError returns the result of a tool that failed.
-func toolError(text string, era peer.Era) []byte {
-	var b jsonedit.Builder
-	b.Open('{')
-	b.Name("content")
-	b.Open('[')
-	b.Open('{')
-	b.Name("type")
-	b.String("text")
-	b.Name("text")
-	b.String(text)
-	b.Close('}')
-	b.Close(']')
-	b.Name("isError")
-	b.Bool(true)
-	if era == peer.Modern {
-		b.Name("resultType")
-		b.String("complete")
+// toolError returns the result of a tool that was not run.
+func (x *request) toolError(e *apierr.Error) []byte {
+	out := dataplane.DeniedResult(e)
+	var doc jsonedit.Doc
+	if x.era == peer.Legacy || doc.Scan(out) != nil {
+		return out
 	}
-	b.Close('}')
-	return b.Bytes()
+	return doc.Apply(nil, jsonedit.Edit{Name: "resultType", Value: []byte(`"complete"`)})
 }
 
 // send sends the message. One that the server did not take is sent again once: because its
@@ -392,7 +379,7 @@ func (r *relay) result(ctx context.Context, raw []byte) ([]byte, error) {
 	value, err := r.call.CheckResult(ctx, json.RawMessage(raw))
 	if err != nil {
 		if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Denied && r.item.Kind == toolserver.Tool {
-			return toolError(e.Message, r.request.era), nil
+			return r.toolError(e), nil
 		}
 		return nil, err
 	}

@@ -9,7 +9,6 @@ package tools
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -38,8 +37,6 @@ type Options struct {
 	// means none.
 	PublicURL func() string
 
-	// MaxBody limits the body of a request, in bytes. Zero means 10 MB.
-	MaxBody int64
 	// KeepAlive is the silence after which a stream gets a comment. Zero means 15 s;
 	// negative sends none.
 	KeepAlive time.Duration
@@ -68,9 +65,6 @@ type Relay struct {
 
 // New returns a relay.
 func New(o Options) *Relay {
-	if o.MaxBody == 0 {
-		o.MaxBody = 10 << 20
-	}
 	if o.KeepAlive == 0 {
 		o.KeepAlive = 15 * time.Second
 	}
@@ -193,19 +187,20 @@ func hostOf(address string) string {
 
 // post serves a message.
 func (x *request) post() error {
-	body, err := io.ReadAll(http.MaxBytesReader(nil, x.http.Body, x.MaxBody))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return apierr.New(apierr.TooLarge, "the message is larger than %d bytes (tools.max_body)", x.MaxBody)
-	}
+	body, err := io.ReadAll(x.http.Body) // bounded by the data plane
 	if err != nil {
-		return apierr.New(apierr.Invalid, "the body could not be read").WithCause(err)
+		return err
 	}
 	m, problem := parseMessage(body)
 	if problem != nil {
 		return x.reject(nil, problem)
 	}
 	defer m.release()
-	x.msg = m
+	x.msg, x.tools.MessageID = m, m.id
+	if parent, ok := m.meta.Find("traceparent"); ok {
+		text, _ := parent.Text()
+		x.tools.SetTrace(text)
+	}
 	x.era = eraOf(x.http, m)
 	if x.era == peer.Modern {
 		problem = x.prepareModern()
