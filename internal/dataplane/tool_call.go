@@ -50,13 +50,13 @@ type ToolRun struct {
 
 // ToolEnd is how a message to a server ended.
 type ToolEnd struct {
-	Status  int   // of the server's HTTP response; zero without one
-	Unsent  bool  // nothing was written to the server
-	IsError bool  // the tool reported an error
+	Status  int  // of the server's HTTP response; zero without one
+	Unsent  bool // nothing was written to the server
+	IsError bool // the tool reported an error
 	// Unfinished means that the server asks for input first. The call costs nothing then; that
 	// with the input does.
 	Unfinished bool
-	Err     error // why there is no answer; nil if there is one
+	Err        error // why there is no answer; nil if there is one
 }
 
 // Begin checks a message before it is sent to a server: budgets and rates, the session, the

@@ -38,6 +38,7 @@ type hello struct {
 	era          peer.Era
 	capabilities map[string]bool
 	instructions string
+	raw          []byte // the result of initialize or server/discover
 	until        time.Time
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/provider/toolserver"
@@ -198,7 +197,7 @@ func (x *request) credential(ctx context.Context, s *toolserver.Server) (peer.Cr
 	var c peer.Credential
 	if s.Auth == toolserver.AuthUser || s.Auth == toolserver.AuthClientCredentials {
 		if x.Credentials == nil {
-			return c, apierr.New(apierr.Unavailable, "the tool server %s needs a sign-in that this gateway does not have", s.Slug)
+			return c, errNoSignIn(s)
 		}
 		var err error
 		if c, err = x.Credentials.Credential(ctx, s, x.tools.Identity); err != nil {

@@ -144,6 +144,7 @@ func (s *sessions) greet(ctx context.Context, server *toolserver.Server, cred pe
 	if err := doc.Scan(raw); err != nil {
 		return nil, errors.New("the server described itself with something that is not an object")
 	}
+	h.raw = raw
 	if caps, ok := doc.Find("capabilities"); ok && caps.Kind() == jsonedit.Object {
 		h.capabilities = make(map[string]bool)
 		for name := range caps.Fields() {
