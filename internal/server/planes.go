@@ -32,6 +32,7 @@ import (
 // makeRoutes creates the handlers of the data plane and the control plane.
 func (s *Server) makeRoutes(set *settings.Settings) {
 	s.tail, s.sockets = new(controlplane.Tail), socket.New(socket.Options{})
+	relay := s.toolRelay()
 	plane := dataplane.New(dataplane.Options{
 		Snapshot:  &s.holder,
 		Engine:    s.engine,
@@ -58,7 +59,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		SkipGuardrails:     s.Off[route.Guardrails],
 		Cache:              s.cache,
 		Keeper:             s.kept,
-		Tools:              s.tools(),
+		Tools:              s.toolsOr(relay),
 		UseSecret:          s.useClientSecret,
 		Responses:          s.kept.Responses(),
 		Files:              s.kept.Files(),
@@ -84,7 +85,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		SignIn:        s.signIn(),
 		OAuth:         oauth.Routes{Lifetime: func() time.Duration { return s.sessionLifetimes().OrDefaults().Absolute }},
-		ToolServers:   toolservers.Routes{Snapshot: s.holder.Load},
+		ToolServers:   toolservers.Routes{Snapshot: s.holder.Load, Probe: relay.Probe},
 		Workloads:     workloads.Routes{Verifier: workload.NewVerifier(s.engine.Client), Issue: s.issueWorkloadKey},
 		Guardrails:    guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},
 		Integrations:  integrations.Routes{Try: s.tryIntegration},

@@ -110,6 +110,7 @@ func (s *Settings) stateSections() []stateSection {
 		{"deployments", s.Deployments != nil}, {"policies", s.Policies != nil},
 		{"identity_providers", s.IdentityProviders != nil}, {"domains", s.Domains != nil},
 		{"directory_mappings", s.DirectoryMappings != nil}, {"workload_identities", s.WorkloadIdentities != nil},
+		{"mcp_integrations", s.MCPIntegrations != nil}, {"mcp_servers", s.MCPServers != nil}, {"mcp_bundles", s.MCPBundles != nil},
 	}
 }
 
@@ -244,6 +245,14 @@ func (s *Settings) ReplaceSecrets(f func(place, ref string) (string, error)) err
 			return w.err
 		}
 	}
+	for i := range s.MCPIntegrations {
+		v := &s.MCPIntegrations[i]
+		w := credentialWalk{s, f, fmt.Sprintf("mcp_integrations[%d]", i), "mcp_integration " + v.Slug, nil}
+		w.all("configurations.custom_headers", "custom_headers", v.Configurations.Headers)
+		if w.named("configurations.client_secret", "client_secret", &v.Configurations.Secret); w.err != nil {
+			return w.err
+		}
+	}
 	for i := range s.Providers {
 		v := &s.Providers[i]
 		w := credentialWalk{s, f, fmt.Sprintf("providers[%d]", i), "integration " + v.Slug, nil}
@@ -270,11 +279,14 @@ type credentialWalk struct {
 	err         error
 }
 
-func (w *credentialWalk) one(field string, ref *string) {
+func (w *credentialWalk) one(field string, ref *string) { w.named(field, field, ref) }
+
+// named is [credentialWalk.one] for a field whose credential has another name in its place.
+func (w *credentialWalk) named(field, name string, ref *string) {
 	if *ref == "" || w.err != nil {
 		return
 	}
-	v, err := w.f(w.place+" "+field, *ref)
+	v, err := w.f(w.place+" "+name, *ref)
 	if err != nil {
 		w.err = w.s.ErrorAt(w.path+"."+field, err)
 		return

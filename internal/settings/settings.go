@@ -44,6 +44,9 @@ type Settings struct {
 	Domains              []Domain              `json:"domains,omitempty"`
 	DirectoryMappings    []DirectoryMapping    `json:"directory_mappings,omitempty"`
 	WorkloadIdentities   []WorkloadIdentity    `json:"workload_identities,omitempty"`
+	MCPIntegrations      []MCPIntegration      `json:"mcp_integrations,omitempty"`
+	MCPServers           []MCPServer           `json:"mcp_servers,omitempty"`
+	MCPBundles           []MCPBundle           `json:"mcp_bundles,omitempty"`
 
 	Prices   []Price  `json:"prices,omitempty"`
 	Listener Listener `json:"listener,omitzero"`

@@ -38,6 +38,9 @@ type document struct {
 	Domains              []Domain              `json:"domains"`
 	DirectoryMappings    []DirectoryMapping    `json:"directory_mappings"`
 	WorkloadIdentities   []WorkloadIdentity    `json:"workload_identities"`
+	MCPIntegrations      []MCPIntegration      `json:"mcp_integrations"`
+	MCPServers           []MCPServer           `json:"mcp_servers"`
+	MCPBundles           []MCPBundle           `json:"mcp_bundles"`
 }
 
 // WriteState writes the state of s as a file for ParseState. Equal states are written
@@ -47,6 +50,7 @@ func (s *Settings) WriteState(w io.Writer) error {
 		1, s.Organisation, s.Workspaces, s.Members, s.Guardrails, s.SecretReferences, s.GuardrailCredentials, s.Integrations,
 		s.Providers, s.PromptLabels, s.PromptCollections, s.PromptPartials, s.Prompts, s.Configs, s.Deployments, s.Keys, s.Policies,
 		s.IdentityProviders, s.Domains, s.DirectoryMappings, s.WorkloadIdentities,
+		s.MCPIntegrations, s.MCPServers, s.MCPBundles,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the state: %w", err)

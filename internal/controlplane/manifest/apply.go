@@ -225,7 +225,7 @@ func (p *plan) make() error {
 		partnerKind.plan, integrationKind.plan, (*plan).planProviders,
 		labelKind.plan, collectionKind.plan, partialKind.plan, promptKind.plan, configKind.plan,
 		deploymentKind.plan, keyKind.plan, policyKind.plan, identityKind.plan, domainKind.plan, mappingKind.plan,
-		workloadKind.plan,
+		workloadKind.plan, toolIntegrationKind.plan, toolServerKind.plan, toolBundleKind.plan,
 	} {
 		if err := part(p); err != nil {
 			return err

@@ -76,6 +76,7 @@ func (r *reader) settings(s *state) (*settings.Settings, error) {
 		providerKind.export, labelKind.export, collectionKind.export, partialKind.export, promptKind.export,
 		configKind.export, deploymentKind.export, keyKind.export, policyKind.export,
 		identityKind.export, domainKind.export, mappingKind.export, workloadKind.export,
+		toolIntegrationKind.export, toolServerKind.export, toolBundleKind.export,
 	} {
 		if err := part(r, out); err != nil {
 			return nil, err

@@ -48,6 +48,7 @@ func (p *plan) normalise() error {
 	p.normaliseAdministered()
 	p.normalisePeople()
 	p.normaliseWorkloads()
+	p.normaliseTools(home)
 	p.normaliseForRequests(home)
 	p.normalisePrompts(home)
 	return p.expandProviders()

@@ -38,6 +38,7 @@ type state struct {
 	domains      []store.Domain
 	mappings     []store.DirectoryMapping // that were not made by the name of a group
 	workloads    []store.WorkloadIdentity
+	tools        toolState
 }
 
 func readState(ctx context.Context, q store.Queries, organisation string) (*state, error) {
@@ -73,6 +74,7 @@ func readState(ctx context.Context, q store.Queries, organisation string) (*stat
 		func() (err error) { s.policies, err = readPolicies(ctx, q, id); return err },
 		func() error { return s.readPeople(ctx, q) },
 		func() (err error) { s.workloads, err = q.WorkloadIdentities(ctx, id); return err },
+		func() error { return s.readTools(ctx, q) },
 	} {
 		if err := read(); err != nil {
 			return nil, err
@@ -84,6 +86,7 @@ func readState(ctx context.Context, q store.Queries, organisation string) (*stat
 		return cmp.Or(cmp.Compare(s.slug(a.Workspace), s.slug(b.Workspace)), cmp.Compare(a.Partner, b.Partner))
 	})
 	slices.SortFunc(s.identities, func(a, b store.IdentityProvider) int { return cmp.Compare(a.Slug, b.Slug) })
+	slices.SortFunc(s.tools.integrations, func(a, b store.ToolIntegration) int { return cmp.Compare(a.Slug, b.Slug) })
 	slices.SortFunc(s.integrations, func(a, b store.Integration) int { return cmp.Compare(a.Slug, b.Slug) })
 	return s, nil
 }

@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"modelgate/internal/identity/access"
+	"modelgate/internal/provider/toolserver"
 )
 
 const secretText = "s3cret-of-the-header"
@@ -199,5 +201,20 @@ func TestIntegrationsOfOthersAreOutOfReach(t *testing.T) {
 	w.root.Must("DELETE", "/mcp-integrations/issues", "", nil)
 	if left := w.Query(`SELECT slug FROM mcp_servers`); len(left) != 0 || len(w.published().ToolServers) != 0 {
 		t.Errorf("left after the integration was deleted: %s", left)
+	}
+}
+
+func TestSettingsOfIntegrationsReachRequests(t *testing.T) {
+	w := newWorld(t)
+	w.integration("issues", `"auth_type":"oauth_auto","configurations":{"client_id":"gate","scopes":["a","b"],"token_url":"https://login.example.com/token",
+		"authorization_url":"https://login.example.com/authorize","call_timeout":30,"idle_timeout":5,"trust_annotations":true,"hold_changed":true,"passthrough_header":"x-trace"}`)
+	w.server("issues", "issues")
+	s, ok := w.snapshot().ToolServer(w.published().ToolServers[0].Row.Workspace, "issues")
+	if !ok || s.CallTimeout != 30*time.Second || s.IdleTimeout != 5*time.Second || !s.TrustAnnotations || !s.HoldChanged || s.Auth != toolserver.AuthUser ||
+		s.URL.String() != "https://tools.example.com/mcp" || len(s.PassHeaders) != 1 || s.PassHeaders[0] != "X-Trace" {
+		t.Errorf("requests see %+v", s)
+	}
+	if o := s.OAuth; o == nil || o.ID != "gate" || len(o.Scopes) != 2 || o.TokenURL != "https://login.example.com/token" || o.AuthorizeURL != "https://login.example.com/authorize" {
+		t.Errorf("requests see %+v", o)
 	}
 }

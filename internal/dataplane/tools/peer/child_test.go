@@ -46,6 +46,13 @@ func TestChild(*testing.T) {
 			folder, _ := os.Getwd()
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Join(os.Environ(), "\n") + "\nfolder=" + folder}}}, nil, nil
 		})
+		type progress struct {
+			Token int `json:"token"`
+		}
+		mcp.AddTool(server, &mcp.Tool{Name: "progress"}, func(ctx context.Context, r *mcp.CallToolRequest, a progress) (*mcp.CallToolResult, any, error) {
+			r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: a.Token, Progress: 1})
+			return &mcp.CallToolResult{}, nil, nil
+		})
 		mcp.AddTool(server, &mcp.Tool{Name: "left"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
 			<-left
 			return &mcp.CallToolResult{}, nil, nil

@@ -141,6 +141,20 @@ func TestEraIsAskedAgainAfterAFailureOfItsMessages(t *testing.T) {
 	}
 }
 
+func TestEraIsAskedAgainAfterARefusedMessage(t *testing.T) {
+	for _, status := range []int{400, 404, 405} {
+		ts := toolservertest.New(t)
+		ts.Handle("tools/call", toolservertest.Status(status))
+		p, s := mustPeers(t, peer.Options{}), mustServer(t, ts.URL)
+		p.Era(t.Context(), s, peer.Credential{})
+		send(t.Context(), p, modernCall(s, "echo", `{}`))
+		p.Era(t.Context(), s, peer.Credential{})
+		if n := ts.Count("server/discover"); n != 2 {
+			t.Errorf("%d: the server was asked %d times, want twice", status, n)
+		}
+	}
+}
+
 func TestErrorsOfCallsDoNotMakeTheEraDoubtful(t *testing.T) {
 	ts := toolservertest.New(t)
 	ts.Handle("tools/call", fail(400, -32602, "bad arguments"))
@@ -191,6 +205,31 @@ func TestServerWithoutAStreamIsNotAskedForItAgain(t *testing.T) {
 		t.Errorf("the server was asked %d times, want once", n)
 	}
 	mustSend(t, p, legacyCall(s, session, "echo", `{"text":"x"}`))
+}
+
+func TestRefusedStreams(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		handler toolservertest.Handler
+		kind    peer.FailureKind
+		status  int
+	}{
+		{"405", toolservertest.Status(405), peer.Invalid, 405},
+		{"404 without a reason", toolservertest.Status(404), peer.Invalid, 405},
+		{"404 of the TypeScript library", fail(404, -32001, "Session not found"), peer.SessionLost, 404},
+		{"404 of the Go library", func(x *toolservertest.Exchange) { http.Error(x.W, "session not found", 404) }, peer.SessionLost, 404},
+		{"JSON", func(x *toolservertest.Exchange) { x.W.Header().Set("Content-Type", "application/json") }, peer.Invalid, 200},
+		{"bad request", toolservertest.Status(400), peer.Invalid, 400},
+		{"refused credential", toolservertest.Status(401), peer.Unauthorized, 401},
+	} {
+		ts := toolservertest.New(t)
+		ts.Handle("GET", tt.handler)
+		p, s := mustPeers(t, peer.Options{}), mustServer(t, ts.URL)
+		_, err := p.Listen(t.Context(), &peer.Call{Server: s, Session: mustOpen(t, p, s)})
+		if f := failureOf(t, err); f.Kind != tt.kind || f.Status != tt.status {
+			t.Errorf("%s: Listen = %+v", tt.name, f)
+		}
+	}
 }
 
 func TestMessagesOfAServerByItselfComeOnTheStream(t *testing.T) {

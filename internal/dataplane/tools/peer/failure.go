@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -11,6 +12,9 @@ import (
 	"modelgate/internal/provider/health"
 	"modelgate/internal/upstream"
 )
+
+// lostReason is the reason of a failure of a session that the server does not know.
+const lostReason = "the tool server does not know the session any more"
 
 // maxChallenge bounds the WWW-Authenticate of a failure, and maxWait what a server may ask to
 // wait.
@@ -87,7 +91,7 @@ func statusFailure(resp *http.Response, hasSession bool) *Failure {
 	case status >= 500:
 		f.Kind, f.Reason = Unreachable, "the tool server failed with a status of 5xx"
 	case status == http.StatusNotFound && hasSession:
-		f.Kind, f.Reason = SessionLost, "the tool server does not know the session any more"
+		f.Kind, f.Reason = SessionLost, lostReason
 	default:
 		return nil
 	}
@@ -100,7 +104,7 @@ func refusal(status int, body []byte, s Session) *Failure {
 	e, ok := parseEnvelope(body)
 	isError := ok && has(e.failure) && !has(e.method)
 	if status == http.StatusBadRequest && s.ID != "" && isError && isSessionError(e) {
-		return &Failure{Kind: SessionLost, Status: status, Reason: "the tool server does not know the session any more"}
+		return &Failure{Kind: SessionLost, Status: status, Reason: lostReason}
 	}
 	if isError {
 		return nil
@@ -112,6 +116,21 @@ func refusal(status int, body []byte, s Session) *Failure {
 		return invalid(status, "the tool server does not accept this kind of request (status 405)", nil)
 	}
 	return invalid(status, "the tool server refused the message without an error of JSON-RPC", nil)
+}
+
+// streamRefusal returns the failure of a server that refuses to open a stream. Servers
+// without such streams should answer with 405, and some do with 404, which is also that of a
+// session they do not know.
+func streamRefusal(status int, body []byte) *Failure {
+	if status == http.StatusNotFound || status == http.StatusBadRequest {
+		if bytes.Contains(bytes.ToLower(body), []byte("session")) {
+			return &Failure{Kind: SessionLost, Status: status, Reason: lostReason}
+		}
+	}
+	if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
+		return muteFailure()
+	}
+	return invalid(status, "the tool server refused to open a stream", nil)
 }
 
 // isSessionError reports whether an error means that a session is unknown. Servers have no

@@ -2,7 +2,10 @@ package peer_test
 
 import (
 	"errors"
+	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -153,6 +156,31 @@ func TestGuardedServersAreReachedOnlyAtPublicAddresses(t *testing.T) {
 	}
 	if ts.Count("POST") != 0 {
 		t.Error("the guarded server received a message")
+	}
+}
+
+func TestMessagesGoThroughTheProxyOfTheGateway(t *testing.T) {
+	ts := toolservertest.New(t)
+	behind, err := url.Parse(ts.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked []string
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		asked = append(asked, r.In.Host)
+		r.SetURL(&url.URL{Scheme: "http", Host: behind.Host})
+	}})
+	t.Cleanup(proxy.Close)
+	at, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := upstream.New(upstream.Options{Proxy: http.ProxyURL(at)})
+	p, s := mustPeers(t, peer.Options{Client: client}), mustServer(t, "http://tools.example/mcp")
+	mustSend(t, p, modernCall(s, "echo", `{"text":"x"}`))
+	mustSend(t, p, legacyCall(s, mustOpen(t, p, s), "echo", `{"text":"x"}`))
+	if len(asked) != 4 || asked[0] != "tools.example" {
+		t.Errorf("the proxy was asked for %q", asked)
 	}
 }
 

@@ -132,7 +132,7 @@ func (r *httpReply) abandon() {
 // accept decides what a response is, by its status and its type.
 func (r *httpReply) accept(f form) *Failure {
 	c, status := r.call, r.resp.StatusCode
-	if failure := statusFailure(r.resp, c.Session.ID != ""); failure != nil {
+	if failure := statusFailure(r.resp, c.Session.ID != "" && !f.listens); failure != nil {
 		if failure.Kind == SessionLost {
 			r.peers.eras.forget(c.Server, c.Credential)
 		}
@@ -158,6 +158,9 @@ func (r *httpReply) acceptError() *Failure {
 	r.watch.Pause()
 	if err != nil {
 		return connectionFailure(r.ctx, r.req, err)
+	}
+	if r.listens {
+		return streamRefusal(r.resp.StatusCode, r.buffer.Bytes())
 	}
 	failure := refusal(r.resp.StatusCode, r.buffer.Bytes(), r.call.Session)
 	if doubtsEra(r.call, failure, r.buffer.Bytes()) {

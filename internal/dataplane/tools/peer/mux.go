@@ -3,8 +3,10 @@ package peer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,9 +51,9 @@ func (m *mux) newSession() string {
 
 // send sends the message of a call.
 func (m *mux) send(ctx context.Context, c *Call) (Reply, error) {
-	e, ok := parseEnvelope(c.Message)
-	if !ok {
-		return nil, &Failure{Kind: Refused, Unsent: true, Reason: "the message is not a JSON object"}
+	e, failure := parseStrictly(c.Message)
+	if failure != nil {
+		return nil, failure
 	}
 	if !e.isRequest() {
 		return m.notify(ctx, c, e)
@@ -63,7 +65,7 @@ func (m *mux) send(ctx context.Context, c *Call) (Reply, error) {
 		return nil, lost
 	}
 	number := strconv.AppendUint(nil, r.number, 10)
-	text := replaceMembers(c.Message, e, number, number)
+	text := replaceMembers(c.Message, e, number, m.tokenOf(r.number))
 	if failure := m.write(r.watch.Context(), text); failure != nil {
 		r.answered = failure.Unsent
 		r.Close()
@@ -72,13 +74,37 @@ func (m *mux) send(ctx context.Context, c *Call) (Reply, error) {
 	return r, nil
 }
 
+// parseStrictly reads the envelope of a message for a connection that others share. A member
+// that the server could take for another id would lead its response to another client.
+func parseStrictly(message []byte) (envelope, *Failure) {
+	var d jsonedit.Doc
+	err := d.Scan(message)
+	for key := range d.Members() {
+		if bytes.IndexByte(key.Raw(), '\\') >= 0 {
+			err = errEscapedKey
+		}
+	}
+	if err != nil {
+		return envelope{}, &Failure{Kind: Refused, Unsent: true, Err: err,
+			Reason: "the message must be a JSON object whose members have different names without escapes"}
+	}
+	e, _ := parseEnvelope(message)
+	return e, nil
+}
+
+var errEscapedKey = errors.New("a member has a name with escapes")
+
+// tokenOf returns the progress token of a call. Clients cannot guess it, since the parameters
+// of a message may have another one that the server takes instead.
+func (m *mux) tokenOf(number uint64) []byte {
+	return strconv.AppendQuote(nil, m.id+"-"+strconv.FormatUint(number, 10))
+}
+
 // notify sends a message that has no response.
 func (m *mux) notify(ctx context.Context, c *Call, e envelope) (Reply, error) {
-	text, ok := c.Message, true
+	text, ok := c.Message, !m.shared // it is about one client, and a shared server knows only one
 	if textOf(e.method) == "notifications/cancelled" {
 		text, ok = m.translateCancel(c, e)
-	} else if m.shared && textOf(e.method) != "notifications/initialized" {
-		ok = false // it is about one client, and the server knows only one
 	}
 	if ok {
 		if lost := m.failure(); lost != nil {
@@ -107,7 +133,7 @@ func (m *mux) translateCancel(c *Call, e envelope) ([]byte, bool) {
 	defer m.mu.Unlock()
 	for number, r := range m.calls {
 		if r.session == c.Session.ID && id != nil && bytes.Equal(r.id, id) {
-			return replaceAt(c.Message, offsetIn(c.Message, id), len(id), strconv.AppendUint(nil, number, 10)), true
+			return cancelMessage(strconv.AppendUint(nil, number, 10)), true
 		}
 	}
 	return nil, false
@@ -261,7 +287,8 @@ func (m *mux) receiveNotification(text []byte, e envelope) {
 	defer m.mu.Unlock()
 	if method == "notifications/progress" {
 		token := findMember(e.params, "progressToken")
-		if r := m.callOf(token); r != nil && r.token != nil {
+		number, ok := strings.CutPrefix(textOf(token), m.id+"-")
+		if r := m.callOf([]byte(number)); ok && r != nil && r.token != nil {
 			r.push(replaceAt(text, offsetIn(text, token), len(token), r.token), false)
 		}
 		return
@@ -324,53 +351,4 @@ func (m *mux) receiveRequest(text []byte, e envelope) (answer []byte) {
 func answerTo(id []byte, member string) []byte {
 	text := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	return append(append(text, ','), member+"}"...)
-}
-
-// replaceMembers returns a request on one line, with another id and another progress token, if
-// it has one.
-func replaceMembers(message []byte, e envelope, id, token []byte) []byte {
-	type edit struct {
-		at, length int
-		with       []byte
-	}
-	edits := []edit{{offsetIn(message, e.id), len(e.id), id}}
-	if raw := findMember(e.params, "_meta", "progressToken"); raw != nil {
-		edits = append(edits, edit{offsetIn(message, raw), len(raw), token})
-	}
-	slices.SortFunc(edits, func(a, b edit) int { return a.at - b.at })
-	out, from := make([]byte, 0, len(message)+40), 0
-	for _, x := range edits {
-		out = append(append(out, message[from:x.at]...), x.with...)
-		from = x.at + x.length
-	}
-	return append(out, message[from:]...)
-}
-
-// replaceAt returns a copy of a text with a part replaced.
-func replaceAt(text []byte, at, length int, with []byte) []byte {
-	out := make([]byte, 0, len(text)-length+len(with))
-	out = append(append(out, text[:at]...), with...)
-	return append(out, text[at+length:]...)
-}
-
-// offsetIn returns where a view of a text begins in it.
-func offsetIn(text, view []byte) int { return cap(text) - cap(view) }
-
-// cancelMessage returns the notification that ends a request.
-func cancelMessage(id []byte) []byte {
-	b := jsonedit.Append(nil)
-	b.Open('{')
-	b.Name("jsonrpc")
-	b.String("2.0")
-	b.Name("method")
-	b.String("notifications/cancelled")
-	b.Name("params")
-	b.Open('{')
-	b.Name("requestId")
-	b.Raw(id)
-	b.Name("reason")
-	b.String("the client ended the request")
-	b.Close('}')
-	b.Close('}')
-	return b.Bytes()
 }

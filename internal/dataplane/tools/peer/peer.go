@@ -47,11 +47,13 @@ type Client struct {
 	Capabilities json.RawMessage // what the client declared; nil for none
 }
 
-// Session is a session with a server of the legacy era. The zero value is none, which
-// servers without sessions and those of the modern era have.
+// Session is a session with a server of the legacy era. The zero value is none: a call
+// without a session is sent in the shape of the modern era.
 type Session struct {
-	ID      string // empty if the server assigned none
-	Version string // negotiated revision
+	// ID is empty if the server assigned none. Sessions with transports other than streamable
+	// HTTP are kept by this node, so that another answers calls in them with SessionLost.
+	ID      string
+	Version string // negotiated revision; never empty
 }
 
 // Call is a message to a server.
@@ -61,14 +63,15 @@ type Call struct {
 	Client     Client  // describes the client; used in the modern era, and when a session begins
 	Session    Session // of the legacy era
 
-	Message []byte // complete, in the terms of the server
+	Message []byte // complete, in the terms of the server; it must not change before the reply is closed
 	Method  string
 	Name    string      // name or URI of what is called, for the header of the modern era; empty for none
-	Params  http.Header // headers Mcp-Param-* of the client; nil for none
+	Params  http.Header // headers Mcp-Param-* of the client, others are ignored; nil for none
 	Notify  bool        // no answer is expected
 }
 
-// Reply is what a server answers. It is not safe for concurrent use.
+// Reply is what a server answers. It must be closed, and is not safe for concurrent use: the
+// end of the context of the call ends a Next in progress.
 type Reply interface {
 	// Next returns the next message: requests and notifications of the server, and at last
 	// the response. It is valid until the next call. io.EOF is the clean end.
@@ -77,7 +80,8 @@ type Reply interface {
 	Status() int
 	// Streams reports whether more than one message may come.
 	Streams() bool
-	// Close ends the reply, and with it what the server does for it.
+	// Close ends the reply, and with it what the server does for it: in the legacy era, a
+	// request without a response is cancelled by a message.
 	Close()
 }
 

@@ -268,3 +268,45 @@ func TestCommandsAreThoseOfTheNode(t *testing.T) {
 		t.Errorf("Open on a node without commands = %v", err)
 	}
 }
+
+// A client must not get at calls of others, whose ids and tokens it may guess.
+func TestClientsOfAProcessCannotReachCallsOfOthers(t *testing.T) {
+	s, o := mustStdio(t, "sdk")
+	p := mustPeers(t, o)
+	victim, attacker := mustOpen(t, p, s), mustOpen(t, p, s)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	reply, err := p.Send(ctx, legacyCall(s, victim, "slow", `{"text":"x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Close()
+	if _, err := reply.Next(); err != nil { // its progress
+		t.Fatal(err)
+	}
+	for n := range 12 {
+		for _, message := range []string{
+			`{"jsonrpc":"2.0","id":1,"i\u0064":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"evil"}}}`,
+			`{"jsonrpc":"2.0","id":1,"id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"evil"}}}`,
+		} {
+			_, err := send(t.Context(), p, &peer.Call{Server: s, Session: attacker, Message: fmt.Appendf(nil, message, n)})
+			if f := failureOf(t, err); f.Kind != peer.Refused || !f.Unsent {
+				t.Fatalf("Send = %+v", f)
+			}
+		}
+		for _, message := range []string{
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"requestI\u0064":%d}}`,
+			`{"jsonrpc":"2.0","method":"notifications/other","params":{"requestId":%d}}`,
+		} {
+			mustSend(t, p, &peer.Call{Server: s, Session: attacker, Notify: true, Message: fmt.Appendf(nil, message, n)})
+		}
+		call := legacyCall(s, attacker, "progress", fmt.Sprintf(`{"token":%d}`, n))
+		mustSend(t, p, call)
+	}
+	mustSend(t, p, legacyCall(s, victim, "echo", `{"text":"x"}`)) // all before has arrived
+	leave()
+	if text, err := reply.Next(); err == nil || failureOf(t, err).Kind != peer.Cancelled {
+		t.Errorf("Next of the victim = %s, %v, want nothing until the call is cancelled", text, err)
+	}
+}

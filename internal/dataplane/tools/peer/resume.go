@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"strconv"
 	"time"
@@ -14,6 +15,7 @@ const (
 	maxResumes    = 5 // without a message in between
 	maxEventID    = 1024
 	defaultResume = time.Second
+	minResumeWait = 100 * time.Millisecond
 	maxResumeWait = 30 * time.Second
 )
 
@@ -34,7 +36,7 @@ func (r *resumption) note(e sse.Event) {
 	if at := bytes.Index(e.Raw, []byte("retry:")); at == 0 || at > 0 && e.Raw[at-1] == '\n' {
 		line, _, _ := bytes.Cut(e.Raw[at+len("retry:"):], []byte("\n"))
 		if n, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 10, 31); err == nil {
-			r.wait = min(max(time.Duration(n)*time.Millisecond, time.Millisecond), maxResumeWait)
+			r.wait = min(max(time.Duration(n)*time.Millisecond, minResumeWait), maxResumeWait)
 		}
 	}
 }
@@ -46,7 +48,7 @@ func (r *httpReply) resumes(err error) bool {
 		return false
 	}
 	r.resume.tries++
-	wait := time.NewTimer(max(r.resume.wait, defaultResume*time.Duration(min(r.resume.tries-1, 1))))
+	wait := time.NewTimer(cmp.Or(r.resume.wait, defaultResume))
 	defer wait.Stop()
 	select {
 	case <-wait.C:
