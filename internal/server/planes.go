@@ -1,6 +1,8 @@
 package server
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"modelgate/internal/controlplane"
@@ -32,7 +34,7 @@ import (
 // makeRoutes creates the handlers of the data plane and the control plane.
 func (s *Server) makeRoutes(set *settings.Settings) {
 	s.tail, s.sockets = new(controlplane.Tail), socket.New(socket.Options{})
-	relay := s.toolRelay()
+	relay := s.toolRelay(set)
 	plane := dataplane.New(dataplane.Options{
 		Snapshot:  &s.holder,
 		Engine:    s.engine,
@@ -85,21 +87,22 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		SignIn:        s.signIn(),
 		OAuth:         oauth.Routes{Lifetime: func() time.Duration { return s.sessionLifetimes().OrDefaults().Absolute }},
-		ToolServers:   toolservers.Routes{Snapshot: s.holder.Load, Probe: relay.Probe},
-		Workloads:     workloads.Routes{Verifier: workload.NewVerifier(s.engine.Client), Issue: s.issueWorkloadKey},
-		Guardrails:    guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},
-		Integrations:  integrations.Routes{Try: s.tryIntegration},
-		Providers:     providers.Routes{Health: s.providerHealth, Node: s.process},
-		Catalogue:     catalogue.Routes{Snapshot: s.holder.Load},
-		Policies:      policies.Routes{Policies: s.currentPolicies, Counters: s.engine.Quota},
-		Secrets:       secrets.Routes{References: s.references},
-		Analytics:     analytics.Routes{Log: s.logs, GroupEntries: s.sum},
-		Jobs:          jobs.Routes{Queued: s.jobs.Notify},
-		Directory:     directory.Routes{UserMode: s.DirectoryUserMode},
-		Webhooks:      webhooks.Routes{Sender: s.webhooks, Queued: s.jobs.Notify},
-		Exports:       exports.Routes{Files: s.exportFiles(), Started: s.jobs.Notify, GroupEntries: s.sum},
-		Logs:          controlplane.Logs{Log: s.logs, Flush: s.flushLog, Recorder: importRecorder{s.ledger, s.tail}, Policy: s.logPolicy},
-		Cache:         s.cacheInvalidations(),
+		ToolServers: toolservers.Routes{Snapshot: s.holder.Load, Probe: relay.Probe,
+			Commands: func() []string { return slices.Sorted(maps.Keys(set.Tools.Commands)) }},
+		Workloads:    workloads.Routes{Verifier: workload.NewVerifier(s.engine.Client), Issue: s.issueWorkloadKey},
+		Guardrails:   guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},
+		Integrations: integrations.Routes{Try: s.tryIntegration},
+		Providers:    providers.Routes{Health: s.providerHealth, Node: s.process},
+		Catalogue:    catalogue.Routes{Snapshot: s.holder.Load},
+		Policies:     policies.Routes{Policies: s.currentPolicies, Counters: s.engine.Quota},
+		Secrets:      secrets.Routes{References: s.references},
+		Analytics:    analytics.Routes{Log: s.logs, GroupEntries: s.sum},
+		Jobs:         jobs.Routes{Queued: s.jobs.Notify},
+		Directory:    directory.Routes{UserMode: s.DirectoryUserMode},
+		Webhooks:     webhooks.Routes{Sender: s.webhooks, Queued: s.jobs.Notify},
+		Exports:      exports.Routes{Files: s.exportFiles(), Started: s.jobs.Notify, GroupEntries: s.sum},
+		Logs:         controlplane.Logs{Log: s.logs, Flush: s.flushLog, Recorder: importRecorder{s.ledger, s.tail}, Policy: s.logPolicy},
+		Cache:        s.cacheInvalidations(),
 	})
 	s.documentRoutes()
 }

@@ -4,6 +4,7 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/tools"
 	"modelgate/internal/dataplane/tools/peer"
+	"modelgate/internal/settings"
 )
 
 // toolsOr returns what serves tool servers: what the options have, or else the relay.
@@ -15,13 +16,24 @@ func (s *Server) toolsOr(relay *tools.Relay) dataplane.Tools {
 }
 
 // toolRelay returns what relays messages to tool servers.
-func (s *Server) toolRelay() *tools.Relay {
+func (s *Server) toolRelay(set *settings.Settings) *tools.Relay {
 	return tools.New(tools.Options{
-		Peers:   peer.New(peer.Options{Client: s.engine.Client, Bodies: s.engine.Bounds.Pool, Logger: s.Logger}),
+		Peers: peer.New(peer.Options{Client: s.engine.Client, Bodies: s.engine.Bounds.Pool, Logger: s.Logger,
+			Commands: toolCommands(set.Tools.Commands)}),
+		Origins: set.Tools.Origins,
 		Box:     s.box,
 		Logger:  s.Logger,
 		Version: s.Version,
 
 		PublicURL: s.publicURL,
 	})
+}
+
+// toolCommands returns the programs that tool servers may be.
+func toolCommands(from map[string]settings.ToolCommand) map[string]peer.Command {
+	out := make(map[string]peer.Command, len(from))
+	for name, c := range from {
+		out[name] = peer.Command{Path: c.Path, Args: c.Args, Env: c.Environment(), Dir: c.Dir, MaxProcesses: c.MaxProcesses}
+	}
+	return out
 }

@@ -51,6 +51,7 @@ func (s *Settings) check(o SecretResolver) *fault {
 		func() *fault { return s.Cache.check(o) },
 		s.Listener.check,
 		s.Sessions.check,
+		func() *fault { return s.Tools.check(o) },
 		s.checkPublicURL,
 		func() *fault { return s.checkAudit(o) },
 		func() *fault { return s.Alerts.check(o) },

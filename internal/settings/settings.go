@@ -71,6 +71,8 @@ type Settings struct {
 
 	Realtime Realtime `json:"realtime,omitzero"`
 
+	Tools Tools `json:"tools,omitzero"`
+
 	Blob    Blob    `json:"blob,omitzero"`
 	Exports Exports `json:"exports,omitzero"`
 	Files   Files   `json:"files,omitzero"`
