@@ -4,6 +4,7 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/tools"
 	"modelgate/internal/dataplane/tools/peer"
+	"modelgate/internal/provider/auth"
 	"modelgate/internal/settings"
 )
 
@@ -20,10 +21,11 @@ func (s *Server) toolRelay(set *settings.Settings) *tools.Relay {
 	return tools.New(tools.Options{
 		Peers: peer.New(peer.Options{Client: s.engine.Client, Bodies: s.engine.Bounds.Pool, Logger: s.Logger,
 			Commands: toolCommands(set.Tools.Commands)}),
-		Origins: set.Tools.Origins,
-		Box:     s.box,
-		Logger:  s.Logger,
-		Version: s.Version,
+		Credentials: toolCredentials{auth.New(auth.Options{Client: s.engine.Client})},
+		Origins:     set.Tools.Origins,
+		Box:         s.box,
+		Logger:      s.Logger,
+		Version:     s.Version,
 
 		PublicURL: s.publicURL,
 	})

@@ -197,7 +197,7 @@ func (x *request) credential(ctx context.Context, s *toolserver.Server) (peer.Cr
 	var c peer.Credential
 	if s.Auth == toolserver.AuthUser || s.Auth == toolserver.AuthClientCredentials {
 		if x.Credentials == nil {
-			return c, errNoSignIn(s)
+			return c, ErrNoSignIn(s)
 		}
 		var err error
 		if c, err = x.Credentials.Credential(ctx, s, x.tools.Identity); err != nil {

@@ -22,7 +22,7 @@ func (p *Relay) Probe(ctx context.Context, s *toolserver.Server) (*toolserver.Fo
 	var cred peer.Credential
 	if s.Auth == toolserver.AuthClientCredentials {
 		if p.Credentials == nil {
-			return nil, errNoSignIn(s)
+			return nil, ErrNoSignIn(s)
 		}
 		var err error
 		if cred, err = p.Credentials.Credential(ctx, s, nil); err != nil {
@@ -49,8 +49,8 @@ func (p *Relay) Probe(ctx context.Context, s *toolserver.Server) (*toolserver.Fo
 	return found, nil
 }
 
-// errNoSignIn is the error for a server that needs a sign-in which this gateway lacks.
-func errNoSignIn(s *toolserver.Server) *apierr.Error {
+// ErrNoSignIn is the error for a server that needs a sign-in which this gateway lacks.
+func ErrNoSignIn(s *toolserver.Server) *apierr.Error {
 	return apierr.New(apierr.Unavailable, "the tool server %s needs a sign-in with OAuth, which this gateway does not offer", s.Slug).
 		WithCode("tool_server_sign_in")
 }
