@@ -48,13 +48,8 @@ type definition struct {
 	headers []paramHeader
 }
 
-// Bounds of definitions.
-const (
-	maxDefinition  = 256 << 10 // bytes
-	maxDefinitions = 5000      // of one list of one server
-	maxItemName    = 2048      // bytes
-	maxSchemaDepth = 64
-)
+// maxSchemaDepth is the limit of nested values in a schema.
+const maxSchemaDepth = 64
 
 // parseDefinition returns the definition in an element of a list, and why it is left out if
 // it is.
@@ -66,10 +61,10 @@ func parseDefinition(k *listKind, raw []byte) (d definition, problem string) {
 	name, _ := doc.Find(k.key)
 	text, ok := name.Text()
 	switch {
-	case !ok || text == "" || len(text) > maxItemName:
+	case !ok || text == "" || len(text) > toolserver.MaxItemName:
 		return d, "it has no " + k.key + ", or one that is too long"
-	case len(raw) > maxDefinition:
-		return d, "it is larger than 256 KB"
+	case len(raw) > toolserver.MaxDefinition:
+		return d, "it is larger than 64 KB"
 	}
 	d = definition{name: text, raw: raw, digest: toolserver.Digest(raw), destructive: true}
 	if k.kind == toolserver.Tool {

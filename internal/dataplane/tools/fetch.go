@@ -71,7 +71,7 @@ func (l *list) add(k *listKind, page []byte) (cursor string, more bool, err erro
 		return "", false, fmt.Errorf("the server sent a result of %s without %s", k.method, k.member)
 	}
 	for e := range items.Elements() {
-		if len(l.items) >= maxDefinitions {
+		if len(l.items) >= toolserver.MaxItems {
 			l.skip("", "the server has more than 5,000 of them")
 			return "", false, nil
 		}

@@ -131,7 +131,7 @@ func (x *request) list(k *listKind) error {
 	for _, i := range items {
 		size += len(i.raw) + len(i.name)
 	}
-	out := make([]byte, 0, min(size, pageBytes+maxDefinition))
+	out := make([]byte, 0, min(size, pageBytes+toolserver.MaxDefinition))
 	out = append(out, '{', '"')
 	out = append(out, k.member...)
 	out = append(out, `":[`...)
