@@ -34,6 +34,7 @@ var shortTimes = map[string]string{
 	"internal/dataplane/guards_test.go respond":                                                                            "the provider pauses so that its pieces arrive alone; a test that needs that only finds less without",
 	"internal/dataplane/guards_test.go writeResponses":                                                                     "as ServeHTTP",
 	"internal/dataplane/silent_stream_test.go TestHeadersOfASilentStreamWaitForAnotherStatus":                              "the provider pauses on purpose, for longer than headers wait otherwise",
+	"internal/dataplane/tools/session_test.go TestLeavingCancelsTheCall":                                                   "a promise of 100 ms, with ten times as much time; the server would never see it otherwise",
 	"internal/dataplane/tools/peer/reply_test.go TestClientLeavingEndsTheCallAtTheServer":                                  "takes the best of five: a promise of 100 ms that waiting for a message would break each time",
 	"internal/dataplane/stall_timer_test.go TestResponseWhoseProviderPausesIsNotEnded":                                     "the provider pauses on purpose, for longer than a limit that must not end the response",
 	"internal/records/logstore/postgres_test.go TestABatchWhoseCommitWasNotAnsweredIsKeptOnce":                             "cuts a connection at ever later moments; the test holds whatever it hits",

@@ -50,14 +50,14 @@ func (r *relay) approve(ctx context.Context) (answered bool, err error) {
 		return false, nil
 	}
 	approval := r.state != nil && r.state.Approval != ""
-	if approval && !r.running.useOnce(r.state.Approval) {
-		return true, r.reject(r.msg.id, errState)
+	if approval && !r.request.running.markUsed(r.state.Approval) {
+		return true, r.request.reject(r.request.msg.id, errState)
 	}
 	if approval && r.state.Approved {
 		r.approved = true
 		return false, nil
 	}
-	if !r.declares("elicitation") {
+	if !r.request.declares("elicitation") {
 		return true, r.withhold("a rule of the tool server %s demands that the user approves this call, and the client cannot ask: it does not support elicitation",
 			r.server.Slug)
 	}
@@ -68,7 +68,7 @@ func (r *relay) approve(ctx context.Context) (answered bool, err error) {
 		}
 		return r.refuseUnapproved(value)
 	}
-	responses, _ := r.msg.params.Find("inputResponses")
+	responses, _ := r.request.msg.params.Find("inputResponses")
 	value, ok := responses.Get(approvalKey)
 	if !approval || !ok {
 		return true, r.askApproval()
@@ -79,7 +79,7 @@ func (r *relay) approve(ctx context.Context) (answered bool, err error) {
 
 // withhold responds to a call that is not made.
 func (r *relay) withhold(format string, a ...any) error {
-	return r.respondWith(r.toolError(apierr.New(apierr.Denied, format, a...)))
+	return r.request.respondWith(r.request.toolError(apierr.New(apierr.Denied, format, a...)))
 }
 
 // refuseUnapproved responds to a call that the user did not approve.
@@ -120,9 +120,9 @@ func (r *relay) askApproval() error {
 	b.Close('}')
 	b.Close('}')
 	b.Name("requestState")
-	b.String(s.seal(r.Box))
+	b.String(s.seal(r.request.Box))
 	b.Close('}')
-	return r.respondWith(b.Bytes())
+	return r.request.respondWith(b.Bytes())
 }
 
 // maxShownArguments is how much of the arguments a question shows, in bytes.
@@ -131,7 +131,7 @@ const maxShownArguments = 2000
 // approvalQuestion returns the parameters of the question. It shows the name that the server
 // gives the tool, and the arguments: what the server says of itself could mislead.
 func (r *relay) approvalQuestion() []byte {
-	arguments, _ := r.msg.params.Find("arguments")
+	arguments, _ := r.request.msg.params.Find("arguments")
 	shown := string(compact(arguments.Raw()))
 	if len(shown) > maxShownArguments {
 		shown = strings.ToValidUTF8(shown[:maxShownArguments], "") + " … (more is not shown)"

@@ -19,6 +19,9 @@ var questions = map[string]string{
 	"roots/list":             "roots",
 }
 
+// unsupported is the outcome of a request of a server that the client does not take.
+var unsupported = []byte(`"error":{"code":-32601,"message":"the client does not support this request"}`)
+
 // declares reports whether the client declared a capability.
 func (x *request) declares(name string) bool {
 	v, err := jsonedit.ParseValue(orEmpty(x.client.Capabilities))
@@ -29,11 +32,11 @@ func (x *request) declares(name string) bool {
 	return ok
 }
 
-// asked passes a request of a server of the legacy era on. A client of that era gets it on
+// passQuestion passes a request of a server of the legacy era on. A client of that era gets it on
 // the stream, and responds with a request of its own. To one of the modern era it is the
 // result, and the server waits until the client sends the request again. last is true if
 // nothing more is relayed now.
-func (r *relay) asked(ctx context.Context, doc *jsonedit.Doc) (last bool, err error) {
+func (r *relay) passQuestion(ctx context.Context, doc *jsonedit.Doc) (last bool, err error) {
 	id, _ := doc.Find("id")
 	m, _ := doc.Find("method")
 	method, _ := m.Text()
@@ -41,13 +44,13 @@ func (r *relay) asked(ctx context.Context, doc *jsonedit.Doc) (last bool, err er
 	switch {
 	case method == "ping":
 		return false, r.respondTo(ctx, id.Raw(), []byte(`"result":{}`))
-	case !known, !r.declares(capability), r.request.era == peer.Legacy && (!r.answer.events || r.token == nil):
-		return false, r.respondTo(ctx, id.Raw(), []byte(`"error":{"code":-32601,"message":"the client does not support this request"}`))
+	case !known, !r.request.declares(capability), r.request.era == peer.Legacy && (!r.request.answer.events || r.request.token == nil):
+		return false, r.respondTo(ctx, id.Raw(), unsupported)
 	case r.request.era == peer.Modern:
 		return true, r.park(doc, id.Raw(), method)
 	}
 	outer := jsonedit.AppendString(nil, outerID(r.server.Slug, id.Raw()))
-	return false, r.answer.send(doc.Apply(nil, jsonedit.Edit{Name: "id", Value: outer}))
+	return false, r.request.answer.send(doc.Apply(nil, jsonedit.Edit{Name: "id", Value: outer}))
 }
 
 // outerID returns the id under which a client sees a request of a server, so that its
@@ -71,7 +74,8 @@ func innerID(outer string) (slug string, id []byte, ok bool) {
 func (r *relay) respondTo(ctx context.Context, id, outcome []byte) error {
 	msg := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	msg = append(append(append(msg, ','), outcome...), '}')
-	reply, err := r.Peers.Send(ctx, &peer.Call{Server: r.server, Credential: r.cred, Client: r.client, Session: r.session, Message: msg, Notify: true})
+	reply, err := r.request.Peers.Send(ctx, &peer.Call{Server: r.server, Credential: r.cred, Client: r.request.client, Session: r.session,
+		Message: msg, Notify: true})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 func cheapServer(b *testing.B, tools int) *httptest.Server {
 	var list strings.Builder
 	for i := range tools {
-		fmt.Fprintf(&list, `%s{"name":"tool_%d","description":"Does something useful with the things that it is given, and says what came of it.","inputSchema":{"type":"object","properties":{"a":{"type":"string","description":"A thing"},"b":{"type":"number"}},"required":["a"]}}`,
+		fmt.Fprintf(&list, `%s{"name":"tool_%d","description":"Does something useful with the things that it is given, and returns the result.","inputSchema":{"type":"object","properties":{"a":{"type":"string","description":"A thing"},"b":{"type":"number"}},"required":["a"]}}`,
 			map[bool]string{true: ","}[i > 0], i)
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -92,7 +92,8 @@ func (x *request) callNamed(k *listKind, op api.Operation, unknown string) error
 	if !ok {
 		return x.reject(x.msg.id, newError(codeInvalidParams, unknown+": "+cut(name)))
 	}
-	r := &relay{request: x, server: server, item: toolserver.Item{Kind: k.kind, Name: inner}, operation: op, unknown: unknown + ": " + cut(name)}
+	r := &relay{request: x, server: server, item: toolserver.Item{Kind: k.kind, Name: inner}, operation: op,
+		unknown: unknown + ": " + cut(name)}
 	if inner != name {
 		r.params = append(r.params, setText("name", inner))
 	}

@@ -72,7 +72,7 @@ func (x *request) prepareModern() *rpcError {
 	return nil
 }
 
-// missingMeta is the error for a request without a field that the era demands.
+// missingMeta returns the error for a request without a field that the era demands.
 func missingMeta(name string) *rpcError {
 	e := newError(codeInvalidParams, "params._meta must have "+name)
 	e.status = http.StatusBadRequest

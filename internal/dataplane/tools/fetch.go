@@ -60,7 +60,7 @@ func pageParams(cursor string, later bool) []byte {
 	return append(jsonedit.AppendString([]byte(`{"cursor":`), cursor), '}')
 }
 
-// add adds the items of a page, a result, to the list. An empty text is a valid cursor.
+// add adds the items of a page, a result, to the list. An empty string is a valid cursor.
 func (l *list) add(k *listKind, page []byte) (cursor string, more bool, err error) {
 	var doc jsonedit.Doc
 	if err := doc.Scan(page); err != nil {

@@ -19,7 +19,7 @@ func (w *watch) follow(ctx context.Context, s *toolserver.Server) {
 	for {
 		began := time.Now()
 		r := &relay{request: w.request, server: s}
-		err := w.followOnce(ctx, r)
+		err := w.readStream(ctx, r)
 		f, failed := errors.AsType[*peer.Failure](err)
 		switch {
 		case ctx.Err() != nil:
@@ -30,7 +30,7 @@ func (w *watch) follow(ctx context.Context, s *toolserver.Server) {
 		case errors.Is(err, errNothingToWatch):
 			return
 		case failed && f.Kind == peer.SessionLost && r.held:
-			w.sessions.lose(r.key(), r.session)
+			w.request.sessions.lose(r.key(), r.session)
 		}
 		if time.Since(began) > maxReconnect {
 			wait = minReconnect
@@ -56,29 +56,29 @@ func (w *watch) pass(ctx context.Context, e watchEvent) error {
 	}
 }
 
-// followOnce follows one stream of a server.
-func (w *watch) followOnce(ctx context.Context, r *relay) error {
+// readStream follows one stream of a server.
+func (w *watch) readStream(ctx context.Context, r *relay) error {
 	var err error
-	if r.cred, err = w.credential(ctx, r.server); err != nil {
+	if r.cred, err = w.request.credential(ctx, r.server); err != nil {
 		return err
 	}
-	if r.era, err = w.Peers.Era(ctx, r.server, r.cred); err != nil {
+	if r.era, err = w.request.Peers.Era(ctx, r.server, r.cred); err != nil {
 		return err
 	}
 	var reply peer.Reply
 	var uris []string
 	if r.era == peer.Modern {
-		reply, err = w.Peers.Send(ctx, w.listenCall(r))
+		reply, err = w.request.Peers.Send(ctx, w.listenCall(r))
 	} else {
 		if err = r.openSession(ctx); err != nil {
 			return err
 		}
 		uris = w.subscribeLegacy(ctx, r)
-		reply, err = w.Peers.Listen(ctx, &peer.Call{Server: r.server, Credential: r.cred, Client: w.client, Session: r.session})
+		reply, err = w.listenLegacy(ctx, r)
 		if f, ok := errors.AsType[*peer.Failure](err); ok && f.Kind == peer.SessionLost && !r.held {
 			r.held = true
 			if err = r.openSession(ctx); err == nil {
-				reply, err = w.Peers.Listen(ctx, &peer.Call{Server: r.server, Credential: r.cred, Client: w.client, Session: r.session})
+				reply, err = w.listenLegacy(ctx, r)
 			}
 		}
 	}
@@ -104,6 +104,11 @@ func (w *watch) followOnce(ctx context.Context, r *relay) error {
 			return err
 		}
 	}
+}
+
+// listenLegacy opens the stream of a session of a server.
+func (w *watch) listenLegacy(ctx context.Context, r *relay) (peer.Reply, error) {
+	return w.request.Peers.Listen(ctx, &peer.Call{Server: r.server, Credential: r.cred, Client: w.request.client, Session: r.session})
 }
 
 // listenCall returns the request by which a server of the modern era is watched.
@@ -137,10 +142,10 @@ func (w *watch) listenCall(r *relay) *peer.Call {
 	}
 	b.Close('}')
 	b.Name("_meta")
-	b.Raw(modernMeta(w.client))
+	b.Raw(modernMeta(w.request.client))
 	b.Close('}')
-	return &peer.Call{Server: r.server, Credential: r.cred, Client: w.client, Method: "subscriptions/listen",
-		Message: w.sessions.request("subscriptions/listen", b.Bytes())}
+	return &peer.Call{Server: r.server, Credential: r.cred, Client: w.request.client, Method: "subscriptions/listen",
+		Message: w.request.sessions.request("subscriptions/listen", b.Bytes())}
 }
 
 // subscribeLegacy subscribes to resources of a server of the legacy era, and returns those
@@ -151,8 +156,8 @@ func (w *watch) subscribeLegacy(ctx context.Context, r *relay) (uris []string) {
 			continue
 		}
 		params := append(jsonedit.AppendString([]byte(`{"uri":`), s.inner), '}')
-		reply, err := w.Peers.Send(ctx, &peer.Call{Server: r.server, Credential: r.cred, Client: w.client, Session: r.session,
-			Method: "resources/subscribe", Message: w.sessions.request("resources/subscribe", params)})
+		reply, err := w.request.Peers.Send(ctx, &peer.Call{Server: r.server, Credential: r.cred, Client: w.request.client,
+			Session: r.session, Method: "resources/subscribe", Message: w.request.sessions.request("resources/subscribe", params)})
 		if err != nil {
 			continue
 		}

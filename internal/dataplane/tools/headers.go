@@ -21,10 +21,10 @@ func (r *relay) checkParams() *rpcError {
 	if r.definition == nil {
 		return nil
 	}
-	arguments, _ := r.msg.params.Find("arguments")
+	arguments, _ := r.request.msg.params.Find("arguments")
 	for _, h := range r.definition.headers {
 		want, has := h.value(arguments)
-		sent := r.http.Header.Values(h.name)
+		sent := r.request.http.Header.Values(h.name)
 		if !has && len(sent) == 0 {
 			continue
 		}
@@ -73,15 +73,15 @@ func (r *relay) paramHeaders() http.Header {
 		}
 		out[name] = values
 	}
-	for name, values := range r.http.Header {
-		if strings.HasPrefix(name, headerParam) && !r.tools.HoldsKey(values) {
+	for name, values := range r.request.http.Header {
+		if strings.HasPrefix(name, headerParam) && !r.request.tools.HoldsKey(values) {
 			set(name, values...)
 		}
 	}
 	if r.definition == nil || len(r.definition.headers) == 0 {
 		return out
 	}
-	arguments, _ := r.msg.params.Find("arguments")
+	arguments, _ := r.request.msg.params.Find("arguments")
 	if r.call != nil {
 		if v, err := jsonedit.ParseValue(r.call.Arguments()); err == nil {
 			arguments = v

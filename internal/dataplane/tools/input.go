@@ -32,7 +32,7 @@ func (r *relay) inputRequired(ctx context.Context, doc *jsonedit.Doc) ([]byte, e
 	}
 	s := r.newState()
 	s.Inner = &text
-	return doc.Apply(nil, setText("requestState", s.seal(r.Box))), nil
+	return doc.Apply(nil, setText("requestState", s.seal(r.request.Box))), nil
 }
 
 // askClient asks a client of the legacy era what the server wants to know, and sends the
@@ -76,11 +76,11 @@ var errCannotAsk = &peer.Failure{Kind: peer.Invalid, Reason: "the tool server as
 
 // ask sends a request to a client of the legacy era on its stream, and returns the result.
 func (r *relay) ask(ctx context.Context, method string, params []byte) ([]byte, error) {
-	if !r.declares(questions[method]) || questions[method] == "" || !r.answer.events || r.token == nil {
+	if !r.request.declares(questions[method]) || questions[method] == "" || !r.request.answer.events || r.request.token == nil {
 		return nil, errCannotAsk
 	}
-	id := r.sessions.newID() + "-" + rand.Text()
-	response, done := r.running.ask(runningKey{r.holder, id})
+	id := r.request.sessions.newID() + "-" + rand.Text()
+	response, done := r.request.running.ask(runningKey{r.request.holder, id})
 	defer done()
 	var b jsonedit.Builder
 	b.Open('{')
@@ -95,7 +95,7 @@ func (r *relay) ask(ctx context.Context, method string, params []byte) ([]byte, 
 		b.Raw(params)
 	}
 	b.Close('}')
-	if err := r.answer.send(b.Bytes()); err != nil {
+	if err := r.request.answer.send(b.Bytes()); err != nil {
 		return nil, err
 	}
 	timeout := time.NewTimer(stateTime)
@@ -134,7 +134,7 @@ var errParkedExpired = errors.New("nobody answered the question of the tool serv
 // request again.
 func (r *relay) park(doc *jsonedit.Doc, id []byte, method string) error {
 	p := &parkedCall{relay: r, id: append([]byte(nil), id...)}
-	key, ok := r.running.park(r.holder, p, stateTime)
+	key, ok := r.request.running.park(r.request.holder, p, stateTime)
 	if !ok {
 		return &peer.Failure{Kind: peer.Unavailable, Reason: "too many calls wait for answers of this client; answer those first"}
 	}
@@ -159,7 +159,7 @@ func (r *relay) park(doc *jsonedit.Doc, id []byte, method string) error {
 	b.Close('}')
 	b.Close('}')
 	b.Name("requestState")
-	b.String(s.seal(r.Box))
+	b.String(s.seal(r.request.Box))
 	b.Close('}')
 	return r.request.respondWith(b.Bytes())
 }
@@ -169,7 +169,7 @@ func (r *relay) unpark(ctx context.Context, p *parkedCall) error {
 	from := p.relay
 	r.reply, r.session, r.held, r.ownID, r.era = from.reply, from.session, from.held, from.ownID, from.era
 	context.AfterFunc(ctx, func() { from.cancel(context.Cause(ctx)) })
-	responses, _ := r.msg.params.Find("inputResponses")
+	responses, _ := r.request.msg.params.Find("inputResponses")
 	value, ok := responses.Get(parkedKey)
 	if !ok {
 		return r.respondTo(ctx, p.id, []byte(`"error":{"code":-32603,"message":"the client did not answer"}`))

@@ -15,7 +15,8 @@ import (
 
 // errNoSession makes clients begin a new session, as the protocol says of the status 404.
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
-var errNoSession = &rpcError{code: codeInvalidRequest, message: "the session is unknown or has expired; send initialize again", status: http.StatusNotFound}
+var errNoSession = &rpcError{code: codeInvalidRequest, status: http.StatusNotFound,
+	message: "the session is unknown or has expired; send initialize again"}
 
 // findSession finds the session that a request names. A request without one is served too,
 // with sessions of its caller at servers.
@@ -47,7 +48,8 @@ func (x *request) initialize() error {
 	if !slices.Contains(legacyVersions, version) {
 		version = peer.LegacyVersion
 	}
-	t := &token{Caller: callerOf(x.tools.Identity), Slug: x.tools.Slug, Version: version, Begun: time.Now().Unix(), Servers: map[string]tokenSession{}}
+	t := &token{Caller: callerOf(x.tools.Identity), Slug: x.tools.Slug, Version: version, Begun: time.Now().Unix(),
+		Servers: map[string]tokenSession{}}
 	for name, field := range map[string]*[]byte{"capabilities": (*[]byte)(&t.Capabilities), "clientInfo": (*[]byte)(&t.Info)} {
 		v, ok := params.Find(name)
 		switch {

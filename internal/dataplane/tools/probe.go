@@ -49,7 +49,7 @@ func (p *Relay) Probe(ctx context.Context, s *toolserver.Server) (*toolserver.Fo
 	return found, nil
 }
 
-// ErrNoSignIn is the error for a server that needs a sign-in which this gateway lacks.
+// ErrNoSignIn returns the error for a server that needs a sign-in which this gateway lacks.
 func ErrNoSignIn(s *toolserver.Server) *apierr.Error {
 	return apierr.New(apierr.Unavailable, "the tool server %s needs a sign-in with OAuth, which this gateway does not offer", s.Slug).
 		WithCode("tool_server_sign_in")

@@ -157,7 +157,7 @@ func TestLongNamesAreShortenedAndFound(t *testing.T) {
 	}
 }
 
-// TestOneBrokenServerDoesNotAffectOthers lists and calls beside servers that fail in all ways.
+// TestOneBrokenServerDoesNotAffectOthers lists and calls next to servers that fail in all ways.
 func TestOneBrokenServerDoesNotAffectOthers(t *testing.T) {
 	good := modernServer(t)
 	for name, broken := range map[string]toolservertest.Handler{

@@ -107,7 +107,7 @@ func (r *running) park(holder string, p *parkedCall, wait time.Duration) (key st
 	defer r.mu.Unlock()
 	same := 0
 	for _, other := range r.parked {
-		if other.relay.holder == holder {
+		if other.relay.request.holder == holder {
 			same++
 		}
 	}
@@ -136,8 +136,8 @@ func (r *running) unpark(key string) *parkedCall {
 	return p
 }
 
-// useOnce reports whether a key is used for the first time, as far as this node remembers.
-func (r *running) useOnce(key string) bool {
+// markUsed reports whether a key is used for the first time, as far as this node remembers.
+func (r *running) markUsed(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.used[key] {

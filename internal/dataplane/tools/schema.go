@@ -23,7 +23,7 @@ func checkSchema(doc *jsonedit.Doc) (headers []paramHeader, problem string) {
 			return nil, name + " is not an object"
 		}
 		c := schemaCheck{seen: map[string]bool{}}
-		if c.walk(schema, nil, 0, name == "inputSchema"); c.problem != "" {
+		if c.walk(schema, schemaPlace{reachable: name == "inputSchema"}); c.problem != "" {
 			return nil, name + ": " + c.problem
 		}
 		headers = append(headers, c.headers...)
@@ -38,25 +38,34 @@ type schemaCheck struct {
 	problem string
 }
 
-// walk checks a schema. reachable is true if only properties lead to it, whose names are in
-// path, so that it may name a header.
-func (c *schemaCheck) walk(v jsonedit.Value, path []string, depth int, reachable bool) {
+// schemaPlace is where a part of a schema is.
+type schemaPlace struct {
+	path      []string // names of the properties that lead there
+	depth     int
+	reachable bool // only properties lead there, so that it may name a header
+}
+
+// below returns a place that something else than properties leads to.
+func (p schemaPlace) below() schemaPlace { return schemaPlace{depth: p.depth + 1} }
+
+// walk checks a schema.
+func (c *schemaCheck) walk(v jsonedit.Value, at schemaPlace) {
 	switch {
 	case c.problem != "":
-	case depth > maxSchemaDepth:
+	case at.depth > maxSchemaDepth:
 		c.problem = "it is nested too deep"
 	case v.Kind() == jsonedit.Array:
 		for e := range v.Elements() {
-			c.walk(e, nil, depth+1, false)
+			c.walk(e, at.below())
 		}
 	case v.Kind() == jsonedit.Object:
 		for key, value := range v.Fields() {
-			c.field(v, key.String(), value, path, depth, reachable)
+			c.field(v, key.String(), value, at)
 		}
 	}
 }
 
-func (c *schemaCheck) field(of jsonedit.Value, key string, value jsonedit.Value, path []string, depth int, reachable bool) {
+func (c *schemaCheck) field(of jsonedit.Value, key string, value jsonedit.Value, at schemaPlace) {
 	switch key {
 	case "$ref", "$dynamicRef", "$recursiveRef":
 		if text, ok := value.Text(); ok && !strings.HasPrefix(text, "#") {
@@ -64,24 +73,24 @@ func (c *schemaCheck) field(of jsonedit.Value, key string, value jsonedit.Value,
 		}
 	case "const", "enum", "default", "examples": // data, not schemas
 	case "x-mcp-header":
-		c.header(of, value, path, reachable && len(path) > 0)
+		c.header(of, value, at)
 	case "properties":
 		for name, p := range value.Fields() {
-			c.walk(p, append(slices.Clip(path), name.String()), depth+2, reachable)
+			c.walk(p, schemaPlace{append(slices.Clip(at.path), name.String()), at.depth + 2, at.reachable})
 		}
 	default:
-		c.walk(value, nil, depth+1, false)
+		c.walk(value, at.below())
 	}
 }
 
-func (c *schemaCheck) header(of, value jsonedit.Value, path []string, allowed bool) {
+func (c *schemaCheck) header(of, value jsonedit.Value, at schemaPlace) {
 	name, ok := value.Text()
 	typ, _ := of.Get("type")
 	small := strings.ToLower(name)
 	switch {
 	case !ok || !isToken(name):
 		c.problem = "x-mcp-header is not the name of a header"
-	case !allowed:
+	case !at.reachable || len(at.path) == 0:
 		c.problem = "x-mcp-header is allowed at properties only"
 	case !typ.IsText("string") && !typ.IsText("integer") && !typ.IsText("boolean"):
 		c.problem = "x-mcp-header is allowed for strings, integers and booleans only"
@@ -89,7 +98,7 @@ func (c *schemaCheck) header(of, value jsonedit.Value, path []string, allowed bo
 		c.problem = "two properties have the same x-mcp-header"
 	}
 	c.seen[small] = true
-	c.headers = append(c.headers, paramHeader{http.CanonicalHeaderKey(headerParam + name), path})
+	c.headers = append(c.headers, paramHeader{http.CanonicalHeaderKey(headerParam + name), at.path})
 }
 
 // isToken reports whether a name is a token, as names of headers are (RFC 9110, section

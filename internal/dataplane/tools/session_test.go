@@ -68,8 +68,8 @@ func TestSessionsBelongToTheirCaller(t *testing.T) {
 	}
 }
 
-// TestLostSessionsBeginAnew lets the server restart: it knows no session any more.
-func TestLostSessionsBeginAnew(t *testing.T) {
+// TestLostSessionsBeginAgain lets the server restart: it knows no session any more.
+func TestLostSessionsBeginAgain(t *testing.T) {
 	up := legacyServer(t)
 	g := newGateway(t, options{servers: []*toolserver.Server{server("one", up.URL)}})
 	s := g.initialize("/mcp/one", "{}")

@@ -45,7 +45,8 @@ const (
 
 func newSessions(peers peer.Sender, version string) *sessions {
 	info := jsonedit.AppendString([]byte(`{"name":"modelgate","version":`), version)
-	return &sessions{peers: peers, own: peer.Client{Info: append(info, '}'), Capabilities: []byte("{}")}, held: make(map[sessionKey]*heldSession)}
+	return &sessions{peers: peers, own: peer.Client{Info: append(info, '}'), Capabilities: []byte("{}")},
+		held: make(map[sessionKey]*heldSession)}
 }
 
 // ownHolder holds the sessions for the gateway's own questions.
@@ -61,7 +62,8 @@ func keyOf(s *toolserver.Server, cred peer.Credential, holder string) sessionKey
 
 // open returns the session of a holder, which it begins if there is none, and what the
 // server answered to initialize.
-func (s *sessions) open(ctx context.Context, key sessionKey, server *toolserver.Server, cred peer.Credential, by peer.Client) (peer.Session, []byte, error) {
+func (s *sessions) open(ctx context.Context, key sessionKey, server *toolserver.Server, cred peer.Credential,
+	by peer.Client) (peer.Session, []byte, error) {
 	h := s.entry(key)
 	h.Lock()
 	defer h.Unlock()
@@ -158,7 +160,7 @@ func (s *sessions) greet(ctx context.Context, server *toolserver.Server, cred pe
 }
 
 // ask sends a request of the gateway's own, and returns its result. A session that was lost
-// begins anew once. An error that the server answers is an *answerError.
+// begins again once. An error that the server answers is an *answerError.
 func (s *sessions) ask(ctx context.Context, server *toolserver.Server, cred peer.Credential, method string, params []byte) ([]byte, error) {
 	era, err := s.peers.Era(ctx, server, cred)
 	if err != nil {

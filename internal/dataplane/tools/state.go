@@ -36,7 +36,7 @@ const (
 
 // newState returns a state of the call.
 func (r *relay) newState() *state {
-	s := &state{Caller: callerOf(r.tools.Identity), Server: r.server.ID, Item: string(r.item.Kind) + " " + r.item.Name,
+	s := &state{Caller: callerOf(r.request.tools.Identity), Server: r.server.ID, Item: string(r.item.Kind) + " " + r.item.Name,
 		Arguments: r.argumentsDigest(), Until: time.Now().Add(stateTime).Unix()}
 	if r.approved {
 		s.Approval, s.Approved = rand.Text(), true
@@ -46,7 +46,7 @@ func (r *relay) newState() *state {
 
 // argumentsDigest identifies what the client asks for.
 func (r *relay) argumentsDigest() string {
-	arguments, _ := r.msg.params.Find("arguments")
+	arguments, _ := r.request.msg.params.Find("arguments")
 	sum := sha256.Sum256(arguments.Raw())
 	return hex.EncodeToString(sum[:])
 }
@@ -66,7 +66,7 @@ var errState = newError(codeInvalidParams, "the requestState is invalid or has e
 
 // openState returns the state that the client returns, nil for none.
 func (r *relay) openState() (*state, *rpcError) {
-	v, ok := r.msg.params.Find("requestState")
+	v, ok := r.request.msg.params.Find("requestState")
 	if !ok {
 		return nil, nil
 	}
@@ -75,7 +75,7 @@ func (r *relay) openState() (*state, *rpcError) {
 	if !ours || len(text) > maxState {
 		return nil, errState
 	}
-	raw, err := r.Box.Open(sealed + text)
+	raw, err := r.request.Box.Open(sealed + text)
 	if err != nil {
 		return nil, errState
 	}
@@ -103,7 +103,7 @@ func (r *relay) resume() (*parkedCall, *rpcError) {
 	if s.Parked == "" {
 		return nil, nil
 	}
-	p := r.running.unpark(s.Parked)
+	p := r.request.running.unpark(s.Parked)
 	if p == nil {
 		return nil, newError(codeInvalidParams, "the call no longer waits for an answer; send the request again without requestState")
 	}

@@ -16,15 +16,15 @@ import (
 )
 
 // watch is a stream on which a client receives what servers send by themselves. Changes of
-// lists are told only if the client's list differs, so that a server cannot make all clients
+// lists are reported only if the client's list differs, so that a server cannot make all clients
 // read lists again and again.
 type watch struct {
-	*request
-	kinds  []*listKind // whose changes the client receives
-	uris   map[string]subscription
-	events chan watchEvent
-	seen   map[*listKind][sha256.Size]byte
-	dirty  map[*listKind]bool
+	request *request
+	kinds   []*listKind // whose changes the client receives
+	uris    map[string]subscription
+	events  chan watchEvent
+	seen    map[*listKind][sha256.Size]byte
+	dirty   map[*listKind]bool
 }
 
 // subscription is a resource that a client of the modern era subscribes to.
@@ -100,12 +100,12 @@ const maxSubscriptions = 1000
 
 // run serves the stream. id is that of the request of the modern era, nil in the legacy one.
 func (w *watch) run(id []byte) error {
-	ctx, cancel := context.WithCancel(w.http.Context())
+	ctx, cancel := context.WithCancel(w.request.http.Context())
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
 	w.events, w.seen, w.dirty = make(chan watchEvent), make(map[*listKind][sha256.Size]byte), make(map[*listKind]bool)
-	for _, s := range w.view.servers {
+	for _, s := range w.request.view.servers {
 		all.Go(func() { w.follow(ctx, s) })
 	}
 	if id != nil {
@@ -124,10 +124,10 @@ func (w *watch) run(id []byte) error {
 		var err error
 		select {
 		case <-ctx.Done():
-			if id != nil && context.Cause(w.http.Context()) == dataplane.ErrShutdown {
-				return w.answer.end(result(id, w.ending(id)), http.StatusOK)
+			if id != nil && context.Cause(w.request.http.Context()) == dataplane.ErrShutdown {
+				return w.request.answer.end(result(id, w.ending(id)), http.StatusOK)
 			}
-			w.answer.close()
+			w.request.answer.close()
 			return nil
 		case e := <-w.events:
 			if k, changed := w.listOf(e.msg); changed {
@@ -148,7 +148,7 @@ func (w *watch) run(id []byte) error {
 	}
 }
 
-// ending is the result that ends a subscription.
+// ending returns the result that ends a subscription.
 func (w *watch) ending(id []byte) []byte {
 	var b jsonedit.Builder
 	b.Open('{')
@@ -159,7 +159,7 @@ func (w *watch) ending(id []byte) []byte {
 	b.Name(metaSubscription)
 	b.Raw(id)
 	b.Name(metaServer)
-	w.serverInfo(&b)
+	w.request.serverInfo(&b)
 	b.Close('}')
 	b.Close('}')
 	return b.Bytes()
@@ -244,7 +244,7 @@ func (w *watch) notice(method string, params, id []byte) error {
 		b.Raw(params)
 	}
 	b.Close('}')
-	return w.answer.send(b.Bytes())
+	return w.request.answer.send(b.Bytes())
 }
 
 // tag returns parameters with the id of the subscription that they belong to.
@@ -264,8 +264,8 @@ func (w *watch) listOf(msg []byte) (*listKind, bool) {
 		return nil, false
 	}
 	m, _ := doc.Find("method")
-	for i, name := range [...]string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed"} {
-		if m.IsText(name) {
+	for i := range listKinds {
+		if m.IsText("notifications/" + listKinds[i].member + "/list_changed") {
 			return &listKinds[i], true
 		}
 	}
@@ -273,9 +273,9 @@ func (w *watch) listOf(msg []byte) (*listKind, bool) {
 }
 
 func (w *watch) forget(r *relay, k *listKind) {
-	w.catalogue.forget(r.server, r.cred, k)
+	w.request.catalogue.forget(r.server, r.cred, k)
 	if k.kind == toolserver.Resource {
-		w.catalogue.forget(r.server, r.cred, kindOf(toolserver.Template))
+		w.request.catalogue.forget(r.server, r.cred, kindOf(toolserver.Template))
 	}
 }
 
@@ -287,7 +287,7 @@ func (w *watch) digest(k *listKind) [sha256.Size]byte {
 		kinds = append(kinds, kindOf(toolserver.Template))
 	}
 	for _, k := range kinds {
-		for _, i := range w.visible(k, w.gather(k)) {
+		for _, i := range w.request.visible(k, w.request.gather(k)) {
 			sum.Write([]byte(i.name + "\x00" + i.digest + "\x00"))
 		}
 	}
@@ -316,15 +316,15 @@ func (w *watch) reportChanges(id []byte) error {
 // recheck ends the stream of a caller who may no longer use tools, and applies what has been
 // changed in the meantime.
 func (w *watch) recheck(id []byte) error {
-	changed, err := w.tools.Refresh()
+	changed, err := w.request.tools.Refresh()
 	if err != nil || !changed {
 		return err
 	}
-	v, err := viewOf(w.tools)
+	v, err := viewOf(w.request.tools)
 	if err != nil {
 		return err
 	}
-	w.view = v
+	w.request.view = v
 	for _, k := range w.kinds {
 		w.dirty[k] = true
 	}
@@ -340,14 +340,14 @@ func (w *watch) forward(ctx context.Context, e watchEvent, id []byte) error {
 	if _, isRequest := doc.Find("id"); isRequest {
 		if id != nil { // the modern era has none
 			v, _ := doc.Find("id")
-			return ignoreFailure(e.relay.respondTo(ctx, v.Raw(), []byte(`"error":{"code":-32601,"message":"the client does not support this request"}`)))
+			return ignoreFailure(e.relay.respondTo(ctx, v.Raw(), unsupported))
 		}
-		_, err := e.relay.asked(ctx, &doc)
+		_, err := e.relay.passQuestion(ctx, &doc)
 		return ignoreFailure(err)
 	}
 	m, _ := doc.Find("method")
 	if id == nil && !m.IsText("notifications/resources/updated") {
-		return w.answer.send(e.msg)
+		return w.request.answer.send(e.msg)
 	}
 	if !m.IsText("notifications/resources/updated") {
 		return nil
@@ -359,7 +359,7 @@ func (w *watch) forward(ctx context.Context, e watchEvent, id []byte) error {
 	v, _ := params.Find("uri")
 	inner, _ := v.Text()
 	if id == nil {
-		return w.answer.send(e.msg)
+		return w.request.answer.send(e.msg)
 	}
 	for uri, s := range w.uris {
 		if s.server.ID == e.relay.server.ID && s.inner == inner {
