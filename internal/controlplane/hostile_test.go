@@ -39,6 +39,7 @@ var everybodys = map[string]bool{
 	"/secret-references/{reference}": true, "/secret-references/{reference}/test": true, "/deployments/{deployment}": true,
 	"/identity-providers/{identity_provider}": true, "/identity-providers/{identity_provider}/test": true, "/identity-providers/{identity_provider}/rotate-key": true,
 	"/domains/{domain}": true, "/domains/{domain}/verify": true, "/auth/sso/{identity_provider}/link": true,
+	"/oauth/grants/{grant}": true, "/oauth/clients/{client}": true, "/auth/grants/{grant}": true,
 	"/scim/tokens/{token}": true, "/scim/workspaces/{mapping}": true,
 }
 

@@ -109,7 +109,7 @@ func newWorld(t testing.TB) *world {
 		w.As(k.as)
 	}
 	w.API.Guardrails = checks.New(checks.Services{})
-	root, ids := w.Root(), []string{"{user}", "mate", "{session}", "session-of-mate", "{workspace}", "default", "{version}", "1"}
+	root, ids := w.Root(), []string{"{user}", "mate", "{session}", "session-of-mate", "{grant}", "grant-of-mate", "{workspace}", "default", "{version}", "1"}
 	for _, m := range makings {
 		var out struct {
 			ID, Slug, Key, Link string
@@ -173,6 +173,11 @@ func (w *world) addPeople() {
 	w.Exec(`INSERT INTO sessions (hash, id, user_id, organisation_id, address, user_agent, created_at, last_used_at, expires_at)
 		VALUES ('session-of-mate', 'session-of-mate', 'mate', $1, '', '', $2, $2, $3)`, store.DefaultOrganisation, w.Clock.UnixMilli(), w.Clock.AddDate(0, 0, 1).UnixMilli())
 	w.Exec(`UPDATE organisations SET owner_id = 'owner'`)
+	w.Exec(`INSERT INTO oauth_grants (id, organisation_id, user_id, workspace_id, client_id, client_name, redirect_uri, scopes, resource, sealed, created_at)
+		VALUES ('grant-of-mate', $1, 'mate', $2, 'c', 'c', 'https://c.example/', '["mcp.invoke"]', '', '', $3)`,
+		store.DefaultOrganisation, store.DefaultWorkspace, w.Clock.UnixMilli())
+	w.Exec(`INSERT INTO oauth_proofs (grant_id, code_hash, code_challenge, code_used_at, family_hash, token_hash, ends_at)
+		VALUES ('grant-of-mate', '', '', $1, '', '', $2)`, w.Clock.UnixMilli(), w.Clock.AddDate(0, 0, 1).UnixMilli())
 }
 
 // everyKey are fields of a policy that counts each key.
@@ -274,6 +279,7 @@ var makings = []struct{ word, path, body string }{
 	{"{mcp_integration}", "/mcp-integrations", `{"name":"Tools","slug":"tools","url":"https://tools.example.com/mcp","transport":"http","auth_type":"headers","configurations":{"custom_headers":{"Authorization":"Bearer of-the-world"}},"workspace_id":"default"}`},
 	{"{mcp_server}", "/mcp-servers", `{"name":"Issues","slug":"issues","mcp_integration_id":"tools","workspace_id":"default"}`},
 	{"{mcp_bundle}", "/mcp-bundles", `{"name":"Daily","slug":"daily","tools":["issues"],"workspace_id":"default"}`},
+	{"{client}", "/oauth/clients", `{"name":"Portal","redirect_uris":["https://portal.example.com/cb"]}`},
 	{"{domain}", "/domains", `{"name":"example.com"}`},
 	{"{token}", "/scim/tokens", `{"name":"Directory"}`},
 	{"{mapping}", "/scim/workspaces", `{"workspace_id":"default","role":"member","scim_group_name":"Staff"}`},
@@ -345,6 +351,9 @@ var samples = map[string][2]string{
 	"list-registry-servers":               {"?workspace_id=default", ""},
 	"get-device-sign-in":                  {"?user_code=BCDF-GHJK", ""},
 	"decide-device-sign-in":               {"", `{"user_code":"BCDF-GHJK","decision":"deny"}`},
+	"get-consent":                         {"?request=client_id%3Dnone", ""},
+	"decide-consent":                      {"", `{"request":"client_id=none","consent_token":"none","decision":"deny"}`},
+	"create-oauth-client":                 {"", `{"name":"Other","redirect_uris":["https://other.example.com/cb"]}`},
 
 	"claim":         {"", `{"token":"the-link","email":"boss@example.com","first_name":"B","password":"a long enough password"}`},
 	"login":         {"", `{"email":"mate@example.com","password":"not the password"}`},

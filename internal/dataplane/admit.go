@@ -247,7 +247,7 @@ func (a *admission) authenticate() error {
 		return nil
 	}
 	a.useUploadGrant()
-	id, own, err := a.snap.Authenticate(a.request.Received.Header, a.entry.Time)
+	id, own, err := a.findIdentity(a.snap, a.entry.Time)
 	if err != nil {
 		if double := a.checkAmbiguity(); double != nil { // a key that was sent twice is not valid
 			return double
@@ -271,7 +271,7 @@ func (p *Plane) authenticateAgain(a *admission) error {
 	if a.request.Received.Key.Empty() || now == a.snap {
 		return nil
 	}
-	_, _, err := now.Authenticate(a.request.Received.Header, time.Now())
+	_, _, err := a.findIdentity(now, time.Now())
 	return err
 }
 

@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 
 	"modelgate/internal/base/apierr"
@@ -16,9 +15,9 @@ const (
 	rpcInternalError  = -32603
 )
 
-// RPCError returns an error as a response of JSON-RPC. A nil id is that of a message that was
+// rpcError returns an error as a response of JSON-RPC. A nil id is that of a message that was
 // not read.
-func RPCError(id json.RawMessage, e *apierr.Error) []byte {
+func rpcError(id json.RawMessage, e *apierr.Error) []byte {
 	code := int64(e.Status())
 	switch e.Kind {
 	case apierr.Invalid:
@@ -84,27 +83,11 @@ func DeniedResult(e *apierr.Error) json.RawMessage {
 	return b.Bytes()
 }
 
-// toolError returns the body of an error of a request to tool servers, and sets its headers.
-// Only a request without a valid credential is told where to sign in: clients that are asked
-// to do so drop the key that they have.
-//
-// https://www.rfc-editor.org/rfc/rfc9728#section-5.1
-func (p *Plane) toolError(h http.Header, r *http.Request, x *roundTrip, e *apierr.Error) []byte {
-	switch e.Kind {
-	case apierr.Unauthenticated:
-		challenge := "Bearer"
-		if own := strings.TrimSuffix(p.ownAddress(r), "/"); own != "" && !strings.ContainsAny(x.entry.Path, "\"\\ ") {
-			challenge += ` resource_metadata="` + own + "/.well-known/oauth-protected-resource" + x.entry.Path + `"`
-		}
-		h.Set("WWW-Authenticate", challenge)
-	case apierr.MethodNotAllowed:
-		if h.Get("Allow") == "" {
-			h.Set("Allow", "DELETE, GET, POST")
-		}
-	}
+// toolError returns the body of an error of a request to tool servers.
+func (x *roundTrip) toolError(e *apierr.Error) []byte {
 	var id json.RawMessage
 	if x.tools != nil {
 		id = x.tools.MessageID
 	}
-	return RPCError(id, e)
+	return rpcError(id, e)
 }

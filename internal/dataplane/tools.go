@@ -10,6 +10,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/snapshot"
 )
 
@@ -86,19 +87,18 @@ func (t *ToolRequest) Address(r *http.Request) string {
 // anything has. The error says that its caller may no longer use tools. It is for streams,
 // which last.
 func (t *ToolRequest) Refresh() (changed bool, err error) {
-	now := t.plane.Snapshot.Load()
-	if now == t.Snapshot {
+	a, now, s := &t.trip.admission, time.Now(), t.plane.Snapshot.Load()
+	if end := t.Identity.ExpiresAt; s == t.Snapshot && (end.IsZero() || now.Before(end)) {
 		return false, nil
 	}
-	a := &t.trip.admission
-	id, _, err := now.Authenticate(a.request.Received.Header, time.Now())
+	id, _, err := a.findIdentity(s, now)
 	if err != nil {
 		return false, err
 	}
 	if !id.Allows(access.ScopeTools) {
 		return false, missingScope(access.ScopeTools)
 	}
-	t.Snapshot, t.Identity = now, id
+	t.Snapshot, t.Identity = s, id
 	return true, id.CheckAddress(a.remote)
 }
 
@@ -119,16 +119,7 @@ func findToolRoute(path string) (route, bool) {
 
 // toolSlug returns the slug in a path of tool servers, and false for other paths.
 func toolSlug(path string) (slug string, ok bool) {
-	rest, _ := strings.CutPrefix(path, api.BasePath+"/")
-	rest = strings.TrimPrefix(rest, "/")
-	if rest == "mcp" {
-		return "", true
-	}
-	slug, ok = strings.CutPrefix(rest, "mcp/")
-	if !ok {
-		slug, ok = strings.CutSuffix(rest, "/mcp")
-	}
-	return slug, ok && slug != "" && !strings.Contains(slug, "/")
+	return toolserver.SlugOf(path)
 }
 
 var errNoTools = apierr.New(apierr.NotFound, "this gateway has no tool servers")

@@ -325,7 +325,7 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *roundTrip,
 	}
 	body := x.admission.errorClient().Error(e)
 	if x.admission.route.tools {
-		body = p.toolError(w.Header(), r, x, e)
+		body = x.toolError(e)
 	}
 	if e.Details != nil && !x.admission.route.tools {
 		if full, ok := withHookResults(body, e.Details); ok {
@@ -335,9 +335,7 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *roundTrip,
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	if e.Kind == apierr.MethodNotAllowed && h.Get("Allow") == "" {
-		h.Set("Allow", "DELETE, GET, POST, PUT")
-	}
+	x.admission.setErrorHeaders(h, r, e)
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
 	}

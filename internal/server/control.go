@@ -12,9 +12,11 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/directory"
+	"modelgate/internal/controlplane/oauth"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/signin"
 	"modelgate/internal/identity/access"
+	wire "modelgate/internal/identity/oauth"
 	"modelgate/internal/identity/oidc"
 	"modelgate/internal/identity/saml"
 	"modelgate/internal/limits/inbound"
@@ -111,6 +113,17 @@ func (s *Server) signIn() signin.Routes {
 	return signin.Routes{
 		Protocols: signin.Protocols{OIDC: providers, SAML: saml.NewCache(s.engine.Client, nil)}, Count: s.metrics.signIn,
 		Lifetime: s.sessionAbsolute,
+	}
+}
+
+// oauth returns the routes of the authorization server.
+func (s *Server) oauth() oauth.Routes {
+	return oauth.Routes{
+		Lifetime: s.sessionAbsolute, Documents: wire.NewDocuments(s.engine.Client),
+		Settings: func() oauth.Settings {
+			set := s.current().settings.OAuth
+			return oauth.Settings{Registration: set.Registration, AccessToken: set.AccessToken.Or(0)}
+		},
 	}
 }
 

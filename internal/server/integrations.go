@@ -49,6 +49,7 @@ func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 	in.Partners = s.openPartners(known.secretValues, p.GuardrailCredentials)
 	in.Workloads = s.openWorkloads(opens, p.Workloads)
 	in.ToolServers, in.ToolBundles, in.WorkspaceTools = s.openToolServers(opens, p.ToolServers), toolBundles(p.ToolBundles), p.Tools
+	in.Grants = s.openGrants(opens, p.Grants)
 	known.uses.end()
 }
 

@@ -14,7 +14,6 @@ import (
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/jobs"
-	"modelgate/internal/controlplane/oauth"
 	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/providers"
@@ -86,7 +85,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Factors:       factors.Routes{Lifetime: s.sessionAbsolute, Count: s.metrics.signIn},
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		SignIn:        s.signIn(),
-		OAuth:         oauth.Routes{Lifetime: func() time.Duration { return s.sessionLifetimes().OrDefaults().Absolute }},
+		OAuth:         s.oauth(),
 		ToolServers: toolservers.Routes{Snapshot: s.holder.Load, Probe: relay.Probe,
 			Commands: func() []string { return slices.Sorted(maps.Keys(set.Tools.Commands)) }},
 		Workloads:    workloads.Routes{Verifier: workload.NewVerifier(s.engine.Client), Issue: s.issueWorkloadKey},

@@ -110,6 +110,8 @@ func (s *Server) handlerOf(r *http.Request, path string) http.Handler {
 		return http.HandlerFunc(sessions.ServeSignIn)
 	case path == oauth.PagePath:
 		return http.HandlerFunc(oauth.ServePage)
+	case path == oauth.AuthorizePath:
+		return http.HandlerFunc(oauth.ServeAuthorize)
 	case path == route.PagePath:
 		return http.HandlerFunc(route.ServePage)
 	case s.control.Handles(r) && !s.isForProvider(r):

@@ -52,6 +52,7 @@ func (s *Settings) check(o SecretResolver) *fault {
 		s.Listener.check,
 		s.Sessions.check,
 		func() *fault { return s.Tools.check(o) },
+		s.OAuth.check,
 		s.checkPublicURL,
 		func() *fault { return s.checkAudit(o) },
 		func() *fault { return s.Alerts.check(o) },

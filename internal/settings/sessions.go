@@ -25,3 +25,19 @@ func (s *Sessions) check() *fault {
 	}
 	return nil
 }
+
+// OAuth configures how clients of tool servers sign in.
+type OAuth struct {
+	Registration bool     `json:"registration,omitempty"` // clients may register themselves
+	AccessToken  Duration `json:"access_token,omitempty"` // life of access tokens; default 1h
+}
+
+// longestAccessToken is the longest life of an access token, which cannot be revoked alone.
+const longestAccessToken = 24 * time.Hour
+
+func (o *OAuth) check() *fault {
+	if d := time.Duration(o.AccessToken); d != 0 && (d < shortestSession || d > longestAccessToken) {
+		return at(errors.New("must be from 1m to 24h"), "oauth.access_token")
+	}
+	return nil
+}

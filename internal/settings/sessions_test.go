@@ -15,6 +15,9 @@ func TestLifetimesOfSessionsAreChecked(t *testing.T) {
 		"sessions: {idle: -1s}\n":                "sessions.idle",
 		"sessions: {absolute: 2161h}\n":          "sessions.absolute",
 		"sessions: {max: 1h}\n":                  "max",
+		"oauth: {registration: true}\n":          "",
+		"oauth: {access_token: 59s}\n":           "oauth.access_token",
+		"oauth: {access_token: 25h}\n":           "oauth.access_token",
 	} {
 		_, err := settings.Parse("modelgate.yaml", []byte(text), settings.SecretResolver{})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -51,6 +51,7 @@ type Settings struct {
 	Prices   []Price  `json:"prices,omitempty"`
 	Listener Listener `json:"listener,omitzero"`
 	Sessions Sessions `json:"sessions,omitzero"`
+	OAuth    OAuth    `json:"oauth,omitzero"`
 	Audit    Audit    `json:"audit,omitzero"`
 	Alerts   Alerts   `json:"alerts,omitzero"`
 	Limits   Limits   `json:"limits,omitzero"`

@@ -20,7 +20,24 @@ var clientKeys = [...]string{"X-Api-Key", "X-Goog-Api-Key"}
 // the key was in its own header. Otherwise it was a bearer token or in a header of an
 // official client, so that standard clients need only a base URL and a key; it must
 // then not be used as a provider credential.
+//
+// Access tokens of clients are refused; see [Snapshot.AuthenticateTools].
 func (s *Snapshot) Authenticate(h http.Header, now time.Time) (id *access.Identity, own bool, err error) {
+	return s.authenticate(h, func(key string) (*access.Identity, error) { return s.owner(key, now) })
+}
+
+// AuthenticateTools does what Authenticate does for a request to the address of a tool server or bundle, by
+// its slug; empty is the address of all. Access tokens that are for this address are valid too.
+func (s *Snapshot) AuthenticateTools(h http.Header, resource string, now time.Time) (id *access.Identity, own bool, err error) {
+	return s.authenticate(h, func(key string) (*access.Identity, error) {
+		if access.IsAccessToken(key) {
+			return s.grantOwner(key, resource, now)
+		}
+		return s.owner(key, now)
+	})
+}
+
+func (s *Snapshot) authenticate(h http.Header, owner func(key string) (*access.Identity, error)) (*access.Identity, bool, error) {
 	if err := s.CheckOneKey(h); err != nil {
 		return nil, false, err
 	}
@@ -28,7 +45,8 @@ func (s *Snapshot) Authenticate(h http.Header, now time.Time) (id *access.Identi
 	if key == "" {
 		return nil, false, refused("no gateway key; send one in the header x-gateway-api-key").WithCode("missing_api_key")
 	}
-	if id, err = s.owner(key, now); err != nil {
+	id, err := owner(key)
+	if err != nil {
 		return nil, false, err
 	}
 	return id, own, nil
@@ -86,6 +104,9 @@ func (s *Snapshot) owner(key string, now time.Time) (*access.Identity, error) {
 	if access.IsWorkloadKey(key) {
 		return s.workloadOwner(key, now)
 	}
+	if access.IsAccessToken(key) {
+		return nil, refused("access tokens of clients are for tool servers only; send a gateway key").WithCode("wrong_audience")
+	}
 	hash := access.HashKey(key)
 	id, ok := s.identity(hash)
 	switch {
@@ -119,7 +140,7 @@ func (s *Snapshot) Token(text string, now time.Time) (*access.Identity, error) {
 // IsCredential reports whether text is a gateway key, even an expired one, or a token
 // that is valid at now.
 func (s *Snapshot) IsCredential(text string, now time.Time) bool {
-	if _, ok := s.Identity(text); ok || access.IsWorkloadKey(text) {
+	if _, ok := s.Identity(text); ok || access.IsWorkloadKey(text) || access.IsAccessToken(text) {
 		return true
 	}
 	_, err := s.Token(text, now)

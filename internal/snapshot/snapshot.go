@@ -83,6 +83,8 @@ type Input struct {
 	// WorkspaceTools are the patterns of what workspaces may use of tool servers, by id. Those
 	// without may use everything. It is shared.
 	WorkspaceTools map[string][]string
+	// Grants are what users let clients do with tool servers.
+	Grants []Grant
 
 	// Logs is the logging policy.
 	Logs LogPolicy
@@ -125,6 +127,7 @@ type Snapshot struct {
 	tokens    TokenVerifier
 	workloads map[string]*workload // by id
 	tools     toolServers
+	grants    map[string]*Grant // by id
 	specs     map[string]*provider.Spec
 	headers   map[string]string // options by headers outside the gateway's prefixes
 	bare      map[string]*provider.Target
@@ -194,6 +197,7 @@ func Build(in Input) (*Snapshot, error) {
 	}
 	s.addWorkloads(in.Workloads)
 	s.tools = newToolServers(&in)
+	s.addGrants(in.Grants)
 	for _, spec := range in.Specs {
 		s.addSpec(spec)
 	}

@@ -143,7 +143,10 @@ func (tx *Tx) SetMemberStatus(ctx context.Context, organisation, user, status st
 		UPDATE organisation_members
 		SET status = $3, updated_at = $4
 		WHERE organisation_id = $1 AND user_id = $2`
-	return tx.write(ctx, journal.Members, "user", text, organisation, user, status, millis(now))
+	if err := tx.write(ctx, journal.Members, "user", text, organisation, user, status, millis(now)); err != nil || status == Active {
+		return err
+	}
+	return tx.endGrants(ctx, organisation, "", user)
 }
 
 // EndAccess revokes the keys of a user in an organisation and ends their sessions and links

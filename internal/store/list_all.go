@@ -157,6 +157,9 @@ func (tx *Tx) UpdateUser(ctx context.Context, u User) error {
 	if err := tx.exec(ctx, journal.Unpublished, "links", links, u.ID); err != nil {
 		return err
 	}
+	if err := tx.endGrants(ctx, "", "", u.ID); err != nil {
+		return err
+	}
 	return tx.EndSessions(ctx, "", u.ID, "")
 }
 

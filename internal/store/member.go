@@ -93,6 +93,9 @@ func (tx *Tx) RemoveWorkspaceMember(ctx context.Context, workspace, user string,
 	if _, err := tx.change.Exec(ctx, journal.Keys, keys, workspace, user, millis(now)); err != nil {
 		return err
 	}
+	if err := tx.endGrants(ctx, "", workspace, user); err != nil {
+		return err
+	}
 	const text = `
 		DELETE FROM workspace_members
 		WHERE workspace_id = $1 AND user_id = $2`
@@ -253,6 +256,9 @@ func (tx *Tx) RemoveUser(ctx context.Context, organisation, user string, now tim
 		SET status = 'revoked', updated_at = $3
 		WHERE organisation_id = $1 AND user_id = $2`
 	if _, err := tx.change.Exec(ctx, journal.Keys, keys, organisation, user, millis(now)); err != nil {
+		return err
+	}
+	if err := tx.endGrants(ctx, organisation, "", user); err != nil {
 		return err
 	}
 	const text = `

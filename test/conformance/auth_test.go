@@ -125,6 +125,12 @@ func (g *gateway) administration(t *testing.T) (routes [][2]string) {
 // openRoutes are the routes of the control plane by which people sign in.
 var openRoutes = []string{"POST /v1/auth/claim", "POST /v1/auth/login", "POST /v1/auth/invites/accept", "POST /v1/auth/password", "GET /v1/auth/methods",
 	"GET /v1/.well-known/oauth-authorization-server", "POST /v1/oauth/device_authorization", "POST /v1/oauth/token",
+	"OPTIONS /v1/.well-known/oauth-authorization-server", "GET /v1/.well-known/oauth-authorization-server/{rest...}",
+	"OPTIONS /v1/.well-known/oauth-authorization-server/{rest...}", "GET /v1/.well-known/openid-configuration",
+	"OPTIONS /v1/.well-known/openid-configuration", "GET /v1/.well-known/openid-configuration/{rest...}",
+	"OPTIONS /v1/.well-known/openid-configuration/{rest...}", "GET /v1/.well-known/oauth-protected-resource",
+	"OPTIONS /v1/.well-known/oauth-protected-resource", "GET /v1/.well-known/oauth-protected-resource/{rest...}",
+	"OPTIONS /v1/.well-known/oauth-protected-resource/{rest...}", "POST /v1/oauth/revoke", "POST /v1/oauth/register",
 	"POST /v1/auth/owner", "POST /v1/auth/passkey", "POST /v1/auth/passkey/options"}
 
 func TestProviderAuthenticationIsNeeded(t *testing.T) {

@@ -114,6 +114,9 @@ var effects = []effect{
 	{"mcp-*", "slug", "TestSlugsAreUniqueInAWorkspaceAndNeverChange"},
 	{"mcp-bundles*", "name description workspace_id", "TestListsSelectByName"},
 	{"mcp-bundles*", "tools", "TestRegistryListsWhatTheCallerMayUse"},
+	{"auth/consent", "request consent_token decision", "TestAConsentIsForWhatWasShown"},
+	{"auth/consent", "workspace_id", "TestMembersConsentForTheirWorkspaces"},
+	{"oauth/clients", "name redirect_uris", "TestAdminsRegisterClients"},
 	{"auth/device", "user_code decision", "TestACommandLineSignsInWhenAPersonApproves"},
 
 	{"auth/me", "first_name last_name password password.current password.new", "TestPeopleChangeTheirProfile"},

@@ -7,7 +7,6 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/identity/access"
 	"modelgate/internal/identity/oauth"
 	"modelgate/internal/store"
 )
@@ -77,15 +76,8 @@ func unknownCode() error {
 // find returns the command line with a user code, if the caller may approve it.
 func (f *family) find(ctx context.Context, c *route.Caller, text string) (store.DeviceCode, error) {
 	var none store.DeviceCode
-	if c.Type != access.Session {
-		return none, apierr.New(apierr.Forbidden, "a session is required; keys cannot be used here").WithCode("AB03")
-	}
-	s, err := c.DB().Session(ctx, c.Hash.String())
-	if err != nil {
+	if _, err := f.checkBrowser(ctx, c); err != nil {
 		return none, err
-	}
-	if s.Method == store.MethodDevice {
-		return none, apierr.New(apierr.Forbidden, "a command line cannot approve another; sign in with a browser").WithCode("AB03")
 	}
 	byUser, byAddress := guessLimit, guessLimit
 	byUser.ID, byAddress.ID = people.LimitID("user code", c.UserID), people.LimitID("user code address", people.AddressGroup(c.ClientIP()))

@@ -131,18 +131,9 @@ func (f *family) beginSession(ctx context.Context, c *route.Caller, d store.Devi
 		if err := tx.SpendDeviceCode(ctx, d.Hash, c.Now); err != nil {
 			return err
 		}
-		ends := c.Now.Add(f.Lifetime())
-		if by.Provider != "" { // its own limit counts as well
-			p, err := tx.AnyIdentityProvider(ctx, by.Provider)
-			if err != nil {
-				return err
-			}
-			if ttl := time.Duration(p.Settings.SessionTTL) * time.Second; ttl > 0 && c.Now.Add(ttl).Before(ends) {
-				ends = c.Now.Add(ttl)
-			}
-		}
-		if by.Provider != "" && by.ExpiresAt.Before(ends) { // the provider may have said when it ends
-			ends = by.ExpiresAt
+		ends, err := f.grantEnd(ctx, c, tx, by)
+		if err != nil {
+			return err
 		}
 		proved := by.ProvedAt
 		if proved.IsZero() {

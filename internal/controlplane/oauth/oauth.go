@@ -1,11 +1,14 @@
-// Package oauth is our OAuth 2.0 authorization server: its metadata, its token endpoint and
-// the device flow by which command lines sign in.
+// Package oauth is our OAuth 2.0 authorization server: its metadata, its token endpoint, the
+// device flow by which command lines sign in, and the code flow by which clients of tool
+// servers get tokens.
 //
 // It guarantees that a device code is stored as a hash, waits ten minutes and begins one
 // session at most, on whatever node; that only a person with a session of their own
-// browser approves it; that user codes cannot be guessed; and that what was approved ends
-// with the session that approved it until it is used. Messages are in
-// [modelgate/internal/identity/oauth]; other grants are given by their packages.
+// browser approves a command line or a client; that user codes cannot be guessed; that what was
+// approved for a command line ends with the session that approved it until it is used; and that a
+// client gets tokens only for the address, workspace and scopes that a person saw, at a
+// redirect URI that they saw. Messages are in [modelgate/internal/identity/oauth]; other
+// grants are given by their packages.
 package oauth
 
 import (
@@ -14,7 +17,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"slices"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -26,15 +28,18 @@ const tag = "Sign-in"
 
 // Paths of the authorization server, relative to the gateway's address.
 const (
-	metadataPath = "/.well-known/oauth-authorization-server"
 	devicePath   = "/oauth/device_authorization"
 	tokenPath    = "/oauth/token"
+	revokePath   = "/oauth/revoke"
+	registerPath = "/oauth/register"
 
-	// PagePath is the page on which people approve the sign-in of a command line.
-	PagePath = "/device"
+	// PagePath is the page on which people approve the sign-in of a command line, and
+	// AuthorizePath the one on which they consent to a client.
+	PagePath      = "/device"
+	AuthorizePath = "/oauth/authorize"
 )
 
-// commandLine is the client id of the command line, the only client.
+// commandLine is the client id of the command line, the only client of the device flow.
 const commandLine = "modelgate-cli"
 
 // Grant answers a request for a token. Its error is an *oauth.Error, or an *apierr.Error.
@@ -45,8 +50,21 @@ type Routes struct {
 	// Grants are further grants by their type.
 	Grants map[string]Grant
 
-	// Lifetime returns how long a session may be. Nil means a week.
+	// Lifetime returns how long a session, or what a client was granted, may be. Nil means a
+	// week.
 	Lifetime func() time.Duration
+
+	// Documents are the clients that describe themselves. Nil has none.
+	Documents *oauth.Documents
+
+	// Settings returns the settings of the code flow. Nil is the zero value.
+	Settings func() Settings
+}
+
+// Settings are those of the code flow.
+type Settings struct {
+	Registration bool          // clients may register themselves (RFC 7591)
+	AccessToken  time.Duration // life of access tokens; zero is an hour
 }
 
 type family struct {
@@ -64,22 +82,22 @@ func (r Routes) Add(a *route.API) {
 	if r.Lifetime == nil {
 		r.Lifetime = func() time.Duration { return 7 * 24 * time.Hour }
 	}
+	if r.Settings == nil {
+		r.Settings = func() Settings { return Settings{} }
+	}
 	f := &family{r, a}
 	f.Grants = maps.Clone(r.Grants)
 	if f.Grants == nil {
 		f.Grants = make(map[string]Grant)
 	}
-	f.Grants[oauth.DeviceGrant] = f.deviceGrant
-	open := func(method, path, summary, resource string) route.Route {
-		return route.Route{
-			Method: method, Path: path, Also: []string{path}, Name: "oauth " + method + " " + path, Tag: tag, Summary: summary, Open: true,
-			Resource: resource, UncheckedBody: true,
-		}
-	}
-	protocol.Add(a, open(http.MethodGet, metadataPath, "Describe the authorization server (RFC 8414)", ""), f.metadata)
+	f.Grants[oauth.DeviceGrant], f.Grants[oauth.CodeGrant], f.Grants[oauth.RefreshGrant] = f.deviceGrant, f.codeGrant, f.refreshGrant
+	f.addMetadata(a)
 	protocol.Add(a, open(http.MethodPost, devicePath, "Begin the sign-in of a command line (RFC 8628)", ""), f.authorizeDevice)
-	protocol.Add(a, open(http.MethodPost, tokenPath, "Get a token: after a device was approved, or for another token (RFC 8693)", "session"),
-		f.token)
+	protocol.Add(a, open(http.MethodPost, tokenPath,
+		"Get a token: for a code, after a device was approved, or for another token (RFC 8693)", "session"), f.token)
+	protocol.Add(a, open(http.MethodPost, revokePath, "End what a client was granted, by one of its tokens (RFC 7009)", grantResource),
+		f.revoke)
+	protocol.Add(a, open(http.MethodPost, registerPath, "Register a client, if the settings allow it (RFC 7591)", ""), f.register)
 
 	own := route.Route{Tag: tag, Path: "/auth/device"}
 	own.Method, own.Name, own.Summary = http.MethodGet, "get-device-sign-in", "Read which command line wants to sign in as you"
@@ -87,6 +105,17 @@ func (r Routes) Add(a *route.API) {
 	own.Method, own.Name, own.Resource = http.MethodPost, "decide-device-sign-in", "session"
 	own.Summary = "Approve or deny the sign-in of a command line"
 	route.Add(a, own, f.decide)
+	f.addConsent(a)
+	f.addGrants(a)
+	f.addClients(a)
+}
+
+// open returns an open route. Resource is empty if it changes nothing that an organisation has.
+func open(method, path, summary, resource string) route.Route {
+	return route.Route{
+		Method: method, Path: path, Also: []string{path}, Name: "oauth " + method + " " + path, Tag: tag, Summary: summary, Open: true,
+		Resource: resource, UncheckedBody: true,
+	}
 }
 
 //go:embed page.html
@@ -121,13 +150,6 @@ func reply(w http.ResponseWriter, out any, err error) error {
 		return err
 	}
 	return oauth.Write(w, http.StatusOK, out)
-}
-
-func (f *family) metadata(_ context.Context, c *route.Caller, w http.ResponseWriter, _ *http.Request) error {
-	return oauth.Write(w, http.StatusOK, oauth.Metadata{
-		Issuer: c.AbsoluteLink(""), TokenEndpoint: c.AbsoluteLink(tokenPath), DeviceEndpoint: c.AbsoluteLink(devicePath),
-		GrantTypes: slices.Sorted(maps.Keys(f.Grants)), ResponseTypes: []string{}, TokenEndpointMethod: []string{"none"},
-	})
 }
 
 // form returns the parameters of a request.

@@ -27,6 +27,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{Bench: routetest.New(t, controlplane.Families{OAuth: oauth.Routes{Lifetime: func() time.Duration { return 24 * time.Hour }}}.Add), t: t}
+	w.signInOwner()
+	return w
+}
+
+// signInOwner begins a session of the first owner.
+func (w *world) signInOwner() {
+	t := w.t
 	others := w.Authenticate
 	w.Authenticate = func(r *http.Request) (*access.Identity, error) {
 		if token := r.Header.Get("x-gateway-api-key"); access.IsSessionToken(token) {
@@ -43,7 +50,6 @@ func newWorld(t *testing.T) *world {
 	var s struct{ Token string }
 	w.Nobody().Must("POST", "/auth/claim", `{"token":"link","email":"ada@example.com","password":"correct horse battery"}`, &s)
 	w.owner = s.Token
-	return w
 }
 
 // device is a sign-in that waits.

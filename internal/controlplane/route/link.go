@@ -6,9 +6,11 @@ import (
 	"net/url"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/oauth"
 )
 
-// Links are the prefixes of links to the gateway. The Host header of a request is never used.
+// Links are the prefixes of links to the gateway. The Host header of a request is never used,
+// except by [Caller.DialledLink] for names of this host.
 type Links struct {
 	// PublicURL returns the public address, without a trailing slash; empty if none is
 	// configured. Nil returns none.
@@ -65,4 +67,10 @@ func (c *Caller) AbsoluteLink(path string) string {
 		return link
 	}
 	return c.api.ListenURL + path
+}
+
+// DialledLink is [Caller.AbsoluteLink] for documents that clients compare with the address
+// that they dialled; see [oauth.Address].
+func (c *Caller) DialledLink(path string) string {
+	return oauth.Address(c.request, c.Link(""), c.api.ListenURL) + path
 }

@@ -20,10 +20,13 @@ func (p *paths) HandleFunc(pattern string, f func(http.ResponseWriter, *http.Req
 	p.byNames[n].HandleFunc(pattern, f)
 }
 
-// find returns the pattern that a request matches, empty for none, and its mux.
+// find returns the pattern that a request matches, empty for none, and its mux. A pattern for
+// everything below a path does not match the path itself, which a mux would redirect.
 func (p *paths) find(r *http.Request) (pattern string, mux *http.ServeMux) {
 	for i := len(p.byNames) - 1; i >= 0; i-- {
-		if _, pattern = p.byNames[i].Handler(r); pattern != "" {
+		_, pattern = p.byNames[i].Handler(r)
+		above, _, below := strings.Cut(pattern, "/{rest...}")
+		if pattern != "" && !(below && strings.HasSuffix(above, " "+r.URL.Path)) {
 			return pattern, p.byNames[i]
 		}
 	}

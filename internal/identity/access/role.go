@@ -39,7 +39,8 @@ func fresh(prefix string) secret.String {
 const tokenLength = 43
 
 // HasToken reports whether text is or contains, as a separate word, something that
-// looks like a gateway key, one of a workload, or the token of a session, link or directory.
+// looks like a gateway key, one of a workload, the token of a session, link or directory, or a
+// token or code of a client.
 func HasToken(text string) bool {
 	for {
 		at := strings.Index(text, "mg")
@@ -55,11 +56,13 @@ func HasToken(text string) bool {
 
 // beginsToken reports whether text begins with the part of a token after "mg".
 func beginsToken(text string) bool {
-	if rest, ok := strings.CutPrefix(text, strings.TrimPrefix(workloadPrefix, "mg")); ok {
-		payload, _, _ := strings.Cut(rest, ".")
-		return len(payload) >= tokenLength && strings.IndexFunc(payload, func(r rune) bool { return r > '~' || !isTokenByte(byte(r)) }) < 0
+	for _, prefix := range [...]string{workloadPrefix, accessPrefix} {
+		if rest, ok := strings.CutPrefix(text, strings.TrimPrefix(prefix, "mg")); ok {
+			payload, _, _ := strings.Cut(rest, ".")
+			return len(payload) >= tokenLength && strings.IndexFunc(payload, func(r rune) bool { return r > '~' || !isTokenByte(byte(r)) }) < 0
+		}
 	}
-	if len(text) > 0 && strings.IndexByte("sld", text[0]) >= 0 {
+	if len(text) > 0 && strings.IndexByte("sldo", text[0]) >= 0 {
 		text = text[1:]
 	}
 	if len(text) < 1+tokenLength || text[0] != '-' {

@@ -1,12 +1,6 @@
 package access
 
 import (
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -23,9 +17,6 @@ const (
 	workloadName    = "workload_identity" // slug of the identity
 	workloadSubject = "workload_subject"  // what the issuer calls the workload
 )
-
-// maxWorkloadKey is the maximum length of a key of a workload, in bytes.
-const maxWorkloadKey = 8 << 10
 
 // maxMetadataChars is the limit of a value of metadata, in characters.
 const maxMetadataChars = 128
@@ -45,15 +36,8 @@ func NewSigningSecret() secret.String { return fresh("") }
 
 // NewWorkloadKey returns a key that says g.
 func NewWorkloadKey(signing secret.String, g WorkloadGrant) (secret.String, error) {
-	var nonce [8]byte
-	rand.Read(nonce[:]) // never fails
-	g.Nonce = hex.EncodeToString(nonce[:])
-	text, err := json.Marshal(g)
-	if err != nil {
-		return secret.String{}, err
-	}
-	payload := base64.RawURLEncoding.EncodeToString(text)
-	return secret.New(workloadPrefix + payload + "." + base64.RawURLEncoding.EncodeToString(signature(signing, payload))), nil
+	g.Nonce = newNonce()
+	return newSigned(workloadPrefix, signing, g)
 }
 
 // IsWorkloadKey reports whether text looks like a key of a workload.
@@ -62,28 +46,8 @@ func IsWorkloadKey(text string) bool { return strings.HasPrefix(text, workloadPr
 // ParseWorkloadKey returns what a key says, if signing returns the secret of its workload
 // identity and the key is signed with it. It does not check when the key expires.
 func ParseWorkloadKey(key string, signing func(workload string) (secret.String, bool)) (g WorkloadGrant, ok bool) {
-	rest, isKey := strings.CutPrefix(key, workloadPrefix)
-	payload, mac, isSigned := strings.Cut(rest, ".")
-	if !isKey || !isSigned || len(key) > maxWorkloadKey {
-		return g, false
-	}
-	text, err := base64.RawURLEncoding.Strict().DecodeString(payload)
-	if err != nil || json.Unmarshal(text, &g) != nil {
-		return g, false
-	}
-	sum, err := base64.RawURLEncoding.Strict().DecodeString(mac)
-	if err != nil {
-		return g, false
-	}
-	s, ok := signing(g.Workload)
-	return g, ok && !s.Empty() && hmac.Equal(sum, signature(s, payload))
-}
-
-func signature(signing secret.String, payload string) []byte {
-	h := hmac.New(sha256.New, []byte(signing.Reveal()))
-	h.Write([]byte(workloadPrefix))
-	h.Write([]byte(payload))
-	return h.Sum(nil)
+	ok = parseSigned(workloadPrefix, key, &g, func() (secret.String, bool) { return signing(g.Workload) })
+	return g, ok
 }
 
 // ForWorkload returns the identity of a short-lived key: id is that of the service key,

@@ -17,6 +17,8 @@ import (
 
 // Grant types.
 const (
+	CodeGrant     = "authorization_code"                              // RFC 6749
+	RefreshGrant  = "refresh_token"                                   // RFC 6749
 	DeviceGrant   = "urn:ietf:params:oauth:grant-type:device_code"    // RFC 8628
 	ExchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange" // RFC 8693
 )
@@ -36,6 +38,9 @@ const (
 	InvalidScope         = "invalid_scope"
 	InvalidTarget        = "invalid_target"
 	UnsupportedGrant     = "unsupported_grant_type"
+	UnsupportedResponse  = "unsupported_response_type"
+	InvalidRedirect      = "invalid_redirect_uri"    // RFC 7591, section 3.2.2
+	InvalidMetadata      = "invalid_client_metadata" // RFC 7591, section 3.2.2
 	AuthorizationPending = "authorization_pending"
 	SlowDown             = "slow_down"
 	AccessDenied         = "access_denied"
@@ -87,11 +92,12 @@ func Write(w http.ResponseWriter, status int, v any) error {
 
 // Token is the response with a token (RFC 6749, section 5.1; RFC 8693, section 2.2.1).
 type Token struct {
-	AccessToken string `json:"access_token"`
-	IssuedType  string `json:"issued_token_type,omitempty"`
-	Type        string `json:"token_type"`
-	ExpiresIn   int64  `json:"expires_in"` // seconds
-	Scope       string `json:"scope,omitempty"`
+	AccessToken  string `json:"access_token"`
+	IssuedType   string `json:"issued_token_type,omitempty"`
+	Type         string `json:"token_type"`
+	ExpiresIn    int64  `json:"expires_in"` // seconds
+	RefreshToken string `json:"refresh_token,omitempty"`
+	Scope        string `json:"scope,omitempty"`
 }
 
 // Device is the response to a request for device authorization (RFC 8628, section 3.2).
@@ -102,16 +108,6 @@ type Device struct {
 	CompleteURI string `json:"verification_uri_complete"`
 	ExpiresIn   int64  `json:"expires_in"` // seconds
 	Interval    int64  `json:"interval"`   // seconds
-}
-
-// Metadata describes the authorization server (RFC 8414, section 2).
-type Metadata struct {
-	Issuer              string   `json:"issuer"`
-	TokenEndpoint       string   `json:"token_endpoint"`
-	DeviceEndpoint      string   `json:"device_authorization_endpoint"`
-	GrantTypes          []string `json:"grant_types_supported"`
-	ResponseTypes       []string `json:"response_types_supported"` // required, and empty without an authorization endpoint
-	TokenEndpointMethod []string `json:"token_endpoint_auth_methods_supported"`
 }
 
 // formType is the media type of requests.

@@ -53,6 +53,7 @@ const (
 	ToolBundles           Rows = "mcp_bundles"
 	ToolCapabilities      Rows = "mcp_capabilities"
 	ToolUserAccess        Rows = "mcp_user_access"
+	OAuthGrants           Rows = "oauth_grants"
 )
 
 // Unpublished are the rows of any other table. They are not recorded.
@@ -64,7 +65,7 @@ func Published() []Rows {
 		Organisations, Workspaces, Keys, Integrations, IntegrationModels, IntegrationWorkspaces, Providers,
 		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, GuardrailModules,
 		GuardrailCredentials, Members, WorkspaceMembers, CacheInvalidations, WorkloadIdentities,
-		ToolIntegrations, ToolGrants, ToolServers, ToolBundles, ToolCapabilities, ToolUserAccess,
+		ToolIntegrations, ToolGrants, ToolServers, ToolBundles, ToolCapabilities, ToolUserAccess, OAuthGrants,
 	}
 }
 

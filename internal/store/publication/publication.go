@@ -101,6 +101,9 @@ type State struct {
 	ToolServers []ToolServer
 	ToolBundles []store.ToolBundle // of active workspaces
 
+	// Grants are what users let clients do with tool servers.
+	Grants []Grant
+
 	// References are the secret references, by id.
 	References map[string]store.SecretReference
 }
@@ -238,6 +241,11 @@ var parts = [...]part{
 		tables: []journal.Rows{journal.ToolBundles, journal.Workspaces},
 		keep:   func(s, before *State) { s.ToolBundles = before.ToolBundles },
 		read:   (*loader).readToolBundles,
+	},
+	{
+		tables: []journal.Rows{journal.OAuthGrants, journal.Members, journal.WorkspaceMembers, journal.Workspaces, journal.Organisations},
+		keep:   func(s, before *State) { s.Grants = before.Grants },
+		read:   (*loader).readGrants,
 	},
 	{
 		tables: []journal.Rows{journal.CacheInvalidations},
