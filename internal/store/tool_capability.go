@@ -84,7 +84,7 @@ const (
 	SyncFailed  = "failed"
 )
 
-// ToolMetadata describes a tool server in its own words.
+// ToolMetadata is how a tool server describes itself.
 type ToolMetadata struct {
 	Title        string          `json:"title,omitempty"`
 	Description  string          `json:"description,omitempty"`

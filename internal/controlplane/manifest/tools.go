@@ -97,14 +97,14 @@ func (r *reader) toolIntegration(row *store.ToolIntegration) (v settings.MCPInte
 		return v, false, err
 	}
 	s := &row.Settings
-	v = settings.MCPIntegration{Slug: row.Slug, Workspace: slug, Name: row.Name, Description: row.Description, URL: row.URL, Transport: row.Transport,
-		Auth: row.Auth, Status: row.Status, AllWorkspaces: row.GlobalEnabled}
+	v = settings.MCPIntegration{Slug: row.Slug, Workspace: slug, Name: row.Name, Description: row.Description, URL: row.URL,
+		Transport: row.Transport, Auth: row.Auth, Status: row.Status, AllWorkspaces: row.GlobalEnabled}
 	rules := toolservers.RulesOf(r.state.tools.rules[row.ID])
 	v.Off, v.Prices = rules.Off, rules.Prices
 	place := "mcp_integration " + row.Slug
 	v.Configurations = settings.MCPConfiguration{
-		Headers: r.rendered(place+" custom_headers", nil, held.Headers), PassHeaders: s.PassHeaders, CallTimeout: s.CallTimeout, IdleTimeout: s.IdleTimeout,
-		Trust: s.Trust, Writes: s.Writes, Destroys: s.Destroys, HoldChanged: s.HoldChanged,
+		Headers: r.rendered(place+" custom_headers", nil, held.Headers), PassHeaders: s.PassHeaders, CallTimeout: s.CallTimeout,
+		IdleTimeout: s.IdleTimeout, Trust: s.Trust, Writes: s.Writes, Destroys: s.Destroys, HoldChanged: s.HoldChanged,
 	}
 	if o := s.OAuth; o != nil {
 		c := &v.Configurations
@@ -169,9 +169,8 @@ func (p *plan) toolIntegration(path string, want *settings.MCPIntegration, old *
 		return nil, err
 	}
 	rules := toolservers.FileRules{Off: want.Off, Prices: want.Prices}
-	return func(ctx context.Context, c *route.Caller) error {
-		return toolservers.PutIntegration(ctx, c, old, row, grants, rules)
-	}, nil
+	e := toolservers.FileIntegration{Row: row, Access: grants, Rules: rules}
+	return func(ctx context.Context, c *route.Caller) error { return toolservers.PutIntegration(ctx, c, old, e) }, nil
 }
 
 // openedAll returns opened credentials by name. Path is that of their names.
@@ -203,8 +202,8 @@ var toolServerKind = kind[settings.MCPServer, store.ToolServer]{
 // toolServer converts a row. One of an integration that a file cannot contain is left out.
 func (r *reader) toolServer(row *store.ToolServer) (v settings.MCPServer, ok bool, err error) {
 	slug, placed := r.place(row.Workspace)
-	v = settings.MCPServer{Workspace: slug, Slug: row.Slug, Name: row.Name, Description: row.Description, Status: row.Status, Writes: row.Rules.Writes,
-		Destroys: row.Rules.Destroys, HoldChanged: row.Rules.HoldChanged, Access: row.DefaultAccess}
+	v = settings.MCPServer{Workspace: slug, Slug: row.Slug, Name: row.Name, Description: row.Description, Status: row.Status,
+		Writes: row.Rules.Writes, Destroys: row.Rules.Destroys, HoldChanged: row.Rules.HoldChanged, Access: row.DefaultAccess}
 	rules := toolservers.RulesOf(r.state.tools.rules[row.ID])
 	v.Off, v.Prices = rules.Off, rules.Prices
 	for _, i := range r.state.tools.integrations {
@@ -231,15 +230,15 @@ func (p *plan) toolServer(path string, want *settings.MCPServer, old *store.Tool
 	row.Rules = store.ToolRules{Writes: want.Writes, Destroys: want.Destroys, HoldChanged: want.HoldChanged}
 	rules := toolservers.FileRules{Off: want.Off, Prices: want.Prices}
 	return func(ctx context.Context, c *route.Caller) error {
-		var users []toolservers.UserAccess
+		e := toolservers.FileServer{Row: row, Integration: want.Integration, Rules: rules}
 		for email, enabled := range want.Users {
 			u, err := c.DB().User(ctx, row.Organisation, email)
 			if err != nil {
 				return p.missing(path+".user_access", "user", email)
 			}
-			users = append(users, toolservers.UserAccess{User: u.ID, Enabled: enabled})
+			e.Users = append(e.Users, toolservers.UserAccess{User: u.ID, Enabled: enabled})
 		}
-		return toolservers.PutServer(ctx, c, old, row, want.Integration, users, rules)
+		return toolservers.PutServer(ctx, c, old, e)
 	}, nil
 }
 
@@ -251,7 +250,8 @@ var toolBundleKind = kind[settings.MCPBundle, store.ToolBundle]{
 	rowKey:  func(s *state, v *store.ToolBundle) entryID { return entryID{s.slug(v.Workspace), v.Slug} },
 	read: func(r *reader, row *store.ToolBundle) (settings.MCPBundle, bool, error) {
 		slug, placed := r.place(row.Workspace)
-		return settings.MCPBundle{Workspace: slug, Slug: row.Slug, Name: row.Name, Description: row.Description, Tools: row.Selection}, placed, nil
+		v := settings.MCPBundle{Workspace: slug, Slug: row.Slug, Name: row.Name, Description: row.Description, Tools: row.Selection}
+		return v, placed, nil
 	},
 	put: func(p *plan, path string, want *settings.MCPBundle, old *store.ToolBundle, _ []string) (step, error) {
 		workspace, err := p.workspaceID(path+".workspace", want.Workspace)

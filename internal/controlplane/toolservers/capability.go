@@ -72,12 +72,12 @@ func listCapabilities(ctx context.Context, c *route.Caller, owner string, in *Ca
 	return route.Listing(rows, total, err, showCapability)
 }
 
-type listAboveInput struct {
+type integrationCapabilitiesInput struct {
 	NamedIntegration
 	CapabilityPaging
 }
 
-func listAbove(ctx context.Context, c *route.Caller, in *listAboveInput) (*route.List[Capability], error) {
+func listIntegrationCapabilities(ctx context.Context, c *route.Caller, in *integrationCapabilitiesInput) (*route.List[Capability], error) {
 	row, err := findIntegration(ctx, c, in.NamedIntegration, "read")
 	if err != nil {
 		return nil, err
@@ -85,12 +85,12 @@ func listAbove(ctx context.Context, c *route.Caller, in *listAboveInput) (*route
 	return listCapabilities(ctx, c, row.ID, &in.CapabilityPaging)
 }
 
-type listOwnInput struct {
+type serverCapabilitiesInput struct {
 	NamedServer
 	CapabilityPaging
 }
 
-func listOwn(ctx context.Context, c *route.Caller, in *listOwnInput) (*route.List[Capability], error) {
+func listServerCapabilities(ctx context.Context, c *route.Caller, in *serverCapabilitiesInput) (*route.List[Capability], error) {
 	row, err := findServer(ctx, c, in.NamedServer)
 	if err != nil {
 		return nil, err
@@ -117,12 +117,12 @@ type success struct {
 	Success bool `json:"success"`
 }
 
-type updateAboveInput struct {
+type updateIntegrationCapabilitiesInput struct {
 	NamedIntegration
 	Body CapabilityChanges
 }
 
-func updateAbove(ctx context.Context, c *route.Caller, in *updateAboveInput) (*success, error) {
+func updateIntegrationCapabilities(ctx context.Context, c *route.Caller, in *updateIntegrationCapabilitiesInput) (*success, error) {
 	row, err := findIntegration(ctx, c, in.NamedIntegration, "update")
 	if err != nil {
 		return nil, err
@@ -136,12 +136,12 @@ func updateAbove(ctx context.Context, c *route.Caller, in *updateAboveInput) (*s
 	})
 }
 
-type updateOwnInput struct {
+type updateServerCapabilitiesInput struct {
 	NamedServer
 	Body CapabilityChanges
 }
 
-func updateOwn(ctx context.Context, c *route.Caller, in *updateOwnInput) (*success, error) {
+func updateServerCapabilities(ctx context.Context, c *route.Caller, in *updateServerCapabilitiesInput) (*success, error) {
 	row, err := findServer(ctx, c, in.NamedServer)
 	if err != nil {
 		return nil, err
@@ -220,16 +220,17 @@ func (in *CapabilityChange) checkRank(ctx context.Context, tx *store.Tx, above, 
 	}
 	switch {
 	case in.Enabled != nil && *in.Enabled && !c.Enabled:
-		return outranked(path+".enabled", "is switched off by the integration")
+		return newRankError(path+".enabled", "is switched off by the integration")
 	case in.Approved != nil && *in.Approved && c.Approved != "" && c.Approved != row.Seen:
-		return outranked(path+".approved", "is decided by the integration, which has approved another definition")
+		return newRankError(path+".approved", "is decided by the integration, which has approved another definition")
 	case in.Price.Set && !in.Price.Null && (c.Price != nil || all.Price != nil):
-		return outranked(path+".price_per_call", "is set by the integration")
+		return newRankError(path+".price_per_call", "is set by the integration")
 	}
 	return nil
 }
 
-func outranked(field, problem string) error {
+// newRankError returns the error for a field that the integration decides.
+func newRankError(field, problem string) error {
 	return apierr.New(apierr.Forbidden, "%s %s; ask those who manage the integration", field, problem).WithParam(field).WithCode("AB03")
 }
 
@@ -257,7 +258,8 @@ func (in *CapabilityChange) set(path string, row *store.ToolCapability) error {
 	case row.Seen == "":
 		return route.Invalid(path+".approved", "cannot be true: no definition of %.60q was read; read the server again with /sync", in.Name)
 	case in.Digest != "" && in.Digest != row.Seen:
-		return apierr.New(apierr.Conflict, "%s.digest is not that of the definition that was read last; look at it again", path).WithParam(path + ".digest")
+		return apierr.New(apierr.Conflict, "%s.digest is not that of the definition that was read last; look at it again", path).
+			WithParam(path + ".digest")
 	default:
 		row.Approved = row.Seen
 	}

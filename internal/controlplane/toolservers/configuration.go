@@ -52,7 +52,8 @@ func settingsOf(s *store.ToolSettings) Configuration {
 		Rules: Rules(s.ToolRules),
 	}
 	if o := s.OAuth; o != nil {
-		out.ClientID, out.ClientSecret, out.Scopes, out.TokenURL, out.AuthorizeURL = o.ClientID, o.SecretMask, o.Scopes, o.TokenURL, o.AuthorizeURL
+		out.ClientID, out.ClientSecret, out.Scopes = o.ClientID, o.SecretMask, o.Scopes
+		out.TokenURL, out.AuthorizeURL = o.TokenURL, o.AuthorizeURL
 	}
 	return out
 }
@@ -120,7 +121,8 @@ func (f *family) checkCommand(ctx context.Context, c *route.Caller, i *store.Too
 		return route.Invalid("command", "must be a command in the settings of this node, not %.60q", i.Command)
 	case i.URL != "":
 		return route.Invalid("url", "has no meaning for the transport stdio; leave it out")
-	case i.Auth != string(toolserver.AuthNone) || len(i.Settings.HeaderMasks) > 0 || len(i.Settings.PassHeaders) > 0 || i.Settings.OAuth != nil:
+	case i.Auth != string(toolserver.AuthNone) || len(i.Settings.HeaderMasks) > 0 || len(i.Settings.PassHeaders) > 0 ||
+		i.Settings.OAuth != nil:
 		return route.Invalid("auth_type", "must be none for the transport stdio, without headers; the settings of the node give a command its environment")
 	}
 	return nil
@@ -300,8 +302,8 @@ func (f *family) seal(ctx context.Context, organisation string, s store.Secrets)
 	return f.api.Secrets.Seal(ctx, organisation, s.Text())
 }
 
-// destinations are where the secrets of an integration are sent: its own host and that of its
-// tokens.
+// destinations returns where the secrets of an integration are sent: its own host and that of
+// its tokens.
 func destinations(i *store.ToolIntegration) string {
 	out := []string{i.Transport, origin(i.URL)}
 	if o := i.Settings.OAuth; o != nil {

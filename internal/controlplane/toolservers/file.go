@@ -52,9 +52,17 @@ func keep(before *store.ToolIntegration, in *Configuration) {
 	}
 }
 
-// PutIntegration stores row, which a file describes, instead of before; nil is a new
-// integration. Access has that of workspaces by id.
-func PutIntegration(ctx context.Context, c *route.Caller, before *store.ToolIntegration, row store.ToolIntegration, access map[string]bool, r FileRules) error {
+// FileIntegration is what a file says of an integration.
+type FileIntegration struct {
+	Row    store.ToolIntegration
+	Access map[string]bool // of workspaces, by id
+	Rules  FileRules
+}
+
+// PutIntegration stores an integration that a file describes, instead of before; nil is a new
+// integration.
+func PutIntegration(ctx context.Context, c *route.Caller, before *store.ToolIntegration, e FileIntegration) error {
+	row := e.Row
 	return c.Change(ctx, func(tx *store.Tx) error {
 		var err error
 		if row.UpdatedAt = c.NextUpdateTime(row.UpdatedAt); before == nil {
@@ -69,12 +77,12 @@ func PutIntegration(ctx context.Context, c *route.Caller, before *store.ToolInte
 		if err := tx.DeleteToolGrants(ctx, row.ID); err != nil {
 			return err
 		}
-		for w, enabled := range access {
+		for w, enabled := range e.Access {
 			if err := tx.PutToolGrant(ctx, store.ToolGrant{Integration: row.ID, Workspace: w, Enabled: enabled}); err != nil {
 				return err
 			}
 		}
-		return r.put(ctx, tx, row.ID, "")
+		return e.Rules.put(ctx, tx, row.ID, "")
 	})
 }
 
@@ -83,13 +91,21 @@ func RemoveIntegration(ctx context.Context, c *route.Caller, row store.ToolInteg
 	return c.Change(ctx, func(tx *store.Tx) error { return tx.DeleteToolIntegration(ctx, row.ID) })
 }
 
-// PutServer stores row, which a file describes, instead of before; nil is a new server.
-// Integration is a slug.
-func PutServer(ctx context.Context, c *route.Caller, before *store.ToolServer, row store.ToolServer, integration string, users []UserAccess, r FileRules) error {
+// FileServer is what a file says of a server.
+type FileServer struct {
+	Row         store.ToolServer
+	Integration string // slug
+	Users       []UserAccess
+	Rules       FileRules
+}
+
+// PutServer stores a server that a file describes, instead of before; nil is a new server.
+func PutServer(ctx context.Context, c *route.Caller, before *store.ToolServer, e FileServer) error {
+	row := e.Row
 	return c.Change(ctx, func(tx *store.Tx) error {
-		i, err := tx.ToolIntegration(ctx, c.Organisation, integration)
+		i, err := tx.ToolIntegration(ctx, c.Organisation, e.Integration)
 		if apierr.IsNotFound(err) {
-			return route.Missing("mcp_integration", "MCP integration", integration)
+			return route.Missing("mcp_integration", "MCP integration", e.Integration)
 		}
 		if err != nil {
 			return err
@@ -104,14 +120,14 @@ func PutServer(ctx context.Context, c *route.Caller, before *store.ToolServer, r
 		if err != nil {
 			return err
 		}
-		list, err := usersOf(ctx, tx, &row, users)
+		list, err := usersOf(ctx, tx, &row, e.Users)
 		if err == nil {
 			err = tx.ReplaceToolUserAccess(ctx, row.ID, list)
 		}
 		if err != nil {
 			return err
 		}
-		return r.put(ctx, tx, row.ID, i.ID)
+		return e.Rules.put(ctx, tx, row.ID, i.ID)
 	})
 }
 

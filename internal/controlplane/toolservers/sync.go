@@ -121,13 +121,14 @@ func (f *family) sync(ctx context.Context, c *route.Caller, in *NamedServer) (*M
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		return nil, e
 	}
+	read := reading{c.Now, found, omitted, err}
 	change := c.Change(ctx, func(tx *store.Tx) error {
 		now, gone := tx.ToolServer(ctx, row.Organisation, row.Workspace, row.ID)
 		if gone != nil || now.Integration != row.Integration {
 			return route.NotFound("mcp_server", "MCP server", in.Server)
 		}
 		for _, owner := range [...]string{row.Integration, row.ID} {
-			if err := record(ctx, tx, c.Now, owner, owner == row.ID, reading{found, omitted, err}); err != nil {
+			if err := read.record(ctx, tx, owner, owner == row.ID); err != nil {
 				return err
 			}
 		}
@@ -141,6 +142,7 @@ func (f *family) sync(ctx context.Context, c *route.Caller, in *NamedServer) (*M
 
 // reading is what was read of a server, or the error of that.
 type reading struct {
+	time    time.Time
 	found   *toolserver.Found
 	omitted string
 	err     error
@@ -148,19 +150,19 @@ type reading struct {
 
 // record stores what was read for an owner. What a server offers when it is read for the first
 // time is approved for it: whoever added it trusts it as it is.
-func record(ctx context.Context, tx *store.Tx, now time.Time, owner string, server bool, r reading) error {
+func (r reading) record(ctx context.Context, tx *store.Tx, owner string, server bool) error {
 	syncs, err := tx.ToolSyncs(ctx, owner)
 	if err != nil {
 		return err
 	}
 	s := syncs[owner]
 	first := s.SyncedAt.IsZero()
-	s.Owner, s.TriedAt, s.Status, s.Error = owner, now, store.SyncSynced, r.omitted
+	s.Owner, s.TriedAt, s.Status, s.Error = owner, r.time, store.SyncSynced, r.omitted
 	if r.err != nil {
 		s.Status, s.Error = store.SyncFailed, problem(r.err)
 		return tx.PutToolSync(ctx, s)
 	}
-	s.SyncedAt = now
+	s.SyncedAt = r.time
 	s.Metadata = store.ToolMetadata{Title: r.found.Title, Description: r.found.Description, Name: r.found.Name, Version: r.found.Version,
 		Protocol: r.found.Protocol, Capabilities: r.found.Capabilities}
 	if len(r.found.Icons) > 0 {

@@ -45,7 +45,8 @@ func (r Routes) Add(a *route.API) {
 	f.addServers(a)
 	b := route.Family{Path: "/mcp-bundles", Tag: "MCP bundles", Scopes: []string{"mcp_servers"}, Resource: "mcp_bundle", Versioned: true}
 	const one = "/{mcp_bundle}"
-	route.Add(a, b.Route(http.MethodPost, "", "create-mcp-bundle", "create", "Select tools of several MCP servers under one address"), createBundle)
+	route.Add(a, b.Route(http.MethodPost, "", "create-mcp-bundle", "create", "Select tools of several MCP servers under one address"),
+		createBundle)
 	route.Add(a, b.Route(http.MethodGet, "", "list-mcp-bundles", "list", "List bundles"), listBundles)
 	route.Add(a, b.Route(http.MethodGet, one, "get-mcp-bundle", "read", "Read a bundle"), getBundle)
 	route.Add(a, b.Route(http.MethodPut, one, "update-mcp-bundle", "update", "Change a bundle"), updateBundle)
@@ -82,9 +83,9 @@ func (f *family) addIntegrations(a *route.API) {
 	route.Add(a, i.Route(http.MethodPut, one+"/workspaces", "update-mcp-integration-workspaces", "update",
 		"Grant or revoke workspace access to an MCP integration"), updateGrants)
 	route.Add(a, i.Route(http.MethodGet, one+"/capabilities", "list-mcp-integration-capabilities", "read",
-		"List what the servers of an MCP integration offer"), listAbove)
+		"List what the servers of an MCP integration offer"), listIntegrationCapabilities)
 	route.Add(a, i.Route(http.MethodPut, one+"/capabilities", "update-mcp-integration-capabilities", "update",
-		"Switch capabilities off, price them and approve their definitions, for all servers of an MCP integration"), updateAbove)
+		"Switch capabilities off, price them and approve their definitions, for all servers of an MCP integration"), updateIntegrationCapabilities)
 	route.Add(a, i.Route(http.MethodGet, one+"/metadata", "get-mcp-integration-metadata", "read",
 		"Read what the server of an MCP integration says of itself"), integrationMetadata)
 }
@@ -102,9 +103,9 @@ func (f *family) addServers(a *route.API) {
 	route.Add(a, s.Route(http.MethodGet, one+"/metadata", "get-mcp-server-metadata", "read", "Read what an MCP server says of itself"),
 		serverMetadata)
 	route.Add(a, s.Route(http.MethodGet, one+"/capabilities", "list-mcp-server-capabilities", "read", "List what an MCP server offers"),
-		listOwn)
+		listServerCapabilities)
 	route.Add(a, s.Route(http.MethodPut, one+"/capabilities", "update-mcp-server-capabilities", "update",
-		"Switch capabilities of an MCP server off, price them and approve their definitions"), updateOwn)
+		"Switch capabilities of an MCP server off, price them and approve their definitions"), updateServerCapabilities)
 	route.Add(a, s.Route(http.MethodGet, one+"/user-access", "get-mcp-server-user-access", "read", "Read which users may use an MCP server"),
 		getUserAccess)
 	route.Add(a, s.Route(http.MethodPut, one+"/user-access", "update-mcp-server-user-access", "update",

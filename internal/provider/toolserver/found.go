@@ -112,8 +112,8 @@ func isIconSource(address string) bool {
 	if !isPlain(address, maxIconData) || strings.ContainsAny(address, " \"'<>`\\") {
 		return false
 	}
-	for _, prefix := range [...]string{"data:image/png;base64,", "data:image/jpeg;base64,", "data:image/webp;base64,", "data:image/gif;base64,"} {
-		if strings.HasPrefix(address, prefix) {
+	for _, kind := range [...]string{"png", "jpeg", "webp", "gif"} {
+		if strings.HasPrefix(address, "data:image/"+kind+";base64,") {
 			return true
 		}
 	}

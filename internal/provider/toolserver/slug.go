@@ -6,16 +6,14 @@ import (
 	"regexp"
 )
 
-// SlugPattern is the pattern of slugs of servers and bundles. They have no underscore, which
-// separates them from names of tools.
-const SlugPattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
-
-var slugPattern = regexp.MustCompile(SlugPattern)
+// slugPattern matches slugs of servers and bundles. They have no underscore, which separates
+// them from names of tools.
+var slugPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
 // Limits of the length of slugs.
 const (
-	MinSlug = 3
-	MaxSlug = 50
+	minSlug = 3
+	maxSlug = 50
 )
 
 // reserved are slugs that the path /{slug}/mcp cannot have: words that begin other paths, or
@@ -30,8 +28,8 @@ var reserved = map[string]bool{
 // CheckSlug returns an error for a slug that a server or bundle cannot have.
 func CheckSlug(slug string) error {
 	switch {
-	case len(slug) < MinSlug || len(slug) > MaxSlug:
-		return fmt.Errorf("must have %d to %d characters", MinSlug, MaxSlug)
+	case len(slug) < minSlug || len(slug) > maxSlug:
+		return fmt.Errorf("must have %d to %d characters", minSlug, maxSlug)
 	case !slugPattern.MatchString(slug):
 		return errors.New("must consist of lower-case letters, digits and single dashes between them")
 	case reserved[slug]:
