@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/controlplane/members"
 	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/providers"
+	"modelgate/internal/controlplane/toolservers"
 	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
@@ -36,7 +37,7 @@ var roles = map[string][2]string{
 
 func newOrganisation(t *testing.T) *organisation {
 	t.Helper()
-	b := routetest.New(t, organisations.Routes{}.Add, workspaces.Add, members.Add, keys.Add, integrations.Add, providers.Add, configs.Add, guardrails.Routes{}.Add)
+	b := routetest.New(t, organisations.Routes{}.Add, workspaces.Add, members.Add, keys.Add, integrations.Add, providers.Add, configs.Add, guardrails.Routes{}.Add, toolservers.Routes{}.Add)
 	err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
 		for name, role := range roles {
 			u := store.User{ID: name, Email: name + "@example.com", Status: "active", Role: role[0], CreatedAt: b.Clock, UpdatedAt: b.Clock}
