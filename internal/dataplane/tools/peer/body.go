@@ -12,7 +12,6 @@ import (
 type message struct {
 	mu    sync.Mutex
 	bytes []byte // guarded by mu; nil after release
-	ended bool   // guarded by mu
 }
 
 // setBody makes a message the body of a request.
@@ -22,10 +21,10 @@ func setBody(req *http.Request, m *message) {
 	req.GetBody = func() (io.ReadCloser, error) { return &messageReader{m: m}, nil }
 }
 
-// release makes all reads fail from now on.
+// release ends all reads from now on, which a transport reports as an error.
 func (m *message) release() {
 	m.mu.Lock()
-	m.bytes, m.ended = nil, true
+	m.bytes = nil
 	m.mu.Unlock()
 }
 
@@ -44,19 +43,16 @@ const shortMessage = 6 << 10
 func (r *messageReader) InMemory() io.ReadCloser {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
-	if r.m.ended || r.at > 0 || len(r.m.bytes) > shortMessage {
+	if r.at > 0 || len(r.m.bytes) > shortMessage {
 		return r
 	}
 	return io.NopCloser(bytes.NewReader(bytes.Clone(r.m.bytes)))
 }
 
-// Read implements io.Reader. It returns [io.ErrClosedPipe] once the message was released.
+// Read implements io.Reader.
 func (r *messageReader) Read(p []byte) (int, error) {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
-	if r.m.ended {
-		return 0, io.ErrClosedPipe
-	}
 	if r.at >= len(r.m.bytes) {
 		return 0, io.EOF
 	}

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"net/http"
 	"time"
 
 	"modelgate/internal/provider/toolserver"
@@ -60,4 +61,11 @@ func Replace(message, with []byte) (id, token, replaced []byte, ok bool) {
 		return nil, nil, nil, false
 	}
 	return e.id, findMember(e.params, "_meta", "progressToken"), replaceMembers(message, e, with, with), true
+}
+
+// NewMessage returns a request with a message as its body, and what releases the message.
+func NewMessage(text []byte) (*http.Request, func()) {
+	r, m := &http.Request{}, &message{bytes: text}
+	setBody(r, m)
+	return r, m.release
 }

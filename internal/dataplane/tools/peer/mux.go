@@ -3,7 +3,6 @@ package peer
 import (
 	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,21 +77,13 @@ func (m *mux) send(ctx context.Context, c *Call) (Reply, error) {
 // that the server could take for another id would lead its response to another client.
 func parseStrictly(message []byte) (envelope, *Failure) {
 	var d jsonedit.Doc
-	err := d.Scan(message)
-	for key := range d.Members() {
-		if bytes.IndexByte(key.Raw(), '\\') >= 0 {
-			err = errEscapedKey
-		}
-	}
-	if err != nil {
+	if err := d.Scan(message); err != nil {
 		return envelope{}, &Failure{Kind: Refused, Unsent: true, Err: err,
-			Reason: "the message must be a JSON object whose members have different names without escapes"}
+			Reason: "the message must be a JSON object whose members have different names"}
 	}
 	e, _ := parseEnvelope(message)
 	return e, nil
 }
-
-var errEscapedKey = errors.New("a member has a name with escapes")
 
 // tokenOf returns the progress token of a call. Clients cannot guess it, since the parameters
 // of a message may have another one that the server takes instead.

@@ -60,7 +60,7 @@ func mustOpen(t testing.TB, p *peer.Peers, s *toolserver.Server) peer.Session {
 }
 
 // mustSend sends a call and returns all messages of its reply.
-func mustSend(t testing.TB, p *peer.Peers, c *peer.Call) []string {
+func mustSend(t testing.TB, p peer.Sender, c *peer.Call) []string {
 	t.Helper()
 	messages, err := send(t.Context(), p, c)
 	if err != nil {
@@ -70,7 +70,7 @@ func mustSend(t testing.TB, p *peer.Peers, c *peer.Call) []string {
 }
 
 // send sends a call and returns all messages of its reply.
-func send(ctx context.Context, p *peer.Peers, c *peer.Call) (messages []string, err error) {
+func send(ctx context.Context, p peer.Sender, c *peer.Call) (messages []string, err error) {
 	reply, err := p.Send(ctx, c)
 	if err != nil {
 		return nil, err

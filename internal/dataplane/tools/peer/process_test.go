@@ -310,3 +310,20 @@ func TestClientsOfAProcessCannotReachCallsOfOthers(t *testing.T) {
 		t.Errorf("Next of the victim = %s, %v, want nothing until the call is cancelled", text, err)
 	}
 }
+
+func TestNotificationsOfOneClientDoNotReachASharedProcess(t *testing.T) {
+	s, o := mustStdio(t, "chatty")
+	log := &lockedBuffer{}
+	o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	p := mustPeers(t, o)
+	session := mustOpen(t, p, s)
+	mustSend(t, p, &peer.Call{Server: s, Session: session, Notify: true, Message: []byte(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)})
+	call := legacyCall(s, session, "x", `{}`)
+	call.Message = bytes.ReplaceAll(call.Message, []byte(`,"`), []byte(",\r\n\""))
+	mustSend(t, p, call)
+	p.Close()
+	text := log.String() // of what has no id, such as parts of messages on several lines
+	if strings.Contains(text, "roots") || !strings.Contains(text, "notifications/initialized") || !strings.Contains(text, "lines=1") {
+		t.Errorf("the process received %s", text)
+	}
+}

@@ -1,7 +1,9 @@
 package peer_test
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -220,5 +222,40 @@ func TestSilentStreamOfTheModernEraIsKept(t *testing.T) {
 	call := &peer.Call{Server: s, Method: "subscriptions/listen", Message: []byte(`{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{` + meta + `}}`)}
 	if got := mustSend(t, p, call); len(got) != 2 {
 		t.Errorf("Send = %q", got)
+	}
+}
+
+// Who asks for the response checks its id over HTTP; on a shared connection it leads nowhere.
+func TestResponseWithAnotherIDReachesNobodyElse(t *testing.T) {
+	ts := toolservertest.New(t)
+	ts.Handle("tools/call fail", toolservertest.WrongID)
+	p, s, old := mustPeers(t, peer.Options{}), mustServer(t, ts.URL), mustOld(t, ts.SSEURL())
+	want := `{"jsonrpc":"2.0","id":"another","result":{"content":[]}}`
+	if got := mustSend(t, p, modernCall(s, "fail", `{}`)); len(got) != 1 || got[0] != want {
+		t.Errorf("Send = %q, want %s", got, want)
+	}
+	session := mustOpen(t, p, old)
+	old.IdleTimeout = 200 * time.Millisecond
+	if got, err := send(t.Context(), p, legacyCall(old, session, "fail", `{}`)); err == nil || failureOf(t, err).Kind != peer.TimedOut || len(got) > 0 {
+		t.Errorf("Send on a shared connection = %q, %v, want TimedOut", got, err)
+	}
+}
+
+// A transport may still read a message when its reply ends, and its memory is used again then.
+func TestMessageIsNotReadAfterItsReply(t *testing.T) {
+	request, release := peer.NewMessage(bytes.Repeat([]byte("x"), 8<<10))
+	part := make([]byte, 3)
+	if _, err := io.ReadFull(request.Body, part); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	again, err := request.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []io.Reader{request.Body, again} {
+		if n, err := body.Read(part); n > 0 || err == nil {
+			t.Errorf("Read after the reply = %d, %v", n, err)
+		}
 	}
 }

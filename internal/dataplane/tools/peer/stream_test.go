@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -164,8 +165,8 @@ func TestSessionsOfOthersAreNotUsed(t *testing.T) {
 }
 
 func TestAddressForMessagesMustBeOfTheServer(t *testing.T) {
-	stolen := 0
-	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen++ }))
+	var stolen, posted atomic.Int32
+	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen.Add(1) }))
 	t.Cleanup(thief.Close)
 	for name, event := range map[string]string{
 		"another host":       "event: endpoint\ndata: " + thief.URL + "/messages\n\n",
@@ -179,6 +180,9 @@ func TestAddressForMessagesMustBeOfTheServer(t *testing.T) {
 		"with a user's name": "event: endpoint\ndata: http://user:password@HOST/\n\n",
 	} {
 		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				posted.Add(1)
+			}
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, strings.ReplaceAll(event, "HOST", r.Host))
 		}))
@@ -188,8 +192,39 @@ func TestAddressForMessagesMustBeOfTheServer(t *testing.T) {
 			t.Errorf("%s: Open succeeded", name)
 		}
 	}
-	if stolen > 0 {
-		t.Error("another host received a message")
+	if stolen.Load() > 0 || posted.Load() > 0 {
+		t.Errorf("another host received %d messages, and the server %d at a bad address", stolen.Load(), posted.Load())
+	}
+}
+
+func TestUsedConnectionsDoNotEnd(t *testing.T) {
+	ts := toolservertest.New(t)
+	child, o := mustStdio(t, "sdk")
+	o.IdleEnd = 20 * time.Millisecond
+	p := mustPeers(t, o)
+	for _, s := range []*toolserver.Server{mustOld(t, ts.SSEURL()), child} {
+		session := mustOpen(t, p, s)
+		listener, err := p.Listen(t.Context(), &peer.Call{Server: s, Session: session})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(100 * time.Millisecond)
+		mustSend(t, p, legacyCall(s, session, "echo", `{"text":"x"}`))
+		ctx, leave := context.WithCancel(t.Context())
+		reply, err := p.Send(ctx, legacyCall(s, session, "slow", `{"text":"x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener.Close()
+		<-time.After(100 * time.Millisecond)
+		if text, err := reply.Next(); err != nil {
+			t.Errorf("Next during a call = %s, %v", text, err)
+		}
+		leave()
+		if _, err := reply.Next(); failureOf(t, err).Kind != peer.Cancelled {
+			t.Errorf("Next = %v, want the call in progress until it is cancelled", err)
+		}
+		reply.Close()
 	}
 }
 
