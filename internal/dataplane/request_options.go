@@ -302,7 +302,9 @@ func (a *admission) traceFrom(h http.Header) {
 		e.TraceID = cmp.Or(e.TraceID, trace)
 		e.ParentSpanID = cmp.Or(e.ParentSpanID, parent)
 		e.SpanID = cmp.Or(e.SpanID, e.ID.Span())
-		e.SpanName = cmp.Or(e.SpanName, truncate(e.Method+" "+a.request.Received.HideKeys(e.Path)))
+		if !a.route.tools { // whose spans are named by what they call
+			e.SpanName = cmp.Or(e.SpanName, truncate(e.Method+" "+a.request.Received.HideKeys(e.Path)))
+		}
 		e.TraceFlags = flags
 	}
 	if e.TraceID == "" {

@@ -86,7 +86,7 @@ func (r *ToolRun) begin(ctx context.Context) error {
 		return err
 	}
 	if p.Engine.Quota != nil {
-		if err := metering.CheckRates(&r.exchange, p.Engine.Quota, &t.trip.trail); err != nil {
+		if err := t.tools.checkRates(func() error { return metering.CheckRates(&r.exchange, p.Engine.Quota, &t.trip.trail) }); err != nil {
 			return err
 		}
 		if err := metering.CheckSession(ctx, &r.exchange, p.Engine.Quota, &t.trip.trail); err != nil {
@@ -214,16 +214,11 @@ func (r *ToolRun) End(e ToolEnd) {
 		}
 	}
 	s := r.settlement(&e, failure)
-	use := metering.UseOf(&s)
 	bill := r.request.trip.trail.Bill()
-	if e.Unsent {
-		use.Requests = 0
-		bill.Quota.Sent.Add(-1)
-	}
 	if s.Outcome == reqlog.Abandoned {
 		bill.Quota.Abandon()
 	}
-	r.limits.Settle(use) // before the ledger, whose count corrects the counters
+	r.limits.Settle(metering.UseOf(&s)) // before the ledger, whose count corrects the counters
 	if ledger := r.request.plane.Engine.Ledger; ledger != nil {
 		ledger.RecordSettlement(s)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"modelgate/api"
@@ -19,6 +20,10 @@ import (
 // toolState is what the messages of a request have done so far.
 type toolState struct {
 	guards *exchange.Guards // nil for none; does not change
+	rates  struct {
+		sync.Once
+		err error
+	}
 
 	// The fields below are guarded by the lock of the request.
 	open     []*ToolRun
@@ -28,6 +33,13 @@ type toolState struct {
 	named    bool // the name in the entry is that of a server
 	counts   bool // a message was sent that no server failed
 	priced   bool // the use of a message is known
+}
+
+// checkRates returns the error of check for the first message. The others do not repeat it: what
+// the request has reserved itself must not refuse them.
+func (s *toolState) checkRates(check func() error) error {
+	s.rates.Do(func() { s.rates.err = check() })
+	return s.rates.err
 }
 
 // waited returns the time in which servers were waited for, in any number.

@@ -55,6 +55,7 @@ type metrics struct {
 	children growOnlyMap[requestLabels, *requestMetrics]
 	tries    growOnlyMap[attemptLabels, prometheus.Counter]
 	codes    growOnlyMap[string, prometheus.Counter]
+	tools    toolMetrics
 }
 
 var (
@@ -112,6 +113,7 @@ func newMetrics(s *Server) *metrics {
 		m.revision, m.keys, m.reloads, m.settings, m.tls, m.database, m.taken, m.notified,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.errors)
+	m.tools.register(m.registry)
 	m.registerSources(s)
 	return m
 }
@@ -267,6 +269,7 @@ func (m *metrics) count(e *reqlog.Entry) {
 		c.estimate.Inc()
 	}
 	m.countCache(e)
+	m.tools.count(e)
 	if e.ErrorSource == "gateway" {
 		m.codes.of(e.ErrorCode, otherLabel, func(code string) prometheus.Counter { return m.errors.WithLabelValues(code) }).Inc()
 	}

@@ -9,6 +9,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 
+	"modelgate/api"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -72,7 +73,10 @@ func (m *instruments) take(e *reqlog.Entry) {
 			attribute.String("gen_ai.operation.name", operationName(e.Operation)),
 			attribute.String("gen_ai.provider.name", providerName(a.Provider)),
 		}
-		if i == winner && e.Model != "" {
+		switch {
+		case e.Operation == api.ToolCall && a.Provider == reqlog.ProviderTools:
+			labels = append(labels, attribute.String("gen_ai.tool.name", m.model(e.Model)))
+		case i == winner && e.Model != "" && !e.Operation.IsTools():
 			labels = append(labels, attribute.String("gen_ai.request.model", m.model(e.Model)))
 		}
 		if kind := errorType(a); kind != "" {

@@ -27,6 +27,7 @@ var operations = map[api.Operation]string{
 	api.ImageEdits:         "generate_content",
 	api.ImageVariations:    "generate_content",
 	api.AudioSpeech:        "generate_content",
+	api.ToolCall:           "execute_tool",
 }
 
 // operationName returns the name of an operation in the conventions, otherwise its own
@@ -52,11 +53,17 @@ func exchangeName(e *reqlog.Entry) string {
 	if e.SpanName != "" {
 		return validText(e.SpanName)
 	}
+	if e.Operation.IsTools() {
+		return toolSpanName(e)
+	}
 	return strings.TrimSpace(validText(e.Method) + " " + string(e.Operation))
 }
 
 // attemptName returns the name of an attempt's span, as in the conventions.
 func attemptName(e *reqlog.Entry) string {
+	if e.Operation.IsTools() {
+		return toolSpanName(e)
+	}
 	return strings.TrimSpace(operationName(e.Operation) + " " + validText(e.Model))
 }
 

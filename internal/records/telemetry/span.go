@@ -37,10 +37,14 @@ func exchangeSpan(e *reqlog.Entry) *tracepb.Span {
 	a.int("http.response.status_code", int64(e.Status))
 	a.text("user_agent.original", e.UserAgent)
 	a.text("gen_ai.operation.name", operationName(e.Operation))
-	if e.Provider != "" {
-		a.text("gen_ai.provider.name", providerName(e.Provider))
+	if e.Operation.IsTools() {
+		toolAttributes(&a, e)
+	} else {
+		if e.Provider != "" {
+			a.text("gen_ai.provider.name", providerName(e.Provider))
+		}
+		a.text("gen_ai.request.model", e.Model)
 	}
-	a.text("gen_ai.request.model", e.Model)
 	a.text("gen_ai.response.model", e.ResponseModel)
 	gatewayAttributes(&a, e)
 	if e.Status >= 400 || e.ErrorCode != "" {
@@ -85,8 +89,12 @@ func attemptSpan(e *reqlog.Entry, i, winner int) *tracepb.Span {
 	}
 	var a attributes
 	a.text("gen_ai.operation.name", operationName(e.Operation))
-	a.text("gen_ai.provider.name", providerName(t.Provider))
-	a.text("gen_ai.request.model", e.Model)
+	if t.Provider == reqlog.ProviderTools {
+		toolAttributes(&a, e)
+	} else {
+		a.text("gen_ai.provider.name", providerName(t.Provider))
+		a.text("gen_ai.request.model", e.Model)
+	}
 	a.address(t.Host)
 	if t.Status > 0 {
 		a.int("http.response.status_code", int64(t.Status))
