@@ -67,10 +67,8 @@ type admission struct {
 // change. Its Routing is nil if the gateway answers by itself. Dry runs use it
 // too.
 func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
-	if x.admission.route.tools {
-		if err := x.admission.checkToolCredentials(); err != nil {
-			return err
-		}
+	if err := x.admission.checkToolCredentials(); err != nil {
+		return err
 	}
 	if err := x.admission.authenticate(); err != nil {
 		return err
@@ -396,10 +394,4 @@ func (a *admission) checkAmbiguity() error {
 		}
 	}
 	return nil
-}
-
-func duplicate(name string, n int) error {
-	name = strings.ToLower(name)
-	return apierr.New(apierr.Invalid, "the header %s was sent %d times; send it once", name, n).
-		WithParam(name).WithCode("duplicate_header")
 }

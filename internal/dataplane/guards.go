@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"modelgate/api"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/format/sse"
 	"modelgate/internal/guardrail"
@@ -136,6 +137,21 @@ func withHookResults(body, results []byte) ([]byte, bool) {
 		return nil, false
 	}
 	return doc.Apply(make([]byte, 0, len(body)+len(results)+32), jsonedit.Edit{Name: "hook_results", Value: results}), true
+}
+
+// errorBody returns the body of an error, in the form of the client, and sets the headers that
+// belong to it.
+func (x *roundTrip) errorBody(e *apierr.Error) []byte {
+	if x.admission.route.tools {
+		return x.toolError(e)
+	}
+	body := x.admission.errorClient().Error(e)
+	if e.Details != nil {
+		if full, ok := withHookResults(body, e.Details); ok {
+			return full
+		}
+	}
+	return body
 }
 
 // streamEnds are the beginnings of the last events of streams, by dialects whose

@@ -13,7 +13,6 @@ import (
 	"modelgate/internal/identity/access"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/pipeline/exchange"
-	"modelgate/internal/pipeline/framing"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -329,7 +328,7 @@ func (k *keptWriter) WriteHeader(status int) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		x.trail.UpstreamTime = t.tools.waited()
-		x.entry.Stream = strings.HasPrefix(k.Header().Get("Content-Type"), framing.MediaEvents)
+		x.entry.Stream = strings.HasPrefix(k.Header().Get("Content-Type"), "text/event-stream")
 	}
 	if x.headWritten {
 		return

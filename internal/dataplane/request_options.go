@@ -75,6 +75,12 @@ func (a *admission) readOptionHeaders() error {
 	return nil
 }
 
+func duplicate(name string, n int) error {
+	name = strings.ToLower(name)
+	return apierr.New(apierr.Invalid, "the header %s was sent %d times; send it once", name, n).
+		WithParam(name).WithCode("duplicate_header")
+}
+
 // cutHeaderPrefix removes a header prefix that the settings list in addition to
 // the gateway's own.
 func (a *admission) cutHeaderPrefix(name string) (suffix string, ok bool) {

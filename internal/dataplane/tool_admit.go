@@ -32,6 +32,9 @@ func (p *Plane) prepareTools(r *http.Request, a *admission) error {
 // credentials: a client that has signed in and also sends a key must not be taken for the
 // other of the two. A credential that is repeated in another header is one.
 func (a *admission) checkToolCredentials() error {
+	if !a.route.tools {
+		return nil
+	}
 	h := a.request.Received.Header
 	names := []string{api.HeaderKey, "X-Api-Key", "X-Goog-Api-Key"}
 	for _, prefix := range a.snap.HeaderPrefixes {
@@ -68,7 +71,8 @@ func (a *admission) checkToolOptions() error {
 	} {
 		if refused.sent {
 			name := strings.ToLower(refused.name)
-			return apierr.New(apierr.Invalid, "the header %s has no meaning for tool servers; remove it", name).WithParam(name).WithCode("option_not_for_tools")
+			return apierr.New(apierr.Invalid, "the header %s has no meaning for tool servers; remove it", name).
+				WithParam(name).WithCode("option_not_for_tools")
 		}
 	}
 	for _, ignored := range [...]struct {

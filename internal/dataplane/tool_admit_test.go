@@ -67,7 +67,7 @@ func TestToolRoutesNeedTheirScope(t *testing.T) {
 	g.key = str(made.JSON(t)["key"])
 	for {
 		res := g.call("github", "x", `{}`)
-		if res.Status == 401 { // not known yet
+		if res.Status == 401 { // unknown so far
 			continue
 		}
 		if _, name, message := rpcErrorOf(t, res); res.Status != 403 || name != "forbidden" || !strings.Contains(message, "mcp.invoke") {

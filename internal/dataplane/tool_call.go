@@ -137,7 +137,8 @@ func (r *ToolRun) open(ctx context.Context) error {
 	bill := t.trip.trail.Bill()
 	n := bill.Attempts.Add(1)
 	if n > math.MaxUint16 {
-		return apierr.New(apierr.RateLimited, "the request has sent %d messages to servers; send another request", math.MaxUint16).WithCode(exchange.CodeAttempts)
+		return apierr.New(apierr.RateLimited, "the request has sent %d messages to servers; send another request", math.MaxUint16).
+			WithCode(exchange.CodeAttempts)
 	}
 	r.number, r.began = uint16(n), time.Now()
 	r.limits = metering.Reservation{Store: p.Engine.Quota, Request: &r.exchange, Record: &r.record, Quota: &bill.Quota, Number: r.number,

@@ -23,7 +23,7 @@ import (
 type relay struct {
 	// server answers a message that was sent. Nil answers with a short text.
 	server func(ctx context.Context, c *dataplane.ToolCall, arguments string) (result string, end dataplane.ToolEnd)
-	// serve replaces everything for requests that are no calls.
+	// serve replaces everything for other requests than calls.
 	serve func(w http.ResponseWriter, r *http.Request, t *dataplane.ToolRequest) error
 	price catalog.NanoDollars // of every tool but "free"
 
@@ -70,6 +70,10 @@ func (f *relay) ServeTools(w http.ResponseWriter, r *http.Request, t *dataplane.
 	t.Describe(c.Operation, c.Server.Slug, c.Name)
 	result, err := f.call(r.Context(), t, c)
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Denied {
+		if c.Operation != api.ToolCall { // has no such result
+			_, err = w.Write(dataplane.RPCError(m.ID, e))
+			return err
+		}
 		result, err = string(dataplane.DeniedResult(e)), nil
 	}
 	if err != nil {
@@ -169,7 +173,7 @@ func rpcErrorOf(t testing.TB, res gatewaytest.Response) (code float64, name, mes
 	t.Helper()
 	e, ok := res.JSON(t)["error"].(map[string]any)
 	if !ok {
-		t.Fatalf("%d %s is no error of JSON-RPC", res.Status, res.Body)
+		t.Fatalf("%d %s has no error of JSON-RPC", res.Status, res.Body)
 	}
 	data, _ := e["data"].(map[string]any)
 	return e["code"].(float64), str(data["code"]), str(e["message"])

@@ -323,16 +323,8 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *roundTrip,
 	if e.Kind == apierr.Internal {
 		p.Logger.Error("internal error", "exchange", x.admission.id, "err", errText(e))
 	}
-	body := x.admission.errorClient().Error(e)
-	if x.admission.route.tools {
-		body = x.toolError(e)
-	}
-	if e.Details != nil && !x.admission.route.tools {
-		if full, ok := withHookResults(body, e.Details); ok {
-			body = full
-		}
-	}
 	h := w.Header()
+	body := x.errorBody(e)
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.admission.setErrorHeaders(h, r, e)

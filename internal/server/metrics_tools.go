@@ -41,7 +41,8 @@ func (m *toolMetrics) count(e *reqlog.Entry) {
 	if e.Operation != api.ToolCall || e.Provider != reqlog.ProviderTools {
 		return
 	}
-	c := m.children.of(toolLabels{e.Slug, e.Model, e.Outcome()}, toolLabels{server: otherLabel, tool: otherLabel}, func(l toolLabels) *toolCounters {
+	rest := toolLabels{server: otherLabel, tool: otherLabel}
+	c := m.children.of(toolLabels{e.Slug, e.Model, e.Outcome()}, rest, func(l toolLabels) *toolCounters {
 		return &toolCounters{m.calls.WithLabelValues(l.server, l.tool, l.outcome.String()), m.cost.WithLabelValues(l.server, l.tool),
 			m.duration.WithLabelValues(l.server)}
 	})

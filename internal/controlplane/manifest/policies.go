@@ -55,7 +55,8 @@ func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.P
 		return nil, err
 	}
 	target := row.Settings.Target
-	if row.Kind != want.Kind || row.Type != want.Type || target != policy.Target(want.Target).Stored() || !slices.Equal(row.GroupBy, want.GroupBy) {
+	if row.Kind != want.Kind || row.Type != want.Type || target != policy.Target(want.Target).Stored() ||
+		!slices.Equal(row.GroupBy, want.GroupBy) {
 		return nil, p.file.ErrorAt(path, errors.New("kind, type, target and group_by of a policy cannot be changed; give it another name"))
 	}
 	if err := checkPolicyKind(want); err != nil {

@@ -74,6 +74,8 @@ func TestWrongPoliciesAreRefusedByTheirField(t *testing.T) {
 		{ratePolicy, "value: 5}", "value: 5, time_zone: Europe/Berlin}", "time_zone does not belong"},
 		{usagePolicy + strings.TrimPrefix(usagePolicy, "policies:\n"), "", "", "policies[1]: p is duplicated"},
 		{strings.Replace(usagePolicy, "name: p", "name: q", 1), "type: cost", "type: tokens", "cannot be changed"},
+		{strings.Replace(usagePolicy, "name: p", "name: q", 1), "type: cost", "type: cost, target: mcp_tools", "cannot be changed"},
+		{ratePolicy, "unit: rpm", "unit: rpm, target: mcp_tools, loop_detection: {context_growth_without_progress: 2}", "loop_detection.context_growth_without_progress"},
 	} {
 		text := strings.Replace(tt.text, tt.was, tt.is, 1)
 		if _, err := w.apply(t, text, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -58,7 +58,8 @@ type Usage struct {
 func itemOf(p *store.Policy, object string) Item {
 	i := Item{
 		ID: p.ID, Object: object, Name: p.Name, Description: p.Description, Conditions: make([]Condition, len(p.Conditions)), Type: p.Type,
-		Target: p.Settings.Target.Name(), OnStoreDown: p.Settings.OnStoreDown, Workspace: route.OrNull(p.Workspace), Organisation: p.Organisation, Status: p.Status,
+		Target: p.Settings.Target.Name(), OnStoreDown: p.Settings.OnStoreDown,
+		Workspace: route.OrNull(p.Workspace), Organisation: p.Organisation, Status: p.Status,
 		CreatedAt: route.Time(p.CreatedAt), UpdatedAt: route.Time(p.UpdatedAt),
 	}
 	if i.OnStoreDown == "" {

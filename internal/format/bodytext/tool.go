@@ -46,7 +46,7 @@ func (w *walker) blocks() {
 const maxBlocks = 4
 
 // block walks a block of content, which is next. The data of images and sounds and the bytes
-// of resources are no text.
+// of resources are not read.
 func (w *walker) block(depth int) {
 	if w.c.Kind() != jsonedit.Object || depth == maxBlocks {
 		w.all(Content)

@@ -52,7 +52,8 @@ func factual(run func(r *guardrail.Request) (guardrail.Verdict, error)) guardrai
 
 // toolVerdict is the verdict of a check of models or parameters about a message to a tool
 // server, which has none.
-var toolVerdict = guardrail.Verdict{Passed: true, Data: &guardrail.Data{Verdict: true, Explanation: "the check does not apply to tool servers"}}
+var toolVerdict = guardrail.Verdict{Passed: true,
+	Data: &guardrail.Data{Verdict: true, Explanation: "the check does not apply to tool servers"}}
 
 // glob is a pattern for names in which a star matches any characters: the strings between
 // its stars.

@@ -59,7 +59,8 @@ func (g *ToolGuard) CheckArguments(ctx context.Context, arguments json.RawMessag
 	g.checked = doc
 	log.notCovered(doc.body.Uncovered...)
 	parts := asideParts(aside)
-	in := guardrail.Input{Event: guardrail.Before, Request: log.facts(g.Request, doc), Parts: append(doc.parts[:len(doc.parts):len(doc.parts)], parts...), Document: doc}
+	in := guardrail.Input{Event: guardrail.Before, Request: log.facts(g.Request, doc), Document: doc,
+		Parts: append(doc.parts[:len(doc.parts):len(doc.parts)], parts...)}
 	out, err := g.run(ctx, log, g.Guards.Before, &in)
 	g.passed = out.Results
 	if err != nil || !out.Transformed {
@@ -83,8 +84,8 @@ func (g *ToolGuard) CheckArguments(ctx context.Context, arguments json.RawMessag
 }
 
 // CheckResult runs the hooks on a result, and returns it as the hooks changed it: the same
-// slice if they did not. What is changed in its structured content is changed in the texts
-// that repeat it, and the other way round. An error is the denial.
+// slice if they did not. What is changed in its structured content is changed in its copies in
+// other strings, and the other way round. An error is the denial.
 func (g *ToolGuard) CheckResult(ctx context.Context, result json.RawMessage) (json.RawMessage, error) {
 	if g.Guards == nil || len(g.Guards.After) == 0 {
 		return result, nil

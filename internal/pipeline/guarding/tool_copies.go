@@ -41,7 +41,7 @@ func alignCopies(texts []bodytext.Text, after []guardrail.Part) error {
 	return nil
 }
 
-// copies are the texts of a result, before and after hooks changed them.
+// copies are the strings of a result, before and after hooks changed them.
 type copies struct {
 	texts []bodytext.Text
 	after []guardrail.Part

@@ -9,7 +9,7 @@ import (
 )
 
 // ProviderTools is the provider of attempts at tool servers. Their slug is that of the
-// server, which is no managed provider.
+// server, which a managed provider may have too.
 const ProviderTools = "mcp"
 
 // Intent is what is known about an attempt before it is sent.
