@@ -178,6 +178,30 @@ func TestThePriceOfToolCallsSurvivesARestart(t *testing.T) {
 	}
 }
 
+// A budget that stops responses is never exceeded: the price of the call must fit.
+func TestAStrictBudgetHasRoomForThePriceOfACall(t *testing.T) {
+	t.Parallel()
+	g := newToolGateway(t, &relay{price: 40 * cent}, gatewaytest.Options{})
+	g.policy("usage-limits", `{"name":"calls","type":"cost","credit_limit":1,"on_budget_end":"stop","target":"mcp_tools","conditions":[{"key":"api_key","value":"*"}],"group_by":[{"key":"api_key"}]}`)
+	var passed atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			res := g.call("github", "x", `{}`)
+			if res.Status == 200 {
+				passed.Add(1)
+			} else if _, name, _ := rpcErrorOf(t, res); res.Status != 412 || name != "budget_exhausted" {
+				t.Errorf("%d %s", res.Status, res.Body)
+			}
+		})
+	}
+	wg.Wait()
+	res := g.call("github", "x", `{}`)
+	if _, _, message := rpcErrorOf(t, res); passed.Load() != 2 || !strings.Contains(message, "has $0.2 left and the call costs $0.4") {
+		t.Errorf("%d calls passed, then %d %s", passed.Load(), res.Status, res.Body)
+	}
+}
+
 func TestPoliciesBindTheirTargetAlone(t *testing.T) {
 	t.Parallel()
 	g := newToolGateway(t, new(relay), gatewaytest.Options{})

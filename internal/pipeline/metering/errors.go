@@ -27,8 +27,12 @@ func limitError(r *exchange.Request, claims []quota.Claim, v quota.Verdict, now 
 		e.RetryAfter = time.Second
 		return shareable(l, e)
 	}
-	if claims[at].Limit.Window == 0 {
-		return budgetError(claims[at], v.States[at])
+	if c := claims[at]; c.Limit.Window == 0 {
+		if left := v.States[at].Left(c.Limit); r.Operation.IsTools() && left > 0 {
+			return shareable(c.Limit, apierr.New(apierr.BudgetExhausted, "the budget of %s has %s left and the call costs %s; raise the budget or wait for the next reset",
+				holderName(c.Limit), c.Limit.Amount(left), c.Limit.Amount(c.Least)))
+		}
+		return budgetError(c, v.States[at])
 	}
 	for i := at + 1; i < len(claims); i++ {
 		l := claims[i].Limit
