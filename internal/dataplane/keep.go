@@ -324,14 +324,14 @@ func (k *keptWriter) Unwrap() http.ResponseWriter { return k.ResponseWriter }
 // WriteHeader implements [http.ResponseWriter].
 func (k *keptWriter) WriteHeader(status int) {
 	x := k.trip
+	if x.headWritten {
+		return
+	}
 	if t := x.tools; t != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		x.trail.UpstreamTime = t.tools.waited()
 		x.entry.Stream = strings.HasPrefix(k.Header().Get("Content-Type"), "text/event-stream")
-	}
-	if x.headWritten {
-		return
 	}
 	x.setGatewayHeaders(k.Header())
 	x.entry.FirstToken = time.Since(x.entry.Time)

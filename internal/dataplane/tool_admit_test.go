@@ -118,7 +118,7 @@ func TestARevokedKeyEndsLongStreams(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, ": open\n\n")
 		http.NewResponseController(w).Flush()
-		if err := of.Check(); err != nil {
+		if _, err := of.Refresh(); err != nil {
 			return fmt.Errorf("before: %w", err)
 		}
 		select {
@@ -127,7 +127,7 @@ func TestARevokedKeyEndsLongStreams(t *testing.T) {
 			return nil
 		}
 		for r.Context().Err() == nil {
-			if err := of.Check(); err != nil {
+			if _, err := of.Refresh(); err != nil {
 				checked <- err
 				return nil
 			}

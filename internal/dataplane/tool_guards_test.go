@@ -189,6 +189,17 @@ func TestResultsThatCannotBeReadAreDenied(t *testing.T) {
 	}
 }
 
+// A model reads the blocks of a result one after the other.
+func TestWordsThatAreDividedBetweenBlocksAreFound(t *testing.T) {
+	t.Parallel()
+	const result = `{"content":[{"type":"text","text":"a se"},{"type":"text","text":"cret"}]}`
+	g := newToolGateway(t, serving(result), gatewaytest.Options{})
+	g.guard("", denySecret)
+	if got := resultOf(t, g.call("github", "x", `{}`)); !strings.Contains(got, `"isError":true`) || strings.Contains(got, "cret") {
+		t.Errorf("the result is %s", got)
+	}
+}
+
 // Guardrails about models say nothing about tools.
 func TestGuardrailsOfModelsLetToolsPass(t *testing.T) {
 	t.Parallel()

@@ -128,7 +128,8 @@ func TestToolCallsCostTheirPriceWhateverTheToolReports(t *testing.T) {
 		code string
 	}{
 		{"the tool reports an error", dataplane.ToolEnd{Status: 200, IsError: true}, 200, 30, "tool_error"},
-		{"the server fails", dataplane.ToolEnd{Status: 503, Err: &peer.Failure{Status: 503, Reason: "status 503"}}, 502, 0, "upstream_failed"},
+		{"the server fails", dataplane.ToolEnd{Status: 503}, 200, 0, "tool_server_failed"},
+		{"the server fails, and says why", dataplane.ToolEnd{Err: &peer.Failure{Status: 503, Reason: "status 503"}}, 502, 0, "upstream_failed"},
 		{"the connection breaks", dataplane.ToolEnd{Err: &peer.Failure{Reason: "the connection broke"}}, 502, 0, "upstream_failed"},
 		{"nobody waits any more", dataplane.ToolEnd{Err: &peer.Failure{Kind: peer.TimedOut, Reason: "timed out"}}, 502, 30, "upstream_failed"},
 		{"it succeeds", fine, 200, 30, ""},
@@ -154,6 +155,25 @@ func TestToolCallsCostTheirPriceWhateverTheToolReports(t *testing.T) {
 	if res := g.send("POST", "/mcp/github", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, "authorization", "Bearer "+g.key); res.Status != 200 {
 		t.Errorf("a list with an exhausted budget: %d %s", res.Status, res.Body)
 	}
+}
+
+// A budget that is marked as exhausted refuses a call before anything is spent on it.
+func TestExhaustedBudgetsRefuseToolCallsBeforeTheyAreChecked(t *testing.T) {
+	t.Parallel()
+	g := newToolGateway(t, &relay{price: 150 * cent}, gatewaytest.Options{})
+	g.guard(denySecret, "")
+	g.withKey(`,"usage_limits":[{"credit_limit":1}]`)
+	if res := g.call("github", "x", `{}`); res.Status != 200 {
+		t.Fatalf("%d %s", res.Status, res.Body)
+	}
+	waittest.Until(t, "the budget is marked", func() bool {
+		res := g.call("github", "x", `{}`)
+		if res.Status != 412 {
+			t.Fatalf("%d %s", res.Status, res.Body)
+		}
+		checks, _ := g.Entry(res)["checks"].([]any)
+		return len(checks) == 0
+	})
 }
 
 // Budgets count what the ledger has, so that they bind after a restart too.

@@ -165,3 +165,21 @@ func TestOnlyMessagesToServersCount(t *testing.T) {
 		}
 	}
 }
+
+func TestCallsOfToolsAreFoundByServerAndTool(t *testing.T) {
+	t.Parallel()
+	g := newToolGateway(t, &relay{price: cent}, gatewaytest.Options{})
+	g.Entry(g.call("github", "create_issue", `{}`))
+	g.Entry(g.call("gitlab", "list", `{}`))
+	for _, query := range []string{"provider=@github", "model=create_issue", "provider=@github&operation=tools.call", "cost_min=1&model=create_issue"} {
+		list, _ := g.Get("/logs?" + query).JSON(t)["data"].([]any)
+		if len(list) != 1 || list[0].(map[string]any)["model"] != "create_issue" {
+			t.Errorf("%s finds %v", query, list)
+		}
+	}
+	for group, want := range map[string]string{"provider": "github", "model": "create_issue"} {
+		if text := string(g.Get("/analytics/groups/" + group + "?columns=cost").Body); !strings.Contains(text, `"`+want+`"`) || !strings.Contains(text, `"cost":1`) {
+			t.Errorf("by %s: %s", group, text)
+		}
+	}
+}

@@ -71,11 +71,6 @@ func (t *ToolRequest) SetTrace(traceparent string) {
 	}
 }
 
-// Check returns an error if the caller may not go on: its key was revoked, is disabled or has
-// expired, or lost its scope. What serves a stream for long asks it now and then.
-func (t *ToolRequest) Check() error {
-	return (&connection{plane: t.plane, round: t.trip}).check()
-}
 
 // Address returns the address of the gateway as the client sees it, without a slash at its
 // end. Empty means that it is unknown.
@@ -141,9 +136,8 @@ func (p *Plane) serveTools(w http.ResponseWriter, r *http.Request, x *roundTrip)
 		return err
 	}
 	r.Body = &toolBody{ReadCloser: r.Body, trip: x, left: p.MaxJSON}
-	err := p.writeObject(w, r, x, func(w http.ResponseWriter) error {
+	return p.writeObject(w, r, x, func(w http.ResponseWriter) error {
 		defer t.end()
 		return p.Tools.ServeTools(w, r, t)
 	})
-	return err
 }

@@ -113,6 +113,15 @@ func (r *relay) response(ctx context.Context, doc *jsonedit.Doc) ([]byte, error)
 			edits = append(edits, jsonedit.Edit{Name: "result", Value: value})
 		}
 	}
+	if e, ok := doc.Find("error"); ok {
+		value, err := r.call.CheckResult(ctx, e.Raw()) // models read errors too
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(value, e.Raw()) {
+			edits = append(edits, jsonedit.Edit{Name: "error", Value: value})
+		}
+	}
 	if len(edits) == 0 {
 		return doc.Bytes(), nil
 	}

@@ -1,0 +1,4 @@
+package dataplane
+
+// RPCError is for tests in other packages.
+var RPCError = rpcError
