@@ -67,7 +67,7 @@ type admission struct {
 // change. Its Routing is nil if the gateway answers by itself. Dry runs use it
 // too.
 func (p *Plane) prepare(r *http.Request, x *roundTrip) error {
-	if err := x.admission.checkToolCredentials(); err != nil {
+	if err := checkToolCredentials(&x.admission); err != nil {
 		return err
 	}
 	if err := x.admission.authenticate(); err != nil {

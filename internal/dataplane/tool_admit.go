@@ -17,7 +17,7 @@ func (p *Plane) prepareTools(r *http.Request, a *admission) error {
 	if a.request.DryRun {
 		return apierr.New(apierr.Invalid, "requests to tool servers cannot be explained").WithParam("path")
 	}
-	if err := a.checkToolOptions(); err != nil {
+	if err := checkToolOptions(a); err != nil {
 		return err
 	}
 	a.request.Limiting.Limits = a.limits()
@@ -31,7 +31,7 @@ func (p *Plane) prepareTools(r *http.Request, a *admission) error {
 // checkToolCredentials returns an error for a request to tool servers with different
 // credentials: a client that has signed in and also sends a key must not be taken for the
 // other of the two. A credential that is repeated in another header is one.
-func (a *admission) checkToolCredentials() error {
+func checkToolCredentials(a *admission) error {
 	if !a.route.tools {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (a *admission) checkToolCredentials() error {
 
 // checkToolOptions returns an error for a header that chooses who serves a request and how,
 // which has no meaning for tool servers, and announces the others that have none.
-func (a *admission) checkToolOptions() error {
+func checkToolOptions(a *admission) error {
 	o := &a.opts
 	for _, refused := range [...]struct {
 		name string

@@ -20,21 +20,21 @@ func (a *admission) findIdentity(s *snapshot.Snapshot, now time.Time) (id *acces
 }
 
 // setErrorHeaders adds the headers that explain an error.
-func (a *admission) setErrorHeaders(h http.Header, r *http.Request, e *apierr.Error) {
+func setErrorHeaders(a *admission, h http.Header, r *http.Request, e *apierr.Error) {
 	switch e.Kind {
 	case apierr.MethodNotAllowed:
 		if h.Get("Allow") == "" {
-			h.Set("Allow", a.allowedMethods())
+			h.Set("Allow", allowedMethods(a))
 		}
 	case apierr.Unauthenticated:
 		if a.route.tools {
-			a.setChallenge(h, r)
+			setChallenge(a, h, r)
 		}
 	}
 }
 
 // allowedMethods returns the methods of the route.
-func (a *admission) allowedMethods() string {
+func allowedMethods(a *admission) string {
 	if a.route.tools {
 		return "DELETE, GET, POST"
 	}
@@ -44,7 +44,7 @@ func (a *admission) allowedMethods() string {
 // setChallenge adds to the response to a request for tool servers without a valid credential where
 // a client signs in (RFC 9728, section 5.1). A caller with a valid one gets none, whatever it may
 // not do: clients would take that as a reason to sign in again.
-func (a *admission) setChallenge(h http.Header, r *http.Request) {
+func setChallenge(a *admission, h http.Header, r *http.Request) {
 	text := "Bearer "
 	if key, _ := a.snap.Credential(a.request.Received.Header); key != "" {
 		text += `error="invalid_token", `

@@ -71,7 +71,6 @@ func (t *ToolRequest) SetTrace(traceparent string) {
 	}
 }
 
-
 // Address returns the address of the gateway as the client sees it, without a slash at its
 // end. Empty means that it is unknown.
 func (t *ToolRequest) Address(r *http.Request) string {

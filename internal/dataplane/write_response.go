@@ -327,7 +327,7 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *roundTrip,
 	body := x.errorBody(e)
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	x.admission.setErrorHeaders(h, r, e)
+	setErrorHeaders(&x.admission, h, r, e)
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
 	}

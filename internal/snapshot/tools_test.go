@@ -2,6 +2,7 @@ package snapshot_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"modelgate/internal/identity/access"
@@ -19,15 +20,15 @@ func TestToolServersOfAWorkspaceAreSortedAndItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := ""
+	var got strings.Builder
 	for _, server := range s.ToolServers("a") {
-		got += server.Slug + " "
+		got.WriteString(server.Slug + " ")
 	}
 	for _, b := range s.ToolBundles("a") {
-		got += b.Slug + " "
+		got.WriteString(b.Slug + " ")
 	}
-	if want := "files issues wiki files-bundle issues-bundle wiki-bundle "; got != want {
-		t.Errorf("%q, want %q", got, want)
+	if want := "files issues wiki files-bundle issues-bundle wiki-bundle "; got.String() != want {
+		t.Errorf("%q, want %q", got.String(), want)
 	}
 	for slug, want := range map[string]bool{"wiki": true, "files": false, "": false, "zzz": false} {
 		if server, ok := s.ToolServer("b", slug); ok != want || ok && server.Workspace != "b" {

@@ -57,7 +57,8 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 	secret := access.NewKey()
 	k := store.Key{
 		ID: c.NewID(), Type: t, Name: b.Name, Description: b.Description, Hash: access.HashKey(secret.Reveal()), Mask: store.Mask(secret),
-		Organisation: c.Organisation, Providers: slices.Clone(c.Providers), Tools: b.Tools, RateLimits: b.RateLimits.JSON(), AlertEmails: emails(b.AlertEmails),
+		Organisation: c.Organisation, Providers: slices.Clone(c.Providers), Tools: b.Tools,
+		RateLimits: b.RateLimits.JSON(), AlertEmails: emails(b.AlertEmails),
 		CreationMode: "api", Status: store.KeyActive, CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 	if c.Type == access.Session {

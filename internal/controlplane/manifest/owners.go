@@ -237,7 +237,8 @@ func (r *reader) activeIDs(list []string) (active []string) {
 }
 
 func (r *reader) workspace(w *store.Workspace) (v settings.Workspace, ok bool, err error) {
-	v = settings.Workspace{Tools: w.Tools, Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description, SecuritySettings: object(w.SecuritySettings)}
+	v = settings.Workspace{Tools: w.Tools, Slug: w.Slug, Name: w.Name, Icon: w.Icon, Description: w.Description,
+		SecuritySettings: object(w.SecuritySettings)}
 	if w.Status != store.Active {
 		return v, false, nil
 	}

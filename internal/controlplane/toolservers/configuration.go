@@ -27,8 +27,8 @@ type Configuration struct {
 	ClientID     string   `json:"client_id,omitempty" maxLength:"512" doc:"Of the gateway as an OAuth client"`
 	ClientSecret string   `json:"client_secret,omitempty" maxLength:"4096"`
 	Scopes       []string `json:"scopes,omitempty" maxItems:"64" maxLength:"255"`
-	TokenURL     string   `json:"token_url,omitempty" maxLength:"2048" doc:"Default: what metadata of the server name"`
-	AuthorizeURL string   `json:"authorization_url,omitempty" maxLength:"2048" doc:"Default: what metadata of the server name"`
+	TokenURL     string   `json:"token_url,omitempty" maxLength:"2048" doc:"Where tokens are fetched"`
+	AuthorizeURL string   `json:"authorization_url,omitempty" maxLength:"2048" doc:"Where users sign in"`
 
 	CallTimeout int64 `json:"call_timeout,omitempty" minimum:"1" maximum:"3600" doc:"Seconds that a call may take. Default 600"`
 	IdleTimeout int64 `json:"idle_timeout,omitempty" minimum:"1" maximum:"3600" doc:"Seconds that a server may be silent during a call. Default 60"`
@@ -83,7 +83,7 @@ func (f *family) check(ctx context.Context, c *route.Caller, i *store.ToolIntegr
 			}
 		}
 	}
-	return checkAuth(i)
+	return f.checkAuth(i)
 }
 
 // checkAddress checks an address that the gateway will send requests to.
@@ -129,7 +129,7 @@ func (f *family) checkCommand(ctx context.Context, c *route.Caller, i *store.Too
 }
 
 // checkAuth checks that an integration has what its way to sign in needs, and nothing else.
-func checkAuth(i *store.ToolIntegration) error {
+func (f *family) checkAuth(i *store.ToolIntegration) error {
 	o, how := i.Settings.OAuth, toolserver.Auth(i.Auth)
 	uses := how == toolserver.AuthClientCredentials || how == toolserver.AuthUser
 	_, authorization := i.Settings.HeaderMasks["Authorization"]
@@ -138,6 +138,10 @@ func checkAuth(i *store.ToolIntegration) error {
 		return route.Invalid("configurations", "has settings of an OAuth client, which auth_type %q does not use", i.Auth)
 	case how == toolserver.AuthClientCredentials && (o == nil || o.ClientID == "" || o.SecretMask == ""):
 		return route.Invalid("configurations", "must have client_id and client_secret with auth_type %q", i.Auth)
+	case how == toolserver.AuthClientCredentials && o.TokenURL == "":
+		return route.Invalid("configurations.token_url", "is required with auth_type %q: metadata of servers are not read", i.Auth)
+	case how == toolserver.AuthUser && !f.UserSignIn:
+		return route.Invalid("auth_type", "cannot be %q: this gateway does not sign users in to servers; use headers or oauth_client_credentials", i.Auth)
 	case how == toolserver.AuthHeaders && len(i.Settings.HeaderMasks) == 0:
 		return route.Invalid("configurations.custom_headers", "must not be empty with auth_type headers")
 	case uses && authorization:

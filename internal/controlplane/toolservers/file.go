@@ -3,6 +3,7 @@ package toolservers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -43,9 +44,7 @@ func keep(before *store.ToolIntegration, in *Configuration) {
 	for name := range before.Settings.HeaderMasks {
 		headers[name] = "***"
 	}
-	for name, v := range in.CustomHeaders {
-		headers[name] = v
-	}
+	maps.Copy(headers, in.CustomHeaders)
 	in.CustomHeaders = headers
 	if o := before.Settings.OAuth; o != nil && o.SecretMask != "" && in.ClientSecret == "" && in.ClientID != "" {
 		in.ClientSecret = "***"

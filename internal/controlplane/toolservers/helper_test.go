@@ -31,8 +31,9 @@ func newWorld(t *testing.T) *world {
 			w.probed = s
 			return w.found()
 		},
-		Commands: func() []string { return w.commands },
-		Snapshot: w.snapshot,
+		UserSignIn: true,
+		Commands:   func() []string { return w.commands },
+		Snapshot:   w.snapshot,
 	}}.Add)
 	w.root = w.Root()
 	return w

@@ -7,15 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"modelgate/internal/controlplane"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/provider/toolserver"
+	"modelgate/internal/testing/routetest"
 )
 
 const secretText = "s3cret-of-the-header"
 
 func TestSecretsOfIntegrationsAreNeverShown(t *testing.T) {
 	w := newWorld(t)
-	id := w.integration("issues", `"auth_type":"oauth_client_credentials","configurations":{"client_id":"gate","client_secret":"`+secretText+`","custom_headers":{"X-Tenant":"`+secretText+`"}}`)
+	id := w.integration("issues", `"auth_type":"oauth_client_credentials","configurations":{"client_id":"gate","client_secret":"`+secretText+`","token_url":"https://login.example.com/token","custom_headers":{"X-Tenant":"`+secretText+`"}}`)
 	w.server("issues", "issues")
 	w.offers(nil)
 	for _, call := range [][2]string{
@@ -216,5 +218,19 @@ func TestSettingsOfIntegrationsReachRequests(t *testing.T) {
 	}
 	if o := s.OAuth; o == nil || o.ID != "gate" || len(o.Scopes) != 2 || o.TokenURL != "https://login.example.com/token" || o.AuthorizeURL != "https://login.example.com/authorize" {
 		t.Errorf("requests see %+v", o)
+	}
+}
+
+// TestWaysToSignInThatAreNotThereAreRefused has a gateway that cannot sign users in.
+func TestWaysToSignInThatAreNotThereAreRefused(t *testing.T) {
+	b := routetest.New(t, controlplane.Families{}.Add)
+	for body, want := range map[string]string{
+		`"auth_type":"oauth_auto"`: "auth_type cannot be",
+		`"auth_type":"oauth_client_credentials","configurations":{"client_id":"a","client_secret":"s"}`: "configurations.token_url is required",
+	} {
+		got := b.Root().Call("POST", "/mcp-integrations", `{"name":"n","url":"https://tools.example.com/mcp","transport":"http",`+body+`}`)
+		if got.Status != http.StatusBadRequest || !strings.Contains(string(got.Body), want) {
+			t.Errorf("%s: %d %s", body, got.Status, got.Body)
+		}
 	}
 }

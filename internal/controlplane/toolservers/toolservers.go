@@ -24,6 +24,9 @@ type Routes struct {
 	// Probe asks a server for what it is and offers. Nil asks none.
 	Probe func(ctx context.Context, s *toolserver.Server) (*toolserver.Found, error)
 
+	// UserSignIn is true if users can sign in to servers, so that integrations may have the
+	// auth_type oauth_auto.
+	UserSignIn bool
 	// Commands returns the names of the commands that this node may run as servers. Nil
 	// returns none.
 	Commands func() []string

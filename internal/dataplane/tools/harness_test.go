@@ -61,7 +61,6 @@ type options struct {
 	bundles []*toolserver.Bundle
 	tools   tools.Options
 	limits  map[string][]string // selections, by key
-	box     *secret.Box
 }
 
 var key = secret.New("the master key of tests of tools")

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// MaxName is the limit of a name that clients see, in bytes: some drop longer ones, and
+// maxName is the limit of a name that clients see, in bytes: some drop longer ones, and
 // providers of models refuse those of more than 64.
-const MaxName = 60
+const maxName = 60
 
 // separator is between the slug of a server and the name of its tool.
 const separator = "__"
@@ -21,7 +21,7 @@ func OuterName(slug, name string, prefixed bool) string {
 	if prefixed {
 		out = slug + separator + name
 	}
-	if len(out) <= MaxName && hasPlainChars(out) {
+	if len(out) <= maxName && hasPlainChars(out) {
 		return out
 	}
 	sum := sha256.Sum256([]byte(slug + "\x00" + name))
@@ -32,7 +32,7 @@ func OuterName(slug, name string, prefixed bool) string {
 		}
 		return '_'
 	}, out)
-	return out[:min(len(out), MaxName-len(end))] + end
+	return out[:min(len(out), maxName-len(end))] + end
 }
 
 // CutPrefix returns what may be the name of a tool of a server in a name that clients see,

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// MaxPatterns is the limit of patterns of a selection.
-const MaxPatterns = 500
+// maxPatterns is the limit of patterns of a selection.
+const maxPatterns = 500
 
 // Selection is a list of patterns of what may be used. Nil selects everything, and an empty
 // one nothing.
@@ -19,8 +19,8 @@ type Selection []string
 
 // ParseSelection checks patterns. The error names the first that is invalid.
 func ParseSelection(patterns []string) (Selection, error) {
-	if len(patterns) > MaxPatterns {
-		return nil, fmt.Errorf("a selection has at most %d patterns", MaxPatterns)
+	if len(patterns) > maxPatterns {
+		return nil, fmt.Errorf("a selection has at most %d patterns", maxPatterns)
 	}
 	for _, p := range patterns {
 		parts := strings.SplitN(p, "/", 3)

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"strings"
 )
@@ -50,9 +51,7 @@ func baseHeader(c *Call) http.Header {
 	for name, value := range c.Server.Headers {
 		h[name] = []string{value.Reveal()}
 	}
-	for name, values := range c.Credential.Header {
-		h[name] = values
-	}
+	maps.Copy(h, c.Credential.Header)
 	for _, name := range [...]string{sessionHeader, methodHeader, nameHeader, "Accept-Encoding", "Last-Event-Id"} {
 		delete(h, name)
 	}
