@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,7 @@ type ToolCall struct {
 	Server    *toolserver.Server
 	Name      string          // of the tool or prompt, or the URI of the resource, as the server knows it
 	Arguments json.RawMessage // nil for none
+	Aside     []string        // further text that reaches the server, which guardrails read and cannot change
 	Size      int64           // of the message, in bytes
 }
 
@@ -93,9 +95,9 @@ func (r *ToolRun) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	var aside []string
+	aside := r.call.Aside
 	if r.call.Operation == api.ToolResource {
-		aside = append(aside, r.call.Name)
+		aside = append(slices.Clip(aside), r.call.Name)
 	}
 	var err error
 	if r.arguments, err = r.guard.CheckArguments(ctx, r.call.Arguments, aside...); err != nil {

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"encoding/json"
+	"modelgate/internal/pipeline/guarding"
 	"net/http"
 	"strings"
 	"sync"
@@ -94,6 +95,13 @@ func (t *ToolRequest) Refresh() (changed bool, err error) {
 	}
 	t.Snapshot, t.Identity = s, id
 	return true, id.CheckAddress(a.remote)
+}
+
+// Guards reports whether guardrails may deny or change what reaches servers, and what they
+// answer. What they do not read must not pass then.
+func (t *ToolRequest) Guards() (arguments, results bool) {
+	g := guarding.ToolGuard{Guards: t.tools.guards}
+	return g.ActsOnArguments(), g.ActsOnResults()
 }
 
 // HoldsKey reports whether values of a header have a credential of the gateway.

@@ -134,6 +134,7 @@ func (s *Server) shutDown(now <-chan struct{}) {
 	defer cancel()
 	done := make(chan error, 1)
 	s.sockets.Drain()
+	s.toolServers.Drain()
 	go func() { done <- errors.Join(s.api.Shutdown(ctx), s.sockets.Wait(ctx)) }()
 	select {
 	case err := <-done:
@@ -150,6 +151,7 @@ func (s *Server) shutDown(now <-chan struct{}) {
 	ended, stop := context.WithTimeout(context.Background(), lastWords)
 	defer stop()
 	s.requests.Wait(ended) // checks that did not delay their requests
+	s.toolPeers.Close()
 	if s.admin != nil {
 		s.admin.Close()
 	}

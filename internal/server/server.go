@@ -31,6 +31,8 @@ import (
 	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/socket"
+	"modelgate/internal/dataplane/tools"
+	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/identity/jwt"
@@ -174,14 +176,17 @@ type Server struct {
 	logRoute http.Handler
 	tail     *controlplane.Tail
 	sockets  *socket.Server
-	control  *route.API
-	ready    atomic.Bool
-	draining atomic.Bool
-	serving  *inFlight
-	firstKey secret.String
-	claim    secret.String // token of the claim link; empty if there is an owner
-	ballast  []byte
-	watcher  *fsnotify.Watcher // of the config file's folder; nil for none
+
+	toolServers *tools.Relay
+	toolPeers   *peer.Peers
+	control     *route.API
+	ready       atomic.Bool
+	draining    atomic.Bool
+	serving     *inFlight
+	firstKey    secret.String
+	claim       secret.String // token of the claim link; empty if there is an owner
+	ballast     []byte
+	watcher     *fsnotify.Watcher // of the config file's folder; nil for none
 
 	// end cancels the requests that outlast the drain.
 	end context.CancelCauseFunc

@@ -18,9 +18,10 @@ func (s *Server) toolsOr(relay *tools.Relay) dataplane.Tools {
 
 // toolRelay returns what relays messages to tool servers.
 func (s *Server) toolRelay(set *settings.Settings) *tools.Relay {
+	s.toolPeers = peer.New(peer.Options{Client: s.engine.Client, Bodies: s.engine.Bounds.Pool, Logger: s.Logger,
+		Commands: toolCommands(set.Tools.Commands)})
 	return tools.New(tools.Options{
-		Peers: peer.New(peer.Options{Client: s.engine.Client, Bodies: s.engine.Bounds.Pool, Logger: s.Logger,
-			Commands: toolCommands(set.Tools.Commands)}),
+		Peers:       s.toolPeers,
 		Credentials: toolCredentials{auth.New(auth.Options{Client: s.engine.Client})},
 		Origins:     set.Tools.Origins,
 		Box:         s.box,

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
 )
@@ -41,10 +42,11 @@ func (r *relay) passQuestion(ctx context.Context, doc *jsonedit.Doc) (last bool,
 	m, _ := doc.Find("method")
 	method, _ := m.Text()
 	capability, known := questions[method]
+	_, guarded := r.request.tools.Guards() // they do not read questions
 	switch {
 	case method == "ping":
 		return false, r.respondTo(ctx, id.Raw(), []byte(`"result":{}`))
-	case !known, !r.request.declares(capability), r.request.era == peer.Legacy && (!r.request.answer.events || r.request.token == nil):
+	case !known, !r.request.declares(capability), guarded, r.request.era == peer.Legacy && (!r.request.answer.events || r.request.token == nil):
 		return false, r.respondTo(ctx, id.Raw(), unsupported)
 	case r.request.era == peer.Modern:
 		return true, r.park(doc, id.Raw(), method)
@@ -108,8 +110,13 @@ func (x *request) respond() error {
 	if err != nil {
 		return x.failResponse(err)
 	}
+	run, err := r.checkResponse(ctx)
+	if err != nil {
+		return err
+	}
 	reply, err := x.Peers.Send(ctx, &peer.Call{Server: server, Credential: r.cred, Client: x.client, Session: r.session,
 		Message: x.msg.with(changes{top: []jsonedit.Edit{{Name: "id", Value: id}}}), Notify: true})
+	run.End(dataplane.ToolEnd{Err: err})
 	if err != nil {
 		return x.failResponse(err)
 	}

@@ -24,25 +24,28 @@ func TestMalformedMessagesAreRefused(t *testing.T) {
 		body         string
 		status, code int
 	}{
-		"batch":                 {`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, 400, -32600},
-		"empty":                 {``, 400, -32700},
-		"not JSON":              {`{`, 400, -32700},
-		"two documents":         {`{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, 400, -32700},
-		"a number":              {`7`, 400, -32600},
-		"no version":            {`{"id":1,"method":"ping"}`, 400, -32600},
-		"no method":             {`{"jsonrpc":"2.0","id":1}`, 400, -32600},
-		"null id":               {`{"jsonrpc":"2.0","id":null,"method":"ping"}`, 400, -32600},
-		"two methods":           {`{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}`, 400, -32600},
-		"escaped second method": {`{"jsonrpc":"2.0","id":1,"method":"ping","meth\u006fd":"tools/call"}`, 400, -32600},
-		"two names":             {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","name":"add"}}`, 200, -32602},
-		"two names, escaped":    {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","n\u0061me":"add"}}`, 200, -32602},
-		"two metas":             {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","_meta":{},"_meta":{}}}`, 200, -32602},
-		"params as a list":      {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["echo"]}`, 200, -32602},
-		"deep":                  {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}}`, 400, -32700},
-		"long id":               {`{"jsonrpc":"2.0","id":"` + strings.Repeat("a", 300) + `","method":"ping"}`, 400, -32600},
-		"unknown method":        {`{"jsonrpc":"2.0","id":1,"method":"tools/install"}`, 200, -32601},
-		"name of a number":      {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7}}`, 200, -32602},
-		"cursor of nobody":      {`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"abc"}}`, 200, -32602},
+		"batch":                      {`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, 400, -32600},
+		"empty":                      {``, 400, -32700},
+		"not JSON":                   {`{`, 400, -32700},
+		"two documents":              {`{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, 400, -32700},
+		"a number":                   {`7`, 400, -32600},
+		"no version":                 {`{"id":1,"method":"ping"}`, 400, -32600},
+		"no method":                  {`{"jsonrpc":"2.0","id":1}`, 400, -32600},
+		"null id":                    {`{"jsonrpc":"2.0","id":null,"method":"ping"}`, 400, -32600},
+		"two methods":                {`{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}`, 400, -32600},
+		"escaped second method":      {`{"jsonrpc":"2.0","id":1,"method":"ping","meth\u006fd":"tools/call"}`, 400, -32600},
+		"two names":                  {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","name":"add"}}`, 200, -32602},
+		"two names, escaped":         {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","n\u0061me":"add"}}`, 200, -32602},
+		"another spelling of a name": {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","Name":"add"}}`, 200, -32602},
+		"another spelling, folded":   {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","argument\u017f":{}}}`, 200, -32602},
+		"another spelling of an id":  {`{"jsonrpc":"2.0","id":1,"ID":2,"method":"ping"}`, 400, -32600},
+		"two metas":                  {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","_meta":{},"_meta":{}}}`, 200, -32602},
+		"params as a list":           {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["echo"]}`, 200, -32602},
+		"deep":                       {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}}`, 400, -32700},
+		"long id":                    {`{"jsonrpc":"2.0","id":"` + strings.Repeat("a", 300) + `","method":"ping"}`, 400, -32600},
+		"unknown method":             {`{"jsonrpc":"2.0","id":1,"method":"tools/install"}`, 200, -32601},
+		"name of a number":           {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7}}`, 200, -32602},
+		"cursor of nobody":           {`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"abc"}}`, 200, -32602},
 	} {
 		res := g.send("POST", "/mcp/one", tt.body)
 		if m := res.last(t); res.status != tt.status || m.Error == nil || m.Error.Code != tt.code {
@@ -246,5 +249,86 @@ func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
 		if got := try(tt.host, tt.origin); got != tt.want {
 			t.Errorf("host %q, origin %q: %d, want %d", tt.host, tt.origin, got, tt.want)
 		}
+	}
+}
+
+// TestMessagesWithoutAnIDCallNothing sends what some servers carry out although nobody waits for
+// a response.
+func TestMessagesWithoutAnIDCallNothing(t *testing.T) {
+	up := legacyServer(t)
+	g := newGateway(t, options{servers: []*toolserver.Server{server("one", up.URL)}, limits: map[string][]string{"alice": {"one/tool/echo"}}})
+	s := g.initialize("/mcp/one", "{}")
+	for _, method := range []string{"tools/call", "resources/read", "notifications/anything", "initialize"} {
+		if res := s.post(`{"jsonrpc":"2.0","method":"` + method + `","params":{"name":"add","uri":"test://one"}}`); res.status != 202 {
+			t.Errorf("%s: %d %q", method, res.status, res.messages)
+		}
+	}
+	for _, method := range []string{"tools/call", "resources/read", "notifications/anything"} {
+		if n := up.Count(method); n != 0 {
+			t.Errorf("%s reached the server %d times", method, n)
+		}
+	}
+}
+
+func TestStreamsOfACallerAreBounded(t *testing.T) {
+	up := legacyServer(t)
+	g := newGateway(t, options{servers: []*toolserver.Server{server("one", up.URL)}})
+	s := g.initialize("/mcp/one", "{}")
+	for n := range 25 {
+		res := g.open(t.Context(), "GET", "/mcp/one", "", "Mcp-Session-Id", s.id)
+		defer res.Body.Close()
+		if want := 200; n < 20 && res.StatusCode != want || n >= 20 && res.StatusCode != 429 {
+			t.Fatalf("stream %d: %d", n, res.StatusCode)
+		}
+	}
+	other := g.initialize("/mcp/one", "{}", "X-Gateway-Api-Key", bobKey)
+	if res := g.open(t.Context(), "GET", "/mcp/one", "", "Mcp-Session-Id", other.id, "X-Gateway-Api-Key", bobKey); res.StatusCode != 200 {
+		t.Errorf("another caller: %d", res.StatusCode)
+	}
+}
+
+// TestAmbiguousResourcesAreNotRead has two servers with the same URI, one of them with a
+// template that fits.
+func TestAmbiguousResourcesAreNotRead(t *testing.T) {
+	good, bad := modernServer(t), modernServer(t)
+	bad.Templates = []string{`{"uriTemplate":"test://on{rest}","name":"all"}`}
+	g := newGateway(t, options{servers: []*toolserver.Server{server("bad", bad.URL), server("good", good.URL)}})
+	if m := g.modern("/mcp", "resources/read", `"uri":"test://one"`, "{}").last(t); m.Error == nil {
+		t.Errorf("%s", m.Result)
+	}
+	if m := g.modern("/mcp", "resources/read", `"uri":"good+test://one"`, "{}").last(t); m.Error != nil {
+		t.Errorf("%+v", m.Error)
+	}
+	if n := bad.Count("resources/read"); n != 0 {
+		t.Errorf("the other server got %d requests", n)
+	}
+}
+
+func TestResourcesThatAreOffCannotBeRespelled(t *testing.T) {
+	up := modernServer(t)
+	up.Resources = []string{`{"uri":"db:///users","name":"u"}`, `{"uri":"db:///orders","name":"o"}`, `{"uri":"srv:///a/b","name":"b"}`}
+	up.Templates = []string{`{"uriTemplate":"log:///{day}","name":"log"}`}
+	s := server("one", up.URL)
+	s.Own.Off = map[toolserver.Item]bool{{Kind: toolserver.Resource, Name: "db:///users"}: true, {Kind: toolserver.Template, Name: "log:///{day}"}: true}
+	g := newGateway(t, options{servers: []*toolserver.Server{s}, limits: map[string][]string{"bob": {"one/resource/srv:///a/*"}}})
+	read := func(key, uri string) bool {
+		return g.modern("/mcp/one", "resources/read", `"uri":"`+uri+`"`, "{}", "X-Gateway-Api-Key", key).last(t).Error == nil
+	}
+	if !read(aliceKey, "db:///orders") || !read(bobKey, "srv:///a/b") {
+		t.Error("what is allowed cannot be read")
+	}
+	before := up.Count("resources/read")
+	for _, uri := range []string{"db:///users", "db:///%75sers", "db:///%2575sers", "DB:///USERS", "log:///monday", "log:///%6donday"} {
+		if read(aliceKey, uri) {
+			t.Errorf("%s was read", uri)
+		}
+	}
+	for _, uri := range []string{"srv:///a/../b", "srv:///a/%2e%2e/b", "srv:///a/%252e%252e/b", `srv:///a/..%5cb`, "db:///orders"} {
+		if read(bobKey, uri) {
+			t.Errorf("%s was read with a key for srv:///a/*", uri)
+		}
+	}
+	if n := up.Count("resources/read"); n != before {
+		t.Errorf("the server got %d requests", n-before)
 	}
 }

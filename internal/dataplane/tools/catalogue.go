@@ -50,6 +50,7 @@ type list struct {
 	private bool      // other callers may get another list
 	ttl     time.Duration
 	skipped []skipped
+	size    int // of all definitions, in bytes
 }
 
 // skipped is an item that is left out.
@@ -57,7 +58,7 @@ type skipped struct{ name, problem string }
 
 // Limits of the catalogue.
 const (
-	maxOffers = 4096
+	maxOffers = 1024
 	maxPages  = 64
 
 	// fetchTime is how long a list of a server may take.

@@ -157,6 +157,9 @@ func (x *request) complete() error {
 	if err := doc.Scan(ref.Raw()); err != nil {
 		return x.reject(x.msg.id, newError(codeInvalidParams, "ref: "+err.Error()))
 	}
+	if name := lookAlike(&doc, "type", "name", "uri"); name != "" {
+		return x.reject(x.msg.id, newError(codeInvalidParams, "ref: "+cut(name)+" is another spelling of a member of the protocol"))
+	}
 	r := &relay{request: x, operation: api.Tools, unknown: "unknown ref"}
 	typ, _ := doc.Find("type")
 	key, kind := "uri", toolserver.Template

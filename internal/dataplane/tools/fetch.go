@@ -75,7 +75,11 @@ func (l *list) add(k *listKind, page []byte) (cursor string, more bool, err erro
 			l.skip("", "the server has more than 5,000 of them")
 			return "", false, nil
 		}
-		d, problem := parseDefinition(k, e.Raw())
+		if l.size += len(e.Raw()); l.size > toolserver.MaxDefinitions {
+			l.skip("", "the definitions of the server have more than 16 MB")
+			return "", false, nil
+		}
+		d, problem := parseDefinition(k, bytes.Clone(e.Raw())) // a page is not kept for it
 		if problem == "" {
 			if _, twice := l.byName[d.name]; twice {
 				problem = "the server has two of this name"

@@ -14,12 +14,12 @@ import (
 
 // follow passes what a server sends by itself to the watch until ctx ends. A server without
 // such a stream is not asked again.
-func (w *watch) follow(ctx context.Context, s *toolserver.Server) {
+func (w *watch) follow(ctx context.Context, s *toolserver.Server, by caller) {
 	wait := minReconnect
 	for {
 		began := time.Now()
 		r := &relay{request: w.request, server: s}
-		err := w.readStream(ctx, r)
+		err := w.readStream(ctx, r, by)
 		f, failed := errors.AsType[*peer.Failure](err)
 		switch {
 		case ctx.Err() != nil:
@@ -57,9 +57,9 @@ func (w *watch) pass(ctx context.Context, e watchEvent) error {
 }
 
 // readStream follows one stream of a server.
-func (w *watch) readStream(ctx context.Context, r *relay) error {
+func (w *watch) readStream(ctx context.Context, r *relay, by caller) error {
 	var err error
-	if r.cred, err = w.request.credential(ctx, r.server); err != nil {
+	if r.cred, err = w.request.credentialOf(ctx, r.server, by); err != nil {
 		return err
 	}
 	if r.era, err = w.request.Peers.Era(ctx, r.server, r.cred); err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -252,6 +253,9 @@ func (g *gateway) initialize(path, capabilities string, h ...string) *session {
 	res := g.send("POST", path, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":`+
 		capabilities+`,"clientInfo":{"name":"test","version":"1"}}}`, h...)
 	s := &session{gateway: g, path: path, id: res.header.Get("Mcp-Session-Id"), key: aliceKey}
+	if at := slices.Index(h, "X-Gateway-Api-Key"); at >= 0 {
+		s.key = h[at+1]
+	}
 	if res.status != 200 || s.id == "" {
 		g.t.Fatalf("initialize: %d %q", res.status, res.messages)
 	}

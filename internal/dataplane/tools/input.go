@@ -27,11 +27,13 @@ func (r *relay) inputRequired(ctx context.Context, doc *jsonedit.Doc) ([]byte, e
 		return nil, r.askClient(ctx, doc, text, hasState)
 	}
 	r.unfinished = true
-	if !hasState {
+	if !hasState && !r.approved {
 		return doc.Bytes(), nil
 	}
 	s := r.newState()
-	s.Inner = &text
+	if hasState {
+		s.Inner = &text
+	}
 	return doc.Apply(nil, setText("requestState", s.seal(r.request.Box))), nil
 }
 
@@ -165,7 +167,11 @@ func (r *relay) park(doc *jsonedit.Doc, id []byte, method string) error {
 }
 
 // unpark gives the server the answer, and relays on from its reply.
-func (r *relay) unpark(ctx context.Context, p *parkedCall) error {
+func (r *relay) unpark(ctx context.Context, key string) error {
+	p := r.request.running.unpark(key)
+	if p == nil {
+		return errNotParked
+	}
 	from := p.relay
 	r.reply, r.session, r.held, r.ownID, r.era = from.reply, from.session, from.held, from.ownID, from.era
 	context.AfterFunc(ctx, func() { from.cancel(context.Cause(ctx)) })

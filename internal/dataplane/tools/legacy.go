@@ -8,9 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"modelgate/internal/base/egress"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider/toolserver"
+	"modelgate/internal/snapshot"
 )
 
 // errNoSession makes clients begin a new session, as the protocol says of the status 404.
@@ -146,16 +149,12 @@ func (x *request) notify() error {
 	case "notifications/initialized":
 	case "notifications/cancelled":
 		id, _ := x.msg.params.Find("requestId")
-		if x.era == peer.Legacy && !x.running.cancel(runningKey{x.holder, string(id.Raw())}, errCancelled) {
+		if x.token != nil && !x.running.cancel(runningKey{x.holder, string(id.Raw())}, errCancelled) {
 			x.tellAll() // another node may have the request
 		}
-	case "notifications/roots/list_changed", "notifications/progress":
+	case "notifications/roots/list_changed":
 		x.tellAll()
-	default:
-		if x.era == peer.Legacy {
-			x.tellAll()
-		}
-	}
+	} // others have no meaning, and reach no server
 	x.answer.accepted()
 	return nil
 }
@@ -191,10 +190,29 @@ func (x *request) tellAll() {
 	all.Wait()
 }
 
+// caller is who sends something to a server, and what limits them.
+type caller struct {
+	identity *access.Identity
+	snapshot *snapshot.Snapshot
+}
+
+// caller returns the caller of the request.
+func (x *request) caller() caller { return caller{x.tools.Identity, x.tools.Snapshot} }
+
 // credential returns what the caller sends to a server.
 func (x *request) credential(ctx context.Context, s *toolserver.Server) (peer.Credential, error) {
+	return x.credentialOf(ctx, s, x.caller())
+}
+
+// credentialOf returns what a caller sends to a server.
+func (x *request) credentialOf(ctx context.Context, s *toolserver.Server, by caller) (peer.Credential, error) {
 	if s.Fault != nil {
 		return peer.Credential{}, s.Fault
+	}
+	if s.URL != nil {
+		if err := by.snapshot.Egress(by.identity).Check(egress.Request{Managed: true, Host: s.URL}); err != nil {
+			return peer.Credential{}, err
+		}
 	}
 	var c peer.Credential
 	if s.Auth == toolserver.AuthUser || s.Auth == toolserver.AuthClientCredentials {
@@ -202,7 +220,7 @@ func (x *request) credential(ctx context.Context, s *toolserver.Server) (peer.Cr
 			return c, ErrNoSignIn(s)
 		}
 		var err error
-		if c, err = x.Credentials.Credential(ctx, s, x.tools.Identity); err != nil {
+		if c, err = x.Credentials.Credential(ctx, s, by.identity); err != nil {
 			return c, err
 		}
 	}

@@ -276,8 +276,8 @@ func (x *request) find(k *listKind, name string) (s *toolserver.Server, item str
 	return nil, "", false
 }
 
-// findResource returns the server of a resource: the one with it in its list, or with the
-// template that fits best.
+// findResource returns the server of a resource: the one with it in its list, or else the only
+// one with a template that fits.
 func (x *request) findResource(uri string) (s *toolserver.Server, inner string, ok bool) {
 	if !x.view.prefixed {
 		return x.view.servers[0], uri, true
@@ -288,16 +288,23 @@ func (x *request) findResource(uri string) (s *toolserver.Server, inner string, 
 		}
 	}
 	for _, i := range x.visible(kindOf(toolserver.Resource), x.gather(kindOf(toolserver.Resource))) {
-		if i.name == uri {
+		switch {
+		case i.name == uri:
 			return i.server, uri, true
+		case i.definition.name == uri: // of several servers, so that it must have the slug of one
+			return nil, "", false
 		}
 	}
 	best := -1
 	for _, i := range x.visible(kindOf(toolserver.Template), x.gather(kindOf(toolserver.Template))) {
 		before, _, _ := strings.Cut(i.definition.name, "{")
-		if strings.HasPrefix(uri, before) && len(before) > best {
-			s, best = i.server, len(before)
+		if !strings.HasPrefix(uri, before) {
+			continue
 		}
+		if best >= 0 && s != i.server { // nobody says which of them is meant
+			return nil, "", false
+		}
+		s, best = i.server, max(best, len(before))
 	}
 	return s, uri, best >= 0
 }

@@ -3,6 +3,7 @@ package tools
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 
 	"modelgate/internal/format/jsonedit"
@@ -51,6 +52,9 @@ func (m *message) scan(body []byte) *rpcError {
 		}
 		return newError(codeParse, "the body is not JSON: "+err.Error())
 	}
+	if name := lookAlike(&m.top, "jsonrpc", "id", "method", "params", "result", "error"); name != "" {
+		return newError(codeInvalidRequest, "the member "+cut(name)+" must be written in small letters")
+	}
 	if id, ok := m.top.Find("id"); ok {
 		if k := id.Kind(); k != jsonedit.String && k != jsonedit.Number || len(id.Raw()) > maxID {
 			return newError(codeInvalidRequest, "the id must be a string or a number of at most 256 bytes")
@@ -85,6 +89,10 @@ func (m *message) scanParams() *rpcError {
 	if err := m.params.Scan(params.Raw()); err != nil {
 		return newError(codeInvalidParams, "params: "+err.Error())
 	}
+	if name := lookAlike(&m.params, "name", "uri", "arguments", "_meta", "ref", "argument", "context", "cursor", "requestState",
+		"inputResponses", "requestId", "level", "notifications"); name != "" {
+		return newError(codeInvalidParams, "params: "+cut(name)+" is another spelling of a parameter of the protocol")
+	}
 	meta, ok := m.params.Find("_meta")
 	if !ok {
 		return nil
@@ -96,6 +104,21 @@ func (m *message) scanParams() *rpcError {
 		return newError(codeInvalidParams, "params._meta: "+err.Error())
 	}
 	return nil
+}
+
+// lookAlike returns the first member whose name differs from one of names in the case of
+// letters only, empty for none: servers that compare names without case would read it instead.
+// https://pkg.go.dev/encoding/json#Unmarshal
+func lookAlike(d *jsonedit.Doc, names ...string) string {
+	for key := range d.Members() {
+		text := key.String()
+		for _, name := range names {
+			if text != name && strings.EqualFold(text, name) {
+				return text
+			}
+		}
+	}
+	return ""
 }
 
 // Limits of what the envelope names, in bytes.

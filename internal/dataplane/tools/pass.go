@@ -45,7 +45,7 @@ func (r *relay) passOne(ctx context.Context, msg []byte) (last bool, err error) 
 		if method.IsText("notifications/cancelled") { // of a request of the server
 			return false, nil
 		}
-		return false, r.request.answer.send(msg)
+		return false, r.passNotification(&doc)
 	}
 	if want := r.wantedID(); !bytes.Equal(id.Raw(), want) && !sameID(id, want) {
 		return false, nil // of another request
@@ -104,7 +104,18 @@ func (r *relay) response(ctx context.Context, doc *jsonedit.Doc) ([]byte, error)
 		edits = append(edits, jsonedit.Edit{Name: "id", Value: r.request.msg.id})
 	}
 	v, ok := doc.Find("result")
-	if ok && v.Kind() == jsonedit.Object {
+	_, guarded := r.request.tools.Guards()
+	if ok && v.Kind() != jsonedit.Object {
+		return nil, &peer.Failure{Kind: peer.Invalid, Reason: "the tool server sent a result that is not an object"}
+	}
+	if ok && guarded {
+		value, err := r.result(ctx, v.Raw())
+		if err != nil || value == nil {
+			return nil, err
+		}
+		return envelope(r.request.msg.id, "result", value), nil
+	}
+	if ok {
 		value, err := r.result(ctx, v.Raw())
 		if err != nil || value == nil {
 			return nil, err
@@ -117,6 +128,9 @@ func (r *relay) response(ctx context.Context, doc *jsonedit.Doc) ([]byte, error)
 		value, err := r.call.CheckResult(ctx, e.Raw()) // models read errors too
 		if err != nil {
 			return nil, err
+		}
+		if guarded {
+			return envelope(r.request.msg.id, "error", value), nil
 		}
 		if !bytes.Equal(value, e.Raw()) {
 			edits = append(edits, jsonedit.Edit{Name: "error", Value: value})
@@ -137,6 +151,9 @@ func (r *relay) result(ctx context.Context, raw []byte) ([]byte, error) {
 	}
 	typ, hasType := doc.Find("resultType")
 	if r.era == peer.Modern && typ.IsText("input_required") {
+		if _, guarded := r.request.tools.Guards(); guarded {
+			return nil, errUnchecked
+		}
 		return r.inputRequired(ctx, &doc)
 	}
 	if e, ok := doc.Find("isError"); ok {

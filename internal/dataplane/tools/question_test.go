@@ -225,3 +225,51 @@ func TestChangedDefinitionsAreHeldBack(t *testing.T) {
 		})
 	}
 }
+
+// TestParkedCallsOutliveARefusedAnswer returns a state with what is refused before the call
+// goes on, and then as it should be.
+func TestParkedCallsOutliveARefusedAnswer(t *testing.T) {
+	up := legacyServer(t)
+	asking(up)
+	g := newGateway(t, options{servers: []*toolserver.Server{server("one", up.URL)}})
+	const call = `"name":"echo","arguments":{"text":"x"}`
+	in := inputOf(t, g.modern("/mcp/one", "tools/call", call, elicitation))
+	for name, res := range map[string]response{
+		"other arguments": g.modern("/mcp/one", "tools/call", strings.Replace(call, `"x"`, `"y"`, 1)+","+in.answers(red), elicitation),
+		"another caller":  g.modern("/mcp/one", "tools/call", call+","+in.answers(red), elicitation, "X-Gateway-Api-Key", bobKey),
+	} {
+		if m := res.last(t); m.Error == nil {
+			t.Errorf("%s: %s", name, m.Result)
+		}
+	}
+	if m := g.modern("/mcp/one", "tools/call", call+","+in.answers(red), elicitation).last(t); !strings.Contains(string(m.Result), "red") {
+		t.Errorf("%s %+v", m.Result, m.Error)
+	}
+	if m := g.modern("/mcp/one", "tools/call", call+","+in.answers(red), elicitation).last(t); m.Error == nil {
+		t.Errorf("answered twice: %s", m.Result)
+	}
+	if n := up.Count("tools/call echo"); n != 1 {
+		t.Errorf("the server was called %d times", n)
+	}
+}
+
+// TestApprovalsLastWhileTheServerAsks has a server that asks without a state of its own.
+func TestApprovalsLastWhileTheServerAsks(t *testing.T) {
+	up := modernServer(t)
+	up.Handle("tools/call fail", func(x *toolservertest.Exchange) {
+		if strings.Contains(string(x.Message.Params), `"q":`) {
+			x.Text("ran")
+			return
+		}
+		x.Answer(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}}}}`, x.Message.ID))
+	})
+	s := server("one", up.URL)
+	s.Writes = toolserver.Ask
+	g := newGateway(t, options{servers: []*toolserver.Server{s}})
+	const call = `"name":"fail","arguments":{}`
+	in := inputOf(t, g.modern("/mcp/one", "tools/call", call, elicitation))
+	in = inputOf(t, g.modern("/mcp/one", "tools/call", call+","+in.answers(`{"action":"accept","content":{"approve":true}}`), elicitation))
+	if m := g.modern("/mcp/one", "tools/call", call+","+in.answers(red), elicitation).last(t); !strings.Contains(string(m.Result), "ran") {
+		t.Errorf("%s %+v", m.Result, m.Error)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
@@ -21,6 +22,8 @@ type relay struct {
 	operation api.Operation
 	unknown   string // the message for an item that the caller may not use
 	params    []jsonedit.Edit
+	meta      []jsonedit.Edit
+	plain     bool // guardrails act on arguments: nothing that they do not read is sent
 
 	cred       peer.Credential
 	era        peer.Era // of the server
@@ -47,7 +50,7 @@ func (r *relay) run() error {
 	}
 	ctx, release := r.detach()
 	defer release()
-	if r.request.era == peer.Legacy {
+	if r.request.token != nil {
 		defer r.request.running.begin(runningKey{r.request.holder, string(r.request.msg.id)}, r.cancel)()
 	}
 	if err := r.prepare(ctx); err != nil {
@@ -61,16 +64,16 @@ func (r *relay) run() error {
 			return r.request.reject(r.request.msg.id, problem)
 		}
 	}
-	parked, problem := r.resume()
-	if problem != nil {
+	if problem := r.resume(); problem != nil {
 		return r.request.reject(r.request.msg.id, problem)
 	}
 	if answered, err := r.approve(ctx); answered || err != nil {
 		return r.respondFailed(ctx, err)
 	}
+	r.restrict()
 	arguments, _ := r.request.msg.params.Find("arguments")
 	run, err := r.request.tools.Begin(ctx, dataplane.ToolCall{Operation: r.operation, Server: r.server, Name: r.item.Name,
-		Arguments: arguments.Raw(), Size: int64(len(r.request.msg.body))})
+		Arguments: arguments.Raw(), Aside: r.textAside(), Size: int64(len(r.request.msg.body))})
 	if err != nil {
 		return r.respondDenied(err)
 	}
@@ -78,13 +81,16 @@ func (r *relay) run() error {
 	if changed := run.Arguments(); !bytes.Equal(changed, arguments.Raw()) {
 		r.params = append(r.params, jsonedit.Edit{Name: "arguments", Value: changed})
 	}
-	if parked != nil {
-		err = r.unpark(ctx, parked)
+	if r.state != nil && r.state.Parked != "" {
+		err = r.unpark(ctx, r.state.Parked)
 	} else {
 		r.reply, err = r.send(ctx)
 	}
 	if err != nil {
 		r.finish(0, err)
+		if r.reply != nil {
+			r.reply.Close()
+		}
 		return r.respondFailed(ctx, err)
 	}
 	err = r.pass(ctx)
@@ -208,10 +214,10 @@ func (r *relay) key() sessionKey { return keyOf(r.server, r.cred, r.request.hold
 // build returns the message in the terms of the server.
 func (r *relay) build(ctx context.Context) (*peer.Call, error) {
 	call := &peer.Call{Server: r.server, Credential: r.cred, Client: r.request.client, Method: r.request.msg.method}
-	c := changes{params: r.params}
+	c := changes{params: slices.Clone(r.params), meta: slices.Clone(r.meta)}
 	if r.era == peer.Modern {
 		call.Name = r.item.Name
-		call.Params = r.paramHeaders()
+		call.Params = r.withoutUndeclared(r.paramHeaders())
 		if r.request.era == peer.Legacy {
 			c.meta = append(c.meta, jsonedit.Edit{Name: metaVersion, Value: []byte(`"` + peer.ModernVersion + `"`)},
 				jsonedit.Edit{Name: metaCapabilities, Value: orEmpty(r.request.client.Capabilities)})

@@ -15,7 +15,8 @@ type running struct {
 	asked    map[runningKey]chan []byte // each has room for one response
 	ended    map[string]bool            // digests of sessions that clients ended
 	parked   map[string]*parkedCall
-	used     map[string]bool // approvals
+	used     map[string]time.Time // approvals, and when they were used
+	streams  map[string]int       // open, by caller
 }
 
 // runningKey is a request of a session, by its id as JSON.
@@ -26,7 +27,7 @@ const maxEnded = 4096
 
 func newRunning() *running {
 	return &running{requests: map[runningKey]context.CancelCauseFunc{}, asked: map[runningKey]chan []byte{}, ended: map[string]bool{},
-		parked: map[string]*parkedCall{}, used: map[string]bool{}}
+		parked: map[string]*parkedCall{}, used: map[string]time.Time{}, streams: map[string]int{}}
 }
 
 // begin makes a request cancellable until the function that it returns is called.
@@ -140,12 +141,44 @@ func (r *running) unpark(key string) *parkedCall {
 func (r *running) markUsed(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.used[key] {
+	now := time.Now()
+	if _, ok := r.used[key]; ok {
 		return false
 	}
-	if len(r.used) >= maxEnded {
-		clear(r.used)
+	if len(r.used) >= maxUsed {
+		for key, at := range r.used {
+			if now.Sub(at) > stateTime {
+				delete(r.used, key)
+			}
+		}
 	}
-	r.used[key] = true
+	if len(r.used) >= maxUsed { // what cannot be remembered counts as used
+		return false
+	}
+	r.used[key] = now
 	return true
+}
+
+// maxUsed is how many used approvals are remembered, for as long as their states are valid.
+const maxUsed = 100_000
+
+// maxStreams is the limit of open streams of a caller on this node.
+const maxStreams = 20
+
+// enter counts a stream of a caller until the function that it returns is called. It returns
+// false if the caller has too many.
+func (r *running) enter(caller string) (leave func(), ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.streams[caller] >= maxStreams {
+		return nil, false
+	}
+	r.streams[caller]++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.streams[caller]--; r.streams[caller] == 0 {
+			delete(r.streams, caller)
+		}
+	}, true
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/secret"
+	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
 )
 
@@ -88,11 +89,10 @@ func (r *relay) openState() (*state, *rpcError) {
 }
 
 // resume reads the state that the client returns, and puts that of the server in its place.
-// It returns the call that goes on, if one waits.
-func (r *relay) resume() (*parkedCall, *rpcError) {
+func (r *relay) resume() *rpcError {
 	s, problem := r.openState()
 	if s == nil || problem != nil {
-		return nil, problem
+		return problem
 	}
 	r.state = s
 	edit := jsonedit.Edit{Name: "requestState"}
@@ -100,12 +100,9 @@ func (r *relay) resume() (*parkedCall, *rpcError) {
 		edit = setText("requestState", *s.Inner)
 	}
 	r.params = append(r.params, edit)
-	if s.Parked == "" {
-		return nil, nil
-	}
-	p := r.request.running.unpark(s.Parked)
-	if p == nil {
-		return nil, newError(codeInvalidParams, "the call no longer waits for an answer; send the request again without requestState")
-	}
-	return p, nil
+	return nil
 }
+
+// errNotParked is the error for a call that no longer waits for an answer, or on another node.
+var errNotParked = &peer.Failure{Kind: peer.Invalid, Unsent: true,
+	Reason: "the call no longer waits for an answer on this node; send the request again without requestState"}

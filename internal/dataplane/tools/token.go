@@ -46,9 +46,14 @@ const (
 	maxToken = 7 << 10
 )
 
-// callerOf names a caller: its key, or the user of a token.
+// callerOf names a caller: its key, or the user of a token. Tokens of an organisation's issuers
+// are told apart by their hash, since two issuers may give a user the same name.
 func callerOf(id *access.Identity) string {
-	return id.Organisation + " " + id.Workspace + " " + cmp.Or(id.KeyID, "user "+id.UserID)
+	name := cmp.Or(id.KeyID, "user "+id.UserID)
+	if id.Type == access.Token {
+		name += " " + hex.EncodeToString(id.Hash[:])
+	}
+	return id.Organisation + " " + id.Workspace + " " + name
 }
 
 // seal returns the token as the id of a session. Sessions of servers that do not fit are left

@@ -9,6 +9,7 @@ package tools
 
 import (
 	"context"
+	"crypto/rand"
 	"io"
 	"log/slog"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -27,10 +29,10 @@ import (
 	"modelgate/internal/provider/toolserver"
 )
 
-// Options configure a [Relay]. Peers and Box are required.
+// Options configure a [Relay]. Peers are required.
 type Options struct {
 	Peers   peer.Sender
-	Box     *secret.Box // seals sessions, cursors and states
+	Box     *secret.Box // seals sessions, cursors and states; nil is one that no other process opens
 	Logger  *slog.Logger
 	Version string // of the gateway
 	// PublicURL returns the configured address of the gateway, empty if there is none. Nil
@@ -61,6 +63,8 @@ type Relay struct {
 	sessions  *sessions
 	catalogue *catalogue
 	running   *running
+	draining  chan struct{} // closed when streams end
+	drain     sync.Once
 }
 
 // New returns a relay.
@@ -71,12 +75,18 @@ func New(o Options) *Relay {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Box == nil {
+		o.Box, _ = secret.NewBox(secret.New(rand.Text())) // fails only for short keys
+	}
 	if o.PublicURL == nil {
 		o.PublicURL = func() string { return "" }
 	}
 	s := newSessions(o.Peers, o.Version)
-	return &Relay{Options: o, sessions: s, catalogue: newCatalogue(o.Peers, s), running: newRunning()}
+	return &Relay{Options: o, sessions: s, catalogue: newCatalogue(o.Peers, s), running: newRunning(), draining: make(chan struct{})}
 }
+
+// Drain ends the streams that would outlast every drain: clients open them on another node.
+func (p *Relay) Drain() { p.drain.Do(func() { close(p.draining) }) }
 
 // request is one request of a client.
 type request struct {

@@ -61,6 +61,9 @@ func (v *view) allows(s *toolserver.Server, i toolserver.Item, digest string) bo
 
 // selects reports the same, whatever the definition of the item is.
 func (v *view) selects(s *toolserver.Server, i toolserver.Item) bool {
+	if i.Kind == toolserver.Resource && len(v.selections) > 0 && toolserver.ClimbsOut(i.Name) {
+		return false
+	}
 	for _, selection := range v.selections {
 		if !selection.Has(s.Slug, i) {
 			return false

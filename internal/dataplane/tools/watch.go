@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"modelgate/internal/dataplane"
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/provider/toolserver"
@@ -23,14 +23,23 @@ type watch struct {
 	kinds   []*listKind // whose changes the client receives
 	uris    map[string]subscription
 	events  chan watchEvent
-	seen    map[*listKind][sha256.Size]byte
-	dirty   map[*listKind]bool
+	// following are the servers whose streams are read, by id.
+	following map[string]followed
+	readers   sync.WaitGroup
+	seen      map[*listKind][sha256.Size]byte
+	dirty     map[*listKind]bool
 }
 
 // subscription is a resource that a client of the modern era subscribes to.
 type subscription struct {
 	server *toolserver.Server
 	inner  string // URI at the server
+}
+
+// followed is a server whose stream is read until stop is called.
+type followed struct {
+	address string
+	stop    context.CancelFunc
 }
 
 // watchEvent is a message of a server, or that it has accepted what is watched.
@@ -60,9 +69,6 @@ func (x *request) listen() error {
 	w := &watch{request: x}
 	for i := range listKinds[:3] {
 		w.kinds = append(w.kinds, &listKinds[i])
-	}
-	if err := x.answer.open(); err != nil {
-		return err
 	}
 	return w.run(nil)
 }
@@ -100,18 +106,23 @@ const maxSubscriptions = 1000
 
 // run serves the stream. id is that of the request of the modern era, nil in the legacy one.
 func (w *watch) run(id []byte) error {
+	leave, ok := w.request.running.enter(callerOf(w.request.tools.Identity))
+	if !ok {
+		return errStreams
+	}
+	defer leave()
 	ctx, cancel := context.WithCancel(w.request.http.Context())
-	var all sync.WaitGroup
-	defer all.Wait()
+	defer w.readers.Wait()
 	defer cancel()
 	w.events, w.seen, w.dirty = make(chan watchEvent), make(map[*listKind][sha256.Size]byte), make(map[*listKind]bool)
-	for _, s := range w.request.view.servers {
-		all.Go(func() { w.follow(ctx, s) })
-	}
-	if id != nil {
-		if err := w.acknowledge(ctx, id); err != nil {
+	w.following = make(map[string]followed)
+	w.followView(ctx)
+	if id == nil {
+		if err := w.request.answer.open(); err != nil {
 			return err
 		}
+	} else if err := w.acknowledge(ctx, id); err != nil {
+		return err
 	}
 	for _, k := range w.kinds {
 		w.seen[k] = w.digest(k)
@@ -124,7 +135,10 @@ func (w *watch) run(id []byte) error {
 		var err error
 		select {
 		case <-ctx.Done():
-			if id != nil && context.Cause(w.request.http.Context()) == dataplane.ErrShutdown {
+			w.request.answer.close()
+			return nil
+		case <-w.request.draining: // clients connect to another node
+			if id != nil {
 				return w.request.answer.end(result(id, w.ending(id)), http.StatusOK)
 			}
 			w.request.answer.close()
@@ -140,10 +154,39 @@ func (w *watch) run(id []byte) error {
 		case <-settle.C:
 			err = w.reportChanges(id)
 		case <-recheck.C:
-			err = w.recheck(id)
+			err = w.recheck(ctx, id)
 		}
 		if err != nil {
 			return err
+		}
+	}
+}
+
+// errStreams is the error for a caller with too many open streams.
+var errStreams = apierr.New(apierr.RateLimited, "the key has %d open streams to tool servers on this node; close one of them", maxStreams).
+	WithCode("too_many_streams")
+
+// followView reads the streams of the servers of the view, and no others.
+func (w *watch) followView(ctx context.Context) {
+	keep := make(map[string]bool)
+	for _, s := range w.request.view.servers {
+		keep[s.ID] = true
+		address := keyOf(s, peer.Credential{}, "").address
+		if f, ok := w.following[s.ID]; ok {
+			if f.address == address {
+				continue
+			}
+			f.stop()
+		}
+		own, stop := context.WithCancel(ctx)
+		w.following[s.ID] = followed{address, stop}
+		by := w.request.caller()
+		w.readers.Go(func() { w.follow(own, s, by) })
+	}
+	for id, f := range w.following {
+		if !keep[id] {
+			f.stop()
+			delete(w.following, id)
 		}
 	}
 }
@@ -315,7 +358,7 @@ func (w *watch) reportChanges(id []byte) error {
 
 // recheck ends the stream of a caller who may no longer use tools, and applies what has been
 // changed in the meantime.
-func (w *watch) recheck(id []byte) error {
+func (w *watch) recheck(ctx context.Context, id []byte) error {
 	changed, err := w.request.tools.Refresh()
 	if err != nil || !changed {
 		return err
@@ -325,6 +368,7 @@ func (w *watch) recheck(id []byte) error {
 		return err
 	}
 	w.request.view = v
+	w.followView(ctx)
 	for _, k := range w.kinds {
 		w.dirty[k] = true
 	}
@@ -334,7 +378,7 @@ func (w *watch) recheck(id []byte) error {
 // forward passes a message of a server on.
 func (w *watch) forward(ctx context.Context, e watchEvent, id []byte) error {
 	var doc jsonedit.Doc
-	if doc.Scan(e.msg) != nil {
+	if w.request.view.server(e.relay.server.Slug) == nil || doc.Scan(e.msg) != nil {
 		return nil
 	}
 	if _, isRequest := doc.Find("id"); isRequest {
@@ -346,7 +390,7 @@ func (w *watch) forward(ctx context.Context, e watchEvent, id []byte) error {
 		return ignoreFailure(err)
 	}
 	m, _ := doc.Find("method")
-	if id == nil && !m.IsText("notifications/resources/updated") {
+	if _, guarded := w.request.tools.Guards(); id == nil && !guarded && !m.IsText("notifications/resources/updated") {
 		return w.request.answer.send(e.msg)
 	}
 	if !m.IsText("notifications/resources/updated") {

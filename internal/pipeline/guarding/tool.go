@@ -32,6 +32,9 @@ const maxToolResult = 16 << 20
 
 const codeResponseUnchecked = "response_unchecked"
 
+// ActsOnArguments reports whether [ToolGuard.CheckArguments] may deny or change arguments.
+func (g *ToolGuard) ActsOnArguments() bool { return g.Guards != nil && acts(g.Guards.Before) }
+
 // ActsOnResults reports whether [ToolGuard.CheckResult] may deny or change a result.
 func (g *ToolGuard) ActsOnResults() bool { return g.Guards != nil && acts(g.Guards.After) }
 

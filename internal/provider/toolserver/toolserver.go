@@ -158,7 +158,12 @@ func (s *Server) Shows(i Item, digest string) bool {
 }
 
 // IsOff reports whether the rules of the server or its integration switch an item off.
-func (s *Server) IsOff(i Item) bool { return s.Above.Off[i] || s.Own.Off[i] }
+func (s *Server) IsOff(i Item) bool {
+	if i.Kind == Resource {
+		return s.Above.isOffURI(i.Name) || s.Own.isOffURI(i.Name)
+	}
+	return s.Above.Off[i] || s.Own.Off[i]
+}
 
 // Holds reports whether an item is hidden until its definition is approved: tools and
 // prompts, whose definitions models read.

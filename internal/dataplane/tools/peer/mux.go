@@ -81,6 +81,14 @@ func parseStrictly(message []byte) (envelope, *Failure) {
 		return envelope{}, &Failure{Kind: Refused, Unsent: true, Err: err,
 			Reason: "the message must be a JSON object whose members have different names"}
 	}
+	for key := range d.Members() {
+		for _, name := range [...]string{"jsonrpc", "id", "method", "params", "result", "error"} {
+			if text := key.String(); text != name && strings.EqualFold(text, name) {
+				return envelope{}, &Failure{Kind: Refused, Unsent: true,
+					Reason: "the members of the message must be written in small letters"}
+			}
+		}
+	}
 	e, _ := parseEnvelope(message)
 	return e, nil
 }

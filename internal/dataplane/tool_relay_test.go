@@ -1,0 +1,102 @@
+package dataplane_test
+
+import (
+	"strings"
+	"testing"
+
+	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/toolservertest"
+	"modelgate/internal/testing/waittest"
+)
+
+// newRelayGateway is a gateway with the real relay and a server of the legacy era, whose
+// every way to say something has the word secret.
+func newRelayGateway(t *testing.T, master string) (*toolGateway, *toolservertest.Server) {
+	up := toolservertest.New(t)
+	up.NoModern = true
+	up.Handle("tools/call note", func(x *toolservertest.Exchange) {
+		x.Send(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"the secret is here"}}`)
+		x.Send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1,"message":"the secret is here"}}`)
+		x.Text("the secret is here")
+	})
+	up.Handle("tools/call list", func(x *toolservertest.Exchange) {
+		x.Answer(`{"jsonrpc":"2.0","id":` + string(x.Message.ID) + `,"result":["the secret is here"]}`)
+	})
+	up.Handle("tools/call more", func(x *toolservertest.Exchange) {
+		x.Answer(`{"jsonrpc":"2.0","id":` + string(x.Message.ID) + `,"result":{"content":[]},"extra":"the secret is here"}`)
+	})
+	up.Handle("tools/call error", func(x *toolservertest.Exchange) { x.Fail(200, -32000, "the secret is here", "") })
+	up.Handle("tools/call ask", func(x *toolservertest.Exchange) {
+		x.Ask("sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"the secret is here"}}]}`)
+		x.Text("asked")
+	})
+	g := &toolGateway{Gateway: gatewaytest.New(t, gatewaytest.Options{MasterKey: master}), t: t, key: gatewaytest.Key}
+	for _, call := range [][3]string{
+		{"POST", "/mcp-integrations", `{"name":"I","slug":"tracker","url":"` + up.URL + `","transport":"http","auth_type":"none"}`},
+		{"PUT", "/mcp-integrations/tracker/workspaces", `{"workspaces":[{"id":"default","enabled":true}]}`},
+		{"POST", "/mcp-servers", `{"name":"Issues","slug":"issues","mcp_integration_id":"tracker","workspace_id":"default"}`},
+	} {
+		if res := g.Do(g.Request(call[0], call[1], call[2], "x-gateway-provider", "")); res.Status != 200 {
+			t.Fatalf("%v: %d %s", call, res.Status, res.Body)
+		}
+	}
+	waittest.Until(t, "the server is known", func() bool {
+		return g.Post("/mcp/issues", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "x-gateway-provider", "").Status == 200
+	})
+	return g, up
+}
+
+// TestNothingPassesGuardrailsUnread has a server that says a denied word in all ways, and a
+// client that does the same.
+func TestNothingPassesGuardrailsUnread(t *testing.T) {
+	t.Parallel()
+	g, up := newRelayGateway(t, "the master key of a test of tools")
+	g.guard(denySecret, denySecret)
+	g.withKey("")
+	send := func(body string, h ...string) string {
+		t.Helper()
+		res := g.send("POST", "/mcp/issues", body, append([]string{"authorization", "Bearer " + g.key, "accept", "application/json, text/event-stream"}, h...)...)
+		return string(res.Body)
+	}
+	waittest.Until(t, "the guardrails apply", func() bool {
+		return !strings.Contains(send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"note","arguments":{}}}`), "secret is here")
+	})
+	for _, name := range []string{"note", "list", "more", "error", "ask"} {
+		if got := send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"` + name + `","arguments":{},"_meta":{"progressToken":"p"}}}`); strings.Contains(got, "secret") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	modern := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "ask"}
+	if got := send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"sampling":{}}}}}`, modern...); strings.Contains(got, "secret") {
+		t.Errorf("a question: %s", got)
+	}
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","id":7,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"greeting"},"argument":{"name":"name","value":"the secret"}}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"greeting"},"argument":{"name":"name","value":"x"},"context":{"arguments":{"a":"the secret"}}}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"note":"the secret"}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"_meta":{"note":"the secret"}}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"inputResponses":{"q":{"action":"accept","content":{"a":"the secret"}}}}}`,
+		`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{"text":"the secret"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/note","params":{"text":"the secret"}}`,
+	} {
+		send(body)
+	}
+	for _, r := range up.Requests("") {
+		if strings.Contains(string(r.Message.Raw), "secret") {
+			t.Errorf("the server got %s", r.Message.Raw)
+		}
+	}
+}
+
+func TestToolServersWorkWithoutAMasterKey(t *testing.T) {
+	t.Parallel()
+	g, _ := newRelayGateway(t, "")
+	res := g.Post("/mcp/issues", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`, "x-gateway-provider", "")
+	id := res.Header.Get("Mcp-Session-Id")
+	if res.Status != 200 || id == "" {
+		t.Fatalf("%d %s", res.Status, res.Body)
+	}
+	if res := g.Post("/mcp/issues", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "x-gateway-provider", "", "Mcp-Session-Id", id); res.Status != 200 {
+		t.Errorf("%d %s", res.Status, res.Body)
+	}
+}
