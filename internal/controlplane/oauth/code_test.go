@@ -500,6 +500,19 @@ func (w *codeWorld) secondSession() string {
 	return s.Token
 }
 
+// A grant outlasts the session that gives it.
+func TestOldSessionsConsentToNothing(t *testing.T) {
+	w := newCodeWorld(t)
+	w.Clock = w.Clock.Add(11 * time.Minute)
+	_, asked := w.ask(w.owner, request())
+	if a := w.answer(w.owner, request(), asked.Token, "allow"); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "fresh_sign_in_required") {
+		t.Errorf("allow: %d %s", a.Status, a.Body)
+	}
+	if a := w.answer(w.owner, request(), asked.Token, "deny"); a.Status != http.StatusOK {
+		t.Errorf("deny: %d %s", a.Status, a.Body)
+	}
+}
+
 func TestOnlyPeopleInBrowsersConsent(t *testing.T) {
 	w := newCodeWorld(t)
 	d := w.begin()

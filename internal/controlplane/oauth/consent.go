@@ -170,6 +170,11 @@ func (f *family) decideConsent(ctx context.Context, c *route.Caller, in *decideC
 		return nil, apierr.New(apierr.Forbidden, "the decision is not about a request that you were shown; begin again at the client").
 			WithParam("consent_token").WithCode("consent_token_invalid")
 	}
+	if b.Decision == "allow" {
+		if err := c.CheckFresh(); err != nil { // a grant outlasts the session, so a stolen one must not begin it
+			return nil, err
+		}
+	}
 	a, err := f.readAuthorization(ctx, c, b.Request)
 	details["client_id"], details["client_name"], details["redirect_uri"] = a.client.ID, a.client.Name, a.redirect
 	details["resource"] = cmp.Or(a.resource, "*")

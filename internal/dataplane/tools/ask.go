@@ -46,7 +46,8 @@ func (r *relay) passQuestion(ctx context.Context, doc *jsonedit.Doc) (last bool,
 	switch {
 	case method == "ping":
 		return false, r.respondTo(ctx, id.Raw(), []byte(`"result":{}`))
-	case !known, !r.request.declares(capability), guarded, r.request.era == peer.Legacy && (!r.request.answer.events || r.request.token == nil):
+	case !known, guarded, !r.request.declares(capability),
+		r.request.era == peer.Legacy && (!r.request.answer.events || r.request.token == nil):
 		return false, r.respondTo(ctx, id.Raw(), unsupported)
 	case r.request.era == peer.Modern:
 		return true, r.park(doc, id.Raw(), method)

@@ -71,7 +71,8 @@ func (r *relay) checkResponse(ctx context.Context) (*dataplane.ToolRun, error) {
 			aside = appendStrings(aside, v)
 		}
 	}
-	return r.request.tools.Begin(ctx, dataplane.ToolCall{Operation: api.Tools, Server: r.server, Aside: aside, Size: int64(len(r.request.msg.body))})
+	return r.request.tools.Begin(ctx, dataplane.ToolCall{Operation: api.Tools, Server: r.server, Aside: aside,
+		Size: int64(len(r.request.msg.body))})
 }
 
 // passNotification relays a notification. If guardrails act on results, only progress passes,

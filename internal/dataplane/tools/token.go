@@ -47,7 +47,7 @@ const (
 )
 
 // callerOf names a caller: its key, or the user of a token. Tokens of an organisation's issuers
-// are told apart by their hash, since two issuers may give a user the same name.
+// are named by their hash too, since two issuers may have a user of the same name.
 func callerOf(id *access.Identity) string {
 	name := cmp.Or(id.KeyID, "user "+id.UserID)
 	if id.Type == access.Token {
