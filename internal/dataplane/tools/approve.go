@@ -105,24 +105,7 @@ func (r *relay) askApproval() error {
 	if r.state != nil {
 		s.Inner = r.state.Inner
 	}
-	var b jsonedit.Builder
-	b.Open('{')
-	b.Name("resultType")
-	b.String("input_required")
-	b.Name("inputRequests")
-	b.Open('{')
-	b.Name(approvalKey)
-	b.Open('{')
-	b.Name("method")
-	b.String("elicitation/create")
-	b.Name("params")
-	b.Raw(r.approvalQuestion())
-	b.Close('}')
-	b.Close('}')
-	b.Name("requestState")
-	b.String(s.seal(r.request.Box))
-	b.Close('}')
-	return r.request.respondWith(b.Bytes())
+	return r.request.respondWith(question(approvalKey, "elicitation/create", r.approvalQuestion(), s.seal(r.request.Box)))
 }
 
 // maxShownArguments is how much of the arguments a question shows, in bytes.

@@ -101,7 +101,13 @@ func (x *request) callNamed(k *listKind, op api.Operation, unknown string) error
 }
 
 // readResource reads a resource.
-func (x *request) readResource() error {
+func (x *request) readResource() error { return x.relayResource(api.ToolResource) }
+
+// subscribe subscribes to a resource, or ends that.
+func (x *request) subscribe() error { return x.relayResource(api.Tools) }
+
+// relayResource relays a request about a resource.
+func (x *request) relayResource(op api.Operation) error {
 	uri, ok := x.msg.param("uri")
 	if !ok {
 		return x.reject(x.msg.id, newError(codeInvalidParams, "params must have a uri"))
@@ -110,7 +116,7 @@ func (x *request) readResource() error {
 	if !ok {
 		return x.reject(x.msg.id, x.noResource(uri))
 	}
-	r := &relay{request: x, server: server, item: toolserver.Item{Kind: toolserver.Resource, Name: inner}, operation: api.ToolResource,
+	r := &relay{request: x, server: server, item: toolserver.Item{Kind: toolserver.Resource, Name: inner}, operation: op,
 		unknown: "unknown resource: " + cut(uri)}
 	if inner != uri {
 		r.params = append(r.params, setText("uri", inner))
@@ -128,24 +134,6 @@ func (x *request) noResource(uri string) *rpcError {
 
 // codeNoResource is the code of the legacy era for unknown resources.
 const codeNoResource = -32002
-
-// subscribe subscribes to a resource, or ends that.
-func (x *request) subscribe() error {
-	uri, ok := x.msg.param("uri")
-	if !ok {
-		return x.reject(x.msg.id, newError(codeInvalidParams, "params must have a uri"))
-	}
-	server, inner, ok := x.findResource(uri)
-	if !ok {
-		return x.reject(x.msg.id, x.noResource(uri))
-	}
-	r := &relay{request: x, server: server, item: toolserver.Item{Kind: toolserver.Resource, Name: inner}, operation: api.Tools,
-		unknown: "unknown resource: " + cut(uri)}
-	if inner != uri {
-		r.params = append(r.params, setText("uri", inner))
-	}
-	return r.run()
-}
 
 // complete completes an argument of a prompt or a template.
 func (x *request) complete() error {

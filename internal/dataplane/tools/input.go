@@ -143,27 +143,32 @@ func (r *relay) park(doc *jsonedit.Doc, id []byte, method string) error {
 	r.parked, r.unfinished = true, true
 	s := r.newState()
 	s.Parked = key
-	params, hasParams := doc.Find("params")
+	params, _ := doc.Find("params")
+	return r.request.respondWith(question(parkedKey, method, params.Raw(), s.seal(r.request.Box)))
+}
+
+// question returns a result that asks the client for one thing. params may be nil.
+func question(key, method string, params []byte, state string) []byte {
 	var b jsonedit.Builder
 	b.Open('{')
 	b.Name("resultType")
 	b.String("input_required")
 	b.Name("inputRequests")
 	b.Open('{')
-	b.Name(parkedKey)
+	b.Name(key)
 	b.Open('{')
 	b.Name("method")
 	b.String(method)
-	if hasParams {
+	if params != nil {
 		b.Name("params")
-		b.Raw(params.Raw())
+		b.Raw(params)
 	}
 	b.Close('}')
 	b.Close('}')
 	b.Name("requestState")
-	b.String(s.seal(r.request.Box))
+	b.String(state)
 	b.Close('}')
-	return r.request.respondWith(b.Bytes())
+	return b.Bytes()
 }
 
 // unpark gives the server the answer, and relays on from its reply.
