@@ -88,6 +88,29 @@ func TestNothingPassesGuardrailsUnread(t *testing.T) {
 	}
 }
 
+// TestAnswersOfOlderClientsDoNotPassGuardrailsUnread has a server of the modern era that asks a
+// client of the legacy era.
+func TestAnswersOfOlderClientsDoNotPassGuardrailsUnread(t *testing.T) {
+	t.Parallel()
+	g, up := newRelayGateway(t, "the master key of a test of tools")
+	up.NoModern, up.NoLegacy = false, true
+	up.Handle("tools/call ask", func(x *toolservertest.Exchange) {
+		x.Answer(`{"jsonrpc":"2.0","id":` + string(x.Message.ID) + `,"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{}}}}}`)
+	})
+	g.guard(denySecret, "")
+	g.withKey("")
+	h := []string{"authorization", "Bearer " + g.key, "accept", "application/json, text/event-stream"}
+	waittest.Until(t, "the guardrails apply", func() bool {
+		return strings.Contains(string(g.send("POST", "/mcp/issues", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"secret"}}}`, h...).Body), "isError")
+	})
+	begun := g.send("POST", "/mcp/issues", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}}}}`, h...)
+	res := g.send("POST", "/mcp/issues", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask","arguments":{}}}`,
+		append(h, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"))...)
+	if got := string(res.Body); strings.Contains(got, "elicitation/create") || !strings.Contains(got, "guardrails cannot check") {
+		t.Errorf("the client got %s", got)
+	}
+}
+
 func TestToolServersWorkWithoutAMasterKey(t *testing.T) {
 	t.Parallel()
 	g, _ := newRelayGateway(t, "")

@@ -108,8 +108,8 @@ func (r *relay) passNotification(doc *jsonedit.Doc) error {
 	return r.request.answer.send(b.Bytes())
 }
 
-// errUnchecked is why a server may not ask: guardrails do not read questions.
-var errUnchecked = &peer.Failure{Kind: peer.Invalid, Reason: "the tool server asks for input, which guardrails on results cannot check"}
+// errUnchecked is why a server may not ask: guardrails do not read the question, or its answer.
+var errUnchecked = &peer.Failure{Kind: peer.Invalid, Reason: "the tool server asks for input, which the guardrails cannot check"}
 
 // withoutUndeclared removes headers that repeat arguments which the definition does not have.
 func (r *relay) withoutUndeclared(h http.Header) http.Header {

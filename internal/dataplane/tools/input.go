@@ -40,6 +40,9 @@ func (r *relay) inputRequired(ctx context.Context, doc *jsonedit.Doc) ([]byte, e
 // askClient asks a client of the legacy era what the server wants to know, and sends the
 // request again with the responses.
 func (r *relay) askClient(ctx context.Context, doc *jsonedit.Doc, state string, hasState bool) error {
+	if r.plain { // the responses would reach the server unread
+		return errUnchecked
+	}
 	if r.rounds++; r.rounds > maxRounds {
 		return &peer.Failure{Kind: peer.Invalid, Reason: "the tool server asks for input again and again"}
 	}
