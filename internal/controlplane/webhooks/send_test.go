@@ -292,6 +292,7 @@ func TestASlowEndpointDelaysNoOther(t *testing.T) {
 	b.runner.Poll = time.Millisecond
 	go func() { b.runner.Run(ctx); close(ended) }()
 	waittest.Until(t, "the event at the quick endpoint", func() bool { return len(quick.got()) == 1 })
+	waittest.Until(t, "requests to the slow endpoint", func() bool { return len(entered) >= 4 })
 	if n := len(entered); n != 4 {
 		t.Errorf("%d requests to the slow endpoint at a time, want 4", n)
 	}

@@ -224,6 +224,18 @@ func TestADrainingServerAcceptsNoSessions(t *testing.T) {
 	}
 }
 
+func TestADrainDuringAHandshakeIsOneOfAnOpenSession(t *testing.T) {
+	t.Parallel()
+	for range 100 { // some are accepted, but not yet open, when the drain begins
+		s, address := serveResponses(t, socket.Options{}, socket.Responses{Serve: completed})
+		c := mustDial(t, address)
+		s.Drain()
+		if _, code := readUntilEnd(t, c); code != websocket.StatusServiceRestart {
+			t.Fatalf("closed with %d, want 1012", code)
+		}
+	}
+}
+
 func TestIncompleteHandshakesAreRefused(t *testing.T) {
 	t.Parallel()
 	_, address := serveResponses(t, socket.Options{MaxSessions: 1}, socket.Responses{Serve: completed})

@@ -130,12 +130,15 @@ func shuttingDown() *apierr.Error {
 	return e
 }
 
-// add adds a session that has been accepted. If there is no room any more, the session is
-// told to end at once.
+// add adds a session that has been accepted. If there is no room any more, or a drain has
+// begun since, the session ends at once.
 func (s *Server) add(one *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.checkRoom() != nil {
+	switch {
+	case s.draining:
+		one.end(restart)
+	case s.checkRoom() != nil:
 		one.end(ending{code: websocket.StatusTryAgainLater, reason: "the gateway has no room for the session"})
 	}
 	s.sessions[one] = struct{}{}
