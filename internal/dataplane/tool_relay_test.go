@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"modelgate/internal/testing/gatewaytest"
@@ -121,5 +122,54 @@ func TestToolServersWorkWithoutAMasterKey(t *testing.T) {
 	}
 	if res := g.Post("/mcp/issues", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "x-gateway-provider", "", "Mcp-Session-Id", id); res.Status != 200 {
 		t.Errorf("%d %s", res.Status, res.Body)
+	}
+}
+
+// TestTasksDoNotPassGuardrailsUnread has a server of the modern era whose task says a denied word
+// in all ways.
+func TestTasksDoNotPassGuardrailsUnread(t *testing.T) {
+	t.Parallel()
+	g, up := newRelayGateway(t, "the master key of a test of tools")
+	up.NoModern, up.NoLegacy = false, true
+	const seed = `"taskId":"t-1","createdAt":"the secret","ttlMs":"the secret","statusMessage":"the secret"`
+	var rest atomic.Value
+	rest.Store("")
+	up.Handle("tools/call ask", func(x *toolservertest.Exchange) {
+		x.Answer(`{"jsonrpc":"2.0","id":` + string(x.Message.ID) + `,"result":{"resultType":"task",` + seed + `,"status":"working"}}`)
+	})
+	up.Handle("tasks/get", func(x *toolservertest.Exchange) { x.Result(`{` + seed + rest.Load().(string) + `}`) })
+	up.Handle("tasks/update", func(x *toolservertest.Exchange) { x.Result(`{}`) })
+	g.guard(denySecret, denySecret)
+	g.withKey("")
+	send := func(method, params, name string) string {
+		t.Helper()
+		return string(g.send("POST", "/mcp/issues", `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":{`+params+
+			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`,
+			"authorization", "Bearer "+g.key, "accept", "application/json, text/event-stream",
+			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name).Body)
+	}
+	waittest.Until(t, "the guardrails apply", func() bool {
+		return strings.Contains(send("tools/call", `"name":"echo","arguments":{"text":"secret"}`, "echo"), "isError")
+	})
+	begun := send("tools/call", `"name":"ask","arguments":{}`, "ask")
+	_, after, _ := strings.Cut(begun, `"taskId":"`)
+	id, _, ok := strings.Cut(after, `"`)
+	if !ok || strings.Contains(begun, "secret") {
+		t.Fatalf("the task is %s", begun)
+	}
+	for name, tt := range map[string]struct{ rest, want string }{
+		"a result":   {`,"status":"completed","result":{"content":[{"type":"text","text":"the secret"}]}`, `"isError":true`},
+		"an error":   {`,"status":"failed","error":{"code":1,"message":"the secret"}`, `"error"`},
+		"a question": {`,"status":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":{"message":"the secret"}}}`, "guardrails cannot check"},
+		"a status":   {`,"status":"the secret","secret":"the secret"`, `"taskId"`},
+		"fine":       {`,"status":"completed","result":{"content":[{"type":"text","text":"fine"}]}`, `"text":"fine"`},
+	} {
+		rest.Store(tt.rest)
+		if got := send("tasks/get", `"taskId":"`+id+`"`, id); strings.Contains(got, "secret") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if got := send("tasks/update", `"taskId":"`+id+`","inputResponses":{"q":{"action":"accept","content":{"a":"the secret"}}}`, id); up.Count("tasks/update") != 0 {
+		t.Errorf("an answer passed: %s", got)
 	}
 }

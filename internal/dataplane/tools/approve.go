@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"strings"
 
+	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
@@ -16,7 +17,7 @@ const approvalKey = "modelgate/approval"
 
 // decide returns what the rules of the server do with the call.
 func (r *relay) decide() toolserver.Decision {
-	if r.item.Kind != toolserver.Tool {
+	if r.operation != api.ToolCall {
 		return toolserver.Allow
 	}
 	readOnly, destructive := false, true

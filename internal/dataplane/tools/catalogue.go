@@ -37,6 +37,7 @@ type offer struct {
 type hello struct {
 	era          peer.Era
 	capabilities map[string]bool
+	extensions   map[string]bool
 	instructions string
 	raw          []byte // the result of initialize or server/discover
 	until        time.Time

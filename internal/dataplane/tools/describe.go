@@ -3,6 +3,7 @@ package tools
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"modelgate/internal/dataplane/tools/peer"
@@ -52,6 +53,10 @@ func (x *request) capabilities(b *jsonedit.Builder, greetings []greeting) {
 			b.Name(name)
 			b.Raw([]byte("{}"))
 		}
+	}
+	if x.era == peer.Modern && slices.ContainsFunc(greetings, greeting.hasTasks) {
+		b.Name("extensions")
+		b.Raw([]byte(`{"` + extensionTasks + `":{}}`))
 	}
 	b.Close('}')
 }

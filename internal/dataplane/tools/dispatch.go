@@ -39,6 +39,9 @@ func init() { // the functions refer to it
 		"prompts/get":           {bothEras, (*request).getPrompt},
 		"resources/read":        {bothEras, (*request).readResource},
 		"completion/complete":   {bothEras, (*request).complete},
+		"tasks/get":             {modernOnly, (*request).useTask},
+		"tasks/update":          {modernOnly, (*request).useTask},
+		"tasks/cancel":          {modernOnly, (*request).useTask},
 	}
 	for i := range listKinds {
 		k := &listKinds[i]
@@ -87,6 +90,9 @@ func (x *request) callNamed(k *listKind, op api.Operation, unknown string) error
 	name, ok := x.msg.param("name")
 	if !ok {
 		return x.reject(x.msg.id, newError(codeInvalidParams, "params must have a name"))
+	}
+	if _, asks := x.msg.params.Find("task"); asks && x.era == peer.Legacy {
+		return x.reject(x.msg.id, newError(codeInvalidParams, "tasks of the revision 2025-11-25 are not supported; call without params.task, or with the revision "+peer.ModernVersion))
 	}
 	server, inner, ok := x.find(k, name)
 	if !ok {

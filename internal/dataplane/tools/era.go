@@ -123,6 +123,8 @@ func mirroredName(m *message) (string, bool) {
 		return m.param("name")
 	case "resources/read":
 		return m.param("uri")
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return m.param("taskId")
 	}
 	return "", false
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"modelgate/internal/dataplane/tools/peer"
@@ -97,8 +98,8 @@ func (w *watch) readStream(ctx context.Context, r *relay, by caller) error {
 			return err
 		}
 		e := watchEvent{relay: r, msg: bytes.Clone(msg)}
-		if uris, ok := w.acceptedBy(r, msg); ok {
-			e = watchEvent{relay: r, uris: uris}
+		if accepted, ok := w.acceptedBy(r, msg); ok {
+			e = accepted
 		}
 		if err := w.pass(ctx, e); err != nil {
 			return err
@@ -125,27 +126,60 @@ func (w *watch) listenCall(r *relay) *peer.Call {
 			}
 		}
 	}
-	first := true
-	for _, s := range w.uris {
-		if s.server.ID != r.server.ID {
-			continue
-		}
-		if first {
-			b.Name("resourceSubscriptions")
-			b.Open('[')
-			first = false
-		}
-		b.String(s.inner)
-	}
-	if !first {
-		b.Close(']')
-	}
+	addNames(&b, "resourceSubscriptions", innerNames(w.uris, r.server))
+	addNames(&b, "taskIds", innerNames(w.tasks, r.server))
 	b.Close('}')
 	b.Name("_meta")
 	b.Raw(modernMeta(w.request.client))
 	b.Close('}')
 	return &peer.Call{Server: r.server, Credential: r.cred, Client: w.request.client, Method: "subscriptions/listen",
 		Message: w.request.sessions.request("subscriptions/listen", b.Bytes())}
+}
+
+// addNames adds a member with a list, unless it is empty.
+func addNames(b *jsonedit.Builder, member string, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	b.Name(member)
+	b.Open('[')
+	for _, name := range names {
+		b.String(name)
+	}
+	b.Close(']')
+}
+
+func sortedKeys(m map[string]bool) []string {
+	out := make([]string, 0, len(m))
+	for key := range m {
+		out = append(out, key)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// innerNames returns the names at a server of what is subscribed to there.
+func innerNames(list map[string]subscription, s *toolserver.Server) (names []string) {
+	for _, i := range list {
+		if i.server.ID == s.ID {
+			names = append(names, i.inner)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// outerNames returns the names by which the client knows those of a list of a server.
+func outerNames(list map[string]subscription, s *toolserver.Server, from jsonedit.Value) (names []string) {
+	for e := range from.Elements() {
+		inner, _ := e.Text()
+		for outer, i := range list {
+			if i.server.ID == s.ID && i.inner == inner {
+				names = append(names, outer)
+			}
+		}
+	}
+	return names
 }
 
 // subscribeLegacy subscribes to resources of a server of the legacy era, and returns those
@@ -168,25 +202,18 @@ func (w *watch) subscribeLegacy(ctx context.Context, r *relay) (uris []string) {
 	return uris
 }
 
-// acceptedBy returns the resources that a server of the modern era says it watches.
-func (w *watch) acceptedBy(r *relay, msg []byte) (uris []string, ok bool) {
+// acceptedBy returns what a server of the modern era says it watches.
+func (w *watch) acceptedBy(r *relay, msg []byte) (e watchEvent, ok bool) {
 	var doc jsonedit.Doc
 	if r.era != peer.Modern || doc.Scan(msg) != nil {
-		return nil, false
+		return e, false
 	}
 	if m, _ := doc.Find("method"); !m.IsText("notifications/subscriptions/acknowledged") {
-		return nil, false
+		return e, false
 	}
 	params, _ := doc.Find("params")
 	filter, _ := params.Get("notifications")
-	list, _ := filter.Get("resourceSubscriptions")
-	for e := range list.Elements() {
-		inner, _ := e.Text()
-		for uri, s := range w.uris {
-			if s.server.ID == r.server.ID && s.inner == inner {
-				uris = append(uris, uri)
-			}
-		}
-	}
-	return uris, true
+	uris, _ := filter.Get("resourceSubscriptions")
+	tasks, _ := filter.Get("taskIds")
+	return watchEvent{relay: r, uris: outerNames(w.uris, r.server, uris), tasks: outerNames(w.tasks, r.server, tasks)}, true
 }

@@ -26,21 +26,36 @@ func (w *watch) forward(ctx context.Context, e watchEvent, id []byte) error {
 	if _, guarded := w.request.tools.Guards(); id == nil && !guarded && !m.IsText("notifications/resources/updated") {
 		return w.request.answer.send(e.msg)
 	}
-	if !m.IsText("notifications/resources/updated") {
-		return nil
-	}
 	var params jsonedit.Doc
-	if v, _ := doc.Find("params"); params.Scan(v.Raw()) != nil {
+	v, _ := doc.Find("params")
+	if params.Scan(v.Raw()) != nil {
 		return nil
 	}
-	v, _ := params.Find("uri")
-	inner, _ := v.Text()
-	if id == nil {
+	switch {
+	case m.IsText("notifications/tasks") && id != nil:
+		return w.forwardNamed(e, w.tasks, "taskId", &params, id)
+	case !m.IsText("notifications/resources/updated"):
+		return nil
+	case id == nil:
 		return w.request.answer.send(e.msg)
 	}
-	for uri, s := range w.uris {
-		if s.server.ID == e.relay.server.ID && s.inner == inner {
-			return w.notice("notifications/resources/updated", params.Apply(nil, setText("uri", uri)), id)
+	return w.forwardNamed(e, w.uris, "uri", &params, id)
+}
+
+// forwardNamed passes on a notification about something that the client subscribes to, under the
+// name by which it knows that. What the caller may no longer use does not pass.
+func (w *watch) forwardNamed(e watchEvent, list map[string]subscription, member string, params *jsonedit.Doc, id []byte) error {
+	v, _ := params.Find(member)
+	inner, _ := v.Text()
+	m := "notifications/resources/updated"
+	if member == "taskId" {
+		m = "notifications/tasks"
+	}
+	for outer, s := range list {
+		if s.server.ID == e.relay.server.ID && s.inner == inner && w.request.view.selects(s.server, s.item) {
+			if err := w.notice(m, params.Apply(nil, setText(member, outer)), id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 
 // guardedParams are the parameters that guardrails read, or that have no text. If guardrails
 // act on arguments, no others reach a server.
-var guardedParams = []string{"name", "uri", "arguments", "_meta", "ref", "argument", "requestState", "inputResponses"}
+var guardedParams = []string{"name", "uri", "arguments", "_meta", "ref", "argument", "requestState", "inputResponses", "taskId"}
 
 // guardedMeta are the members of _meta that have no text of the caller.
 var guardedMeta = []string{"progressToken", "traceparent", metaVersion, metaCapabilities, "io.modelcontextprotocol/logLevel"}

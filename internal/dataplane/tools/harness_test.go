@@ -234,9 +234,9 @@ func (g *gateway) modern(path, method, params, capabilities string, h ...string)
 
 func modernHeaders(method, params string) []string {
 	h := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method}
-	var p struct{ Name, URI string }
-	if json.Unmarshal([]byte("{"+strings.TrimSuffix(params, ",")+"}"), &p) == nil && p.Name+p.URI != "" {
-		h = append(h, "Mcp-Name", p.Name+p.URI)
+	var p struct{ Name, URI, TaskID string }
+	if json.Unmarshal([]byte("{"+strings.TrimSuffix(params, ",")+"}"), &p) == nil && p.Name+p.URI+p.TaskID != "" {
+		h = append(h, "Mcp-Name", p.Name+p.URI+p.TaskID)
 	}
 	return h
 }

@@ -63,6 +63,9 @@ func (x *request) initialize() error {
 			return x.reject(x.msg.id, newError(codeInvalidParams, name+" must have at most 4 KB"))
 		default:
 			*field = compact(v.Raw())
+			if name == "capabilities" {
+				*field = withoutTasks(*field)
+			}
 		}
 	}
 	x.client = peer.Client{Info: t.Info, Capabilities: t.Capabilities}
@@ -77,6 +80,9 @@ type greeting struct {
 	server *toolserver.Server
 	hello  *hello
 }
+
+// hasTasks reports whether the server may answer calls with tasks.
+func (g greeting) hasTasks() bool { return g.hello != nil && g.hello.extensions[extensionTasks] }
 
 // greetAll asks all servers of the view what they are. With a token, sessions begin with
 // those of the legacy era.

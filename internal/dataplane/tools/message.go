@@ -90,7 +90,7 @@ func (m *message) scanParams() *rpcError {
 		return newError(codeInvalidParams, "params: "+err.Error())
 	}
 	if name := lookAlike(&m.params, "name", "uri", "arguments", "_meta", "ref", "argument", "context", "cursor", "requestState",
-		"inputResponses", "requestId", "level", "notifications"); name != "" {
+		"inputResponses", "taskId", "requestId", "level", "notifications"); name != "" {
 		return newError(codeInvalidParams, "params: "+cut(name)+" is another spelling of a parameter of the protocol")
 	}
 	meta, ok := m.params.Find("_meta")

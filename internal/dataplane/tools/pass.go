@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 
+	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
@@ -156,12 +157,20 @@ func (r *relay) result(ctx context.Context, raw []byte) ([]byte, error) {
 		}
 		return r.inputRequired(ctx, &doc)
 	}
+	if r.era == peer.Modern && typ.IsText("task") {
+		if err := r.newTask(&doc); err != nil {
+			return nil, err
+		}
+	}
+	if r.task != nil {
+		return r.taskResult(ctx, &doc)
+	}
 	if e, ok := doc.Find("isError"); ok {
 		r.isError, _ = e.Bool()
 	}
 	value, err := r.call.CheckResult(ctx, json.RawMessage(raw))
 	if err != nil {
-		if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Denied && r.item.Kind == toolserver.Tool {
+		if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Denied && r.operation == api.ToolCall {
 			return r.request.toolError(e), nil
 		}
 		return nil, err

@@ -40,6 +40,8 @@ type relay struct {
 	ownID      []byte // in place of the client's; nil for none
 	isError    bool   // the tool reported an error
 	unfinished bool   // the server asks for input first
+	task       *task  // that the request is about, or that the server made; nil for none
+	taskName   string // its id as the client knows it
 }
 
 // run serves the request: it checks, sends and relays what the server answers.
@@ -57,6 +59,9 @@ func (r *relay) run() error {
 		return r.respondFailed(ctx, err)
 	}
 	if r.server.Holds(r.item) && (r.definition == nil || !r.request.view.allows(r.server, r.item, r.definition.digest)) {
+		return r.request.reject(r.request.msg.id, newError(codeInvalidParams, r.unknown))
+	}
+	if r.task != nil && r.era != peer.Modern {
 		return r.request.reject(r.request.msg.id, newError(codeInvalidParams, r.unknown))
 	}
 	if r.request.era == peer.Modern && r.era == peer.Modern {
@@ -159,7 +164,7 @@ func (r *relay) respondFailed(ctx context.Context, err error) error {
 // the model reads.
 func (r *relay) respondDenied(err error) error {
 	e, ok := errors.AsType[*apierr.Error](err)
-	if !ok || e.Kind != apierr.Denied || r.item.Kind != toolserver.Tool {
+	if !ok || e.Kind != apierr.Denied || r.operation != api.ToolCall {
 		return r.request.fail(err)
 	}
 	return r.request.respondWith(r.request.toolError(e))
@@ -206,7 +211,7 @@ func (r *relay) send(ctx context.Context) (peer.Reply, error) {
 
 // mayRepeat reports whether a second call has no other effect than one.
 func (r *relay) mayRepeat() bool {
-	return r.item.Kind != toolserver.Tool || r.definition != nil && r.server.TrustAnnotations && r.definition.idempotent
+	return r.operation != api.ToolCall || r.definition != nil && r.server.TrustAnnotations && r.definition.idempotent
 }
 
 func (r *relay) key() sessionKey { return keyOf(r.server, r.cred, r.request.holder) }
@@ -216,7 +221,9 @@ func (r *relay) build(ctx context.Context) (*peer.Call, error) {
 	call := &peer.Call{Server: r.server, Credential: r.cred, Client: r.request.client, Method: r.request.msg.method}
 	c := changes{params: slices.Clone(r.params), meta: slices.Clone(r.meta)}
 	if r.era == peer.Modern {
-		call.Name = r.item.Name
+		if call.Name = r.item.Name; r.task != nil {
+			call.Name = r.task.ID
+		}
 		call.Params = r.withoutUndeclared(r.paramHeaders())
 		if r.request.era == peer.Legacy {
 			c.meta = append(c.meta, jsonedit.Edit{Name: metaVersion, Value: []byte(`"` + peer.ModernVersion + `"`)},

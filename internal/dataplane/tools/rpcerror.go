@@ -32,7 +32,7 @@ type rpcError struct {
 func newError(code int, message string) *rpcError {
 	e := &rpcError{code: code, message: message, status: http.StatusOK}
 	switch code {
-	case codeParse, codeInvalidRequest, codeHeaderMismatch, codeVersion:
+	case codeParse, codeInvalidRequest, codeHeaderMismatch, codeNoCapability, codeVersion:
 		e.status = http.StatusBadRequest
 	}
 	return e

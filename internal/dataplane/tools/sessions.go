@@ -152,6 +152,11 @@ func (s *sessions) greet(ctx context.Context, server *toolserver.Server, cred pe
 		for name := range caps.Fields() {
 			h.capabilities[name.String()] = true
 		}
+		extensions, _ := caps.Get("extensions")
+		h.extensions = make(map[string]bool)
+		for name := range extensions.Fields() {
+			h.extensions[name.String()] = true
+		}
 	}
 	if text, ok := doc.Find("instructions"); ok {
 		h.instructions, _ = text.Text()

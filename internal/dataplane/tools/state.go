@@ -4,8 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"strings"
 	"time"
 
 	"modelgate/internal/base/secret"
@@ -53,13 +51,7 @@ func (r *relay) argumentsDigest() string {
 }
 
 // seal returns the state as text.
-func (s *state) seal(box *secret.Box) string {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // it has only texts and numbers
-	}
-	return statePrefix + strings.TrimPrefix(box.Seal(secret.New(string(raw))), sealed)
-}
+func (s *state) seal(box *secret.Box) string { return sealJSON(box, statePrefix, s) }
 
 // errState is the error for a state that was altered, has expired, or belongs to another
 // caller or call.
@@ -72,16 +64,8 @@ func (r *relay) openState() (*state, *rpcError) {
 		return nil, nil
 	}
 	text, _ := v.Text()
-	text, ours := strings.CutPrefix(text, statePrefix)
-	if !ours || len(text) > maxState {
-		return nil, errState
-	}
-	raw, err := r.request.Box.Open(sealed + text)
-	if err != nil {
-		return nil, errState
-	}
 	got, want := new(state), r.newState()
-	if json.Unmarshal([]byte(raw.Reveal()), got) != nil || got.Caller != want.Caller || got.Server != want.Server || got.Item != want.Item ||
+	if !openJSON(r.request.Box, statePrefix, text, maxState, got) || got.Caller != want.Caller || got.Server != want.Server || got.Item != want.Item ||
 		got.Arguments != want.Arguments || time.Now().Unix() > got.Until {
 		return nil, errState
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"modelgate/internal/base/secret"
@@ -60,11 +59,7 @@ func callerOf(id *access.Identity) string {
 // out: the gateway begins others when they are used.
 func (t *token) seal(box *secret.Box) string {
 	for {
-		raw, err := json.Marshal(t)
-		if err != nil {
-			panic(err) // its parts are JSON
-		}
-		text := tokenPrefix + strings.TrimPrefix(box.Seal(secret.New(string(raw))), sealed)
+		text := sealJSON(box, tokenPrefix, t)
 		if len(text) <= maxToken || len(t.Servers) == 0 {
 			t.id = text
 			return text
@@ -76,22 +71,11 @@ func (t *token) seal(box *secret.Box) string {
 	}
 }
 
-// sealed is how a box begins what it seals.
-const sealed = "sealed:v1:"
-
 // openToken returns the session with an id, and false for one that is unknown: another
 // caller's, one of another address, one that has expired or was altered.
 func openToken(box *secret.Box, id, caller, slug string, now time.Time) (*token, bool) {
-	text, ok := strings.CutPrefix(id, tokenPrefix)
-	if !ok || len(id) > 2*maxToken {
-		return nil, false
-	}
-	raw, err := box.Open(sealed + text)
-	if err != nil {
-		return nil, false
-	}
 	t := &token{id: id}
-	if json.Unmarshal([]byte(raw.Reveal()), t) != nil {
+	if !openJSON(box, tokenPrefix, id, 2*maxToken, t) {
 		return nil, false
 	}
 	age := now.Sub(time.Unix(t.Begun, 0))

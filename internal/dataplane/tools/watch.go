@@ -21,6 +21,7 @@ type watch struct {
 	request *request
 	kinds   []*listKind // whose changes the client receives
 	uris    map[string]subscription
+	tasks   map[string]subscription // by the id that the client knows
 	events  chan watchEvent
 	// following are the servers whose streams are read, by id.
 	following map[string]followed
@@ -29,10 +30,11 @@ type watch struct {
 	dirty     map[*listKind]bool
 }
 
-// subscription is a resource that a client of the modern era subscribes to.
+// subscription is a resource or a task that a client of the modern era subscribes to.
 type subscription struct {
 	server *toolserver.Server
-	inner  string // URI at the server
+	item   toolserver.Item // the resource, or the tool of the task
+	inner  string          // URI or id at the server
 }
 
 // followed is a server whose stream is read until stop is called.
@@ -46,6 +48,7 @@ type watchEvent struct {
 	relay *relay
 	msg   []byte // nil if the server has accepted
 	uris  []string
+	tasks []string
 }
 
 // Times of watching.
@@ -82,7 +85,7 @@ func (x *request) subscribeAll() error {
 	if !x.answer.events {
 		return x.reject(x.msg.id, newError(codeInvalidRequest, "the request must accept text/event-stream"))
 	}
-	w := &watch{request: x, uris: map[string]subscription{}}
+	w := &watch{request: x, uris: map[string]subscription{}, tasks: map[string]subscription{}}
 	for i, name := range [...]string{"toolsListChanged", "promptsListChanged", "resourcesListChanged"} {
 		if v, ok := filter.Get(name); ok {
 			if wanted, _ := v.Bool(); wanted {
@@ -93,10 +96,17 @@ func (x *request) subscribeAll() error {
 	list, _ := filter.Get("resourceSubscriptions")
 	for e := range list.Elements() {
 		uri, ok := e.Text()
-		if server, inner, found := x.findResource(uri); ok && found && len(w.uris) < maxSubscriptions &&
-			x.view.selects(server, toolserver.Item{Kind: toolserver.Resource, Name: inner}) {
-			w.uris[uri] = subscription{server, inner}
+		server, inner, found := x.findResource(uri)
+		item := toolserver.Item{Kind: toolserver.Resource, Name: inner}
+		if ok && found && len(w.uris) < maxSubscriptions && x.view.selects(server, item) {
+			w.uris[uri] = subscription{server, item, inner}
 		}
+	}
+	if ids, ok := filter.Get("taskIds"); ok {
+		if !x.declaresTasks() {
+			return x.reject(x.msg.id, errNoTasks)
+		}
+		w.addTasks(ids)
 	}
 	return w.run(x.msg.id)
 }
@@ -210,10 +220,12 @@ func (w *watch) ending(id []byte) []byte {
 // acknowledge waits for the servers and says what is watched: the first message.
 func (w *watch) acknowledge(ctx context.Context, id []byte) error {
 	waiting := make(map[string]bool)
-	for _, s := range w.uris {
-		waiting[s.server.ID] = true
+	for _, list := range [...]map[string]subscription{w.uris, w.tasks} {
+		for _, s := range list {
+			waiting[s.server.ID] = true
+		}
 	}
-	accepted := make(map[string]bool)
+	accepted, tasks := make(map[string]bool), make(map[string]bool)
 	timeout := time.NewTimer(acceptTime)
 	defer timeout.Stop()
 	for late := false; len(waiting) > 0 && !late; {
@@ -223,6 +235,9 @@ func (w *watch) acknowledge(ctx context.Context, id []byte) error {
 				delete(waiting, e.relay.server.ID)
 				for _, uri := range e.uris {
 					accepted[uri] = true
+				}
+				for _, id := range e.tasks {
+					tasks[id] = true
 				}
 			}
 		case <-timeout.C:
@@ -241,26 +256,11 @@ func (w *watch) acknowledge(ctx context.Context, id []byte) error {
 			b.Bool(true)
 		}
 	}
-	if len(accepted) > 0 {
-		b.Name("resourceSubscriptions")
-		b.Open('[')
-		for _, uri := range sortedKeys(accepted) {
-			b.String(uri)
-		}
-		b.Close(']')
-	}
+	addNames(&b, "resourceSubscriptions", sortedKeys(accepted))
+	addNames(&b, "taskIds", sortedKeys(tasks))
 	b.Close('}')
 	b.Close('}')
 	return w.notice("notifications/subscriptions/acknowledged", b.Bytes(), id)
-}
-
-func sortedKeys(m map[string]bool) []string {
-	out := make([]string, 0, len(m))
-	for key := range m {
-		out = append(out, key)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // notice sends a notification to the client. params may be nil.

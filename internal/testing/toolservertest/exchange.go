@@ -23,13 +23,16 @@ type Exchange struct {
 	answered bool
 }
 
-// Name returns the name of the tool or prompt, or the URI of the resource, and nothing for
-// other messages.
+// Name returns the name of the tool or prompt, the URI of the resource, or the id of the task,
+// and nothing for other messages.
 func (x *Exchange) Name() string {
-	var p struct{ Name, URI string }
+	var p struct{ Name, URI, TaskID string }
 	json.Unmarshal(x.Message.Params, &p)
-	if x.Message.Method == "resources/read" {
+	switch x.Message.Method {
+	case "resources/read":
 		return p.URI
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return p.TaskID
 	}
 	return p.Name
 }

@@ -45,7 +45,7 @@ func (s *Server) serveModern(x *Exchange) {
 		return
 	}
 	switch x.Message.Method {
-	case "tools/call", "prompts/get", "resources/read":
+	case "tools/call", "prompts/get", "resources/read", "tasks/get", "tasks/update", "tasks/cancel":
 		if name, ok := decodeHeader(x.R.Header.Get("Mcp-Name")); !ok || name != x.Name() {
 			x.Fail(http.StatusBadRequest, -32020, "Mcp-Name differs from the body", "")
 			return
