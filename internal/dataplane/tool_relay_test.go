@@ -1,6 +1,8 @@
 package dataplane_test
 
 import (
+	"io"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -171,5 +173,70 @@ func TestTasksDoNotPassGuardrailsUnread(t *testing.T) {
 	}
 	if got := send("tasks/update", `"taskId":"`+id+`","inputResponses":{"q":{"action":"accept","content":{"a":"the secret"}}}`, id); up.Count("tasks/update") != 0 {
 		t.Errorf("an answer passed: %s", got)
+	}
+}
+
+// TestMessagesThatTheGatewayAnswersAreCounted sends what reaches all servers or costs memory with a
+// key that may send five requests a day.
+func TestMessagesThatTheGatewayAnswersAreCounted(t *testing.T) {
+	t.Parallel()
+	g, up := newRelayGateway(t, "the master key of a test of tools")
+	g.withKey(`,"rate_limits":[{"type":"requests","unit":"rpd","value":5}]`)
+	session := ""
+	send := func(method, body string) gatewaytest.Response {
+		return g.send(method, "/mcp/issues", body, "authorization", "Bearer "+g.key, "accept", "application/json, text/event-stream", "Mcp-Session-Id", session)
+	}
+	begun := send("POST", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}}}}`)
+	session = begun.Header.Get("Mcp-Session-Id")
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	for _, body := range []string{
+		ping, `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}`,
+		`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}`,
+	} {
+		if res := send("POST", body); res.Status >= 300 {
+			t.Errorf("%s: %d %s", body, res.Status, res.Body)
+		}
+	}
+	before := len(up.Requests(""))
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}`, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}`,
+	} {
+		res := send("POST", body)
+		if res.Status != 429 || res.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s", body, res.Status, res.Body)
+		}
+	}
+	if res := send("GET", ""); res.Status != 429 {
+		t.Fatalf("a stream: %d %s", res.Status, res.Body)
+	}
+	if res := send("POST", ping); res.Status != 200 {
+		t.Errorf("a ping: %d %s", res.Status, res.Body)
+	}
+	if n := len(up.Requests("")); n != before {
+		t.Errorf("the server got %d requests", n-before)
+	}
+}
+
+// TestMessagesOfUnknownSizeAreBounded sends messages in chunks: one that fits, and one that is too
+// large.
+func TestMessagesOfUnknownSizeAreBounded(t *testing.T) {
+	t.Parallel()
+	g := &toolGateway{Gateway: gatewaytest.New(t, gatewaytest.Options{Settings: "limits: {json_body: 100 KB}\n"}), t: t, key: gatewaytest.Key}
+	for size, want := range map[int]int{1: 200, 60 << 10: 200, 110 << 10: 413} {
+		body := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", size) + `"}}`
+		for name, body := range map[string]io.Reader{"known": strings.NewReader(body), "unknown": io.MultiReader(strings.NewReader(body))} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.Root+"/mcp", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+g.key)
+			req.Header.Set("Content-Type", "application/json")
+			if res := g.Do(req); res.Status != want {
+				t.Errorf("%d bytes, %s length: %d %.200s", size, name, res.Status, res.Body)
+			}
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 // method serves requests of one method.
 type method struct {
 	eras  [2]bool // by peer.Era
+	own   bool    // the gateway answers, so that no message to a server is counted
 	serve func(*request) error
 }
 
@@ -28,24 +29,24 @@ var methods map[string]method
 
 func init() { // the functions refer to it
 	methods = map[string]method{
-		"initialize":            {legacyOnly, (*request).initialize},
-		"ping":                  {legacyOnly, (*request).ping},
-		"logging/setLevel":      {legacyOnly, (*request).setLevel},
-		"resources/subscribe":   {legacyOnly, (*request).subscribe},
-		"resources/unsubscribe": {legacyOnly, (*request).subscribe},
-		"subscriptions/listen":  {modernOnly, (*request).subscribeAll},
-		"server/discover":       {modernOnly, (*request).discover},
-		"tools/call":            {bothEras, (*request).callTool},
-		"prompts/get":           {bothEras, (*request).getPrompt},
-		"resources/read":        {bothEras, (*request).readResource},
-		"completion/complete":   {bothEras, (*request).complete},
-		"tasks/get":             {modernOnly, (*request).useTask},
-		"tasks/update":          {modernOnly, (*request).useTask},
-		"tasks/cancel":          {modernOnly, (*request).useTask},
+		"initialize":            {legacyOnly, true, (*request).initialize},
+		"ping":                  {legacyOnly, false, (*request).ping},
+		"logging/setLevel":      {legacyOnly, true, (*request).setLevel},
+		"resources/subscribe":   {legacyOnly, false, (*request).subscribe},
+		"resources/unsubscribe": {legacyOnly, false, (*request).subscribe},
+		"subscriptions/listen":  {modernOnly, true, (*request).subscribeAll},
+		"server/discover":       {modernOnly, true, (*request).discover},
+		"tools/call":            {bothEras, false, (*request).callTool},
+		"prompts/get":           {bothEras, false, (*request).getPrompt},
+		"resources/read":        {bothEras, false, (*request).readResource},
+		"completion/complete":   {bothEras, false, (*request).complete},
+		"tasks/get":             {modernOnly, false, (*request).useTask},
+		"tasks/update":          {modernOnly, false, (*request).useTask},
+		"tasks/cancel":          {modernOnly, false, (*request).useTask},
 	}
 	for i := range listKinds {
 		k := &listKinds[i]
-		methods[k.method] = method{bothEras, func(x *request) error { return x.list(k) }}
+		methods[k.method] = method{bothEras, true, func(x *request) error { return x.list(k) }}
 	}
 }
 
@@ -64,6 +65,11 @@ func (x *request) dispatch() error {
 			e.status = http.StatusNotFound
 		}
 		return x.reject(x.msg.id, e)
+	}
+	if m.own {
+		if err := x.tools.Count(x.http.Context()); err != nil {
+			return err
+		}
 	}
 	return m.serve(x)
 }

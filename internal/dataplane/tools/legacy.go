@@ -159,6 +159,9 @@ func (x *request) notify() error {
 			x.tellAll() // another node may have the request
 		}
 	case "notifications/roots/list_changed":
+		if err := x.tools.Count(x.http.Context()); err != nil { // it goes to all servers
+			return err
+		}
 		x.tellAll()
 	} // others have no meaning, and reach no server
 	x.answer.accepted()

@@ -10,7 +10,6 @@ package tools
 import (
 	"context"
 	"crypto/rand"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -197,7 +196,8 @@ func hostOf(address string) string {
 
 // post serves a message.
 func (x *request) post() error {
-	body, err := io.ReadAll(x.http.Body) // bounded by the data plane
+	body, release, err := x.tools.ReadMessage(x.http)
+	defer release()
 	if err != nil {
 		return err
 	}

@@ -68,6 +68,9 @@ func (x *request) listen() error {
 	if problem := x.findSession(); problem != nil {
 		return x.reject(nil, problem)
 	}
+	if err := x.tools.Count(x.http.Context()); err != nil {
+		return err
+	}
 	w := &watch{request: x}
 	for i := range listKinds[:3] {
 		w.kinds = append(w.kinds, &listKinds[i])
