@@ -17,16 +17,20 @@ type catalogue struct {
 
 	mu      sync.Mutex
 	entries map[catalogueKey]*offer
+	total   int64 // weight of the entries
+	limit   int64 // of total
 }
 
 // catalogueKey is whose lists an offer has. Servers may describe other tools to other
 // credentials, so those are never mixed.
-type catalogueKey struct{ server, address, credential string }
+type catalogueKey struct{ organisation, server, place, credential string }
 
 // offer is what a server offers to a credential.
 type offer struct {
+	used   time.Time // guarded by the lock of the catalogue
+	weight int64     // about the bytes that it takes, zero once removed; guarded by the lock of the catalogue
+
 	mu    sync.Mutex
-	used  time.Time
 	hello *hello
 	lists [len(listKinds)]*list
 	busy  [len(listKinds) + 1]chan struct{} // closed when a fetch has ended; nil if none runs
@@ -59,8 +63,11 @@ type skipped struct{ name, problem string }
 
 // Limits of the catalogue.
 const (
-	maxOffers = 1024
-	maxPages  = 64
+	maxPages = 64
+	// maxCatalogue is the limit of the memory for what servers offer, in bytes, and emptyOffer
+	// what an offer takes without its lists.
+	maxCatalogue = 192 << 20
+	emptyOffer   = 64 << 10
 
 	// fetchTime is how long a list of a server may take.
 	fetchTime = 10 * time.Second
@@ -75,42 +82,77 @@ const (
 const helloIndex = len(listKinds)
 
 func newCatalogue(peers peer.Sender, s *sessions) *catalogue {
-	return &catalogue{peers: peers, sessions: s, now: time.Now, entries: make(map[catalogueKey]*offer)}
+	return &catalogue{peers: peers, sessions: s, now: time.Now, entries: make(map[catalogueKey]*offer), limit: maxCatalogue}
 }
 
 // offerOf returns the offer of a server.
 func (c *catalogue) offerOf(s *toolserver.Server, cred peer.Credential) *offer {
-	key := catalogueKey{server: s.ID, credential: cred.Key}
-	if s.URL != nil {
-		key.address = s.URL.String()
-	}
+	key := catalogueKey{s.Organisation, s.ID, s.Place(), cred.Key}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.entries[key]
 	if o == nil {
-		if len(c.entries) >= maxOffers {
-			c.evict()
-		}
-		o = new(offer)
+		o = &offer{weight: emptyOffer}
 		c.entries[key] = o
+		c.total += emptyOffer
+		c.makeRoom(o)
 	}
 	o.used = c.now()
 	return o
 }
 
-// evict removes the offers that were not used for the longest time.
-func (c *catalogue) evict() {
-	limit := c.now().Add(-time.Hour)
-	for key, o := range c.entries {
-		if o.used.Before(limit) {
-			delete(c.entries, key)
+// weigh counts what an offer has got.
+func (c *catalogue) weigh(o *offer) {
+	weight := int64(emptyOffer)
+	o.mu.Lock()
+	for _, l := range o.lists {
+		if l != nil {
+			weight += int64(l.size)
 		}
 	}
-	for key := range c.entries { // all are in use
-		if len(c.entries) < maxOffers {
+	if o.hello != nil {
+		weight += int64(len(o.hello.raw))
+	}
+	o.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o.weight == 0 {
+		return
+	}
+	c.total += weight - o.weight
+	o.weight = weight
+	c.makeRoom(o)
+}
+
+// makeRoom removes offers while all of them weigh too much: those of the organisation whose offers
+// weigh the most, the one first that was not used for the longest time. It keeps one that is
+// about to be used. The caller holds mu.
+func (c *catalogue) makeRoom(keep *offer) {
+	for c.total > c.limit {
+		weights, heaviest := make(map[string]int64), ""
+		for key, o := range c.entries {
+			if o != keep {
+				weights[key.organisation] += o.weight
+			}
+		}
+		for organisation, weight := range weights {
+			if heaviest == "" || weight > weights[heaviest] {
+				heaviest = organisation
+			}
+		}
+		var oldest catalogueKey
+		for key, o := range c.entries {
+			if key.organisation == heaviest && o != keep && (oldest.server == "" || o.used.Before(c.entries[oldest].used)) {
+				oldest = key
+			}
+		}
+		o := c.entries[oldest]
+		if o == nil {
 			return
 		}
-		delete(c.entries, key)
+		c.total -= o.weight
+		o.weight = 0
+		delete(c.entries, oldest)
 	}
 }
 
@@ -154,6 +196,7 @@ func (c *catalogue) list(ctx context.Context, s *toolserver.Server, cred peer.Cr
 			o.mu.Lock()
 			o.lists[i] = l
 			o.mu.Unlock()
+			c.weigh(o)
 		}
 		return err
 	})
@@ -181,6 +224,7 @@ func (c *catalogue) hello(ctx context.Context, s *toolserver.Server, cred peer.C
 			o.mu.Lock()
 			o.hello = h
 			o.mu.Unlock()
+			c.weigh(o)
 		}
 		return err
 	})

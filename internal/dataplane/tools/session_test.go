@@ -363,3 +363,27 @@ func TestSubscriptionsAreAcknowledgedOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestListsBelongToTheCredentialsOfTheIntegration changes a server's integration while its list is
+// fresh.
+func TestListsBelongToTheCredentialsOfTheIntegration(t *testing.T) {
+	for name, up := range eras(t) {
+		t.Run(name, func(t *testing.T) {
+			up.TTL = 3_600_000
+			s := server("one", up.URL)
+			g := newGateway(t, options{servers: []*toolserver.Server{s}})
+			ask := func() { g.modern("/mcp", "tools/list", "", "{}") }
+			ask()
+			ask()
+			if n := up.Count("tools/list"); n != 1 {
+				t.Fatalf("the server was asked %d times, want 1", n)
+			}
+			changed := *s
+			changed.Revision = 2
+			g.publish(options{servers: []*toolserver.Server{&changed}})
+			if ask(); up.Count("tools/list") != 2 {
+				t.Error("the list of the old credentials is used")
+			}
+		})
+	}
+}

@@ -27,7 +27,7 @@ type sessions struct {
 
 // sessionKey is whose session it is. Callers never share one: a server may keep what they
 // sent.
-type sessionKey struct{ server, address, credential, holder string }
+type sessionKey struct{ server, place, credential, holder string }
 
 type heldSession struct {
 	sync.Mutex // held while it begins
@@ -53,11 +53,7 @@ func newSessions(peers peer.Sender, version string) *sessions {
 const ownHolder = ""
 
 func keyOf(s *toolserver.Server, cred peer.Credential, holder string) sessionKey {
-	key := sessionKey{server: s.ID, credential: cred.Key, holder: holder}
-	if s.URL != nil {
-		key.address = s.URL.String()
-	}
-	return key
+	return sessionKey{server: s.ID, place: s.Place(), credential: cred.Key, holder: holder}
 }
 
 // open returns the session of a holder, which it begins if there is none, and what the

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
 	"modelgate/internal/provider/toolserver"
 )
@@ -39,8 +38,8 @@ type subscription struct {
 
 // followed is a server whose stream is read until stop is called.
 type followed struct {
-	address string
-	stop    context.CancelFunc
+	place string
+	stop  context.CancelFunc
 }
 
 // watchEvent is a message of a server, or that it has accepted what is watched.
@@ -183,15 +182,15 @@ func (w *watch) followView(ctx context.Context) {
 	keep := make(map[string]bool)
 	for _, s := range w.request.view.servers {
 		keep[s.ID] = true
-		address := keyOf(s, peer.Credential{}, "").address
+		place := s.Place()
 		if f, ok := w.following[s.ID]; ok {
-			if f.address == address {
+			if f.place == place {
 				continue
 			}
 			f.stop()
 		}
 		own, stop := context.WithCancel(ctx)
-		w.following[s.ID] = followed{address, stop}
+		w.following[s.ID] = followed{place, stop}
 		by := w.request.caller()
 		w.readers.Go(func() { w.follow(own, s, by) })
 	}

@@ -8,6 +8,7 @@ package toolserver
 
 import (
 	"net/url"
+	"strconv"
 	"time"
 
 	"modelgate/internal/base/secret"
@@ -49,6 +50,9 @@ type Server struct {
 	URL       *url.URL // of HTTP, SSE and OpenAPI; nil for Stdio
 	Command   string   // Stdio: the name of a command in the settings of the node
 	Guarded   bool     // a tenant chose the address, so that it must pass the address guard
+	// Revision changes whenever the integration does: what is remembered of the server, such as
+	// lists and sessions, belongs to the address and the credentials of one revision.
+	Revision int64
 
 	Auth        Auth
 	Headers     map[string]secret.String // sent with each request; names are in canonical form
@@ -127,6 +131,15 @@ type Bundle struct {
 	Workspace string // id
 	Name      string
 	Selection Selection
+}
+
+// Place names where requests to the server go, and with which credentials, without showing them.
+func (s *Server) Place() string {
+	place := strconv.FormatInt(s.Revision, 36)
+	if s.URL != nil {
+		place += " " + s.URL.String()
+	}
+	return place
 }
 
 // Price returns what a call of a tool costs.
