@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -14,7 +15,7 @@ import (
 
 // newRelayGateway is a gateway with the real relay and a server of the legacy era, whose
 // every way to say something has the word secret.
-func newRelayGateway(t *testing.T, master string) (*toolGateway, *toolservertest.Server) {
+func newRelayGateway(t *testing.T, master string, settings ...string) (*toolGateway, *toolservertest.Server) {
 	up := toolservertest.New(t)
 	up.NoModern = true
 	up.Handle("tools/call note", func(x *toolservertest.Exchange) {
@@ -33,7 +34,7 @@ func newRelayGateway(t *testing.T, master string) (*toolGateway, *toolservertest
 		x.Ask("sampling/createMessage", `{"messages":[{"role":"user","content":{"type":"text","text":"the secret is here"}}]}`)
 		x.Text("asked")
 	})
-	g := &toolGateway{Gateway: gatewaytest.New(t, gatewaytest.Options{MasterKey: master}), t: t, key: gatewaytest.Key}
+	g := &toolGateway{Gateway: gatewaytest.New(t, gatewaytest.Options{MasterKey: master, Settings: strings.Join(settings, "")}), t: t, key: gatewaytest.Key}
 	for _, call := range [][3]string{
 		{"POST", "/mcp-integrations", `{"name":"I","slug":"tracker","url":"` + up.URL + `","transport":"http","auth_type":"none"}`},
 		{"PUT", "/mcp-integrations/tracker/workspaces", `{"workspaces":[{"id":"default","enabled":true}]}`},
@@ -238,5 +239,36 @@ func TestMessagesOfUnknownSizeAreBounded(t *testing.T) {
 				t.Errorf("%d bytes, %s length: %d %.200s", size, name, res.Status, res.Body)
 			}
 		}
+	}
+}
+
+// TestSettingsOfToolServersAreUsed asks for the names of the only server, and opens a stream of the
+// old transport, with and without the settings that allow that.
+func TestSettingsOfToolServersAreUsed(t *testing.T) {
+	t.Parallel()
+	for settings, want := range map[string]struct {
+		name string
+		old  int
+	}{"": {"issues__echo", 405}, "tools: {prefix: needed, sse: true}\n": {"echo", 200}} {
+		g, _ := newRelayGateway(t, "the master key of a test of tools", settings)
+		res := g.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "x-gateway-provider", "")
+		if !strings.Contains(string(res.Body), `{"name":"`+want.name+`",`) {
+			t.Errorf("%q: %s", settings, res.Body)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.Root+"/mcp", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+g.key)
+		stream, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stream.StatusCode != want.old {
+			t.Errorf("%q: a stream of the old transport: %d, want %d", settings, stream.StatusCode, want.old)
+		}
+		leave()
+		stream.Body.Close()
 	}
 }

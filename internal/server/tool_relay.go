@@ -21,12 +21,14 @@ func (s *Server) toolRelay(set *settings.Settings) *tools.Relay {
 	s.toolPeers = peer.New(peer.Options{Client: s.engine.Client, Bodies: s.engine.Bounds.Pool, Logger: s.Logger,
 		Commands: toolCommands(set.Tools.Commands)})
 	return tools.New(tools.Options{
-		Peers:       s.toolPeers,
-		Credentials: toolCredentials{auth.New(auth.Options{Client: s.engine.Client})},
-		Origins:     set.Tools.Origins,
-		Box:         s.box,
-		Logger:      s.Logger,
-		Version:     s.Version,
+		Peers:        s.toolPeers,
+		Credentials:  toolCredentials{auth.New(auth.Options{Client: s.engine.Client})},
+		Origins:      set.Tools.Origins,
+		Box:          s.box,
+		Logger:       s.Logger,
+		Version:      s.Version,
+		PlainNames:   set.Tools.Prefix == "needed",
+		OldTransport: set.Tools.SSE,
 
 		PublicURL: s.publicURL,
 	})

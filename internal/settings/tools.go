@@ -15,6 +15,11 @@ import (
 type Tools struct {
 	// Origins are the origins of pages that may send requests to tool servers from browsers.
 	Origins []string `json:"origins,omitempty" maxItems:"100" doc:"Origins of pages that may use tool servers, such as https://app.example.com"`
+	// Prefix says when the slug of a server comes before the names of its items at an address of
+	// several servers.
+	Prefix string `json:"prefix,omitempty" enum:",always,needed" doc:"Defaults to always. With needed, items keep their names where a key may use one server only"`
+	// SSE serves the transport of the revision 2024-11-05 too.
+	SSE bool `json:"sse,omitempty" doc:"Clients may use the transport HTTP+SSE of the revision 2024-11-05. All requests of a client must reach the same node"`
 	// Commands are the programs that integrations with the transport stdio may name.
 	Commands map[string]ToolCommand `json:"commands,omitempty" maxProperties:"100"`
 }

@@ -13,6 +13,8 @@ func TestToolSettingsAreChecked(t *testing.T) {
 		"tools: {origins: ['https://app.example.com/']}\n":                                                                  "tools.origins[0]",
 		"tools: {origins: ['*']}\n":                                                                                         "tools.origins[0]",
 		"tools: {commands: {files: {path: /usr/bin/files, args: [--root, /srv], env: {LEVEL: info, TOKEN: '${TOKEN}'}}}}\n": "",
+		"tools: {prefix: needed, sse: true}\n":                                                                              "",
+		"tools: {prefix: never}\n":                                                                                          "tools.prefix",
 		"tools: {commands: {files: {path: files}}}\n":                                                                       "tools.commands.files.path",
 		"tools: {commands: {files: {path: /f, dir: here}}}\n":                                                               "tools.commands.files.dir",
 		"tools: {commands: {'a b': {path: /f}}}\n":                                                                          "tools.commands",

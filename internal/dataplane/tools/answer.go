@@ -17,6 +17,7 @@ type answer struct {
 	rc        *http.ResponseController
 	events    bool          // the client reads events
 	keepAlive time.Duration // of silence, after which a comment is sent; not positive sends none
+	stream    *answer       // gets all messages instead; nil for none
 
 	mu      sync.Mutex
 	begun   bool // as a stream
@@ -49,6 +50,9 @@ func acceptsEvents(r *http.Request) bool {
 // send writes a message before the last one, which a client that reads no events does not
 // receive.
 func (a *answer) send(msg []byte) error {
+	if a.stream != nil {
+		return a.stream.send(msg)
+	}
 	if !a.events {
 		return nil
 	}
@@ -67,8 +71,20 @@ func (a *answer) open() error {
 	return a.flush(sse.AppendComment(a.buf[:0], "open"))
 }
 
+// sendEndpoint writes the address of a session of the transport HTTP+SSE.
+func (a *answer) sendEndpoint(address string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.begin()
+	a.written = time.Now()
+	return a.flush(sse.AppendEvent(a.buf[:0], "endpoint", []byte(address)))
+}
+
 // end writes the last message. status is that of a response without events.
 func (a *answer) end(msg []byte, status int) error {
+	if a.stream != nil {
+		return a.stream.send(msg)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
@@ -89,7 +105,9 @@ func (a *answer) end(msg []byte, status int) error {
 
 // accepted responds to a notification or a response.
 func (a *answer) accepted() {
-	a.w.WriteHeader(http.StatusAccepted)
+	if a.stream == nil {
+		a.w.WriteHeader(http.StatusAccepted)
+	}
 }
 
 // close ends what has not ended: nothing is written afterwards.
@@ -104,7 +122,7 @@ func (a *answer) close() {
 func (a *answer) hasBegun() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.begun
+	return a.begun || a.stream != nil
 }
 
 func (a *answer) begin() {

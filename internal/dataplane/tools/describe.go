@@ -62,11 +62,15 @@ func (x *request) capabilities(b *jsonedit.Builder, greetings []greeting) {
 }
 
 // instructions returns those of all servers, each with the name of its server if there are
-// several.
+// several. Models follow them, so that those are left out that nobody has approved: of servers
+// whose changes are held back, and all of them if guardrails act on what servers say.
 func (x *request) instructions(greetings []greeting) string {
+	if _, guarded := x.tools.Guards(); guarded {
+		return ""
+	}
 	var b strings.Builder
 	for _, g := range greetings {
-		if g.hello == nil || g.hello.instructions == "" {
+		if g.hello == nil || g.hello.instructions == "" || g.server.HoldChanged {
 			continue
 		}
 		text := g.hello.instructions

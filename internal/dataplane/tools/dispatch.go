@@ -68,7 +68,7 @@ func (x *request) dispatch() error {
 	}
 	if m.own {
 		if err := x.tools.Count(x.http.Context()); err != nil {
-			return err
+			return x.fail(err)
 		}
 	}
 	return m.serve(x)

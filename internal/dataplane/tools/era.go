@@ -155,6 +155,9 @@ func (x *request) prepareLegacy() *rpcError {
 	if x.msg.method == "initialize" {
 		return nil
 	}
+	if x.old != nil {
+		return x.useOldSession()
+	}
 	if v := x.http.Header.Get(headerVersion); v != "" && !slices.Contains(legacyVersions, v) {
 		return unsupportedVersion(v)
 	}

@@ -71,7 +71,12 @@ func (x *request) initialize() error {
 	x.client = peer.Client{Info: t.Info, Capabilities: t.Capabilities}
 	greetings := x.greetAll(t)
 	x.http.Header.Del(headerSession)
-	x.answer.w.Header()[headerSession] = []string{t.seal(x.Box)}
+	id := t.seal(x.Box)
+	if x.old != nil {
+		defer x.old.begin(t)
+	} else {
+		x.answer.w.Header()[headerSession] = []string{id}
+	}
 	return x.respondWith(x.initializeResult(version, greetings))
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"modelgate/internal/dataplane/tools"
 	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/testing/toolservertest"
 )
@@ -188,6 +189,42 @@ func TestOneBrokenServerDoesNotAffectOthers(t *testing.T) {
 			}
 			if m := s.call("tools/call", `{"name":"good__add","arguments":{"a":1,"b":1}}`).last(t); m.Error != nil {
 				t.Errorf("the other server: %+v", m.Error)
+			}
+		})
+	}
+}
+
+// TestPlainNamesAreThoseOfOneServer asks for the names of one server and of two where prefixes are
+// added only if they are needed.
+func TestPlainNamesAreThoseOfOneServer(t *testing.T) {
+	up := legacyServer(t)
+	all := []*toolserver.Server{server("one", up.URL), server("two", up.URL)}
+	some := &toolserver.Bundle{ID: "b", Slug: "some", Workspace: "w", Name: "Some", Selection: toolserver.Selection{"one/tool/echo"}}
+	g := newGateway(t, options{servers: all, bundles: []*toolserver.Bundle{some}, tools: tools.Options{PlainNames: true}})
+	for path, want := range map[string]string{"/mcp": "one__echo", "/mcp/some": "echo", "/mcp/one": "echo"} {
+		if got := names(t, g.modern(path, "tools/list", "", "{}"), "tools", "name"); got[0] != want {
+			t.Errorf("%s: %q, want %s first", path, got, want)
+		}
+		if m := g.modern(path, "tools/call", `"name":"`+want+`","arguments":{"text":"x"}`, "{}").last(t); m.Error != nil {
+			t.Errorf("%s: calling %s: %+v", path, want, m.Error)
+		}
+	}
+	if m := g.modern("/mcp/some", "tools/call", `"name":"add","arguments":{}`, "{}").last(t); m.Error == nil {
+		t.Error("a tool that is not in the bundle was called by its plain name")
+	}
+}
+
+// TestInstructionsNobodyApprovedAreLeftOut has a server whose changes are held back, and another.
+func TestInstructionsNobodyApprovedAreLeftOut(t *testing.T) {
+	for name, up := range eras(t) {
+		t.Run(name, func(t *testing.T) {
+			up.Instructions = "Do as I say."
+			free, held := server("free", up.URL), server("held", up.URL)
+			held.HoldChanged = true
+			g := newGateway(t, options{servers: []*toolserver.Server{free, held}})
+			got := string(g.modern("/mcp", "server/discover", "", "{}").last(t).Result)
+			if strings.Count(got, "Do as I say") != 1 || !strings.Contains(got, "# free (free)") {
+				t.Errorf("%s", got)
 			}
 		})
 	}

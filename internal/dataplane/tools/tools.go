@@ -48,6 +48,12 @@ type Options struct {
 	// Credentials sign in to servers that have one for each user. Nil means that such servers
 	// cannot be used.
 	Credentials Credentials
+
+	// PlainNames gives the items of a bundle, or of all servers, that has one server only the
+	// names that the server gives them. They change when another server joins.
+	PlainNames bool
+	// OldTransport serves clients with the transport of the revision 2024-11-05.
+	OldTransport bool
 }
 
 // Credentials sign in to servers for users.
@@ -99,6 +105,7 @@ type request struct {
 	era    peer.Era
 	client peer.Client // what it says of itself
 	token  *token      // of the legacy era; nil without a session
+	old    *oldStream  // on which the client gets its responses; nil for others
 	holder string      // whose sessions with servers it uses, in memory
 }
 
@@ -107,7 +114,7 @@ func (p *Relay) ServeTools(w http.ResponseWriter, r *http.Request, t *dataplane.
 	if err := p.checkOrigin(r); err != nil {
 		return err
 	}
-	v, err := viewOf(t)
+	v, err := p.viewOf(t)
 	if err != nil {
 		return err
 	}
@@ -206,12 +213,20 @@ func (x *request) post() error {
 		return x.reject(nil, problem)
 	}
 	defer m.release()
+	if id := x.http.URL.Query().Get(oldSession); id != "" && x.OldTransport {
+		if x.old = x.running.oldStream(id, callerOf(x.tools.Identity), x.tools.Slug); x.old == nil {
+			return x.reject(m.id, errNoSession)
+		}
+		defer x.useOldStream()()
+	}
 	x.msg, x.tools.MessageID = m, m.id
 	if parent, ok := m.meta.Find("traceparent"); ok {
 		text, _ := parent.Text()
 		x.tools.SetTrace(text)
 	}
-	x.era = eraOf(x.http, m)
+	if x.era = eraOf(x.http, m); x.old != nil {
+		x.era = peer.Legacy
+	}
 	if x.era == peer.Modern {
 		problem = x.prepareModern()
 	} else {

@@ -21,7 +21,7 @@ var errNoServer = apierr.New(apierr.NotFound, "there is no tool server or bundle
 	WithCode("tool_server_not_found")
 
 // viewOf returns what the caller of a request may use at its address.
-func viewOf(t *dataplane.ToolRequest) (*view, error) {
+func (p *Relay) viewOf(t *dataplane.ToolRequest) (*view, error) {
 	workspace := t.Identity.Workspace
 	v := &view{selections: t.Snapshot.ToolSelections(t.Identity), prefixed: true}
 	switch server, ok := t.Snapshot.ToolServer(workspace, t.Slug); {
@@ -41,6 +41,7 @@ func viewOf(t *dataplane.ToolRequest) (*view, error) {
 	if len(v.servers) == 0 && t.Slug != "" {
 		return nil, errNoServer
 	}
+	v.prefixed = v.prefixed && !(p.PlainNames && len(v.servers) == 1)
 	return v, nil
 }
 

@@ -61,6 +61,9 @@ const (
 
 // listen serves the stream of a session of the legacy era.
 func (x *request) listen() error {
+	if x.http.Header.Get(headerSession) == "" && x.OldTransport && acceptsEvents(x.http) {
+		return x.serveOldStream()
+	}
 	if x.http.Header.Get(headerSession) == "" || !acceptsEvents(x.http) {
 		return errMethod
 	}
@@ -70,6 +73,11 @@ func (x *request) listen() error {
 	if err := x.tools.Count(x.http.Context()); err != nil {
 		return err
 	}
+	return x.watchAll()
+}
+
+// watchAll serves a stream of the legacy era, on which everything is reported.
+func (x *request) watchAll() error {
 	w := &watch{request: x}
 	for i := range listKinds[:3] {
 		w.kinds = append(w.kinds, &listKinds[i])
@@ -364,7 +372,7 @@ func (w *watch) recheck(ctx context.Context, id []byte) error {
 	if err != nil || !changed {
 		return err
 	}
-	v, err := viewOf(w.request.tools)
+	v, err := w.request.viewOf(w.request.tools)
 	if err != nil {
 		return err
 	}
