@@ -272,3 +272,28 @@ func TestSettingsOfToolServersAreUsed(t *testing.T) {
 		stream.Body.Close()
 	}
 }
+
+// TestReadingAServerIsBoundByTheEgressPolicies syncs a server whose host the workspace allows no
+// longer.
+func TestReadingAServerIsBoundByTheEgressPolicies(t *testing.T) {
+	t.Parallel()
+	g, up := newRelayGateway(t, "the master key of a test of tools")
+	sync := func() gatewaytest.Response {
+		return g.Post("/mcp-servers/issues/sync?workspace_id=default", "", "x-gateway-provider", "")
+	}
+	if res := sync(); res.Status != 200 {
+		t.Fatalf("%d %s", res.Status, res.Body)
+	}
+	res := g.Do(g.Request("PUT", "/workspaces/default", `{"settings":{"egress_policy":{"custom_hosts":["tools.example.com"]}}}`, "x-gateway-provider", ""))
+	if res.Status != 200 {
+		t.Fatalf("%d %s", res.Status, res.Body)
+	}
+	waittest.Until(t, "the policy applies", func() bool {
+		res := g.Post("/mcp/issues", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{}}}`, "x-gateway-provider", "")
+		return strings.Contains(string(res.Body), "egress_policy")
+	})
+	before := len(up.Requests(""))
+	if res := sync(); !strings.Contains(string(res.Body), "egress_policy.custom_hosts") || len(up.Requests("")) != before {
+		t.Errorf("%d %s", res.Status, res.Body)
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/controlplane/toolservers"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/settings"
 	"modelgate/internal/storage/blob"
@@ -46,7 +47,8 @@ func (s *Server) openJobs(set *settings.Settings) error {
 		return err
 	}
 	s.openWebhooks()
-	kinds := append(s.kept.Kinds(), s.webhooks.Kind())
+	sync := &toolservers.Sync{DB: s.store, Probe: s.probeTools, Secrets: s.ring, Now: time.Now, Logger: s.Logger}
+	kinds := append(s.kept.Kinds(), s.webhooks.Kind(), sync.Kind())
 	if s.exports != nil {
 		kinds = append(kinds, s.exports.Kind())
 	}

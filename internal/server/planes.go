@@ -87,7 +87,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		SignIn:        s.signIn(),
 		OAuth:         s.oauth(),
-		ToolServers: toolservers.Routes{Snapshot: s.holder.Load, Probe: relay.Probe,
+		ToolServers: toolservers.Routes{Snapshot: s.holder.Load, Probe: s.probeTools,
 			Commands: func() []string { return slices.Sorted(maps.Keys(set.Tools.Commands)) }},
 		Workloads:    workloads.Routes{Verifier: workload.NewVerifier(s.engine.Client), Issue: s.issueWorkloadKey},
 		Guardrails:   guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},

@@ -1,10 +1,14 @@
 package server
 
 import (
+	"context"
+
+	"modelgate/internal/base/egress"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/tools"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/provider/auth"
+	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/settings"
 )
 
@@ -32,6 +36,17 @@ func (s *Server) toolRelay(set *settings.Settings) *tools.Relay {
 
 		PublicURL: s.publicURL,
 	})
+}
+
+// probeTools asks a tool server for what it is and offers, if the egress policies of its workspace
+// allow its address now.
+func (s *Server) probeTools(ctx context.Context, t *toolserver.Server) (*toolserver.Found, error) {
+	if t.URL != nil {
+		if err := s.egressPolicies(t.Organisation, t.Workspace).Check(egress.Request{Managed: true, Host: t.URL}); err != nil {
+			return nil, err
+		}
+	}
+	return s.toolServers.Probe(ctx, t)
 }
 
 // toolCommands returns the programs that tool servers may be.

@@ -30,6 +30,7 @@ const (
 	JobTuning    = "fine-tuning" // follows a fine-tuning job of a provider
 	JobRemoval   = "removal"     // deletes an object where it is kept
 	JobCall      = "call"        // counts what a realtime call uses
+	JobToolSync  = "mcp-sync"    // reads what an MCP server offers
 )
 
 // Job is work that a node does in the background.

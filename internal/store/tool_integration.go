@@ -144,9 +144,17 @@ func (tx *Tx) CreateToolIntegration(ctx context.Context, i ToolIntegration) erro
 	return toolIntegrationTable.insert(ctx, tx, i)
 }
 
-// UpdateToolIntegration replaces the integration with i's id, except its workspace and slug.
+// UpdateToolIntegration replaces the integration with i's id, except its workspace and slug. Its
+// servers are read soon.
 func (tx *Tx) UpdateToolIntegration(ctx context.Context, i ToolIntegration) error {
-	return toolIntegrationTable.update(ctx, tx, i)
+	const hasten = `
+		UPDATE jobs
+		SET next_at = $3
+		WHERE kind = $1 AND state = 'queued' AND next_at > $3 AND subject_id IN (SELECT id FROM mcp_servers WHERE integration_id = $2)`
+	if err := toolIntegrationTable.update(ctx, tx, i); err != nil {
+		return err
+	}
+	return tx.exec(ctx, journal.Unpublished, "jobs", hasten, JobToolSync, i.ID, millis(i.UpdatedAt))
 }
 
 // DeleteToolIntegration deletes an integration with the servers made from it.

@@ -73,6 +73,12 @@ func (q Queries) ToolServer(ctx context.Context, organisation, workspace, ref st
 		LIMIT 1`, organisation, workspace, ref)
 }
 
+// ToolServerByID returns a tool server of any organisation.
+func (q Queries) ToolServerByID(ctx context.Context, id string) (ToolServer, error) {
+	return toolServerTable.one(ctx, q.Reader, `
+		WHERE id = $1`, id)
+}
+
 // ToolServersOf returns the tool servers made from an integration.
 func (q Queries) ToolServersOf(ctx context.Context, integration string) ([]ToolServer, error) {
 	return toolServerTable.list(ctx, q.Reader, `

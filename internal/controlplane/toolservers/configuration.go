@@ -280,13 +280,18 @@ func masks(secrets map[string]secret.String) map[string]string {
 
 // open returns the secrets of an integration.
 func (f *family) open(ctx context.Context, i *store.ToolIntegration) (store.Secrets, error) {
+	return open(ctx, f.api.Secrets, i)
+}
+
+// open returns the secrets of an integration.
+func open(ctx context.Context, secrets route.Sealer, i *store.ToolIntegration) (store.Secrets, error) {
 	if i.Sealed == "" {
 		return store.Secrets{}, nil
 	}
-	if f.api.Secrets == nil {
+	if secrets == nil {
 		return store.Secrets{}, errNoMasterKey
 	}
-	opened, err := f.api.Secrets.Open(ctx, i.Organisation, i.Sealed)
+	opened, err := secrets.Open(ctx, i.Organisation, i.Sealed)
 	if err != nil {
 		return store.Secrets{}, fmt.Errorf("opening the secrets of MCP integration %s: %w", i.ID, err)
 	}

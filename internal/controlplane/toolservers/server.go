@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/provider/toolserver"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 
@@ -73,7 +74,11 @@ func insertServer(ctx context.Context, tx *store.Tx, i store.ToolIntegration, ro
 	}); err != nil {
 		return err
 	}
-	return tx.CreateToolServer(ctx, row)
+	if err := tx.CreateToolServer(ctx, row); err != nil {
+		return err
+	}
+	return tx.AddJob(ctx, store.Job{ID: reqlog.NewID(row.CreatedAt).String(), Kind: store.JobToolSync, Subject: row.ID, Organisation: row.Organisation,
+		Workspace: row.Workspace, NextAt: row.CreatedAt, CreatedAt: row.CreatedAt})
 }
 
 // checkSlug checks the slug of a new server or bundle of a workspace. Room returns an error
@@ -197,7 +202,10 @@ func updateServer(ctx context.Context, c *route.Caller, in *updateServerInput) (
 		if err := c.CheckIfMatch(read, now.UpdatedAt, err); err != nil {
 			return err
 		}
-		return tx.UpdateToolServer(ctx, row)
+		if err := tx.UpdateToolServer(ctx, row); err != nil {
+			return err
+		}
+		return tx.HastenJob(ctx, store.JobToolSync, row.ID, c.Now)
 	})
 }
 

@@ -74,7 +74,13 @@ func (f *family) probe(ctx context.Context, c *route.Caller, i *store.ToolIntegr
 		return nil, "", err
 	}
 	defer f.slots.Leave(c.Organisation)
-	opened, err := f.open(ctx, i)
+	return ask(ctx, f.Probe, f.api.Secrets, i, s)
+}
+
+// ask asks a server for what it is and offers. An *apierr.Error means that it was not asked.
+func ask(ctx context.Context, probe probe, secrets route.Sealer, i *store.ToolIntegration, s *store.ToolServer) (found *toolserver.Found,
+	omitted string, err error) {
+	opened, err := open(ctx, secrets, i)
 	if err != nil {
 		return nil, "", apierr.New(apierr.Unavailable, "the credentials of the integration cannot be opened; set them again").
 			WithCode("tool_server_unusable").WithCause(err)
@@ -85,7 +91,7 @@ func (f *family) probe(ctx context.Context, c *route.Caller, i *store.ToolIntegr
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	if found, err = f.Probe(ctx, target); err != nil {
+	if found, err = probe(ctx, target); err != nil {
 		return nil, "", errors.New(problem(err))
 	}
 	omitted, err = found.Bound()
@@ -122,18 +128,7 @@ func (f *family) sync(ctx context.Context, c *route.Caller, in *NamedServer) (*M
 		return nil, e
 	}
 	read := reading{c.Now, found, omitted, err}
-	change := c.Change(ctx, func(tx *store.Tx) error {
-		now, gone := tx.ToolServer(ctx, row.Organisation, row.Workspace, row.ID)
-		if gone != nil || now.Integration != row.Integration {
-			return route.NotFound("mcp_server", "MCP server", in.Server)
-		}
-		for _, owner := range [...]string{row.Integration, row.ID} {
-			if err := read.record(ctx, tx, owner, owner == row.ID); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	change := c.Change(ctx, func(tx *store.Tx) error { return read.store(ctx, tx, row) })
 	if change != nil {
 		return nil, change
 	}
@@ -146,6 +141,20 @@ type reading struct {
 	found   *toolserver.Found
 	omitted string
 	err     error
+}
+
+// store stores what was read of a server, for itself and for its integration.
+func (r reading) store(ctx context.Context, tx *store.Tx, row store.ToolServer) error {
+	now, gone := tx.ToolServer(ctx, row.Organisation, row.Workspace, row.ID)
+	if gone != nil || now.Integration != row.Integration {
+		return route.NotFound("mcp_server", "MCP server", row.Slug)
+	}
+	for _, owner := range [...]string{row.Integration, row.ID} {
+		if err := r.record(ctx, tx, owner, owner == row.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // record stores what was read for an owner. What a server offers when it is read for the first

@@ -19,10 +19,13 @@ import (
 	"modelgate/internal/upstream"
 )
 
+// probe asks a server for what it is and offers.
+type probe = func(ctx context.Context, s *toolserver.Server) (*toolserver.Found, error)
+
 // Routes are the routes of MCP servers.
 type Routes struct {
 	// Probe asks a server for what it is and offers. Nil asks none.
-	Probe func(ctx context.Context, s *toolserver.Server) (*toolserver.Found, error)
+	Probe probe
 
 	// UserSignIn is true if users can sign in to servers, so that integrations may have the
 	// auth_type oauth_auto.
