@@ -77,8 +77,8 @@ func insertServer(ctx context.Context, tx *store.Tx, i store.ToolIntegration, ro
 	if err := tx.CreateToolServer(ctx, row); err != nil {
 		return err
 	}
-	return tx.AddJob(ctx, store.Job{ID: reqlog.NewID(row.CreatedAt).String(), Kind: store.JobToolSync, Subject: row.ID, Organisation: row.Organisation,
-		Workspace: row.Workspace, NextAt: row.CreatedAt, CreatedAt: row.CreatedAt})
+	return tx.AddJob(ctx, store.Job{ID: reqlog.NewID(row.CreatedAt).String(), Kind: store.JobToolSync, Subject: row.ID,
+		Organisation: row.Organisation, Workspace: row.Workspace, NextAt: row.CreatedAt, CreatedAt: row.CreatedAt})
 }
 
 // checkSlug checks the slug of a new server or bundle of a workspace. Room returns an error

@@ -32,17 +32,17 @@ func init() { // the functions refer to it
 		"initialize":            {legacyOnly, true, (*request).initialize},
 		"ping":                  {legacyOnly, false, (*request).ping},
 		"logging/setLevel":      {legacyOnly, true, (*request).setLevel},
-		"resources/subscribe":   {legacyOnly, false, (*request).subscribe},
-		"resources/unsubscribe": {legacyOnly, false, (*request).subscribe},
+		"resources/subscribe":   {legacyOnly, false, func(x *request) error { return x.relayResource(api.Tools) }},
+		"resources/unsubscribe": {legacyOnly, false, func(x *request) error { return x.relayResource(api.Tools) }},
 		"subscriptions/listen":  {modernOnly, true, (*request).subscribeAll},
 		"server/discover":       {modernOnly, true, (*request).discover},
 		"tools/call":            {bothEras, false, (*request).callTool},
-		"prompts/get":           {bothEras, false, (*request).getPrompt},
-		"resources/read":        {bothEras, false, (*request).readResource},
+		"prompts/get":           {bothEras, false, getPrompt},
+		"resources/read":        {bothEras, false, func(x *request) error { return x.relayResource(api.ToolResource) }},
 		"completion/complete":   {bothEras, false, (*request).complete},
-		"tasks/get":             {modernOnly, false, (*request).useTask},
-		"tasks/update":          {modernOnly, false, (*request).useTask},
-		"tasks/cancel":          {modernOnly, false, (*request).useTask},
+		"tasks/get":             {modernOnly, false, useTask},
+		"tasks/update":          {modernOnly, false, useTask},
+		"tasks/cancel":          {modernOnly, false, useTask},
 	}
 	for i := range listKinds {
 		k := &listKinds[i]
@@ -88,7 +88,7 @@ func (x *request) callTool() error {
 }
 
 // getPrompt gets a prompt.
-func (x *request) getPrompt() error {
+func getPrompt(x *request) error {
 	return x.callNamed(kindOf(toolserver.Prompt), api.ToolPrompt, "unknown prompt")
 }
 
@@ -111,12 +111,6 @@ func (x *request) callNamed(k *listKind, op api.Operation, unknown string) error
 	}
 	return r.run()
 }
-
-// readResource reads a resource.
-func (x *request) readResource() error { return x.relayResource(api.ToolResource) }
-
-// subscribe subscribes to a resource, or ends that.
-func (x *request) subscribe() error { return x.relayResource(api.Tools) }
 
 // relayResource relays a request about a resource.
 func (x *request) relayResource(op api.Operation) error {

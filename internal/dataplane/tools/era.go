@@ -156,7 +156,7 @@ func (x *request) prepareLegacy() *rpcError {
 		return nil
 	}
 	if x.old != nil {
-		return x.useOldSession()
+		return useOldSession(x)
 	}
 	if v := x.http.Header.Get(headerVersion); v != "" && !slices.Contains(legacyVersions, v) {
 		return unsupportedVersion(v)

@@ -41,7 +41,7 @@ func (s *oldStream) session() *token {
 }
 
 // serveOldStream opens a stream and serves it until the client leaves.
-func (x *request) serveOldStream() error {
+func serveOldStream(x *request) error {
 	caller := callerOf(x.tools.Identity)
 	leave, ok := x.running.enter(caller)
 	if !ok {
@@ -69,13 +69,13 @@ func (x *request) serveOldStream() error {
 	leave()
 	leave = func() {}
 	x.useToken(s.session())
-	return x.watchAll()
+	return watchAll(x)
 }
 
 // useOldStream makes the client's stream get the response to its message, which is accepted at
 // once. The message is served until the stream ends: clients close the connection by which they
 // sent it. The caller calls the function that it returns once the message is served.
-func (x *request) useOldStream() (served func()) {
+func useOldStream(x *request) (served func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(x.http.Context()))
 	stop := context.AfterFunc(x.old.ended, cancel)
 	x.http = x.http.WithContext(ctx)
@@ -94,7 +94,7 @@ func (x *request) useOldStream() (served func()) {
 }
 
 // useOldSession finds the session of a message.
-func (x *request) useOldSession() *rpcError {
+func useOldSession(x *request) *rpcError {
 	t := x.old.session()
 	if t == nil {
 		return errNoSession

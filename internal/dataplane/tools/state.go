@@ -65,7 +65,8 @@ func (r *relay) openState() (*state, *rpcError) {
 	}
 	text, _ := v.Text()
 	got, want := new(state), r.newState()
-	if !openJSON(r.request.Box, statePrefix, text, maxState, got) || got.Caller != want.Caller || got.Server != want.Server || got.Item != want.Item ||
+	if !openJSON(r.request.Box, statePrefix, text, maxState, got) ||
+		got.Caller != want.Caller || got.Server != want.Server || got.Item != want.Item ||
 		got.Arguments != want.Arguments || time.Now().Unix() > got.Until {
 		return nil, errState
 	}

@@ -35,7 +35,7 @@ const (
 )
 
 // declaresTasks reports whether the client takes tasks.
-func (x *request) declaresTasks() bool {
+func declaresTasks(x *request) bool {
 	return x.era == peer.Modern && hasExtension(x.client.Capabilities, extensionTasks)
 }
 
@@ -56,7 +56,7 @@ var errNoTasks = newError(codeNoCapability, "the client must declare the extensi
 
 // findTask returns the task with the id that a client sends and its server, and false unless
 // it belongs to the caller, who may still use its tool.
-func (x *request) findTask(id string) (t task, s *toolserver.Server, ok bool) {
+func findTask(x *request, id string) (t task, s *toolserver.Server, ok bool) {
 	if !openJSON(x.Box, taskPrefix, id, maxTask, &t) || t.Caller != callerOf(x.tools.Identity) {
 		return t, nil, false
 	}
@@ -71,12 +71,12 @@ func (x *request) findTask(id string) (t task, s *toolserver.Server, ok bool) {
 func (t *task) item() toolserver.Item { return toolserver.Item{Kind: toolserver.Tool, Name: t.Tool} }
 
 // useTask serves a request about a task.
-func (x *request) useTask() error {
-	if !x.declaresTasks() {
+func useTask(x *request) error {
+	if !declaresTasks(x) {
 		return x.reject(x.msg.id, errNoTasks)
 	}
 	id, _ := x.msg.param("taskId")
-	t, server, ok := x.findTask(id)
+	t, server, ok := findTask(x, id)
 	if !ok {
 		return x.reject(x.msg.id, newError(codeInvalidParams, "unknown task: "+cut(id)))
 	}
@@ -90,7 +90,7 @@ func (r *relay) newTask(doc *jsonedit.Doc) error {
 	v, _ := doc.Find("taskId")
 	id, ok := v.Text()
 	switch {
-	case r.operation != api.ToolCall || !r.request.declaresTasks():
+	case r.operation != api.ToolCall || !declaresTasks(r.request):
 		return &peer.Failure{Kind: peer.Invalid, Reason: "the tool server made a task, which this client does not take"}
 	case !ok || id == "" || len(id) > maxTaskID:
 		return &peer.Failure{Kind: peer.Invalid, Reason: "the tool server made a task without an id, or with one of more than 1,024 bytes"}
@@ -203,7 +203,7 @@ func (w *watch) addTasks(ids jsonedit.Value) {
 	}
 	for e := range ids.Elements() {
 		id, _ := e.Text()
-		if t, server, ok := w.request.findTask(id); ok && len(w.tasks) < maxSubscriptions {
+		if t, server, ok := findTask(w.request, id); ok && len(w.tasks) < maxSubscriptions {
 			w.tasks[id] = subscription{server, t.item(), t.ID}
 		}
 	}

@@ -114,7 +114,7 @@ func (p *Relay) ServeTools(w http.ResponseWriter, r *http.Request, t *dataplane.
 	if err := p.checkOrigin(r); err != nil {
 		return err
 	}
-	v, err := p.viewOf(t)
+	v, err := viewOf(t, p.PlainNames)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (x *request) post() error {
 		if x.old = x.running.oldStream(id, callerOf(x.tools.Identity), x.tools.Slug); x.old == nil {
 			return x.reject(m.id, errNoSession)
 		}
-		defer x.useOldStream()()
+		defer useOldStream(x)()
 	}
 	x.msg, x.tools.MessageID = m, m.id
 	if parent, ok := m.meta.Find("traceparent"); ok {

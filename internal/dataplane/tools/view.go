@@ -20,8 +20,9 @@ type view struct {
 var errNoServer = apierr.New(apierr.NotFound, "there is no tool server or bundle at this address that this key may use; GET /v0.1/servers lists those that it may").
 	WithCode("tool_server_not_found")
 
-// viewOf returns what the caller of a request may use at its address.
-func (p *Relay) viewOf(t *dataplane.ToolRequest) (*view, error) {
+// viewOf returns what the caller of a request may use at its address. With plainNames, items of the
+// only server have no prefix.
+func viewOf(t *dataplane.ToolRequest, plainNames bool) (*view, error) {
 	workspace := t.Identity.Workspace
 	v := &view{selections: t.Snapshot.ToolSelections(t.Identity), prefixed: true}
 	switch server, ok := t.Snapshot.ToolServer(workspace, t.Slug); {
@@ -41,7 +42,7 @@ func (p *Relay) viewOf(t *dataplane.ToolRequest) (*view, error) {
 	if len(v.servers) == 0 && t.Slug != "" {
 		return nil, errNoServer
 	}
-	v.prefixed = v.prefixed && !(p.PlainNames && len(v.servers) == 1)
+	v.prefixed = v.prefixed && !(plainNames && len(v.servers) == 1)
 	return v, nil
 }
 

@@ -62,7 +62,7 @@ const (
 // listen serves the stream of a session of the legacy era.
 func (x *request) listen() error {
 	if x.http.Header.Get(headerSession) == "" && x.OldTransport && acceptsEvents(x.http) {
-		return x.serveOldStream()
+		return serveOldStream(x)
 	}
 	if x.http.Header.Get(headerSession) == "" || !acceptsEvents(x.http) {
 		return errMethod
@@ -73,11 +73,11 @@ func (x *request) listen() error {
 	if err := x.tools.Count(x.http.Context()); err != nil {
 		return err
 	}
-	return x.watchAll()
+	return watchAll(x)
 }
 
 // watchAll serves a stream of the legacy era, on which everything is reported.
-func (x *request) watchAll() error {
+func watchAll(x *request) error {
 	w := &watch{request: x}
 	for i := range listKinds[:3] {
 		w.kinds = append(w.kinds, &listKinds[i])
@@ -113,7 +113,7 @@ func (x *request) subscribeAll() error {
 		}
 	}
 	if ids, ok := filter.Get("taskIds"); ok {
-		if !x.declaresTasks() {
+		if !declaresTasks(x) {
 			return x.reject(x.msg.id, errNoTasks)
 		}
 		w.addTasks(ids)
@@ -372,7 +372,7 @@ func (w *watch) recheck(ctx context.Context, id []byte) error {
 	if err != nil || !changed {
 		return err
 	}
-	v, err := w.request.viewOf(w.request.tools)
+	v, err := viewOf(w.request.tools, w.request.PlainNames)
 	if err != nil {
 		return err
 	}
