@@ -59,7 +59,7 @@ func (t *ToolRequest) ReadMessage(r *http.Request) (body []byte, release func(),
 	}
 	size := int64(firstToolRead)
 	if n := r.ContentLength; n >= 0 {
-		size = min(n, t.plane.MaxJSON) + 1 // one more to see the end
+		size = min(n+1, size) // one more to see the end
 	}
 	for {
 		if err := hold(int(size) - cap(body)); err != nil {
@@ -80,5 +80,5 @@ func (t *ToolRequest) ReadMessage(r *http.Request) (body []byte, release func(),
 	}
 }
 
-// firstToolRead is the room for a message of unknown size in bytes, at first.
-const firstToolRead = 16 << 10
+// firstToolRead is the room for a message in bytes, at first: what a client announces may never come.
+const firstToolRead = 64 << 10
