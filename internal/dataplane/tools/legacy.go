@@ -73,7 +73,7 @@ func (x *request) initialize() error {
 	x.http.Header.Del(headerSession)
 	id := t.seal(x.Box)
 	if x.old != nil {
-		defer x.old.begin(t)
+		defer x.old.keep(t)()
 	} else {
 		x.answer.w.Header()[headerSession] = []string{id}
 	}

@@ -17,20 +17,20 @@ type oldStream struct {
 
 	mu    sync.Mutex
 	token *token        // nil until the session is initialized
-	begun chan struct{} // closed then
+	once  sync.Once
+	begun chan struct{} // closed once the client knows of its session
 }
 
 // oldSession is the parameter of the address that names the session of a message.
 const oldSession = "sessionId"
 
-// begin keeps the session that the client has initialized.
-func (s *oldStream) begin(t *token) {
+// keep keeps the session that the client initializes, for its next message. The caller calls begin
+// once the client has been answered: what servers send by themselves comes after that.
+func (s *oldStream) keep(t *token) (begin func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.token == nil {
-		close(s.begun)
-	}
 	s.token = t
+	return func() { s.once.Do(func() { close(s.begun) }) }
 }
 
 // session returns the session, nil before it is initialized.
