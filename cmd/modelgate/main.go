@@ -43,6 +43,7 @@ var commands = []command{
 	{"claim", "create a link with which an owner signs in", claim},
 	{"apply", "apply a file to the control plane", apply},
 	{"export", "export the control plane to a file", export},
+	{"mcp-server", "convert a server.json of the public MCP registry to a file for apply", convertServer},
 	{"audit", "verify the chain of the audit log, or remove old rows", audit},
 	{"alerts", "test the destinations of alerts", testAlerts},
 	{"schema", "print the JSON Schema of a settings file or of a config object", schema},

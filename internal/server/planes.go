@@ -2,6 +2,7 @@ package server
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -88,6 +89,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		SignIn:        s.signIn(),
 		OAuth:         s.oauth(),
 		ToolServers: toolservers.Routes{Snapshot: s.holder.Load, Probe: s.probeTools,
+			Fetch:    func(r *http.Request) (*http.Response, error) { return s.engine.Client.Do(r, true) },
 			Commands: func() []string { return slices.Sorted(maps.Keys(set.Tools.Commands)) }},
 		Workloads:    workloads.Routes{Verifier: workload.NewVerifier(s.engine.Client), Issue: s.issueWorkloadKey},
 		Guardrails:   guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},

@@ -33,6 +33,7 @@ func (s *Server) toolRelay(set *settings.Settings) *tools.Relay {
 		Version:      s.Version,
 		PlainNames:   set.Tools.Prefix == "needed",
 		OldTransport: set.Tools.SSE,
+		SearchAbove:  set.Tools.SearchAbove,
 
 		PublicURL: s.publicURL,
 	})

@@ -28,7 +28,8 @@ func (s *Server) openToolServers(open secretOpener, list []publication.ToolServe
 func toolBundles(list []store.ToolBundle) []*toolserver.Bundle {
 	out := make([]*toolserver.Bundle, len(list))
 	for i, b := range list {
-		out[i] = &toolserver.Bundle{ID: b.ID, Slug: b.Slug, Workspace: b.Workspace, Name: b.Name, Selection: b.Selection}
+		out[i] = &toolserver.Bundle{ID: b.ID, Slug: b.Slug, Workspace: b.Workspace, Name: b.Name, Selection: b.Selection,
+			SearchAbove: b.SearchAbove}
 		if out[i].Selection == nil {
 			out[i].Selection = toolserver.Selection{} // nil would select everything
 		}

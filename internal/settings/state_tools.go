@@ -8,7 +8,7 @@ type MCPIntegration struct {
 	Name        string `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Description string `json:"description,omitempty" maxLength:"1024"`
 	URL         string `json:"url" minLength:"1" maxLength:"2048"`
-	Transport   string `json:"transport" enum:"http,sse"`
+	Transport   string `json:"transport" enum:"http,sse,openapi"`
 	Auth        string `json:"auth_type" enum:"none,headers,oauth_client_credentials,oauth_auto"`
 	Status      string `json:"status,omitempty" enum:"active,disabled" doc:"Defaults to active"`
 
@@ -32,6 +32,8 @@ type MCPConfiguration struct {
 	AuthorizeURL string            `json:"authorization_url,omitempty" maxLength:"2048"`
 	CallTimeout  int64             `json:"call_timeout,omitempty" minimum:"1" maximum:"3600"`
 	IdleTimeout  int64             `json:"idle_timeout,omitempty" minimum:"1" maximum:"3600"`
+	SearchAbove  int               `json:"search_above,omitempty" minimum:"1" maximum:"5000"`
+	Document     string            `json:"document,omitempty" maxLength:"3145728" doc:"Of openapi: the OpenAPI document, as JSON or YAML"`
 	Trust        bool              `json:"trust_annotations,omitempty"`
 	Writes       string            `json:"writes,omitempty" enum:"allow,ask,deny"`
 	Destroys     string            `json:"destroys,omitempty" enum:"allow,ask,deny"`
@@ -63,4 +65,5 @@ type MCPBundle struct {
 	Name        string   `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Description string   `json:"description,omitempty" maxLength:"500"`
 	Tools       []string `json:"tools" minItems:"1" maxItems:"500" doc:"Patterns such as github/tool/create_*"`
+	SearchAbove int      `json:"search_above,omitempty" minimum:"1" maximum:"5000" doc:"Replaces the list by tools for searching if it has more tools"`
 }

@@ -20,6 +20,8 @@ type Tools struct {
 	Prefix string `json:"prefix,omitempty" enum:",always,needed" doc:"Defaults to always. With needed, items keep their names where a key may use one server only"`
 	// SSE serves the transport of the revision 2024-11-05 too.
 	SSE bool `json:"sse,omitempty" doc:"Clients may use the transport HTTP+SSE of the revision 2024-11-05. All requests of a client must reach the same node"`
+	// SearchAbove is how many tools the address of all servers lists at most; zero lists all.
+	SearchAbove int `json:"search_above,omitempty" minimum:"1" maximum:"5000" doc:"Replaces the list of /mcp by tools for searching if it has more tools. By default all are listed."`
 	// Commands are the programs that integrations with the transport stdio may name.
 	Commands map[string]ToolCommand `json:"commands,omitempty" maxProperties:"100"`
 }

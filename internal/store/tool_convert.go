@@ -18,11 +18,12 @@ func ToolTarget(i *ToolIntegration, s *ToolServer, opened Secrets) *toolserver.S
 	set := &i.Settings
 	t := &toolserver.Server{
 		ID: s.ID, Slug: s.Slug, Workspace: s.Workspace, Organisation: i.Organisation, Name: s.Name, Description: s.Description,
-		Transport: toolserver.Transport(i.Transport), Command: i.Command, Guarded: true, Revision: i.UpdatedAt.UnixNano(),
-		Auth: toolserver.Auth(i.Auth), Headers: make(map[string]secret.String, len(opened.Headers)), PassHeaders: set.PassHeaders,
+		Transport: toolserver.Transport(i.Transport), Command: i.Command, Document: set.Document, Guarded: true,
+		Revision: i.UpdatedAt.UnixNano(),
+		Auth:     toolserver.Auth(i.Auth), Headers: make(map[string]secret.String, len(opened.Headers)), PassHeaders: set.PassHeaders,
 		CallTimeout: time.Duration(set.CallTimeout) * time.Second, IdleTimeout: time.Duration(set.IdleTimeout) * time.Second,
-		TrustAnnotations: set.Trust,
-		Writes:           strictest(set.Writes, s.Rules.Writes), Destroys: strictest(set.Destroys, s.Rules.Destroys),
+		TrustAnnotations: set.Trust, SearchAbove: set.SearchAbove,
+		Writes: strictest(set.Writes, s.Rules.Writes), Destroys: strictest(set.Destroys, s.Rules.Destroys),
 		HoldChanged: set.HoldChanged || s.Rules.HoldChanged, UsersDenied: s.DefaultAccess == AccessDeny,
 	}
 	for name, v := range opened.Headers {

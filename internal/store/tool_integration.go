@@ -47,7 +47,19 @@ type ToolSettings struct {
 	CallTimeout int64             `json:"call_timeout,omitempty"` // in seconds; zero is the default
 	IdleTimeout int64             `json:"idle_timeout,omitempty"` // in seconds; zero is the default
 	Trust       bool              `json:"trust_annotations,omitempty"`
+	Document    string            `json:"document,omitempty"`     // of openapi, as JSON
+	DocumentURL string            `json:"document_url,omitempty"` // where Document was fetched; empty if it was pasted
+	API         *ToolAPI          `json:"api,omitempty"`          // what Document says; nil for other transports
+	SearchAbove int               `json:"search_above,omitempty"` // tools that are listed at most; zero lists all
 	ToolRules
+}
+
+// ToolAPI is what the document of an API says of it.
+type ToolAPI struct {
+	Title   string   `json:"title,omitempty"`
+	Version string   `json:"version,omitempty"`
+	Tools   int      `json:"tools"`
+	LeftOut []string `json:"left_out,omitempty"` // what has no tool, and why
 }
 
 // ToolRules are the rules of an integration or a server for what it offers. Those of both

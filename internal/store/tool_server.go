@@ -136,6 +136,7 @@ type ToolBundle struct {
 	Name         string
 	Description  string
 	Selection    []string // patterns of toolserver.Selection
+	SearchAbove  int      // tools that are listed at most; zero lists all
 	CreatedBy    string
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
@@ -147,7 +148,7 @@ var toolBundleTable = table[ToolBundle]{
 		return []column{
 			{"id", &b.ID}, {"organisation_id", &b.Organisation}, {"workspace_id", &b.Workspace}, {"slug", &b.Slug}, {"name", &b.Name},
 			{"description", &b.Description}, {"selection", array(&b.Selection)}, {"created_by", &b.CreatedBy}, {"created_at", &b.CreatedAt},
-			{"updated_at", &b.UpdatedAt},
+			{"updated_at", &b.UpdatedAt}, {"search_above", &b.SearchAbove},
 		}
 	},
 }

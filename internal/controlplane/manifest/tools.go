@@ -82,6 +82,9 @@ var toolIntegrationKind = kind[settings.MCPIntegration, store.ToolIntegration]{
 		if w.ClientID != "" {
 			orElse(&w.Secret, h.Secret)
 		}
+		if toolservers.IsSameDocument(w.Document, h.Document) {
+			w.Document = h.Document
+		}
 	},
 	drop: func(_ *plan, row store.ToolIntegration) step { return dropRow(toolservers.RemoveIntegration, row) },
 }
@@ -104,7 +107,8 @@ func (r *reader) toolIntegration(row *store.ToolIntegration) (v settings.MCPInte
 	place := "mcp_integration " + row.Slug
 	v.Configurations = settings.MCPConfiguration{
 		Headers: r.rendered(place+" custom_headers", nil, held.Headers), PassHeaders: s.PassHeaders, CallTimeout: s.CallTimeout,
-		IdleTimeout: s.IdleTimeout, Trust: s.Trust, Writes: s.Writes, Destroys: s.Destroys, HoldChanged: s.HoldChanged,
+		IdleTimeout: s.IdleTimeout, Document: s.Document, SearchAbove: s.SearchAbove, Trust: s.Trust,
+		Writes: s.Writes, Destroys: s.Destroys, HoldChanged: s.HoldChanged,
 	}
 	if o := s.OAuth; o != nil {
 		c := &v.Configurations
@@ -250,7 +254,8 @@ var toolBundleKind = kind[settings.MCPBundle, store.ToolBundle]{
 	rowKey:  func(s *state, v *store.ToolBundle) entryID { return entryID{s.slug(v.Workspace), v.Slug} },
 	read: func(r *reader, row *store.ToolBundle) (settings.MCPBundle, bool, error) {
 		slug, placed := r.place(row.Workspace)
-		v := settings.MCPBundle{Workspace: slug, Slug: row.Slug, Name: row.Name, Description: row.Description, Tools: row.Selection}
+		v := settings.MCPBundle{Workspace: slug, Slug: row.Slug, Name: row.Name, Description: row.Description, Tools: row.Selection,
+			SearchAbove: row.SearchAbove}
 		return v, placed, nil
 	},
 	put: func(p *plan, path string, want *settings.MCPBundle, old *store.ToolBundle, _ []string) (step, error) {
@@ -259,7 +264,7 @@ var toolBundleKind = kind[settings.MCPBundle, store.ToolBundle]{
 			return nil, err
 		}
 		row := rowOr(old, store.ToolBundle{ID: newID(), Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug})
-		row.Name, row.Description, row.Selection = want.Name, want.Description, want.Tools
+		row.Name, row.Description, row.Selection, row.SearchAbove = want.Name, want.Description, want.Tools, want.SearchAbove
 		return putRow(toolservers.PutBundle, old, row), nil
 	},
 	drop: func(_ *plan, row store.ToolBundle) step { return dropRow(toolservers.RemoveBundle, row) },

@@ -72,6 +72,38 @@ func TestToolServersAreAppliedChangedAndPruned(t *testing.T) {
 	})
 }
 
+func TestAPIsAreAppliedFromTheirDocuments(t *testing.T) {
+	w := world(t, storetest.Open(t, "file:"+t.TempDir()+"/modelgate.db"), master)
+	const file = `mcp_integrations:
+  - slug: pets
+    url: "https://pets.example.com"
+    transport: openapi
+    auth_type: none
+    configurations:
+      document: |
+        openapi: 3.1.0
+        paths: {/pets: {get: {operationId: listPets}}}
+`
+	w.mustApply(t, file, manifest.Apply{})
+	i, err := w.DB.ToolIntegration(t.Context(), store.DefaultOrganisation, "pets")
+	if err != nil || i.Settings.API == nil || i.Settings.API.Tools != 1 || !strings.HasPrefix(i.Settings.Document, `{"openapi"`) {
+		t.Errorf("stored %+v, %v", i, err)
+	}
+	if got := w.mustApply(t, file, manifest.Apply{}); len(got) != 0 {
+		t.Errorf("the same file again changes %q", got)
+	}
+	text, _ := w.mustExport(t, manifest.References)
+	if got := w.mustApply(t, text, manifest.Apply{}); len(got) != 0 || !strings.Contains(text, "listPets") {
+		t.Errorf("the exported file changes %q: %s", got, text)
+	}
+	if got := w.mustApply(t, strings.Replace(file, "listPets", "allPets", 1), manifest.Apply{}); !slices.Equal(got, []string{"~ mcp_integration pets [configurations]"}) {
+		t.Errorf("another document changes %q", got)
+	}
+	if _, err := w.apply(t, strings.Replace(file, "openapi: 3.1.0", "swagger: '2.0'", 1), manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "Swagger 2.0") {
+		t.Errorf("Swagger: %v", err)
+	}
+}
+
 func TestWrongToolServersAreRefusedByTheirField(t *testing.T) {
 	w := world(t, storetest.Open(t, "file:"+t.TempDir()+"/modelgate.db"), master)
 	w.mustApply(t, toolFile, manifest.Apply{})

@@ -17,6 +17,7 @@ type createBundleInput struct {
 		Description string   `json:"description,omitempty" maxLength:"500"`
 		Workspace   string   `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for callers of the organisation"`
 		Tools       []string `json:"tools" nullable:"false" minItems:"1" maxItems:"500" maxLength:"512" doc:"Patterns such as github, github/tool/create_* and */prompt/*"`
+		SearchAbove int      `json:"search_above,omitempty" minimum:"0" maximum:"5000" doc:"Replaces the list by tools for searching if it has more tools. 0, the default, lists all"`
 	}
 }
 
@@ -31,7 +32,7 @@ func createBundle(ctx context.Context, c *route.Caller, in *createBundleInput) (
 	}
 	row := store.ToolBundle{
 		ID: c.NewID(), Organisation: c.Organisation, Workspace: w.ID, Slug: cmp.Or(b.Slug, route.NewSlug("", b.Name)), Name: b.Name,
-		Description: b.Description, Selection: b.Tools, CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
+		Description: b.Description, Selection: b.Tools, SearchAbove: b.SearchAbove, CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 	c.SetAuditSubject(w.ID, row.ID)
 	return &created{row.ID, row.Slug}, c.Change(ctx, func(tx *store.Tx) error { return insertBundle(ctx, tx, row) })
@@ -69,6 +70,7 @@ type Bundle struct {
 	Slug         string     `json:"slug"`
 	Description  string     `json:"description"`
 	Tools        []string   `json:"tools"`
+	SearchAbove  int        `json:"search_above"`
 	URL          string     `json:"url" doc:"Where clients reach it through the gateway"`
 	CreatedBy    string     `json:"created_by"`
 	CreatedAt    route.Time `json:"created_at"`
@@ -80,7 +82,8 @@ func showBundle(c *route.Caller) func(store.ToolBundle) Bundle {
 	return func(b store.ToolBundle) Bundle {
 		return Bundle{
 			ID: b.ID, Organisation: b.Organisation, Workspace: b.Workspace, Name: b.Name, Slug: b.Slug, Description: b.Description,
-			Tools: b.Selection, URL: c.AbsoluteLink("/" + b.Slug + "/mcp"), CreatedBy: b.CreatedBy, CreatedAt: route.Time(b.CreatedAt),
+			Tools: b.Selection, SearchAbove: b.SearchAbove, URL: c.AbsoluteLink("/" + b.Slug + "/mcp"),
+			CreatedBy: b.CreatedBy, CreatedAt: route.Time(b.CreatedAt),
 			UpdatedAt: route.Time(b.UpdatedAt), Object: "mcp_bundle",
 		}
 	}
@@ -111,6 +114,7 @@ type updateBundleInput struct {
 		Name        route.Optional[string]   `json:"name,omitempty"`
 		Description route.Optional[string]   `json:"description,omitempty"`
 		Tools       route.Optional[[]string] `json:"tools,omitempty" maxItems:"500" maxLength:"512" doc:"Replaces all patterns"`
+		SearchAbove route.Optional[int]      `json:"search_above,omitempty" minimum:"0" maximum:"5000"`
 	}
 }
 
@@ -121,6 +125,7 @@ func updateBundle(ctx context.Context, c *route.Caller, in *updateBundleInput) (
 	}
 	read, b := row.UpdatedAt, &in.Body
 	row.Name, row.Description, row.Selection = b.Name.Or(row.Name), b.Description.Or(row.Description), b.Tools.Or(row.Selection)
+	row.SearchAbove = b.SearchAbove.Or(row.SearchAbove)
 	if err := cmp.Or(route.CheckLength("name", row.Name, 1, 255), route.CheckLength("description", row.Description, 0, 500),
 		checkSelection(row.Selection)); err != nil {
 		return nil, err

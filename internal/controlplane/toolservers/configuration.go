@@ -33,6 +33,11 @@ type Configuration struct {
 	CallTimeout int64 `json:"call_timeout,omitempty" minimum:"1" maximum:"3600" doc:"Seconds that a call may take. Default 600"`
 	IdleTimeout int64 `json:"idle_timeout,omitempty" minimum:"1" maximum:"3600" doc:"Seconds that a server may be silent during a call. Default 60"`
 
+	Document    string `json:"document,omitempty" maxLength:"3145728" doc:"Of openapi: the OpenAPI document, as JSON or YAML"`
+	DocumentURL string `json:"document_url,omitempty" maxLength:"2048" doc:"Of openapi: where the document is fetched, once, if document is absent"`
+
+	SearchAbove int `json:"search_above,omitempty" minimum:"1" maximum:"5000" doc:"Replaces the lists of its servers by tools for searching if they have more tools"`
+
 	Trust bool `json:"trust_annotations,omitempty" doc:"Rules read the annotations of tools; otherwise every tool counts as one that writes and destroys"`
 	Rules
 }
@@ -49,7 +54,7 @@ type Rules struct {
 func settingsOf(s *store.ToolSettings) Configuration {
 	out := Configuration{
 		CustomHeaders: s.HeaderMasks, PassHeaders: s.PassHeaders, CallTimeout: s.CallTimeout, IdleTimeout: s.IdleTimeout, Trust: s.Trust,
-		Rules: Rules(s.ToolRules),
+		Document: s.Document, DocumentURL: s.DocumentURL, SearchAbove: s.SearchAbove, Rules: Rules(s.ToolRules),
 	}
 	if o := s.OAuth; o != nil {
 		out.ClientID, out.ClientSecret, out.Scopes = o.ClientID, o.SecretMask, o.Scopes
@@ -67,6 +72,9 @@ func (f *family) check(ctx context.Context, c *route.Caller, i *store.ToolIntegr
 	}
 	if i.Command != "" {
 		return route.Invalid("command", "belongs to the transport stdio; leave it out")
+	}
+	if err := f.useDocument(ctx, i); err != nil {
+		return err
 	}
 	u, err := f.checkAddress(i.Organisation, "url", i.URL)
 	if err != nil {
@@ -121,6 +129,8 @@ func (f *family) checkCommand(ctx context.Context, c *route.Caller, i *store.Too
 		return route.Invalid("command", "must be a command in the settings of this node, not %.60q", i.Command)
 	case i.URL != "":
 		return route.Invalid("url", "has no meaning for the transport stdio; leave it out")
+	case i.Settings.Document != "" || i.Settings.DocumentURL != "":
+		return errNoDocument
 	case i.Auth != string(toolserver.AuthNone) || len(i.Settings.HeaderMasks) > 0 || len(i.Settings.PassHeaders) > 0 ||
 		i.Settings.OAuth != nil:
 		return route.Invalid("auth_type", "must be none for the transport stdio, without headers; the settings of the node give a command its environment")
@@ -198,7 +208,8 @@ func (f *family) configure(ctx context.Context, i *store.ToolIntegration, in *Co
 	if err != nil {
 		return "", err
 	}
-	next := store.ToolSettings{CallTimeout: in.CallTimeout, IdleTimeout: in.IdleTimeout, Trust: in.Trust, ToolRules: store.ToolRules(in.Rules)}
+	next := store.ToolSettings{CallTimeout: in.CallTimeout, IdleTimeout: in.IdleTimeout, Trust: in.Trust, Document: in.Document,
+		DocumentURL: in.DocumentURL, SearchAbove: in.SearchAbove, ToolRules: store.ToolRules(in.Rules)}
 	if next.PassHeaders, err = passHeaders(in); err != nil {
 		return "", err
 	}

@@ -38,6 +38,12 @@ func FillIntegration(ctx context.Context, a *route.API, before *store.ToolIntegr
 	return f.check(ctx, nil, row)
 }
 
+// IsSameDocument reports whether the document of a file is the stored one.
+func IsSameDocument(file, stored string) bool {
+	text, err := documentJSON([]byte(file))
+	return err == nil && stored != "" && string(text) == stored
+}
+
 // keep sets the secrets that in leaves out to marks of the stored ones.
 func keep(before *store.ToolIntegration, in *Configuration) {
 	headers := make(map[string]string)

@@ -3,6 +3,7 @@ package toolservers_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"testing"
 
 	"modelgate/internal/controlplane"
@@ -22,6 +23,7 @@ type world struct {
 	commands []string
 	probed   *toolserver.Server // that was asked last
 	found    func() (*toolserver.Found, error)
+	fetch    func(*http.Request) (*http.Response, error)
 }
 
 func newWorld(t *testing.T) *world {
@@ -31,6 +33,7 @@ func newWorld(t *testing.T) *world {
 			w.probed = s
 			return w.found()
 		},
+		Fetch:      func(r *http.Request) (*http.Response, error) { return w.fetch(r) },
 		UserSignIn: true,
 		Commands:   func() []string { return w.commands },
 		Snapshot:   w.snapshot,

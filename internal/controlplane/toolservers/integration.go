@@ -16,8 +16,8 @@ type createIntegrationInput struct {
 	Body struct {
 		Name           string        `json:"name" minLength:"1" maxLength:"255"`
 		Slug           string        `json:"slug,omitempty" minLength:"1" maxLength:"64" pattern:"^[a-zA-Z0-9_-]+$" doc:"Never changes"`
-		URL            string        `json:"url,omitempty" maxLength:"2048" doc:"Address of the server; required unless the transport is stdio"`
-		Transport      string        `json:"transport" enum:"http,sse,stdio" doc:"stdio runs a command that the settings of the node name"`
+		URL            string        `json:"url,omitempty" maxLength:"2048" doc:"Address of the server; required for http and sse. For openapi, the default is the first server of the document"`
+		Transport      string        `json:"transport" enum:"http,sse,stdio,openapi" doc:"stdio runs a command that the settings of the node name; openapi makes tools of an HTTP API"`
 		Command        string        `json:"command,omitempty" maxLength:"64" doc:"Name of a command in the settings of the node, for stdio"`
 		Auth           string        `json:"auth_type" enum:"none,headers,oauth_client_credentials,oauth_auto" doc:"How the gateway signs in; with oauth_auto each user does"`
 		Description    string        `json:"description,omitempty" maxLength:"1024"`
@@ -92,7 +92,8 @@ type Integration struct {
 	Transport      string        `json:"transport"`
 	Command        string        `json:"command"`
 	Auth           string        `json:"auth_type"`
-	Configurations Configuration `json:"configurations" doc:"Secrets are masks"`
+	Configurations Configuration `json:"configurations" doc:"Secrets are masks. Lists leave document out"`
+	API            *API          `json:"api" doc:"What the document of an openapi integration says; null for others"`
 	Status         string        `json:"status" doc:"active or disabled"`
 	Metadata       Metadata      `json:"metadata"`
 	CreatedBy      string        `json:"created_by"`
@@ -104,7 +105,8 @@ type Integration struct {
 func showIntegration(i store.ToolIntegration, syncs map[string]store.ToolSync) Integration {
 	return Integration{
 		ID: i.ID, Organisation: i.Organisation, Workspace: route.OrNull(i.Workspace), Name: i.Name, Slug: i.Slug, Description: i.Description,
-		URL: i.URL, Transport: i.Transport, Command: i.Command, Auth: i.Auth, Configurations: settingsOf(&i.Settings), Status: i.Status,
+		URL: i.URL, Transport: i.Transport, Command: i.Command, Auth: i.Auth, Configurations: settingsOf(&i.Settings), API: apiOf(i.Settings.API),
+		Status:   i.Status,
 		Metadata: metadataOf(syncs, i.ID), CreatedBy: i.CreatedBy, CreatedAt: route.Time(i.CreatedAt), UpdatedAt: route.Time(i.UpdatedAt),
 		Object: "mcp_integration",
 	}
@@ -135,7 +137,10 @@ func listIntegrations(ctx context.Context, c *route.Caller, in *listIntegrations
 		ids[i] = rows[i].ID
 	}
 	syncs, err := c.DB().ToolSyncs(ctx, ids...)
-	return route.Listing(rows, total, err, func(i store.ToolIntegration) Integration { return showIntegration(i, syncs) })
+	return route.Listing(rows, total, err, func(i store.ToolIntegration) Integration {
+		i.Settings.Document = ""
+		return showIntegration(i, syncs)
+	})
 }
 
 func getIntegration(ctx context.Context, c *route.Caller, in *NamedIntegration) (*Integration, error) {

@@ -34,6 +34,9 @@ type Routes struct {
 	// returns none.
 	Commands func() []string
 
+	// Fetch sends a request through the address guard, for documents of APIs. Nil fetches none.
+	Fetch func(*http.Request) (*http.Response, error)
+
 	// Snapshot returns what requests read, for the registry. Nil has nothing.
 	Snapshot func() *snapshot.Snapshot
 }

@@ -84,6 +84,11 @@ func (x *request) setLevel() error {
 
 // callTool calls a tool.
 func (x *request) callTool() error {
+	if name, _ := x.msg.param("name"); !x.found {
+		if serve := searchTool(x, name); serve != nil {
+			return serve(x)
+		}
+	}
 	return x.callNamed(kindOf(toolserver.Tool), api.ToolCall, "unknown tool")
 }
 

@@ -127,6 +127,9 @@ func (x *request) list(k *listKind) error {
 		return x.fail(err)
 	}
 	items := x.visible(k, lists)
+	if k.kind == toolserver.Tool && x.view.searches(len(items)) {
+		return listSearch(x, lists)
+	}
 	size := 1024
 	for _, i := range items {
 		size += len(i.raw) + len(i.name)

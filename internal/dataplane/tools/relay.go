@@ -64,7 +64,7 @@ func (r *relay) run() error {
 	if r.task != nil && r.era != peer.Modern {
 		return r.request.reject(r.request.msg.id, newError(codeInvalidParams, r.unknown))
 	}
-	if r.request.era == peer.Modern && r.era == peer.Modern {
+	if r.request.era == peer.Modern && r.era == peer.Modern && !r.request.found {
 		if problem := r.checkParams(); problem != nil {
 			return r.request.reject(r.request.msg.id, problem)
 		}

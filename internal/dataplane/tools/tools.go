@@ -45,6 +45,10 @@ type Options struct {
 	// https://app.example.com. The gateway's own always may.
 	Origins []string
 
+	// SearchAbove is how many tools the list of all servers shows at most; longer ones are
+	// replaced by tools for searching. Zero shows all.
+	SearchAbove int
+
 	// Credentials sign in to servers that have one for each user. Nil means that such servers
 	// cannot be used.
 	Credentials Credentials
@@ -107,6 +111,7 @@ type request struct {
 	token  *token      // of the legacy era; nil without a session
 	old    *oldStream  // on which the client gets its responses; nil for others
 	holder string      // whose sessions with servers it uses, in memory
+	found  bool        // the message is the call of a tool by [callTool]
 }
 
 // ServeTools implements [dataplane.Tools].
@@ -117,6 +122,9 @@ func (p *Relay) ServeTools(w http.ResponseWriter, r *http.Request, t *dataplane.
 	v, err := viewOf(t, p.PlainNames)
 	if err != nil {
 		return err
+	}
+	if t.Slug == "" {
+		v.searchAbove = p.SearchAbove
 	}
 	a := newAnswer(w, r, p.KeepAlive)
 	defer a.close()

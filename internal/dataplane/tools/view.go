@@ -14,6 +14,9 @@ type view struct {
 	selections []toolserver.Selection
 	prefixed   bool   // names have the slug of their server in front
 	title      string // of the server or bundle; empty for all servers
+	// searchAbove is how many tools are shown at most; longer lists are replaced by tools for
+	// searching. Zero shows all.
+	searchAbove int
 }
 
 // errNoServer is the same for servers that do not exist, are disabled and are forbidden.
@@ -29,13 +32,13 @@ func viewOf(t *dataplane.ToolRequest, plainNames bool) (*view, error) {
 	case t.Slug == "":
 		v.servers = t.Snapshot.ToolServers(workspace)
 	case ok:
-		v.servers, v.prefixed, v.title = []*toolserver.Server{server}, false, server.Name
+		v.servers, v.prefixed, v.title, v.searchAbove = []*toolserver.Server{server}, false, server.Name, server.SearchAbove
 	default:
 		bundle, ok := t.Snapshot.ToolBundle(workspace, t.Slug)
 		if !ok {
 			return nil, errNoServer
 		}
-		v.servers, v.title = t.Snapshot.ToolServers(workspace), bundle.Name
+		v.servers, v.title, v.searchAbove = t.Snapshot.ToolServers(workspace), bundle.Name, bundle.SearchAbove
 		v.selections = append(slices.Clip(v.selections), bundle.Selection)
 	}
 	v.servers = slices.DeleteFunc(slices.Clone(v.servers), func(s *toolserver.Server) bool { return !v.hasServer(t, s) })

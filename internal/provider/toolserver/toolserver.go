@@ -49,6 +49,7 @@ type Server struct {
 	Transport Transport
 	URL       *url.URL // of HTTP, SSE and OpenAPI; nil for Stdio
 	Command   string   // Stdio: the name of a command in the settings of the node
+	Document  string   // OpenAPI: the document of the API, as JSON
 	Guarded   bool     // a tenant chose the address, so that it must pass the address guard
 	// Revision changes whenever the integration does: what is remembered of the server, such as
 	// lists and sessions, belongs to the address and the credentials of one revision.
@@ -81,6 +82,10 @@ type Server struct {
 	// applies to all others. Keys without a user are not limited by either.
 	Users       map[string]bool
 	UsersDenied bool
+
+	// SearchAbove is how many tools the server's own address lists at most; longer lists are
+	// replaced by tools for searching. Zero lists all.
+	SearchAbove int
 
 	// Fault is why the server cannot be used. Nil means that it can.
 	Fault error
@@ -131,6 +136,8 @@ type Bundle struct {
 	Workspace string // id
 	Name      string
 	Selection Selection
+
+	SearchAbove int // as that of a server
 }
 
 // Place names where requests to the server go, and with which credentials, without showing them.

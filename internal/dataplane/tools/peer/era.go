@@ -62,7 +62,11 @@ func (p *Peers) Era(ctx context.Context, s *toolserver.Server, c Credential) (Er
 	if failure := p.checkServer(s); failure != nil {
 		return Legacy, failure
 	}
-	if s.Transport != toolserver.HTTP {
+	switch s.Transport {
+	case toolserver.HTTP:
+	case toolserver.OpenAPI:
+		return Modern, nil
+	default:
 		return Legacy, nil
 	}
 	key := keyOf(s, c)

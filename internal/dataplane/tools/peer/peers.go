@@ -41,9 +41,10 @@ type Peers struct {
 	commands   map[string]Command
 	idleEnd    time.Duration
 
-	readers  sync.Pool // of *sse.Reader
-	breakers breakers
-	eras     eras
+	readers   sync.Pool // of *sse.Reader
+	breakers  breakers
+	eras      eras
+	documents apiDocuments
 
 	connections connections
 
@@ -92,8 +93,11 @@ func (p *Peers) Send(ctx context.Context, c *Call) (Reply, error) {
 	if failure := p.checkServer(c.Server); failure != nil {
 		return nil, failure
 	}
-	if c.Server.Transport == toolserver.HTTP {
+	switch c.Server.Transport {
+	case toolserver.HTTP:
 		return p.sendHTTP(ctx, c)
+	case toolserver.OpenAPI:
+		return p.sendAPI(ctx, c)
 	}
 	return p.sendShared(ctx, c)
 }
@@ -110,6 +114,8 @@ func (p *Peers) checkServer(s *toolserver.Server) *Failure {
 		}
 		f.Reason = "the command of the tool server is not in the settings of this node"
 	case (s.Transport == toolserver.HTTP || s.Transport == toolserver.SSE) && s.URL != nil:
+		return nil
+	case s.Transport == toolserver.OpenAPI && s.URL != nil && s.Document != "":
 		return nil
 	default:
 		f.Reason = "the transport of the tool server cannot be used"

@@ -35,6 +35,8 @@ func (p *Peers) Open(ctx context.Context, s *toolserver.Server, c Credential, by
 		return p.openStream(ctx, s, c, by)
 	case toolserver.Stdio:
 		return p.openProcess(ctx, s, c)
+	case toolserver.OpenAPI:
+		return Session{}, nil, invalid(0, "the tool server has no sessions", nil)
 	}
 	session, result, err := p.openHTTP(ctx, s, c, by)
 	if err != nil {
