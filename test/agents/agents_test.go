@@ -152,6 +152,10 @@ type session struct {
 	dialects []string // of the turns, in order
 	// leaves is part of the path of a provider that has no capacity for the second turn.
 	leaves string
+	// tool means that the model calls a tool of a server instead of commands. offered are the
+	// tools that it had before.
+	tool    bool
+	offered []string
 }
 
 var (
@@ -253,6 +257,9 @@ var shells = map[string]string{
 func (s *session) respond(mark string, r *simulator.Report) *simulator.ScriptedResponse {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.tool {
+		return s.callTool(mark, r)
+	}
 	shell := ""
 	for _, name := range r.Tools {
 		if shells[name] != "" {

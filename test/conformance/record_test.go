@@ -63,7 +63,7 @@ func TestEveryRequestIsRecorded(t *testing.T) {
 	})
 	for _, path := range []string{
 		"/analytics/groups/provider", "/admin/workspaces", "/prompts", "/integrations",
-		"/policies/rate-limits", "/policies/usage-limits", "/deployments", "/guardrails",
+		"/policies/rate-limits", "/policies/usage-limits", "/deployments", "/guardrails", "/mcp-integrations", "/mcp-servers", "/mcp-bundles",
 	} {
 		prove(t, "S-043", path+" is listed", func(t *testing.T) {
 			list := g.do(t, "GET", "/v1"+path, "", "x-gateway-api-key", bootstrapKey).wantOK(t).object(t)

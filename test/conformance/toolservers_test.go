@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"modelgate/internal/testing/toolservertest"
 )
 
 func TestMetadataOfToolServers(t *testing.T) {
@@ -17,6 +19,11 @@ func TestMetadataOfToolServers(t *testing.T) {
 			if got := g.as(t, bootstrapKey, "GET", path+"/metadata", "").wantOK(t).object(t); got["sync_status"] != "pending" {
 				t.Errorf("%s: %v", path, got)
 			}
+		}
+	})
+	prove(t, "S-538", "of a server", func(t *testing.T) {
+		if got := g.as(t, bootstrapKey, "GET", "/v1/mcp-servers/"+id+"/metadata", ""); got.status != 200 {
+			t.Errorf("%d %s", got.status, got.body)
 		}
 	})
 	prove(t, "S-412", "all fields are there, and null before the server was read", func(t *testing.T) {
@@ -36,6 +43,20 @@ func TestMetadataOfToolServers(t *testing.T) {
 			if got := g.as(t, bootstrapKey, "GET", path, ""); got.status != 404 {
 				t.Errorf("%s: %d", path, got.status)
 			}
+		}
+	})
+}
+
+// TestToolServersNeedNoPlan registers and calls a tool server on a gateway without settings.
+func TestToolServersNeedNoPlan(t *testing.T) {
+	t.Parallel()
+	g := launchFor(t, "version: 1\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
+	s := &nodes{list: []*gateway{g}}
+	tools := toolservertest.New(t)
+	prove(t, "S-558", "a tool is called without any setting", func(t *testing.T) {
+		s.addTools(t, "tools", tools.URL, "")
+		if !g.echoes(t, "tools__echo") {
+			t.Errorf("the tool does not answer: %s", g.as(t, bootstrapKey, "POST", "/mcp", callText("tools__echo", "x")).body)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/egress"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
@@ -235,8 +236,20 @@ func (x *request) credentialOf(ctx context.Context, s *toolserver.Server, by cal
 		}
 		var err error
 		if c, err = x.Credentials.Credential(ctx, s, by.identity); err != nil {
-			return c, err
+			return c, signInError(err)
 		}
 	}
 	return x.withPassed(c, s), nil
+}
+
+// signInError returns the error of signing in to a server for a response. It never has the status
+// 401: clients would take that for a refusal of their own key, and drop it.
+func signInError(err error) error {
+	e, ok := errors.AsType[*apierr.Error](err)
+	if !ok || e.Kind != apierr.Unauthenticated {
+		return err
+	}
+	failed := *e
+	failed.Kind = apierr.UpstreamFailed
+	return &failed
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
@@ -214,7 +215,19 @@ func (r *relay) mayRepeat() bool {
 	return r.operation != api.ToolCall || r.definition != nil && r.server.TrustAnnotations && r.definition.idempotent
 }
 
-func (r *relay) key() sessionKey { return keyOf(r.server, r.cred, r.request.holder) }
+// key returns whose session of the server it is. A session begins with what its client can be
+// asked, which clients of the modern era say with each request: programs with the same key differ.
+func (r *relay) key() sessionKey {
+	holder := []string{r.request.holder}
+	if r.request.token == nil {
+		for _, name := range [...]string{"elicitation", "roots", "sampling"} {
+			if r.request.declares(name) {
+				holder = append(holder, name)
+			}
+		}
+	}
+	return keyOf(r.server, r.cred, strings.Join(holder, " "))
+}
 
 // build returns the message in the terms of the server.
 func (r *relay) build(ctx context.Context) (*peer.Call, error) {
