@@ -49,6 +49,10 @@ const (
 	ToolResource Operation = "tools.resource"
 	Tools        Operation = "tools"
 
+	// AgentMessage is a message to an agent, and Agents everything else that is asked of one.
+	AgentMessage Operation = "agents.message"
+	Agents       Operation = "agents"
+
 	// Explain and ConfigSchema are the gateway's own; no provider offers them.
 	Explain      Operation = "explain"
 	ConfigSchema Operation = "schema.config"
@@ -82,15 +86,23 @@ var logged = []Operation{
 	Moderations, Rerank, Responses, Messages, CountTokens, Generate, GenerateCount, GenerateEmbed, GenerateEmbedBatch, Converse,
 	ConverseCount, Invoke, Models, Files, Batches, FineTuning, Conversations, Realtime, Proxy, Explain, ConfigSchema, PromptRender,
 	GuardrailTest, IntegrationTest, LogInsert, ToolCall, ToolPrompt, ToolResource, Tools,
+	AgentMessage, Agents,
 }
 
 // IsLogged reports whether a log entry can have the operation.
 func (op Operation) IsLogged() bool { return slices.Contains(logged, op) }
 
-// IsTools reports whether the operation is one of tool servers.
+// IsTools reports whether the operation is one of tool servers or agents.
 func (op Operation) IsTools() bool {
-	return op == ToolCall || op == ToolPrompt || op == ToolResource || op == Tools
+	return op == ToolCall || op == ToolPrompt || op == ToolResource || op == Tools || op.IsAgents()
 }
+
+// IsAgents reports whether the operation is one of agents.
+func (op Operation) IsAgents() bool { return op == AgentMessage || op == Agents }
+
+// IsCall reports whether the operation is a call of a tool or a message to an agent, which have
+// a price.
+func (op Operation) IsCall() bool { return op == ToolCall || op == AgentMessage }
 
 // Streamed returns the operation whose path a provider uses for streams, if
 // that differs.

@@ -61,7 +61,8 @@ func documentOf(t *testing.T, b *routetest.Bench) (d document) {
 var cursorLists = []string{"/v1/guardrails/{guardrail}/results", "/v1/logs/traces"}
 
 // vendorLists are lists that a vendor's client libraries also page by its own parameter.
-var vendorLists = []string{"/v1/webhook_endpoints after", "/v1/mcp-integrations/{mcp_integration}/capabilities page", "/v1/mcp-servers/{mcp_server}/capabilities page"}
+var vendorLists = []string{"/v1/webhook_endpoints after", "/v1/mcp-integrations/{tool_integration}/capabilities page", "/v1/mcp-servers/{tool_server}/capabilities page",
+	"/v1/agent-integrations/{tool_integration}/capabilities page", "/v1/agent-servers/{tool_server}/capabilities page"}
 
 func TestEveryListHasOneForm(t *testing.T) {
 	d := documentOf(t, routetest.New(t, controlplane.Families{}.Add))
@@ -117,6 +118,8 @@ var named = []struct{ path, body string }{
 	{"/workload-identities", `{"name":"NAME","api_key_id":"KEY","type":"oidc","issuer":"https://issuer.example.com","audience":"https://gate.example.com","claims":{"sub":["ci:build"]}}`},
 	{"/mcp-integrations", `{"name":"NAME","url":"https://tools.example.com/mcp","transport":"http","auth_type":"none"}`},
 	{"/mcp-servers", `{"name":"NAME","mcp_integration_id":"tools","workspace_id":"default"}`},
+	{"/agent-integrations", `{"name":"NAME","url":"https://helper.example.com","auth_type":"none"}`},
+	{"/agent-servers", `{"name":"NAME","agent_integration_id":"helper","workspace_id":"default"}`},
 	{"/mcp-bundles", `{"name":"NAME","tools":["*"],"workspace_id":"default"}`},
 	{"/admin/workspaces", `{"name":"NAME"}`},
 	{"/api-keys/workspace/service", `{"name":"NAME","workspace_id":"default","scopes":["models.list"]}`},
@@ -127,6 +130,7 @@ func TestListsSelectByName(t *testing.T) {
 		b := routetest.New(t, controlplane.Families{Guardrails: guardrails.Routes{CheckModule: new(checks.Modules).Check}}.Add)
 		c := b.Root()
 		c.Must("POST", "/integrations", `{"name":"Main","slug":"main","ai_provider_id":"openai","key":"sk-of-some-length"}`, nil)
+		c.Must("POST", "/agent-integrations", `{"name":"Helper","slug":"helper","url":"https://helper.example.com","auth_type":"none","workspace_id":"default"}`, nil)
 		c.Must("POST", "/mcp-integrations", `{"name":"Tools","slug":"tools","url":"https://tools.example.com/mcp","transport":"http","auth_type":"none","workspace_id":"default"}`, nil)
 		var key struct{ ID string }
 		if tt.path == "/workload-identities" {
@@ -137,7 +141,7 @@ func TestListsSelectByName(t *testing.T) {
 		}
 		path := strings.TrimSuffix(tt.path, "/workspace/service")
 		query := "?workspace_id=default&name=alpha"
-		if slices.Contains([]string{"/admin/workspaces", "/deployments", "/secret-references", "/identity-providers", "/domains", "/workload-identities", "/mcp-integrations"}, path) {
+		if slices.Contains([]string{"/admin/workspaces", "/deployments", "/secret-references", "/identity-providers", "/domains", "/workload-identities", "/mcp-integrations", "/agent-integrations"}, path) {
 			query = "?name=alpha"
 		}
 		var list struct {

@@ -29,6 +29,8 @@ var versioned = []struct {
 	{"workload identity", "/workload-identities", `{"name":"one","api_key_id":"KEY","type":"oidc","issuer":"https://issuer.example.com","audience":"https://gate.example.com","claims":{"sub":["ci:build"]}}`, "/workload-identities/", `{"name":"two"}`, "/workload-identities/", ""},
 	{"MCP integration", "/mcp-integrations", `{"name":"one","url":"https://tools.example.com/mcp","transport":"http","auth_type":"none","workspace_id":"default"}`, "/mcp-integrations/", `{"name":"two"}`, "/mcp-integrations/", ""},
 	{"MCP server", "/mcp-servers", `{"name":"one","mcp_integration_id":"tools","workspace_id":"default"}`, "/mcp-servers/", `{"name":"two"}`, "/mcp-servers/", ""},
+	{"agent integration", "/agent-integrations", `{"name":"one","url":"https://helper.example.com","auth_type":"none","workspace_id":"default"}`, "/agent-integrations/", `{"name":"two"}`, "/agent-integrations/", ""},
+	{"agent", "/agent-servers", `{"name":"one","agent_integration_id":"helper","workspace_id":"default"}`, "/agent-servers/", `{"name":"two"}`, "/agent-servers/", ""},
 	{"MCP bundle", "/mcp-bundles", `{"name":"one","tools":["*"],"workspace_id":"default"}`, "/mcp-bundles/", `{"name":"two"}`, "/mcp-bundles/", ""},
 	{"workspace", "/admin/workspaces", `{"name":"one"}`, "/admin/workspaces/", `{"description":"two"}`, "/admin/workspaces/", `{"name":"one"}`},
 	{"key", "/api-keys/workspace/service", `{"name":"one","scopes":["models.list"]}`, "/api-keys/", `{"name":"two"}`, "/api-keys/", ""},
@@ -49,6 +51,7 @@ func TestAChangeOfAStateThatIsGoneIsRefused(t *testing.T) {
 	c := b.Root()
 	var key struct{ ID string }
 	c.Must("POST", "/api-keys/workspace/service", `{"name":"ci","scopes":["models.list"]}`, &key)
+	c.Must("POST", "/agent-integrations", `{"name":"Helper","slug":"helper","url":"https://helper.example.com","auth_type":"none","workspace_id":"default"}`, nil)
 	c.Must("POST", "/mcp-integrations", `{"name":"Tools","slug":"tools","url":"https://tools.example.com/mcp","transport":"http","auth_type":"none","workspace_id":"default"}`, nil)
 	for _, tt := range versioned {
 		t.Run(tt.name, func(t *testing.T) {

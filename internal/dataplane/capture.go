@@ -184,7 +184,10 @@ func (p *Plane) finishCapture(w http.ResponseWriter, x *roundTrip) {
 // plainPath returns the path without segments that a client may have chosen.
 func (x *roundTrip) plainPath() string {
 	path := x.entry.Path
-	if x.admission.route.tools {
+	switch {
+	case x.admission.route.op.IsAgents():
+		return "/a2a"
+	case x.admission.route.tools:
 		return "/mcp"
 	}
 	if _, ok := unifiedRoutes[x.entry.Method+" "+path]; ok {

@@ -26,10 +26,13 @@ import (
 
 // ToolCall is what a message asks of a server.
 type ToolCall struct {
-	Operation api.Operation // api.ToolCall, ToolPrompt, ToolResource, or Tools for anything else that goes to a server
+	// Operation is api.ToolCall, ToolPrompt, ToolResource, or Tools for anything else that goes to
+	// a server; api.AgentMessage, or Agents for anything else that goes to an agent.
+	Operation api.Operation
 	Server    *toolserver.Server
 	Name      string          // of the tool or prompt, or the URI of the resource, as the server knows it
 	Arguments json.RawMessage // nil for none
+	Same      json.RawMessage // what two calls have in common that count as a repetition; nil is the arguments
 	Aside     []string        // further text that reaches the server, which guardrails read and cannot change
 	Size      int64           // of the message, in bytes
 }
@@ -161,7 +164,7 @@ func (r *ToolRun) open(ctx context.Context) error {
 
 // price returns what the message costs.
 func (r *ToolRun) price() catalog.NanoDollars {
-	if r.call.Operation != api.ToolCall {
+	if !r.call.Operation.IsCall() {
 		return 0
 	}
 	return r.call.Server.Price(r.call.Name)

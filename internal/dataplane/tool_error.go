@@ -6,6 +6,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/provider/toolserver"
 )
 
 // Codes of JSON-RPC. Other errors have the status of HTTP as their code, which is outside of
@@ -24,6 +25,9 @@ func rpcError(id json.RawMessage, e *apierr.Error) []byte {
 		code = rpcInvalidRequest
 	case apierr.Internal:
 		code = rpcInternalError
+	}
+	if a, ok := agentErrors[e.Code]; ok {
+		code = a.code
 	}
 	var b jsonedit.Builder
 	b.Open('{')
@@ -83,8 +87,11 @@ func DeniedResult(e *apierr.Error) json.RawMessage {
 	return b.Bytes()
 }
 
-// toolError returns the body of an error of a request to tool servers.
+// toolError returns the body of an error of a request to tool servers or agents.
 func (x *roundTrip) toolError(e *apierr.Error) []byte {
+	if _, below, ok := toolserver.AgentOf(x.entry.Path); ok && below != "" {
+		return agentError(e)
+	}
 	var id json.RawMessage
 	if x.tools != nil {
 		id = x.tools.MessageID

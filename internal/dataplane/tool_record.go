@@ -59,7 +59,7 @@ func (t *ToolRequest) begun(r *ToolRun) {
 	if s.busy++; s.busy == 1 {
 		s.since = time.Now()
 	}
-	s.named = s.named || r.call.Operation == api.ToolCall || r.call.Operation == api.ToolPrompt
+	s.named = s.named || r.call.Operation.IsCall() || r.call.Operation == api.ToolPrompt
 }
 
 // answered ends the time of a message in which its server was waited for.
@@ -151,11 +151,15 @@ func (t *ToolRequest) facts(c *ToolCall) *policy.Facts {
 		sum := sha256.Sum256([]byte(t.Session)) // who has a session may use it
 		f.Metadata[policy.SessionField] = "mcp-" + hex.EncodeToString(sum[:16])
 	}
-	if c.Operation != api.ToolCall {
+	if !c.Operation.IsCall() {
 		return &f
 	}
 	if f.Tool = c.Name; t.trip.admission.request.Limiting.Policies.Governs(&f) {
-		f.Call = policy.CallDigest(c.Server.Slug, c.Name, c.Arguments)
+		same := c.Same
+		if same == nil {
+			same = c.Arguments
+		}
+		f.Call = policy.CallDigest(c.Server.Slug, c.Name, same)
 	}
 	return &f
 }

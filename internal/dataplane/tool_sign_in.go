@@ -13,7 +13,7 @@ import (
 
 // findIdentity returns the owner of the credential of a request.
 func (a *admission) findIdentity(s *snapshot.Snapshot, now time.Time) (id *access.Identity, own bool, err error) {
-	if slug, ok := toolSlug(a.entry.Path); ok && a.route.tools {
+	if slug, ok := toolSlug(a.entry.Path); ok && a.route.tools && !a.route.op.IsAgents() {
 		return s.AuthenticateTools(a.request.Received.Header, slug, now)
 	}
 	return s.Authenticate(a.request.Received.Header, now)
@@ -27,7 +27,10 @@ func setErrorHeaders(a *admission, h http.Header, r *http.Request, e *apierr.Err
 			h.Set("Allow", allowedMethods(a))
 		}
 	case apierr.Unauthenticated:
-		if a.route.tools {
+		switch {
+		case a.route.op.IsAgents(): // tokens of our OAuth server are for tool servers
+			h.Set("Www-Authenticate", "Bearer")
+		case a.route.tools:
 			setChallenge(a, h, r)
 		}
 	}

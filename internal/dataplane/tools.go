@@ -15,7 +15,7 @@ import (
 	"modelgate/internal/snapshot"
 )
 
-// Tools serves the requests of callers who may use tool servers.
+// Tools serves the requests of callers who may use tool servers, and of those who may use agents.
 type Tools interface {
 	// ServeTools serves a request. An error before the first byte of the response is written
 	// as one of JSON-RPC; after that, the connection is broken off.
@@ -29,7 +29,9 @@ type ToolRequest struct {
 	Snapshot *snapshot.Snapshot
 	ID       string    // of the request
 	Time     time.Time // when it arrived
-	Slug     string    // of the server or bundle in the path; empty for all servers
+	Slug     string    // of the server, bundle or agent in the path; empty for all servers
+	ForAgent bool      // Slug is that of an agent
+	Path     string    // below the address of an agent; empty for the address itself
 	TraceID  string
 	Metadata map[string]string
 
@@ -90,8 +92,8 @@ func (t *ToolRequest) Refresh() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if !id.Allows(access.ScopeTools) {
-		return false, missingScope(access.ScopeTools)
+	if scope := a.route.scope; !id.Allows(scope) {
+		return false, missingScope(scope)
 	}
 	t.Snapshot, t.Identity = s, id
 	return true, id.CheckAddress(a.remote)
@@ -109,12 +111,19 @@ func (t *ToolRequest) HoldsKey(values []string) bool {
 	return t.trip.admission.request.Received.HoldsKey(values)
 }
 
-// toolRoute is that of tool servers. Their requests are read by what serves them.
-var toolRoute = route{op: api.Tools, body: bodyJSON, scope: access.ScopeTools, tools: true}
+// toolRoute is that of tool servers, and agentRoute that of agents. Their requests are read by
+// what serves them.
+var (
+	toolRoute  = route{op: api.Tools, body: bodyJSON, scope: access.ScopeTools, tools: true}
+	agentRoute = route{op: api.Agents, body: bodyJSON, scope: access.ScopeAgents, tools: true}
+)
 
 // findToolRoute returns the route of a path of tool servers: /mcp for all servers of the
-// caller, /mcp/{slug} and /{slug}/mcp for one, also below the base path.
+// caller, /mcp/{slug} and /{slug}/mcp for one, also below the base path; and of agents.
 func findToolRoute(path string) (route, bool) {
+	if _, _, ok := toolserver.AgentOf(path); ok {
+		return agentRoute, true
+	}
 	_, ok := toolSlug(path)
 	return toolRoute, ok
 }
@@ -124,7 +133,7 @@ func toolSlug(path string) (slug string, ok bool) {
 	return toolserver.SlugOf(path)
 }
 
-var errNoTools = apierr.New(apierr.NotFound, "this gateway has no tool servers")
+var errNoTools = apierr.New(apierr.NotFound, "this gateway has no tool servers or agents")
 
 // serveTools passes the request to what serves tool servers.
 func (p *Plane) serveTools(w http.ResponseWriter, r *http.Request, x *roundTrip) error {
@@ -136,7 +145,9 @@ func (p *Plane) serveTools(w http.ResponseWriter, r *http.Request, x *roundTrip)
 	a := &x.admission
 	t := &ToolRequest{Identity: a.request.Identity, Snapshot: a.snap, ID: a.id, Time: a.request.Time,
 		TraceID: a.request.TraceID, Metadata: a.request.Metadata, plane: p, trip: x}
-	t.Slug, _ = toolSlug(x.entry.Path)
+	if t.Slug, t.Path, t.ForAgent = toolserver.AgentOf(x.entry.Path); !t.ForAgent {
+		t.Slug, _ = toolSlug(x.entry.Path)
+	}
 	x.tools = t
 	x.trail.Bill() // before messages share it
 	if err := t.findGuards(r); err != nil {

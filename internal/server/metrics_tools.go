@@ -3,7 +3,6 @@ package server
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"modelgate/api"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -36,9 +35,9 @@ func (m *toolMetrics) register(r *prometheus.Registry) {
 	r.MustRegister(m.calls, m.cost, m.duration)
 }
 
-// count counts a call of a tool, and nothing for other requests.
+// count counts a call of a tool or a message to an agent, and nothing for other requests.
 func (m *toolMetrics) count(e *reqlog.Entry) {
-	if e.Operation != api.ToolCall || e.Provider != reqlog.ProviderTools {
+	if !e.Operation.IsCall() || e.Provider != reqlog.ProviderTools {
 		return
 	}
 	rest := toolLabels{server: otherLabel, tool: otherLabel}

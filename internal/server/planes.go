@@ -25,6 +25,7 @@ import (
 	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/controlplane/workloads"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/dataplane/agents"
 	"modelgate/internal/dataplane/socket"
 	"modelgate/internal/identity/workload"
 	"modelgate/internal/records/reqlog"
@@ -36,6 +37,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	s.tail, s.sockets = new(controlplane.Tail), socket.New(socket.Options{})
 	relay := s.toolRelay(set)
 	s.toolServers = relay
+	s.agents = agents.New(relay, s.toolPeers, s.toolsOr(relay))
 	plane := dataplane.New(dataplane.Options{
 		Snapshot:  &s.holder,
 		Engine:    s.engine,
@@ -62,7 +64,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		SkipGuardrails:     s.Off[route.Guardrails],
 		Cache:              s.cache,
 		Keeper:             s.kept,
-		Tools:              s.toolsOr(relay),
+		Tools:              s.agents,
 		UseSecret:          s.useClientSecret,
 		Responses:          s.kept.Responses(),
 		Files:              s.kept.Files(),

@@ -30,6 +30,7 @@ import (
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/dataplane/agents"
 	"modelgate/internal/dataplane/socket"
 	"modelgate/internal/dataplane/tools"
 	"modelgate/internal/dataplane/tools/peer"
@@ -178,6 +179,7 @@ type Server struct {
 	sockets  *socket.Server
 
 	toolServers *tools.Relay
+	agents      *agents.Relay
 	toolPeers   *peer.Peers
 	control     *route.API
 	ready       atomic.Bool

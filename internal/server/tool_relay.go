@@ -39,13 +39,16 @@ func (s *Server) toolRelay(set *settings.Settings) *tools.Relay {
 	})
 }
 
-// probeTools asks a tool server for what it is and offers, if the egress policies of its workspace
+// probeTools asks a tool server or an agent for what it is and offers, if the egress policies of its workspace
 // allow its address now.
 func (s *Server) probeTools(ctx context.Context, t *toolserver.Server) (*toolserver.Found, error) {
 	if t.URL != nil {
 		if err := s.egressPolicies(t.Organisation, t.Workspace).Check(egress.Request{Managed: true, Host: t.URL}); err != nil {
 			return nil, err
 		}
+	}
+	if t.Transport == toolserver.A2A {
+		return s.agents.Probe(ctx, t)
 	}
 	return s.toolServers.Probe(ctx, t)
 }

@@ -111,6 +111,7 @@ func (s *Settings) stateSections() []stateSection {
 		{"identity_providers", s.IdentityProviders != nil}, {"domains", s.Domains != nil},
 		{"directory_mappings", s.DirectoryMappings != nil}, {"workload_identities", s.WorkloadIdentities != nil},
 		{"mcp_integrations", s.MCPIntegrations != nil}, {"mcp_servers", s.MCPServers != nil}, {"mcp_bundles", s.MCPBundles != nil},
+		{"agent_integrations", s.AgentIntegrations != nil}, {"agent_servers", s.AgentServers != nil},
 	}
 }
 
@@ -248,6 +249,14 @@ func (s *Settings) ReplaceSecrets(f func(place, ref string) (string, error)) err
 	for i := range s.MCPIntegrations {
 		v := &s.MCPIntegrations[i]
 		w := credentialWalk{s, f, fmt.Sprintf("mcp_integrations[%d]", i), "mcp_integration " + v.Slug, nil}
+		w.all("configurations.custom_headers", "custom_headers", v.Configurations.Headers)
+		if w.named("configurations.client_secret", "client_secret", &v.Configurations.Secret); w.err != nil {
+			return w.err
+		}
+	}
+	for i := range s.AgentIntegrations {
+		v := &s.AgentIntegrations[i]
+		w := credentialWalk{s, f, fmt.Sprintf("agent_integrations[%d]", i), "agent_integration " + v.Slug, nil}
 		w.all("configurations.custom_headers", "custom_headers", v.Configurations.Headers)
 		if w.named("configurations.client_secret", "client_secret", &v.Configurations.Secret); w.err != nil {
 			return w.err

@@ -47,6 +47,8 @@ type Settings struct {
 	MCPIntegrations      []MCPIntegration      `json:"mcp_integrations,omitempty"`
 	MCPServers           []MCPServer           `json:"mcp_servers,omitempty"`
 	MCPBundles           []MCPBundle           `json:"mcp_bundles,omitempty"`
+	AgentIntegrations    []AgentIntegration    `json:"agent_integrations,omitempty"`
+	AgentServers         []AgentServer         `json:"agent_servers,omitempty"`
 
 	Prices   []Price  `json:"prices,omitempty"`
 	Listener Listener `json:"listener,omitzero"`

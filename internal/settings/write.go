@@ -41,6 +41,8 @@ type document struct {
 	MCPIntegrations      []MCPIntegration      `json:"mcp_integrations"`
 	MCPServers           []MCPServer           `json:"mcp_servers"`
 	MCPBundles           []MCPBundle           `json:"mcp_bundles"`
+	AgentIntegrations    []AgentIntegration    `json:"agent_integrations"`
+	AgentServers         []AgentServer         `json:"agent_servers"`
 }
 
 // WriteState writes the state of s as a file for ParseState. Equal states are written
@@ -50,7 +52,7 @@ func (s *Settings) WriteState(w io.Writer) error {
 		1, s.Organisation, s.Workspaces, s.Members, s.Guardrails, s.SecretReferences, s.GuardrailCredentials, s.Integrations,
 		s.Providers, s.PromptLabels, s.PromptCollections, s.PromptPartials, s.Prompts, s.Configs, s.Deployments, s.Keys, s.Policies,
 		s.IdentityProviders, s.Domains, s.DirectoryMappings, s.WorkloadIdentities,
-		s.MCPIntegrations, s.MCPServers, s.MCPBundles,
+		s.MCPIntegrations, s.MCPServers, s.MCPBundles, s.AgentIntegrations, s.AgentServers,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the state: %w", err)

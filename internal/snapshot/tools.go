@@ -12,20 +12,28 @@ import (
 // sorted by slug.
 type toolServers struct {
 	servers map[string][]*toolserver.Server
+	agents  map[string][]*toolserver.Server // of the transport A2A, which are not in servers
 	bundles map[string][]*toolserver.Bundle
 	limits  map[string][]string // patterns, by id of the workspace
 }
 
 func newToolServers(in *Input) toolServers {
-	t := toolServers{make(map[string][]*toolserver.Server), make(map[string][]*toolserver.Bundle), in.WorkspaceTools}
+	t := toolServers{make(map[string][]*toolserver.Server), make(map[string][]*toolserver.Server),
+		make(map[string][]*toolserver.Bundle), in.WorkspaceTools}
 	for _, s := range in.ToolServers {
-		t.servers[s.Workspace] = append(t.servers[s.Workspace], s)
+		of := t.servers
+		if s.Transport == toolserver.A2A {
+			of = t.agents
+		}
+		of[s.Workspace] = append(of[s.Workspace], s)
 	}
 	for _, b := range in.ToolBundles {
 		t.bundles[b.Workspace] = append(t.bundles[b.Workspace], b)
 	}
-	for _, list := range t.servers {
-		slices.SortFunc(list, func(a, b *toolserver.Server) int { return cmp.Compare(a.Slug, b.Slug) })
+	for _, of := range [...]map[string][]*toolserver.Server{t.servers, t.agents} {
+		for _, list := range of {
+			slices.SortFunc(list, func(a, b *toolserver.Server) int { return cmp.Compare(a.Slug, b.Slug) })
+		}
 	}
 	for _, list := range t.bundles {
 		slices.SortFunc(list, func(a, b *toolserver.Bundle) int { return cmp.Compare(a.Slug, b.Slug) })
@@ -40,7 +48,15 @@ func (s *Snapshot) ToolServers(workspace string) []*toolserver.Server {
 
 // ToolServer returns the tool server of a workspace with this slug.
 func (s *Snapshot) ToolServer(workspace, slug string) (*toolserver.Server, bool) {
-	list := s.tools.servers[workspace]
+	return findServer(s.tools.servers[workspace], slug)
+}
+
+// Agent returns the agent of a workspace with this slug.
+func (s *Snapshot) Agent(workspace, slug string) (*toolserver.Server, bool) {
+	return findServer(s.tools.agents[workspace], slug)
+}
+
+func findServer(list []*toolserver.Server, slug string) (*toolserver.Server, bool) {
 	i, ok := slices.BinarySearchFunc(list, slug, func(s *toolserver.Server, slug string) int { return cmp.Compare(s.Slug, slug) })
 	if !ok {
 		return nil, false

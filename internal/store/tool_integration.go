@@ -95,6 +95,7 @@ var toolIntegrationTable = table[ToolIntegration]{
 // ToolIntegrationFilter filters integrations of tool servers of an organisation.
 type ToolIntegrationFilter struct {
 	Organisation string
+	Agents       bool   // integrations of agents, and none of tool servers
 	Shared       bool   // integrations of the organisation
 	Own          bool   // integrations of workspaces
 	Workspace    string // if not empty, only those that this workspace has
@@ -112,8 +113,8 @@ func (q Queries) ToolIntegrations(ctx context.Context, f ToolIntegrationFilter, 
 	return toolIntegrationTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 AND workspace_id = '' AND ($4 = '' OR `+toolGranted+`)
 				OR $3 AND workspace_id <> '' AND ($4 = '' OR workspace_id = $4))
-			AND ($5 = '' OR REPLACE(name, $5, '') <> name OR REPLACE(slug, $5, '') <> slug)`,
-		f.Organisation, f.Shared, f.Own, f.Workspace, f.Search)
+			AND ($5 = '' OR REPLACE(name, $5, '') <> name OR REPLACE(slug, $5, '') <> slug) AND (transport = 'a2a') = $6`,
+		f.Organisation, f.Shared, f.Own, f.Workspace, f.Search, f.Agents)
 }
 
 // ToolIntegration returns the integration of an organisation with this id or slug.

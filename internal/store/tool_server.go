@@ -18,6 +18,7 @@ type ToolServer struct {
 	Name          string
 	Description   string
 	Rules         ToolRules
+	Agent         bool   // it is an agent, and its integration has the transport a2a
 	DefaultAccess string // AccessAllow or AccessDeny, for users without a [ToolUserAccess]
 	Status        string // Active or Disabled
 	CreatedBy     string
@@ -32,21 +33,22 @@ const (
 )
 
 var toolServerTable = table[ToolServer]{
-	name: "mcp_servers", row: "MCP server", order: "id DESC", fixed: "id organisation_id workspace_id slug created_by created_at",
+	name: "mcp_servers", row: "MCP server", order: "id DESC", fixed: "id organisation_id workspace_id slug agent created_by created_at",
 	columns: func(s *ToolServer) []column {
 		return []column{
 			{"id", &s.ID}, {"organisation_id", &s.Organisation}, {"workspace_id", &s.Workspace}, {"integration_id", &s.Integration},
 			{"slug", &s.Slug}, {"name", &s.Name}, {"description", &s.Description}, {"rules", object(&s.Rules)},
 			{"default_user_access", &s.DefaultAccess}, {"status", &s.Status}, {"created_by", &s.CreatedBy}, {"created_at", &s.CreatedAt},
-			{"updated_at", &s.UpdatedAt},
+			{"updated_at", &s.UpdatedAt}, {"agent", &s.Agent},
 		}
 	},
 }
 
-// ToolServerFilter filters tool servers of an organisation. The zero value of a field filters
-// nothing.
+// ToolServerFilter filters tool servers, or agents, of an organisation. The zero value of
+// another field filters nothing.
 type ToolServerFilter struct {
 	Organisation string
+	Agents       bool // agents, and no tool servers
 	Workspace    string
 	IDs          []string // at most 100
 	Search       string   // substring of the name or slug, case-sensitive
@@ -56,7 +58,8 @@ type ToolServerFilter struct {
 func (q Queries) ToolServers(ctx context.Context, f ToolServerFilter, p Page) (list []ToolServer, total int, err error) {
 	where, args := `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2)
-			AND ($3 = '' OR REPLACE(name, $3, '') <> name OR REPLACE(slug, $3, '') <> slug)`, []any{f.Organisation, f.Workspace, f.Search}
+			AND ($3 = '' OR REPLACE(name, $3, '') <> name OR REPLACE(slug, $3, '') <> slug) AND agent = $4`,
+		[]any{f.Organisation, f.Workspace, f.Search, f.Agents}
 	if len(f.IDs) > 0 {
 		where += ` AND id IN ` + placeholders(len(args), len(f.IDs))
 		args = append(args, toArgs(f.IDs)...)

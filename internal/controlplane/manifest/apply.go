@@ -226,6 +226,7 @@ func (p *plan) make() error {
 		labelKind.plan, collectionKind.plan, partialKind.plan, promptKind.plan, configKind.plan,
 		deploymentKind.plan, keyKind.plan, policyKind.plan, identityKind.plan, domainKind.plan, mappingKind.plan,
 		workloadKind.plan, toolIntegrationKind.plan, toolServerKind.plan, toolBundleKind.plan,
+		agentIntegrationKind.plan, agentServerKind.plan,
 	} {
 		if err := part(p); err != nil {
 			return err

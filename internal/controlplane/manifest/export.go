@@ -77,6 +77,7 @@ func (r *reader) settings(s *state) (*settings.Settings, error) {
 		configKind.export, deploymentKind.export, keyKind.export, policyKind.export,
 		identityKind.export, domainKind.export, mappingKind.export, workloadKind.export,
 		toolIntegrationKind.export, toolServerKind.export, toolBundleKind.export,
+		agentIntegrationKind.export, agentServerKind.export,
 	} {
 		if err := part(r, out); err != nil {
 			return nil, err

@@ -45,7 +45,7 @@ func TestAnExportAppliedElsewhereExportsTheSameBytes(t *testing.T) {
 					}
 				}
 				if want := 0; how == manifest.References {
-					if want = 15; len(names) != want {
+					if want = 16; len(names) != want {
 						t.Errorf("the export needs %q, want %d variables", names, want)
 					}
 				}

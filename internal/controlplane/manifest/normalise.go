@@ -49,6 +49,7 @@ func (p *plan) normalise() error {
 	p.normalisePeople()
 	p.normaliseWorkloads()
 	p.normaliseTools(home)
+	p.normaliseAgents(home)
 	p.normaliseForRequests(home)
 	p.normalisePrompts(home)
 	return p.expandProviders()

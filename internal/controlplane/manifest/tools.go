@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// toolState is what a file can contain of MCP servers.
+// toolState is what a file can contain of MCP servers and agents.
 type toolState struct {
 	integrations []store.ToolIntegration
 	servers      []store.ToolServer
@@ -26,12 +26,17 @@ type toolState struct {
 
 func (s *state) readTools(ctx context.Context, q store.Queries) (err error) {
 	t, id, all := &s.tools, s.organisation.ID, store.Page{}
-	t.integrations, _, err = q.ToolIntegrations(ctx, store.ToolIntegrationFilter{Organisation: id, Shared: true, Own: true}, all)
-	if err != nil {
-		return err
-	}
-	if t.servers, _, err = q.ToolServers(ctx, store.ToolServerFilter{Organisation: id}, all); err != nil {
-		return err
+	for _, agents := range [...]bool{false, true} {
+		filter := store.ToolIntegrationFilter{Organisation: id, Agents: agents, Shared: true, Own: true}
+		integrations, _, err := q.ToolIntegrations(ctx, filter, all)
+		if err != nil {
+			return err
+		}
+		servers, _, err := q.ToolServers(ctx, store.ToolServerFilter{Organisation: id, Agents: agents}, all)
+		if err != nil {
+			return err
+		}
+		t.integrations, t.servers = append(t.integrations, integrations...), append(t.servers, servers...)
 	}
 	if t.bundles, _, err = q.ToolBundles(ctx, id, "", all); err != nil {
 		return err
@@ -68,25 +73,29 @@ func set(m map[string]map[string]bool, outer, inner string, v bool) {
 var toolIntegrationKind = kind[settings.MCPIntegration, store.ToolIntegration]{
 	section: "mcp_integrations", name: "mcp_integration",
 	entries: func(s *settings.Settings) *[]settings.MCPIntegration { return &s.MCPIntegrations },
-	rows:    func(s *state) []store.ToolIntegration { return s.tools.integrations },
+	rows:    func(s *state) []store.ToolIntegration { return s.tools.integrationsOf(false) },
 	key:     func(v *settings.MCPIntegration) entryID { return entryID{name: v.Slug} },
 	rowKey:  func(_ *state, v *store.ToolIntegration) entryID { return entryID{name: v.Slug} },
 	read:    (*reader).toolIntegration, put: (*plan).toolIntegration,
 	keep: func(_ *plan, want, have *settings.MCPIntegration) {
-		w, h := &want.Configurations, &have.Configurations
-		names := make([]string, 0, len(h.Headers))
-		for name := range h.Headers {
-			names = append(names, name)
-		}
-		w.Headers = withStoredSecrets(w.Headers, h.Headers, names)
-		if w.ClientID != "" {
-			orElse(&w.Secret, h.Secret)
-		}
-		if toolservers.IsSameDocument(w.Document, h.Document) {
-			w.Document = h.Document
-		}
+		keepToolSecrets(&want.Configurations, &have.Configurations)
 	},
 	drop: func(_ *plan, row store.ToolIntegration) step { return dropRow(toolservers.RemoveIntegration, row) },
+}
+
+// keepToolSecrets keeps the stored credentials that a file leaves out.
+func keepToolSecrets(want, have *settings.MCPConfiguration) {
+	names := make([]string, 0, len(have.Headers))
+	for name := range have.Headers {
+		names = append(names, name)
+	}
+	want.Headers = withStoredSecrets(want.Headers, have.Headers, names)
+	if want.ClientID != "" {
+		orElse(&want.Secret, have.Secret)
+	}
+	if toolservers.IsSameDocument(want.Document, have.Document) {
+		want.Document = have.Document
+	}
 }
 
 // toolIntegration converts a row. One that runs a command of a node is left out.
@@ -105,6 +114,9 @@ func (r *reader) toolIntegration(row *store.ToolIntegration) (v settings.MCPInte
 	rules := toolservers.RulesOf(r.state.tools.rules[row.ID])
 	v.Off, v.Prices = rules.Off, rules.Prices
 	place := "mcp_integration " + row.Slug
+	if row.Transport == string(toolserver.A2A) {
+		place = "agent_integration " + row.Slug
+	}
 	v.Configurations = settings.MCPConfiguration{
 		Headers: r.rendered(place+" custom_headers", nil, held.Headers), PassHeaders: s.PassHeaders, CallTimeout: s.CallTimeout,
 		IdleTimeout: s.IdleTimeout, Document: s.Document, SearchAbove: s.SearchAbove, Trust: s.Trust,
@@ -135,7 +147,7 @@ func (p *plan) toolIntegration(path string, want *settings.MCPIntegration, old *
 	}
 	row := rowOr(old, store.ToolIntegration{ID: newID(), Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug})
 	if row.Workspace != workspace {
-		return nil, p.file.ErrorAt(path+".workspace", errors.New("the owner of an MCP integration cannot be changed; give it another slug"))
+		return nil, p.file.ErrorAt(path+".workspace", errors.New("the owner of an integration cannot be changed; give it another slug"))
 	}
 	if row.Transport == string(toolserver.Stdio) {
 		return nil, p.file.ErrorAt(path+".slug", errors.New("is that of an integration that runs a command of a node; choose another"))
@@ -196,7 +208,7 @@ func (p *plan) openedAll(path string, sealed map[string]string) (map[string]stri
 var toolServerKind = kind[settings.MCPServer, store.ToolServer]{
 	section: "mcp_servers", name: "mcp_server",
 	entries: func(s *settings.Settings) *[]settings.MCPServer { return &s.MCPServers },
-	rows:    func(s *state) []store.ToolServer { return s.tools.servers },
+	rows:    func(s *state) []store.ToolServer { return s.tools.serversOf(false) },
 	key:     func(v *settings.MCPServer) entryID { return entryID{v.Workspace, v.Slug} },
 	rowKey:  func(s *state, v *store.ToolServer) entryID { return entryID{s.slug(v.Workspace), v.Slug} },
 	read:    (*reader).toolServer, put: (*plan).toolServer,
@@ -229,7 +241,12 @@ func (p *plan) toolServer(path string, want *settings.MCPServer, old *store.Tool
 	if err != nil {
 		return nil, err
 	}
-	row := rowOr(old, store.ToolServer{ID: newID(), Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug})
+	return p.putToolServer(path, want, old,
+		rowOr(old, store.ToolServer{ID: newID(), Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug}))
+}
+
+// putToolServer stores a server or an agent in row, which is old or a new one.
+func (p *plan) putToolServer(path string, want *settings.MCPServer, old *store.ToolServer, row store.ToolServer) (step, error) {
 	row.Name, row.Description, row.Status, row.DefaultAccess = want.Name, want.Description, want.Status, want.Access
 	row.Rules = store.ToolRules{Writes: want.Writes, Destroys: want.Destroys, HoldChanged: want.HoldChanged}
 	rules := toolservers.FileRules{Off: want.Off, Prices: want.Prices}
@@ -288,19 +305,25 @@ func (p *plan) normaliseTools(home string) {
 		orElse(&v.Status, store.Active)
 		orElse(&v.Access, store.AccessAllow)
 		v.Off, v.Prices = normalRules(v.Off, v.Prices)
-		users := make(map[string]bool, len(v.Users))
-		for email, enabled := range v.Users {
-			users[access.UserName(email)] = enabled
-		}
-		if v.Users = users; len(users) == 0 {
-			v.Users = nil
-		}
+		v.Users = normalUsers(v.Users)
 	}
 	for i := range f.MCPBundles {
 		v := &f.MCPBundles[i]
 		orElse(&v.Workspace, home)
 		orElse(&v.Name, v.Slug)
 	}
+}
+
+// normalUsers returns the access of users in the form of an export.
+func normalUsers(given map[string]bool) map[string]bool {
+	if len(given) == 0 {
+		return nil
+	}
+	users := make(map[string]bool, len(given))
+	for email, enabled := range given {
+		users[access.UserName(email)] = enabled
+	}
+	return users
 }
 
 // normalRules returns rules in the form of an export.

@@ -117,7 +117,7 @@ func TestWrongToolServersAreRefusedByTheirField(t *testing.T) {
 		{"mcp_integration: tracker", "mcp_integration: other", "mcp_servers[0]: MCP integration"},
 		{"prices: {create: 0.5}", "prices: {create: -1}", "price"},
 		{"off: [tool/drop]", "off: [drop]", "off[0]"},
-		{"slug: daily", "slug: issues", "mcp_bundles[0]: an MCP server or bundle"},
+		{"slug: daily", "slug: issues", "mcp_bundles[0]: an MCP server, an agent or a bundle"},
 		{"tools: [issues]", "tools: [issues/tool]", "mcp_bundles[0]: tools is invalid"},
 	} {
 		text := strings.Replace(toolFile, tt.was, tt.is, 1)

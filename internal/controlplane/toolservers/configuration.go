@@ -67,6 +67,11 @@ func settingsOf(s *store.ToolSettings) Configuration {
 // integration do not go together or are not allowed. It must not run in a transaction: the
 // names of hosts may be looked up.
 func (f *family) check(ctx context.Context, c *route.Caller, i *store.ToolIntegration) error {
+	if toolserver.Transport(i.Transport) == toolserver.A2A {
+		if err := checkAgent(i); err != nil {
+			return err
+		}
+	}
 	if toolserver.Transport(i.Transport) == toolserver.Stdio {
 		return f.checkCommand(ctx, c, i)
 	}

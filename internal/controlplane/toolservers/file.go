@@ -106,11 +106,14 @@ type FileServer struct {
 
 // PutServer stores a server that a file describes, instead of before; nil is a new server.
 func PutServer(ctx context.Context, c *route.Caller, before *store.ToolServer, e FileServer) error {
-	row := e.Row
+	row, k := e.Row, &mcpKind
+	if row.Agent {
+		k = &agentKind
+	}
 	return c.Change(ctx, func(tx *store.Tx) error {
 		i, err := tx.ToolIntegration(ctx, c.Organisation, e.Integration)
 		if apierr.IsNotFound(err) {
-			return route.Missing("mcp_integration", "MCP integration", e.Integration)
+			return route.Missing(k.integration, k.integrationName, e.Integration)
 		}
 		if err != nil {
 			return err

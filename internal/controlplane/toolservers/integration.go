@@ -16,8 +16,8 @@ type createIntegrationInput struct {
 	Body struct {
 		Name           string        `json:"name" minLength:"1" maxLength:"255"`
 		Slug           string        `json:"slug,omitempty" minLength:"1" maxLength:"64" pattern:"^[a-zA-Z0-9_-]+$" doc:"Never changes"`
-		URL            string        `json:"url,omitempty" maxLength:"2048" doc:"Address of the server; required for http and sse. For openapi, the default is the first server of the document"`
-		Transport      string        `json:"transport" enum:"http,sse,stdio,openapi" doc:"stdio runs a command that the settings of the node name; openapi makes tools of an HTTP API"`
+		URL            string        `json:"url,omitempty" maxLength:"2048" doc:"Address of the server; required for http, sse and a2a. For openapi, the default is the first server of the document"`
+		Transport      string        `json:"transport,omitempty" enum:"http,sse,stdio,openapi,a2a" doc:"Required for MCP servers; stdio runs a command that the settings of the node name, and openapi makes tools of an HTTP API. a2a is that of agents"`
 		Command        string        `json:"command,omitempty" maxLength:"64" doc:"Name of a command in the settings of the node, for stdio"`
 		Auth           string        `json:"auth_type" enum:"none,headers,oauth_client_credentials,oauth_auto" doc:"How the gateway signs in; with oauth_auto each user does"`
 		Description    string        `json:"description,omitempty" maxLength:"1024"`
@@ -38,14 +38,17 @@ func (f *family) createIntegration(ctx context.Context, c *route.Caller, in *cre
 	if err := c.CheckOrganisation(ctx, b.Organisation); err != nil {
 		return nil, err
 	}
+	transport, err := kindOf(ctx).checkTransport(b.Transport)
+	if err != nil {
+		return nil, err
+	}
 	row := store.ToolIntegration{
-		ID: c.NewID(), Organisation: c.Organisation, Slug: b.Slug, Name: b.Name, Description: b.Description, Transport: b.Transport, URL: b.URL,
+		ID: c.NewID(), Organisation: c.Organisation, Slug: b.Slug, Name: b.Name, Description: b.Description, Transport: transport, URL: b.URL,
 		Command: b.Command, Auth: b.Auth, Status: store.Active, CreatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 	if row.Slug == "" {
 		row.Slug = route.NewSlug("", b.Name)
 	}
-	var err error
 	if row.Workspace, err = newOwner(ctx, c, b.Workspace); err != nil {
 		return nil, err
 	}
@@ -63,14 +66,14 @@ func (f *family) createIntegration(ctx context.Context, c *route.Caller, in *cre
 func insertIntegration(ctx context.Context, tx *store.Tx, row store.ToolIntegration) error {
 	n, err := tx.CountToolIntegrations(ctx, row.Organisation)
 	if err == nil && n >= maxIntegrations {
-		err = apierr.New(apierr.Invalid, "an organisation can have %d MCP integrations; delete one first", maxIntegrations)
+		err = apierr.New(apierr.Invalid, "an organisation can have %d integrations of MCP servers and agents; delete one first", maxIntegrations)
 	}
 	if err != nil {
 		return err
 	}
 	switch _, err := tx.ToolIntegration(ctx, row.Organisation, row.Slug); {
 	case err == nil:
-		return apierr.New(apierr.Conflict, "MCP integration %q already exists; choose another slug", row.Slug).WithParam("slug")
+		return apierr.New(apierr.Conflict, "an integration %q of an MCP server or an agent already exists; choose another slug", row.Slug).WithParam("slug")
 	case !apierr.IsNotFound(err):
 		return err
 	}
@@ -108,7 +111,7 @@ func showIntegration(i store.ToolIntegration, syncs map[string]store.ToolSync) I
 		URL: i.URL, Transport: i.Transport, Command: i.Command, Auth: i.Auth, Configurations: settingsOf(&i.Settings), API: apiOf(i.Settings.API),
 		Status:   i.Status,
 		Metadata: metadataOf(syncs, i.ID), CreatedBy: i.CreatedBy, CreatedAt: route.Time(i.CreatedAt), UpdatedAt: route.Time(i.UpdatedAt),
-		Object: "mcp_integration",
+		Object: kindOfRow(&i).integration,
 	}
 }
 
@@ -124,10 +127,11 @@ func listIntegrations(ctx context.Context, c *route.Caller, in *listIntegrations
 	if err != nil {
 		return nil, err
 	}
+	k := kindOf(ctx)
 	rows, total, err := c.DB().ToolIntegrations(ctx, store.ToolIntegrationFilter{
-		Organisation: c.Organisation, Workspace: limit, Search: in.Search,
-		Shared: in.Type != "workspace" && (limit != "" || may(c, organisationWide, "list")),
-		Own:    in.Type != "organisation" && may(c, ofWorkspace, "list"),
+		Organisation: c.Organisation, Workspace: limit, Search: in.Search, Agents: k.agents,
+		Shared: in.Type != "workspace" && (limit != "" || may(c, k.organisationWide(), "list")),
+		Own:    in.Type != "organisation" && may(c, k.ofWorkspace(), "list"),
 	}, in.Rows())
 	if err != nil {
 		return nil, err

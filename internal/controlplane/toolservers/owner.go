@@ -9,12 +9,6 @@ import (
 	"modelgate/internal/store"
 )
 
-// Owners of integrations, as prefixes of scopes.
-const (
-	organisationWide = "organisation_mcp_integrations."
-	ofWorkspace      = "workspace_mcp_integrations."
-)
-
 func may(c *route.Caller, owner, verb string) bool { return c.Allows(access.Scope(owner + verb)) }
 
 func forbidden(owner, verb string) error {
@@ -27,14 +21,15 @@ func isBound(c *route.Caller) bool { return c.Workspace != "" && !c.Allows(acces
 // newOwner returns the id of the workspace that a new integration belongs to, empty for the
 // organisation.
 func newOwner(ctx context.Context, c *route.Caller, named string) (string, error) {
+	k := kindOf(ctx)
 	if !isBound(c) && named == "" {
-		if !may(c, organisationWide, "create") {
-			return "", forbidden(organisationWide, "create")
+		if !may(c, k.organisationWide(), "create") {
+			return "", forbidden(k.organisationWide(), "create")
 		}
 		return "", nil
 	}
-	if !may(c, ofWorkspace, "create") {
-		return "", forbidden(ofWorkspace, "create")
+	if !may(c, k.ofWorkspace(), "create") {
+		return "", forbidden(k.ofWorkspace(), "create")
 	}
 	w, err := c.InWorkspace(ctx, named)
 	return w.ID, err
@@ -43,7 +38,7 @@ func newOwner(ctx context.Context, c *route.Caller, named string) (string, error
 // NamedIntegration identifies an integration in a request. It is exported because the OpenAPI
 // generator does not see embedded unexported fields.
 type NamedIntegration struct {
-	Integration string `path:"mcp_integration" maxLength:"255" doc:"Id or slug"`
+	Integration string `path:"tool_integration" maxLength:"255" doc:"Id or slug"`
 	Workspace   string `query:"workspace_id" maxLength:"255" doc:"Id or slug of a workspace that has it"`
 }
 
@@ -51,21 +46,22 @@ type NamedIntegration struct {
 // it. An integration of the organisation can be read from every workspace that has it;
 // elsewhere it is not found.
 func findIntegration(ctx context.Context, c *route.Caller, in NamedIntegration, verb string) (store.ToolIntegration, error) {
-	none := route.NotFound("mcp_integration", "MCP integration", in.Integration)
+	k := kindOf(ctx)
+	none := route.NotFound(k.integration, k.integrationName, in.Integration)
 	limit, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return store.ToolIntegration{}, err
 	}
 	row, err := c.DB().ToolIntegration(ctx, c.Organisation, in.Integration)
-	if apierr.IsNotFound(err) {
+	if apierr.IsNotFound(err) || err == nil && !k.has(row) {
 		return row, none
 	}
 	if err != nil {
 		return row, err
 	}
-	owner := organisationWide
+	owner := k.organisationWide()
 	if row.Workspace != "" {
-		owner = ofWorkspace
+		owner = k.ofWorkspace()
 	}
 	if limit != "" && (row.Workspace != "" || !may(c, owner, verb)) {
 		has, err := c.DB().HasToolIntegration(ctx, row, limit)
@@ -76,7 +72,7 @@ func findIntegration(ctx context.Context, c *route.Caller, in NamedIntegration, 
 			return row, none
 		}
 	}
-	readable := limit != "" && verb == "read" && may(c, ofWorkspace, verb)
+	readable := limit != "" && verb == "read" && may(c, k.ofWorkspace(), verb)
 	if !may(c, owner, verb) && !readable {
 		return row, forbidden(owner, verb)
 	}
@@ -87,7 +83,7 @@ func findIntegration(ctx context.Context, c *route.Caller, in NamedIntegration, 
 // NamedServer identifies a server in a request. It is exported because the OpenAPI generator
 // does not see embedded unexported fields.
 type NamedServer struct {
-	Server    string `path:"mcp_server" maxLength:"255" doc:"Id, or slug in a workspace"`
+	Server    string `path:"tool_server" maxLength:"255" doc:"Id, or slug in a workspace"`
 	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug"`
 }
 
@@ -97,8 +93,13 @@ func findServer(ctx context.Context, c *route.Caller, in NamedServer) (store.Too
 	if err != nil {
 		return store.ToolServer{}, err
 	}
+	k := kindOf(ctx)
+	none := route.NotFound(k.server, k.serverName, in.Server)
 	row, err := c.DB().ToolServer(ctx, c.Organisation, workspace, in.Server)
-	return row, c.CheckFound(row.Workspace, row.ID, err, route.NotFound("mcp_server", "MCP server", in.Server))
+	if err == nil && row.Agent != k.agents {
+		return store.ToolServer{}, none
+	}
+	return row, c.CheckFound(row.Workspace, row.ID, err, none)
 }
 
 // NamedBundle identifies a bundle in a request. It is exported because the OpenAPI generator

@@ -21,7 +21,8 @@ const (
 type createServerInput struct {
 	Body struct {
 		Name        string `json:"name" minLength:"1" maxLength:"255"`
-		Integration string `json:"mcp_integration_id" minLength:"1" maxLength:"255" doc:"Id or slug"`
+		Integration string `json:"mcp_integration_id,omitempty" maxLength:"255" doc:"Id or slug; required for an MCP server"`
+		OfAgent     string `json:"agent_integration_id,omitempty" maxLength:"255" doc:"Id or slug; required for an agent"`
 		Description string `json:"description,omitempty" maxLength:"500"`
 		Slug        string `json:"slug,omitempty" maxLength:"50" doc:"3 to 50 lower-case letters, digits and dashes; part of the address, and never changes"`
 		Workspace   string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for callers of the organisation"`
@@ -35,8 +36,16 @@ func createServer(ctx context.Context, c *route.Caller, in *createServerInput) (
 	if err != nil {
 		return nil, err
 	}
+	k := kindOf(ctx)
+	named, err := k.named(b.Integration, b.OfAgent)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.checkRules(b.Rules); err != nil {
+		return nil, err
+	}
 	row := store.ToolServer{
-		ID: c.NewID(), Organisation: c.Organisation, Workspace: w.ID, Slug: b.Slug, Name: b.Name, Description: b.Description,
+		ID: c.NewID(), Organisation: c.Organisation, Workspace: w.ID, Agent: k.agents, Slug: b.Slug, Name: b.Name, Description: b.Description,
 		Rules: store.ToolRules(b.Rules), DefaultAccess: store.AccessAllow, Status: store.Active, CreatedBy: c.Actor(), CreatedAt: c.Now,
 		UpdatedAt: c.Now,
 	}
@@ -45,9 +54,9 @@ func createServer(ctx context.Context, c *route.Caller, in *createServerInput) (
 	}
 	c.SetAuditSubject(w.ID, row.ID)
 	return &created{row.ID, row.Slug}, c.Change(ctx, func(tx *store.Tx) error {
-		i, err := tx.ToolIntegration(ctx, c.Organisation, b.Integration)
+		i, err := tx.ToolIntegration(ctx, c.Organisation, named)
 		if apierr.IsNotFound(err) {
-			return route.Missing("mcp_integration_id", "MCP integration", b.Integration)
+			return route.Missing(k.integration+"_id", k.integrationName, named)
 		}
 		if err != nil {
 			return err
@@ -63,12 +72,16 @@ func insertServer(ctx context.Context, tx *store.Tx, i store.ToolIntegration, ro
 	if err != nil {
 		return err
 	}
-	if !has {
-		return route.Missing("mcp_integration_id", "MCP integration", i.Slug)
+	k := &mcpKind
+	if row.Agent {
+		k = &agentKind
+	}
+	if !has || !k.has(i) {
+		return route.Missing(k.integration+"_id", k.integrationName, i.Slug)
 	}
 	if err := checkSlug(ctx, tx, row.Workspace, row.Slug, func(servers, _ int) error {
 		if servers >= maxServers {
-			return apierr.New(apierr.Invalid, "a workspace can have %d MCP servers; delete one first", maxServers)
+			return apierr.New(apierr.Invalid, "a workspace can have %d MCP servers and agents; delete one first", maxServers)
 		}
 		return nil
 	}); err != nil {
@@ -92,7 +105,7 @@ func checkSlug(ctx context.Context, tx *store.Tx, workspace, slug string, room f
 		return err
 	}
 	if taken {
-		return apierr.New(apierr.Conflict, "an MCP server or bundle %q already exists in this workspace; choose another slug", slug).WithParam("slug")
+		return apierr.New(apierr.Conflict, "an MCP server, an agent or a bundle %q already exists in this workspace; choose another slug", slug).WithParam("slug")
 	}
 	return room(servers, bundles)
 }
@@ -102,7 +115,8 @@ type Server struct {
 	ID           string     `json:"id"`
 	Organisation string     `json:"organisation_id"`
 	Workspace    string     `json:"workspace_id"`
-	Integration  string     `json:"mcp_integration_id"`
+	Integration  string     `json:"mcp_integration_id,omitempty" doc:"Of an MCP server"`
+	OfAgent      string     `json:"agent_integration_id,omitempty" doc:"Of an agent"`
 	Name         string     `json:"name"`
 	Slug         string     `json:"slug"`
 	Description  string     `json:"description"`
@@ -119,12 +133,16 @@ type Server struct {
 
 func showServer(c *route.Caller, syncs map[string]store.ToolSync) func(store.ToolServer) Server {
 	return func(s store.ToolServer) Server {
-		return Server{
+		out := Server{
 			ID: s.ID, Organisation: s.Organisation, Workspace: s.Workspace, Integration: s.Integration, Name: s.Name, Slug: s.Slug,
 			Description: s.Description, URL: c.AbsoluteLink("/" + s.Slug + "/mcp"), Access: s.DefaultAccess, Status: s.Status,
 			Metadata: metadataOf(syncs, s.ID), CreatedBy: s.CreatedBy, CreatedAt: route.Time(s.CreatedAt), UpdatedAt: route.Time(s.UpdatedAt),
-			Object: "mcp_server", Rules: Rules(s.Rules),
+			Object: mcpKind.server, Rules: Rules(s.Rules),
 		}
+		if s.Agent {
+			out.Integration, out.OfAgent, out.Object, out.URL = "", s.Integration, agentKind.server, c.AbsoluteLink("/a2a/"+s.Slug)
+		}
+		return out
 	}
 }
 
@@ -145,7 +163,7 @@ func listServers(ctx context.Context, c *route.Caller, in *listServersInput) (*r
 	if err != nil {
 		return nil, err
 	}
-	filter := store.ToolServerFilter{Organisation: c.Organisation, Workspace: workspace, Search: in.Search}
+	filter := store.ToolServerFilter{Organisation: c.Organisation, Agents: kindOf(ctx).agents, Workspace: workspace, Search: in.Search}
 	if in.IDs != "" {
 		if filter.IDs = strings.Split(in.IDs, ","); len(filter.IDs) > maxIDs {
 			return nil, route.Invalid("id", "has more than %d ids", maxIDs)
@@ -193,6 +211,9 @@ func updateServer(ctx context.Context, c *route.Caller, in *updateServerInput) (
 	row.Name, row.Description, row.Status = b.Name.Or(row.Name), b.Description.Or(row.Description), cmp.Or(b.Status, row.Status)
 	row.Rules = store.ToolRules{Writes: b.Writes.Or(row.Rules.Writes), Destroys: b.Destroys.Or(row.Rules.Destroys),
 		HoldChanged: b.HoldChanged.Or(row.Rules.HoldChanged)}
+	if err := kindOf(ctx).checkRules(Rules(row.Rules)); err != nil {
+		return nil, err
+	}
 	if err := cmp.Or(route.CheckLength("name", row.Name, 1, 255), route.CheckLength("description", row.Description, 0, 500)); err != nil {
 		return nil, err
 	}

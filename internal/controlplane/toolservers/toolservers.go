@@ -1,6 +1,7 @@
 // Package toolservers implements the control plane's routes for MCP servers: integrations,
 // which have an address and its credentials, the servers that workspaces make of them, bundles
-// of what servers offer, and the registry of what a caller may use.
+// of what servers offer, and the registry of what a caller may use; and those for agents, which
+// have the same shape but bundles and the registry.
 //
 // It guarantees that a caller sees and changes only what belongs to them, that secrets are
 // never shown, that a server is not allowed more than its integration, and that no process is
@@ -52,6 +53,7 @@ func (r Routes) Add(a *route.API) {
 	f := newFamily(r, a)
 	f.addIntegrations(a)
 	f.addServers(a)
+	f.addAgents(a)
 	b := route.Family{Path: "/mcp-bundles", Tag: "MCP bundles", Scopes: []string{"mcp_servers"}, Resource: "mcp_bundle", Versioned: true}
 	const one = "/{mcp_bundle}"
 	route.Add(a, b.Route(http.MethodPost, "", "create-mcp-bundle", "create", "Select tools of several MCP servers under one address"),
@@ -78,7 +80,7 @@ func (f *family) addIntegrations(a *route.API) {
 		Path: "/mcp-integrations", Tag: "MCP integrations", Scopes: []string{"organisation_mcp_integrations", "workspace_mcp_integrations"},
 		Resource: "mcp_integration", Versioned: true,
 	}
-	const one = "/{mcp_integration}"
+	const one = "/{tool_integration}"
 	route.Add(a, i.Route(http.MethodPost, "", "create-mcp-integration", "create", "Store the address and the credentials of an MCP server"),
 		f.createIntegration)
 	route.Add(a, i.Route(http.MethodGet, "", "list-mcp-integrations", "list", "List MCP integrations"), listIntegrations)
@@ -101,7 +103,7 @@ func (f *family) addIntegrations(a *route.API) {
 
 func (f *family) addServers(a *route.API) {
 	s := route.Family{Path: "/mcp-servers", Tag: "MCP servers", Scopes: []string{"mcp_servers"}, Resource: "mcp_server", Versioned: true}
-	const one = "/{mcp_server}"
+	const one = "/{tool_server}"
 	route.Add(a, s.Route(http.MethodPost, "", "create-mcp-server", "create", "Add an MCP server to a workspace"), createServer)
 	route.Add(a, s.Route(http.MethodGet, "", "list-mcp-servers", "list", "List MCP servers"), listServers)
 	route.Add(a, s.Route(http.MethodGet, one, "get-mcp-server", "read", "Read an MCP server"), getServer)

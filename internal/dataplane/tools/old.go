@@ -16,7 +16,7 @@ type oldStream struct {
 	ended        context.Context // when the client leaves
 
 	mu    sync.Mutex
-	token *token        // nil until the session is initialized
+	token *token // nil until the session is initialized
 	once  sync.Once
 	begun chan struct{} // closed once the client knows of its session
 }

@@ -16,18 +16,9 @@ func (p *Relay) Probe(ctx context.Context, s *toolserver.Server) (*toolserver.Fo
 	if s.Fault != nil {
 		return nil, s.Fault
 	}
-	if s.Auth == toolserver.AuthUser {
-		return nil, apierr.New(apierr.Conflict, "users sign in to this server themselves, so the gateway cannot read it on its own").WithCode("tool_server_needs_user")
-	}
-	var cred peer.Credential
-	if s.Auth == toolserver.AuthClientCredentials {
-		if p.Credentials == nil {
-			return nil, ErrNoSignIn(s)
-		}
-		var err error
-		if cred, err = p.Credentials.Credential(ctx, s, nil); err != nil {
-			return nil, err
-		}
+	cred, err := OwnCredential(ctx, p, s)
+	if err != nil {
+		return nil, err
 	}
 	h, err := p.sessions.greet(ctx, s, cred)
 	if err != nil {

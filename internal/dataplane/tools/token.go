@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -45,15 +44,8 @@ const (
 	maxToken = 7 << 10
 )
 
-// callerOf names a caller: its key, or the user of a token. Tokens of an organisation's issuers
-// are named by their hash too, since two issuers may have a user of the same name.
-func callerOf(id *access.Identity) string {
-	name := cmp.Or(id.KeyID, "user "+id.UserID)
-	if id.Type == access.Token {
-		name += " " + hex.EncodeToString(id.Hash[:])
-	}
-	return id.Organisation + " " + id.Workspace + " " + name
-}
+// callerOf names a caller.
+func callerOf(id *access.Identity) string { return id.Holder() }
 
 // seal returns the token as the id of a session. Sessions of servers that do not fit are left
 // out: the gateway begins others when they are used.

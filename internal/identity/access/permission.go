@@ -109,6 +109,8 @@ var needed = []struct {
 	{"workspace_integrations", "create update delete", WriteIntegrations},
 	{"mcp_servers", "create update delete", WriteMCPServers},
 	{"workspace_mcp_integrations", "create update delete", WriteMCPIntegrations},
+	{"agent_servers", "create update delete", WriteMCPServers},
+	{"workspace_agent_integrations", "create update delete", WriteMCPIntegrations},
 }
 
 // neededBy is needed, indexed by scope. It never changes.

@@ -24,6 +24,7 @@ const (
 	ScopeModels      Scope = "models.list"
 	ScopeRender      Scope = "prompts.render"
 	ScopeTools       Scope = "mcp.invoke"
+	ScopeAgents      Scope = "agents.invoke"
 	ScopeLogsList    Scope = "logs.list"
 	ScopeLogsView    Scope = "logs.view"
 

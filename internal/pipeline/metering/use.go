@@ -33,7 +33,7 @@ func providerFault(status int) bool {
 // deletes or counts tokens uses none. size is that of its body, -1 if unknown.
 func UsesTokens(op api.Operation, method string, size int64) bool {
 	switch op {
-	case "", api.Models, api.ToolCall, api.ToolPrompt, api.ToolResource, api.Tools:
+	case "", api.Models, api.ToolCall, api.ToolPrompt, api.ToolResource, api.Tools, api.AgentMessage, api.Agents:
 		return false
 	case api.Proxy:
 		return size != 0 && method != http.MethodGet && method != http.MethodDelete
@@ -44,7 +44,7 @@ func UsesTokens(op api.Operation, method string, size int64) bool {
 // UsesMoney reports whether a request to a tool server may cost money: a call, whatever its
 // price is, and no list.
 func UsesMoney(op api.Operation) bool {
-	return op == api.ToolCall || op == api.ToolPrompt || op == api.ToolResource
+	return op.IsCall() || op == api.ToolPrompt || op == api.ToolResource
 }
 
 // countsRequest reports whether l counts requests of clients.

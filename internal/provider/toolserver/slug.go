@@ -19,7 +19,7 @@ const (
 // reserved are slugs that the path /{slug}/mcp cannot have: words that begin other paths, or
 // look as if they named all servers.
 var reserved = map[string]bool{
-	"mcp": true, "v1": true, "v0": true, "all": true, "mcp-servers": true, "mcp-bundles": true, "mcp-integrations": true,
+	"a2a": true, "mcp": true, "v1": true, "v0": true, "all": true, "mcp-servers": true, "mcp-bundles": true, "mcp-integrations": true,
 	"admin": true, "api": true, "api-keys": true, "auth": true, "console": true, "health": true, "healthz": true, "livez": true,
 	"login": true, "logout": true, "metrics": true, "oauth": true, "openapi": true, "readyz": true, "reference": true,
 	"registry": true, "saml": true, "scim": true, "servers": true, "sso": true, "well-known": true,

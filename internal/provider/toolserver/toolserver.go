@@ -24,6 +24,7 @@ const (
 	SSE     Transport = "sse"     // HTTP with server-sent events, of the revision 2024-11-05
 	Stdio   Transport = "stdio"   // a child process of this node
 	OpenAPI Transport = "openapi" // an HTTP API with a document, whose operations are tools
+	A2A     Transport = "a2a"     // an agent: not a tool server, but with the same rights, limits and records
 )
 
 // Auth is how the gateway signs in to a server.
@@ -47,7 +48,7 @@ type Server struct {
 	Description  string // empty for none
 
 	Transport Transport
-	URL       *url.URL // of HTTP, SSE and OpenAPI; nil for Stdio
+	URL       *url.URL // of HTTP, SSE, OpenAPI and A2A; nil for Stdio
 	Command   string   // Stdio: the name of a command in the settings of the node
 	Document  string   // OpenAPI: the document of the API, as JSON
 	Guarded   bool     // a tenant chose the address, so that it must pass the address guard
@@ -128,6 +129,10 @@ type Item struct {
 	Kind Kind
 	Name string
 }
+
+// Message is the only item of an agent: a message to it. Its definition is the card of the
+// agent.
+var Message = Item{Tool, "message"}
 
 // Bundle is a named selection of what the servers of a workspace offer.
 type Bundle struct {

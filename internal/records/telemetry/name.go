@@ -28,6 +28,7 @@ var operations = map[api.Operation]string{
 	api.ImageVariations:    "generate_content",
 	api.AudioSpeech:        "generate_content",
 	api.ToolCall:           "execute_tool",
+	api.AgentMessage:       "invoke_agent",
 }
 
 // operationName returns the name of an operation in the conventions, otherwise its own

@@ -27,6 +27,7 @@ type form struct {
 	body    *message // nil for none
 	url     *url.URL // nil is that of the server
 	listens bool     // the stream ends when it ends, and may be silent
+	foreign bool     // it is of another protocol: any JSON object is an answer, and so is each event
 }
 
 // timeouts returns the limits of a call.
@@ -81,7 +82,7 @@ func (p *Peers) newReply(ctx context.Context, c *Call, f form) *httpReply {
 	if f.listens || c.Method == listenMethod {
 		limits.Idle, limits.Total = 0, 0
 	}
-	r := &httpReply{peers: p, ctx: ctx, call: c, sent: f.body, listens: f.listens,
+	r := &httpReply{peers: p, ctx: ctx, call: c, sent: f.body, listens: f.listens, foreign: f.foreign,
 		watch: upstream.NewWatchdog(context.WithoutCancel(ctx), limits)}
 	r.detach = context.AfterFunc(ctx, r.watch.Stop)
 	if f.url == nil {
@@ -138,7 +139,10 @@ func (r *httpReply) accept(f form) *Failure {
 		}
 		return failure
 	}
-	if status >= 400 {
+	switch {
+	case f.foreign:
+		return r.acceptForeign()
+	case status >= 400:
 		return r.acceptError()
 	}
 	if status == http.StatusAccepted || status == http.StatusNoContent || c.Notify {

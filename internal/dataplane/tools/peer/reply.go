@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	"modelgate/internal/base/bytepool"
@@ -33,6 +34,8 @@ type httpReply struct {
 	events   *sse.Reader      // nil unless it is a stream
 	buffer   *bytepool.Buffer // of a message that is not of a stream; nil until it is read
 	listens  bool             // a stream without a request: it may end without a response
+	foreign  bool             // of another protocol; see form
+	event    string           // of a foreign stream: the type of the last event; empty for none
 	answered bool             // the response was returned
 	unread   bool             // the end of the body was not read
 	resume   resumption       // of a stream of the legacy era
@@ -97,14 +100,17 @@ func (r *httpReply) read() ([]byte, error) {
 			return nil, err
 		}
 		r.resume.note(event)
-		if len(event.Data) == 0 || event.Unterminated || len(event.Type) > 0 && string(event.Type) != "message" {
+		if len(event.Data) == 0 || event.Unterminated || !r.foreign && len(event.Type) > 0 && string(event.Type) != "message" {
 			r.watch.Restart()
 			continue
 		}
 		if !isObject(event.Data) {
 			return nil, invalid(0, "a message of the tool server is not a JSON object", nil)
 		}
-		r.answered = r.answered || !r.listens && endsCall(event.Data)
+		if r.foreign {
+			r.event = string(event.Type)
+		}
+		r.answered = r.answered || r.foreign || !r.listens && endsCall(event.Data)
 		r.resume.tries = 0
 		return event.Data, nil
 	}
@@ -192,15 +198,15 @@ func (r *httpReply) setForm() *Failure {
 	if coding := h.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return invalid(r.resp.StatusCode, "the tool server compressed its response, which was not asked for", nil)
 	}
-	switch mediaType(h.Get("Content-Type")) {
-	case "text/event-stream":
+	switch kind := mediaType(h.Get("Content-Type")); {
+	case kind == "text/event-stream":
 		reader, _ := r.peers.readers.Get().(*sse.Reader)
 		if reader == nil {
 			reader = sse.NewReader(nil, r.peers.maxMessage)
 		}
 		reader.Reset(r.resp.Body)
 		r.events, r.unread = reader, true
-	case "application/json":
+	case kind == "application/json" || r.foreign && strings.HasSuffix(kind, "+json"):
 	default:
 		return invalid(r.resp.StatusCode, "the response of the tool server is neither JSON nor a stream of events", nil)
 	}
