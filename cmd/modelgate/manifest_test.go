@@ -33,7 +33,7 @@ func TestTheStateGoesFromOneInstallationToAnother(t *testing.T) {
 			code      int
 			out, errs string
 		}{
-			{"applied", from, "apply " + wholeState, 0, "added 53, changed 3 and removed 0", ""},
+			{"applied", from, "apply " + wholeState, 0, "added 57, changed 3 and removed 0", ""},
 			{"applied again", from, "apply " + wholeState, 0, "nothing to change", ""},
 			{"exported to a file", from, "export -o " + file, 0, "", ""},
 			{"exported as references", from, "export --secrets references", 0, "api_key: \"${INTEGRATION_FAST_API_KEY}\"", "\nINTEGRATION_FAST_API_KEY\n"},
@@ -41,7 +41,7 @@ func TestTheStateGoesFromOneInstallationToAnother(t *testing.T) {
 			{"exported otherwise", from, "export --secrets plain", 2, "", "sealed, references or none"},
 			{"exported without a master key", from[1:], "export", 1, "", "--secrets none"},
 			{"applied dry to nothing", to, "apply --dry-run " + file, 1, "", "does not exist"},
-			{"applied elsewhere", to, "apply " + file, 0, "added 53, changed 3 and removed 0", ""},
+			{"applied elsewhere", to, "apply " + file, 0, "added 57, changed 3 and removed 0", ""},
 			{"applied elsewhere dry", to, "apply --dry-run --prune " + file, 0, "nothing to change", ""},
 			{"applied with another master key", append([]string{masterKey + "s"}, to[1:]...), "apply " + file, 1, "", "state.yaml:"},
 			{"applied to nobody", to, "apply --organisation nobody " + file, 1, "", "organisation not found"},

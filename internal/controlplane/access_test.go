@@ -48,6 +48,7 @@ var odd = map[string][]int{
 	"cancel-export":                {http.StatusBadRequest},                      // it is a draft
 	"download-export":              {http.StatusBadRequest},                      // it is a draft
 	"cancel-job":                   {http.StatusConflict},                        // it has ended
+	"create-tool-sign-in-link":     {http.StatusConflict},                        // nobody signs in to the server
 	"logout":                       {http.StatusBadRequest, http.StatusNotFound}, // a key has no session, and nobody here signed in
 	"rotate-identity-provider-key": {http.StatusBadRequest},                      // a provider with OpenID Connect has none
 }

@@ -94,7 +94,7 @@ func newWorld(t testing.TB) *world {
 		Guardrails: guardrails.Routes{CheckModule: new(checks.Modules).Check, Log: w.log},
 		Policies:   policies.Routes{Policies: func() *policy.Set { return w.policies }},
 		Analytics:  analytics.Routes{Log: w.log},
-		ToolServers: toolservers.Routes{Probe: func(context.Context, *toolserver.Server) (*toolserver.Found, error) {
+		ToolServers: toolservers.Routes{Probe: func(context.Context, *toolserver.Server, string) (*toolserver.Found, error) {
 			return &toolserver.Found{Name: "issues"}, nil
 		}},
 		Webhooks: webhooks.Routes{Sender: webhooks.New(webhooks.Options{Client: receiver{}, Secrets: lateSealer{w}})},
@@ -373,6 +373,11 @@ var samples = map[string][2]string{
 	"get-consent":                           {"?request=client_id%3Dnone", ""},
 	"decide-consent":                        {"", `{"request":"client_id=none","consent_token":"none","decision":"deny"}`},
 	"create-oauth-client":                   {"", `{"name":"Other","redirect_uris":["https://other.example.com/cb"]}`},
+	"create-tool-sign-in-link":              {"", `{"mcp_server_id":"issues","workspace_id":"default"}`},
+	"revoke-own-tool-connection":            {"?workspace_id=default", ""},
+	"get-tool-sign-in":                      {"?link=mgl_none", ""},
+	"begin-tool-sign-in":                    {"", `{"link":"mgl_none"}`},
+	"finish-tool-sign-in":                   {"", `{"query":"state=none&code=none"}`},
 
 	"claim":         {"", `{"token":"the-link","email":"boss@example.com","first_name":"B","password":"a long enough password"}`},
 	"login":         {"", `{"email":"mate@example.com","password":"not the password"}`},

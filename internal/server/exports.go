@@ -47,7 +47,7 @@ func (s *Server) openJobs(set *settings.Settings) error {
 		return err
 	}
 	s.openWebhooks()
-	sync := &toolservers.Sync{DB: s.store, Probe: s.probeTools, Secrets: s.ring, Now: time.Now, Logger: s.Logger}
+	sync := &toolservers.Sync{DB: s.store, Probe: s.probeAsGateway, Secrets: s.ring, Now: time.Now, Logger: s.Logger}
 	kinds := append(s.kept.Kinds(), s.webhooks.Kind(), sync.Kind())
 	if s.exports != nil {
 		kinds = append(kinds, s.exports.Kind())

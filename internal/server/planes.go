@@ -35,7 +35,8 @@ import (
 // makeRoutes creates the handlers of the data plane and the control plane.
 func (s *Server) makeRoutes(set *settings.Settings) {
 	s.tail, s.sockets = new(controlplane.Tail), socket.New(socket.Options{})
-	relay := s.toolRelay(set)
+	credentials := s.newToolCredentials()
+	relay := s.toolRelay(set, credentials)
 	s.toolServers = relay
 	s.agents = agents.New(relay, s.toolPeers, s.toolsOr(relay))
 	plane := dataplane.New(dataplane.Options{
@@ -90,7 +91,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		SignIn:        s.signIn(),
 		OAuth:         s.oauth(),
-		ToolServers: toolservers.Routes{Snapshot: s.holder.Load, Probe: s.probeTools,
+		ToolServers: toolservers.Routes{Snapshot: s.holder.Load, Probe: s.probeTools, SignIn: credentials.signIn(),
 			Fetch:    func(r *http.Request) (*http.Response, error) { return s.engine.Client.Do(r, true) },
 			Commands: func() []string { return slices.Sorted(maps.Keys(set.Tools.Commands)) }},
 		Workloads:    workloads.Routes{Verifier: workload.NewVerifier(s.engine.Client), Issue: s.issueWorkloadKey},

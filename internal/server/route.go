@@ -13,8 +13,10 @@ import (
 	"modelgate/internal/controlplane/people"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/controlplane/toolservers"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/limits/inbound"
+	"modelgate/internal/provider/toolauth"
 	"modelgate/internal/records/ledger"
 )
 
@@ -112,6 +114,8 @@ func (s *Server) handlerOf(r *http.Request, path string) http.Handler {
 		return http.HandlerFunc(oauth.ServePage)
 	case path == oauth.AuthorizePath:
 		return http.HandlerFunc(oauth.ServeAuthorize)
+	case path == toolauth.LinkPath, path == toolauth.CallbackPath:
+		return http.HandlerFunc(toolservers.ServeConnect)
 	case path == route.PagePath:
 		return http.HandlerFunc(route.ServePage)
 	case s.control.Handles(r) && !s.isForProvider(r):

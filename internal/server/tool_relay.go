@@ -7,7 +7,6 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/tools"
 	"modelgate/internal/dataplane/tools/peer"
-	"modelgate/internal/provider/auth"
 	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/settings"
 )
@@ -21,12 +20,13 @@ func (s *Server) toolsOr(relay *tools.Relay) dataplane.Tools {
 }
 
 // toolRelay returns what relays messages to tool servers.
-func (s *Server) toolRelay(set *settings.Settings) *tools.Relay {
+func (s *Server) toolRelay(set *settings.Settings, credentials *toolCredentials) *tools.Relay {
 	s.toolPeers = peer.New(peer.Options{Client: s.engine.Client, Bodies: s.engine.Bounds.Pool, Logger: s.Logger,
 		Commands: toolCommands(set.Tools.Commands)})
 	return tools.New(tools.Options{
 		Peers:        s.toolPeers,
-		Credentials:  toolCredentials{auth.New(auth.Options{Client: s.engine.Client})},
+		Credentials:  credentials,
+		Stored:       s.storedItems,
 		Origins:      set.Tools.Origins,
 		Box:          s.box,
 		Logger:       s.Logger,
@@ -40,8 +40,8 @@ func (s *Server) toolRelay(set *settings.Settings) *tools.Relay {
 }
 
 // probeTools asks a tool server or an agent for what it is and offers, if the egress policies of its workspace
-// allow its address now.
-func (s *Server) probeTools(ctx context.Context, t *toolserver.Server) (*toolserver.Found, error) {
+// allow its address now. An empty user is the gateway itself.
+func (s *Server) probeTools(ctx context.Context, t *toolserver.Server, user string) (*toolserver.Found, error) {
 	if t.URL != nil {
 		if err := s.egressPolicies(t.Organisation, t.Workspace).Check(egress.Request{Managed: true, Host: t.URL}); err != nil {
 			return nil, err
@@ -50,7 +50,12 @@ func (s *Server) probeTools(ctx context.Context, t *toolserver.Server) (*toolser
 	if t.Transport == toolserver.A2A {
 		return s.agents.Probe(ctx, t)
 	}
-	return s.toolServers.Probe(ctx, t)
+	return s.toolServers.Probe(ctx, t, user)
+}
+
+// probeAsGateway calls probeTools without a user.
+func (s *Server) probeAsGateway(ctx context.Context, t *toolserver.Server) (*toolserver.Found, error) {
+	return s.probeTools(ctx, t, "")
 }
 
 // toolCommands returns the programs that tool servers may be.

@@ -210,10 +210,20 @@ func (tx *Tx) DeleteClientGrants(ctx context.Context, organisation, client strin
 	return tx.exec(ctx, journal.OAuthGrants, "grants", text, organisation, client)
 }
 
-// endGrants ends the grants of a user in an organisation or a workspace; empty is all.
+// endGrants ends the grants of a user in an organisation or a workspace, and deletes their
+// credentials for its tool servers; empty is all.
 func (tx *Tx) endGrants(ctx context.Context, organisation, workspace, user string) error {
 	const text = `
 		DELETE FROM oauth_grants
 		WHERE ($1 = '' OR organisation_id = $1) AND ($2 = '' OR workspace_id = $2) AND user_id = $3`
+	const connections = `
+		DELETE FROM mcp_connections
+		WHERE user_id = $3 AND server_id IN (
+			SELECT id
+			FROM mcp_servers
+			WHERE ($1 = '' OR organisation_id = $1) AND ($2 = '' OR workspace_id = $2))`
+	if err := tx.exec(ctx, journal.Unpublished, "connections", connections, organisation, workspace, user); err != nil {
+		return err
+	}
 	return tx.exec(ctx, journal.OAuthGrants, "grants", text, organisation, workspace, user)
 }

@@ -141,6 +141,8 @@ var effects = []effect{
 	{"mcp-servers", "agent_integration_id", "TestSettingsThatAgentsLackAreRefused"},
 	{"auth/consent", "request consent_token decision", "TestAConsentIsForWhatWasShown"},
 	{"auth/consent", "workspace_id", "TestMembersConsentForTheirWorkspaces"},
+	{"auth/tool-connections", "mcp_server_id workspace_id", "TestKeysWithoutAUserCannotSignIn"},
+	{"auth/tool-sign-in*", "link query", "TestOnlyTheUserOfALinkSignsIn"},
 	{"oauth/clients", "name redirect_uris", "TestAdminsRegisterClients"},
 	{"auth/device", "user_code decision", "TestACommandLineSignsInWhenAPersonApproves"},
 

@@ -43,6 +43,8 @@ var boundedTables = map[string]string{
 	"mcp_servers": "128 for each workspace", "mcp_bundles": "128 for each workspace", "mcp_user_access": "1000 for each server",
 	"mcp_capabilities": "10000 for each integration and server", "mcp_syncs": "one for each integration and server",
 	"mcp_connections": "one for each user and server",
+	"mcp_clients":     "one for each server",
+	"mcp_sign_ins":    "20 for each user, for 20 minutes",
 	"oauth_clients":   "100 for each organisation, and 10000 that registered themselves; deleted if nobody uses them for 30 days",
 	"oauth_grants":    "50 for each user, 20000 for each organisation",
 	"oauth_proofs":    "one for each grant",

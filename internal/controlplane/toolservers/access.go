@@ -3,9 +3,7 @@ package toolservers
 import (
 	"context"
 
-	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 
@@ -86,63 +84,4 @@ func usersOf(ctx context.Context, tx *store.Tx, s *store.ToolServer, given []Use
 		list = append(list, store.ToolUserAccess{Server: s.ID, User: a.User, Enabled: a.Enabled})
 	}
 	return list, nil
-}
-
-// Connection is the credential of a user for a server, without its tokens.
-type Connection struct {
-	User      string     `json:"user_id"`
-	Issuer    string     `json:"issuer"`
-	State     string     `json:"state" doc:"active, needs_reauth or revoked"`
-	ExpiresAt route.Time `json:"expires_at"`
-	CreatedAt route.Time `json:"created_at"`
-	UpdatedAt route.Time `json:"last_updated_at"`
-}
-
-func showConnection(c store.ToolConnection) Connection {
-	return Connection{c.User, c.Issuer, c.State, route.Time(c.ExpiresAt), route.Time(c.CreatedAt), route.Time(c.UpdatedAt)}
-}
-
-type listConnectionsInput struct {
-	NamedServer
-	User string `query:"user_id" maxLength:"255"`
-	route.Paging
-}
-
-func listConnections(ctx context.Context, c *route.Caller, in *listConnectionsInput) (*route.List[Connection], error) {
-	row, err := findServer(ctx, c, in.NamedServer)
-	if err != nil {
-		return nil, err
-	}
-	// Those who cannot manage the server see their own sign-in only.
-	if err := c.CheckPermission(ctx, row.Workspace, access.WriteMCPServers); err != nil {
-		if apierr.From(err).Kind != apierr.Forbidden {
-			return nil, err
-		}
-		in.User = c.UserID
-	}
-	rows, total, err := c.DB().ToolConnections(ctx, row.ID, in.User, in.Rows())
-	return route.Listing(rows, total, err, showConnection)
-}
-
-type revokeConnectionInput struct {
-	NamedServer
-	User string `query:"user_id" required:"true" minLength:"1" maxLength:"255"`
-}
-
-func revokeConnection(ctx context.Context, c *route.Caller, in *revokeConnectionInput) (*route.Empty, error) {
-	row, err := findServer(ctx, c, in.NamedServer)
-	if err != nil {
-		return nil, err
-	}
-	return &route.Empty{}, c.Change(ctx, func(tx *store.Tx) error {
-		now, err := tx.ToolServer(ctx, row.Organisation, row.Workspace, row.ID)
-		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
-			return err
-		}
-		err = tx.RevokeToolConnection(ctx, row.ID, in.User, c.Now)
-		if apierr.IsNotFound(err) {
-			err = route.Missing("user_id", "connection of the user", in.User)
-		}
-		return err
-	})
 }

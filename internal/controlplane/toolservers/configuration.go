@@ -24,10 +24,10 @@ type Configuration struct {
 	PassHeaders   []string          `json:"passthrough_headers,omitempty" maxItems:"32" maxLength:"128" doc:"Names of headers of clients that are forwarded"`
 	PassHeader    string            `json:"passthrough_header,omitempty" maxLength:"128" doc:"One such name"`
 
-	ClientID     string   `json:"client_id,omitempty" maxLength:"512" doc:"Of the gateway as an OAuth client"`
+	ClientID     string   `json:"client_id,omitempty" maxLength:"512" doc:"Of the gateway as an OAuth client. Without it, the gateway registers itself for oauth_auto"`
 	ClientSecret string   `json:"client_secret,omitempty" maxLength:"4096"`
 	Scopes       []string `json:"scopes,omitempty" maxItems:"64" maxLength:"255"`
-	TokenURL     string   `json:"token_url,omitempty" maxLength:"2048" doc:"Where tokens are fetched"`
+	TokenURL     string   `json:"token_url,omitempty" maxLength:"2048" doc:"Where tokens are fetched. Without it, metadata of the server say so"`
 	AuthorizeURL string   `json:"authorization_url,omitempty" maxLength:"2048" doc:"Where users sign in"`
 
 	CallTimeout int64 `json:"call_timeout,omitempty" minimum:"1" maximum:"3600" doc:"Seconds that a call may take. Default 600"`
@@ -153,10 +153,12 @@ func (f *family) checkAuth(i *store.ToolIntegration) error {
 		return route.Invalid("configurations", "has settings of an OAuth client, which auth_type %q does not use", i.Auth)
 	case how == toolserver.AuthClientCredentials && (o == nil || o.ClientID == "" || o.SecretMask == ""):
 		return route.Invalid("configurations", "must have client_id and client_secret with auth_type %q", i.Auth)
-	case how == toolserver.AuthClientCredentials && o.TokenURL == "":
-		return route.Invalid("configurations.token_url", "is required with auth_type %q: metadata of servers are not read", i.Auth)
-	case how == toolserver.AuthUser && !f.UserSignIn:
+	case how == toolserver.AuthUser && f.SignIn == nil:
 		return route.Invalid("auth_type", "cannot be %q: this gateway does not sign users in to servers; use headers or oauth_client_credentials", i.Auth)
+	case how == toolserver.AuthUser && o != nil && (o.TokenURL == "") != (o.AuthorizeURL == ""):
+		return route.Invalid("configurations.token_url", "and authorization_url go together; leave both out to read them from the metadata of the server")
+	case how == toolserver.AuthUser && o != nil && o.ClientID == "" && (o.TokenURL != "" || o.SecretMask != ""):
+		return route.Invalid("configurations.client_id", "is required with token_url or client_secret")
 	case how == toolserver.AuthHeaders && len(i.Settings.HeaderMasks) == 0:
 		return route.Invalid("configurations.custom_headers", "must not be empty with auth_type headers")
 	case uses && authorization:

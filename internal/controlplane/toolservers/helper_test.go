@@ -29,14 +29,14 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{t: t}
 	w.Bench = routetest.New(t, controlplane.Families{ToolServers: toolservers.Routes{
-		Probe: func(_ context.Context, s *toolserver.Server) (*toolserver.Found, error) {
+		Probe: func(_ context.Context, s *toolserver.Server, _ string) (*toolserver.Found, error) {
 			w.probed = s
 			return w.found()
 		},
-		Fetch:      func(r *http.Request) (*http.Response, error) { return w.fetch(r) },
-		UserSignIn: true,
-		Commands:   func() []string { return w.commands },
-		Snapshot:   w.snapshot,
+		Fetch:    func(r *http.Request) (*http.Response, error) { return w.fetch(r) },
+		SignIn:   &toolservers.SignIn{Forget: func(string, string) {}},
+		Commands: func() []string { return w.commands },
+		Snapshot: w.snapshot,
 	}}.Add)
 	w.root = w.Root()
 	return w

@@ -226,7 +226,7 @@ func TestWaysToSignInThatAreNotThereAreRefused(t *testing.T) {
 	b := routetest.New(t, controlplane.Families{}.Add)
 	for body, want := range map[string]string{
 		`"auth_type":"oauth_auto"`: "auth_type cannot be",
-		`"auth_type":"oauth_client_credentials","configurations":{"client_id":"a","client_secret":"s"}`: "configurations.token_url is required",
+		`"auth_type":"oauth_client_credentials","configurations":{"client_id":"a"}`: "configurations must have client_id and client_secret",
 	} {
 		got := b.Root().Call("POST", "/mcp-integrations", `{"name":"n","url":"https://tools.example.com/mcp","transport":"http",`+body+`}`)
 		if got.Status != http.StatusBadRequest || !strings.Contains(string(got.Body), want) {

@@ -74,28 +74,43 @@ func (f *family) probe(ctx context.Context, c *route.Caller, i *store.ToolIntegr
 		return nil, "", err
 	}
 	defer f.slots.Leave(c.Organisation)
-	return ask(ctx, f.Probe, f.api.Secrets, i, s)
+	return ask(ctx, func(ctx context.Context, t *toolserver.Server) (*toolserver.Found, error) {
+		return f.Probe(ctx, t, c.UserID)
+	},
+		f.api.Secrets, i, s)
 }
 
 // ask asks a server for what it is and offers. An *apierr.Error means that it was not asked.
 func ask(ctx context.Context, probe probe, secrets route.Sealer, i *store.ToolIntegration, s *store.ToolServer) (found *toolserver.Found,
 	omitted string, err error) {
-	opened, err := open(ctx, secrets, i)
+	target, err := targetOf(ctx, secrets, i, s)
 	if err != nil {
-		return nil, "", apierr.New(apierr.Unavailable, "the credentials of the integration cannot be opened; set them again").
-			WithCode("tool_server_unusable").WithCause(err)
-	}
-	target := store.ToolTarget(i, s, opened)
-	if target.Fault != nil {
-		return nil, "", target.Fault
+		return nil, "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	if found, err = probe(ctx, target); err != nil {
+		if apierr.From(err).Code == "tool_server_needs_sign_in" {
+			return nil, "", err
+		}
 		return nil, "", errors.New(problem(err))
 	}
 	omitted, err = found.Bound()
 	return found, omitted, err
+}
+
+// targetOf returns a server as requests see it. Its error is an *apierr.Error.
+func targetOf(ctx context.Context, secrets route.Sealer, i *store.ToolIntegration, s *store.ToolServer) (*toolserver.Server, error) {
+	opened, err := open(ctx, secrets, i)
+	if err != nil {
+		return nil, apierr.New(apierr.Unavailable, "the credentials of the integration cannot be opened; set them again").
+			WithCode("tool_server_unusable").WithCause(err)
+	}
+	target := store.ToolTarget(i, s, opened)
+	if target.Fault != nil {
+		return nil, target.Fault
+	}
+	return target, nil
 }
 
 // maxProblem is the limit of the text of a problem with a server, in bytes.

@@ -25,12 +25,13 @@ type probe = func(ctx context.Context, s *toolserver.Server) (*toolserver.Found,
 
 // Routes are the routes of MCP servers.
 type Routes struct {
-	// Probe asks a server for what it is and offers. Nil asks none.
-	Probe probe
+	// Probe asks a server for what it is and offers, as a user if each user signs in there. Nil
+	// asks none.
+	Probe func(ctx context.Context, s *toolserver.Server, user string) (*toolserver.Found, error)
 
-	// UserSignIn is true if users can sign in to servers, so that integrations may have the
+	// SignIn signs users in to servers. Nil signs in none, so that integrations may not have the
 	// auth_type oauth_auto.
-	UserSignIn bool
+	SignIn *SignIn
 	// Commands returns the names of the commands that this node may run as servers. Nil
 	// returns none.
 	Commands func() []string
@@ -54,6 +55,7 @@ func (r Routes) Add(a *route.API) {
 	f.addIntegrations(a)
 	f.addServers(a)
 	f.addAgents(a)
+	f.addConnections(a)
 	b := route.Family{Path: "/mcp-bundles", Tag: "MCP bundles", Scopes: []string{"mcp_servers"}, Resource: "mcp_bundle", Versioned: true}
 	const one = "/{mcp_bundle}"
 	route.Add(a, b.Route(http.MethodPost, "", "create-mcp-bundle", "create", "Select tools of several MCP servers under one address"),
@@ -124,7 +126,7 @@ func (f *family) addServers(a *route.API) {
 	route.Add(a, s.Route(http.MethodGet, one+"/connections", "list-mcp-server-connections", "read",
 		"List the users who signed in to an MCP server; tokens are not shown"), listConnections)
 	route.Add(a, s.Route(http.MethodDelete, one+"/connections", "revoke-mcp-server-connection", "update",
-		"Delete the tokens of a user for an MCP server"), revokeConnection)
+		"Delete the tokens of a user for an MCP server"), f.revokeConnection)
 }
 
 // probeTime is the time limit of asking a server for everything that it offers.

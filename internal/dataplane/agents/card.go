@@ -365,7 +365,7 @@ func (p *Relay) Probe(ctx context.Context, s *toolserver.Server) (*toolserver.Fo
 	if s.Fault != nil {
 		return nil, s.Fault
 	}
-	cred, err := tools.OwnCredential(ctx, p.shared, s)
+	cred, err := tools.OwnCredential(ctx, p.shared, s, "")
 	if err != nil {
 		return nil, err
 	}

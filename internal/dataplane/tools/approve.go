@@ -74,7 +74,7 @@ func (r *relay) approve(ctx context.Context) (answered bool, err error) {
 	if !approval || !ok {
 		return true, r.askApproval()
 	}
-	r.dropApproval(responses)
+	r.dropAnswer(responses, approvalKey)
 	return r.refuseUnapproved(value.Raw())
 }
 
@@ -132,12 +132,12 @@ func (r *relay) approvalQuestion() []byte {
 	return b.Bytes()
 }
 
-// dropApproval removes the answer to the gateway's question from what the server gets.
-func (r *relay) dropApproval(responses jsonedit.Value) {
+// dropAnswer removes the answer to a question of the gateway from what the server gets.
+func (r *relay) dropAnswer(responses jsonedit.Value, key string) {
 	var doc jsonedit.Doc
 	edit := jsonedit.Edit{Name: "inputResponses"}
 	if doc.Scan(responses.Raw()) == nil && doc.Len() > 1 {
-		edit.Value = doc.Apply(nil, jsonedit.Edit{Name: approvalKey})
+		edit.Value = doc.Apply(nil, jsonedit.Edit{Name: key})
 	}
 	r.params = append(r.params, edit)
 }

@@ -40,6 +40,10 @@ func (x *request) gather(k *listKind) []serverList {
 	for i, s := range x.view.servers {
 		out[i].server = s
 		cred, err := x.credential(ctx, s)
+		if _, waits := errors.AsType[*SignInError](err); waits {
+			all.Go(func() { out[i].list, out[i].err = storedList(ctx, x, s, k, err) })
+			continue
+		}
 		if err != nil {
 			out[i].err = err
 			continue
@@ -48,7 +52,12 @@ func (x *request) gather(k *listKind) []serverList {
 			out[i].list = l
 			continue
 		}
-		all.Go(func() { out[i].list, out[i].err = x.catalogue.list(ctx, s, cred, k) })
+		all.Go(func() {
+			out[i].list, out[i].err = x.catalogue.list(ctx, s, cred, k)
+			if _, waits := errors.AsType[*SignInError](out[i].err); waits { // the server refused the tokens
+				out[i].list, out[i].err = storedList(ctx, x, s, k, out[i].err)
+			}
+		})
 	}
 	all.Wait()
 	return out
@@ -124,7 +133,9 @@ func (x *request) list(k *listKind) error {
 	}
 	lists := x.gather(k)
 	if err := allFailed(lists); err != nil {
-		return x.fail(err)
+		if e, waits := errors.AsType[*SignInError](err); !waits || x.era == peer.Legacy && declaresURL(x) {
+			return failList(x, e, err)
+		}
 	}
 	items := x.visible(k, lists)
 	if k.kind == toolserver.Tool && x.view.searches(len(items)) {
@@ -213,7 +224,7 @@ func (x *request) describeList(lists []serverList) []byte {
 	for _, l := range lists {
 		if l.list == nil {
 			b.Key(l.server.Slug)
-			b.String(explain(l.err))
+			b.String(explainMissing(l.err))
 		}
 	}
 	b.Close('}')

@@ -37,5 +37,5 @@ func (x *request) withPassed(c peer.Credential, s *toolserver.Server) peer.Crede
 	if passed == nil {
 		return c
 	}
-	return peer.Credential{Key: c.Key + " " + hex.EncodeToString(sum.Sum(nil)), Header: passed}
+	return peer.Credential{Key: c.Key + " " + hex.EncodeToString(sum.Sum(nil)), Header: passed, Renew: c.Renew}
 }

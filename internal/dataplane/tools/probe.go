@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"modelgate/internal/base/apierr"
@@ -11,15 +12,30 @@ import (
 )
 
 // Probe asks a server what it is and what it offers, whatever is remembered of it. What it
-// returns is trusted in nothing. An error is an *apierr.Error or a *peer.Failure.
-func (p *Relay) Probe(ctx context.Context, s *toolserver.Server) (*toolserver.Found, error) {
+// returns is trusted in nothing. A server that each user signs in to is asked as one of them;
+// an empty user is the gateway itself. An error is an *apierr.Error or a *peer.Failure.
+func (p *Relay) Probe(ctx context.Context, s *toolserver.Server, user string) (*toolserver.Found, error) {
 	if s.Fault != nil {
 		return nil, s.Fault
 	}
-	cred, err := OwnCredential(ctx, p, s)
+	cred, err := OwnCredential(ctx, p, s, user)
 	if err != nil {
 		return nil, err
 	}
+	found, err := p.probe(ctx, s, cred)
+	return found, explainSignIn(s, err)
+}
+
+// explainSignIn returns the error of a caller who has to sign in as one that says how.
+func explainSignIn(s *toolserver.Server, err error) error {
+	if _, ok := errors.AsType[*SignInError](err); ok {
+		return apierr.New(apierr.Conflict, "you have not signed in to the tool server %s; get a link with POST /v1/auth/tool-connections, open it and try again", s.Slug).
+			WithCode("tool_server_needs_sign_in")
+	}
+	return err
+}
+
+func (p *Relay) probe(ctx context.Context, s *toolserver.Server, cred peer.Credential) (*toolserver.Found, error) {
 	h, err := p.sessions.greet(ctx, s, cred)
 	if err != nil {
 		return nil, err

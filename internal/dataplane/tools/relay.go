@@ -56,6 +56,9 @@ func (r *relay) run() error {
 	if r.request.token != nil {
 		defer r.request.running.begin(runningKey{r.request.holder, string(r.request.msg.id)}, r.cancel)()
 	}
+	if answered, err := r.awaitSignIn(ctx); answered || err != nil {
+		return r.respondFailed(ctx, err)
+	}
 	if err := r.prepare(ctx); err != nil {
 		return r.respondFailed(ctx, err)
 	}
@@ -157,6 +160,9 @@ func (r *relay) respondFailed(ctx context.Context, err error) error {
 		return nil
 	case r.request.http.Context().Err() != nil:
 		return r.request.http.Context().Err()
+	}
+	if e, ok := errors.AsType[*SignInError](err); ok {
+		return r.askSignIn(e)
 	}
 	return r.request.fail(err)
 }

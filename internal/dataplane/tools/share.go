@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"time"
 
-	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/sse"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider/toolserver"
 )
 
@@ -50,16 +50,15 @@ func (s Stream) Event(typ string, data []byte) error {
 // Close ends the stream: nothing is written afterwards.
 func (s Stream) Close() { s.answer.close() }
 
-// OwnCredential returns what the gateway sends to a server without a caller.
-func OwnCredential(ctx context.Context, p *Relay, s *toolserver.Server) (cred peer.Credential, err error) {
-	switch s.Auth {
-	case toolserver.AuthUser:
-		return cred, apierr.New(apierr.Conflict, "users sign in to this server themselves, so the gateway cannot read it on its own").WithCode("tool_server_needs_user")
-	case toolserver.AuthClientCredentials:
-		if p.Credentials == nil {
-			return cred, ErrNoSignIn(s)
-		}
-		return p.Credentials.Credential(ctx, s, nil)
+// OwnCredential returns what the gateway sends to a server without a request: as a user, or for an
+// empty one as itself.
+func OwnCredential(ctx context.Context, p *Relay, s *toolserver.Server, user string) (cred peer.Credential, err error) {
+	if s.Auth != toolserver.AuthClientCredentials && s.Auth != toolserver.AuthUser {
+		return cred, nil
 	}
-	return cred, nil
+	if p.Credentials == nil {
+		return cred, ErrNoSignIn(s)
+	}
+	cred, err = p.Credentials.Credential(ctx, s, &access.Identity{UserID: user, Organisation: s.Organisation, Workspace: s.Workspace})
+	return cred, explainSignIn(s, err)
 }

@@ -52,6 +52,9 @@ type Options struct {
 	// Credentials sign in to servers that have one for each user. Nil means that such servers
 	// cannot be used.
 	Credentials Credentials
+	// Stored returns what a server offered when it was last read, by its id, for users who have
+	// not signed in there yet. Nil has nothing.
+	Stored func(ctx context.Context, server string) ([]toolserver.FoundItem, error)
 
 	// PlainNames gives the items of a bundle, or of all servers, that has one server only the
 	// names that the server gives them. They change when another server joins.
@@ -62,7 +65,8 @@ type Options struct {
 
 // Credentials sign in to servers for users.
 type Credentials interface {
-	// Credential returns what a caller sends to a server. Its error is an *apierr.Error.
+	// Credential returns what a caller sends to a server; a nil identity is the gateway itself.
+	// Its error is an *apierr.Error, or a *SignInError if the user has to sign in first.
 	Credential(ctx context.Context, s *toolserver.Server, id *access.Identity) (peer.Credential, error)
 }
 

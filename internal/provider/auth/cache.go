@@ -117,6 +117,15 @@ func (c *cache[V]) entry(k key) *entry[V] {
 	return e
 }
 
+// forget deletes the value of k if it is one that the caller means.
+func (c *cache[V]) forget(k key, isMeant func(V) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.held[k]; ok && e.flight == nil && isMeant(e.value) {
+		delete(c.held, k)
+	}
+}
+
 // makeRoom deletes expired entries, and others until a sixteenth is free.
 // Entries with a fetch in progress stay, since callers wait for them.
 func (c *cache[V]) makeRoom() {

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 
@@ -33,9 +34,7 @@ func (r ForeignReply) EventType() string { return r.event }
 func (p *Peers) SendForeign(ctx context.Context, c *ForeignCall) (ForeignReply, error) {
 	call := &Call{Server: c.Server, Credential: c.Credential}
 	h := baseHeader(call)
-	for name, values := range c.Header {
-		h[name] = values
-	}
+	maps.Copy(h, c.Header)
 	f := form{method: c.Method, header: h, url: c.URL, foreign: true}
 	if c.Body != nil {
 		f.body = &message{bytes: c.Body}

@@ -2,11 +2,14 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
 
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/upstream"
 )
@@ -53,8 +56,43 @@ func (p *Peers) sendHTTP(ctx context.Context, c *Call) (Reply, error) {
 }
 
 // exchange sends a request to the server of a call and returns the reply once its headers
-// have arrived. The server is not asked while its breaker is open.
+// have arrived. A credential that the server refuses is renewed if it can be: the server has not
+// processed the request then.
 func (p *Peers) exchange(ctx context.Context, c *Call, f form) (*httpReply, error) {
+	var text []byte
+	if f.body != nil {
+		text = f.body.bytes // which a failure releases
+	}
+	for tried := 0; ; tried++ {
+		r, err := p.sendForm(ctx, c, f)
+		failure, failed := errors.AsType[*Failure](err)
+		if !failed || failure.Kind != Unauthorized || c.Credential.Renew == nil || tried >= maxRenewals {
+			return r, err
+		}
+		authorization, err := c.Credential.Renew(ctx, f.header.Get("Authorization"), failure, tried)
+		if err != nil {
+			renewal := &Failure{Kind: Unauthorized, Unsent: true, Status: failure.Status, Reason: failure.Reason, Err: err}
+			if e, ok := errors.AsType[*apierr.Error](err); ok {
+				renewal.Reason = e.Message
+			}
+			return nil, renewal
+		}
+		if authorization == "" {
+			return nil, failure
+		}
+		f.header = maps.Clone(f.header)
+		f.header["Authorization"] = []string{authorization}
+		if f.body != nil {
+			f.body = &message{bytes: text}
+		}
+	}
+}
+
+// maxRenewals is how often a credential is renewed for one request.
+const maxRenewals = 2
+
+// sendForm sends a request once. The server is not asked while its breaker is open.
+func (p *Peers) sendForm(ctx context.Context, c *Call, f form) (*httpReply, error) {
 	b := p.breakers.of(c.Server)
 	if failure := b.allow(time.Now()); failure != nil {
 		return nil, failure

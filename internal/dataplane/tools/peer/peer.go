@@ -39,6 +39,10 @@ type Credential struct {
 	Key string
 	// Header is sent with each request, and overrides that of the server. It is not changed.
 	Header http.Header
+	// Renew returns another Authorization after a server refused the request with this one; tried counts
+	// how often that was done for the request. Empty leaves it at the refusal. An error is the
+	// cause of the failure instead. Nil renews none. It may be called concurrently.
+	Renew func(ctx context.Context, sent string, f *Failure, tried int) (authorization string, err error)
 }
 
 // Client describes the client of the gateway to servers.

@@ -1,0 +1,121 @@
+package connections
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/provider/toolauth"
+	"modelgate/internal/provider/toolserver"
+	"modelgate/internal/store"
+)
+
+// refresh returns the connection with new tokens. One node refreshes, because a refresh token
+// may be used once: the others wait for what it stores, or use the access token while it is
+// valid. Forced means that the access token is of no use. The caller has the turn of the
+// entry.
+func (s *Service) refresh(ctx context.Context, server *toolserver.Server, v *view, forced bool) (*view, error) {
+	if v.grant.Refresh.Empty() {
+		if !hasEnded(v.grant, s.Now()) {
+			v.renew = v.grant.Tokens.Ends
+			return v, nil
+		}
+		return s.end(ctx, server, v)
+	}
+	valid := !forced && !hasEnded(v.grant, s.Now())
+	for {
+		now := s.Now()
+		leased, err := s.DB.LeaseConnection(ctx, v.row, now, now.Add(leaseTime))
+		if err != nil {
+			return nil, s.DB.ClientError(err)
+		}
+		if leased {
+			// What the authorization server gives is lost if nobody stores it.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTime)
+			defer cancel()
+			return s.refreshLeased(ctx, server, v, valid)
+		}
+		if valid {
+			v.renew = now.Add(failTime)
+			return v, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(leasePoll):
+		}
+		next, err := s.read(ctx, server, v.row.User)
+		if err != nil || next.grant == nil || next.row.Version != v.row.Version {
+			return next, err
+		}
+		v = next
+	}
+}
+
+// refreshLeased refreshes the tokens of a connection that no other node refreshes.
+func (s *Service) refreshLeased(ctx context.Context, server *toolserver.Server, v *view, valid bool) (*view, error) {
+	next, err := s.fetch(ctx, server, v)
+	if errors.Is(err, toolauth.ErrRefused) {
+		return s.end(ctx, server, v)
+	}
+	if err != nil {
+		// A lease that cannot be released ends by itself.
+		s.DB.ReleaseConnection(ctx, v.row)
+		if valid {
+			v.renew = s.Now().Add(failTime)
+			return v, nil
+		}
+		failed := *v
+		failed.err, failed.until = err, s.Now().Add(failTime)
+		return &failed, nil
+	}
+	row := v.row
+	if row.Sealed, err = s.Secrets.Seal(ctx, server.Organisation, next.Text()); err != nil {
+		return nil, err
+	}
+	row.ExpiresAt, row.UpdatedAt = next.Tokens.Ends, s.Now()
+	done, err := s.DB.ReplaceConnection(ctx, row)
+	if err != nil {
+		return nil, s.DB.ClientError(err)
+	}
+	if !done { // it was revoked, or the user has signed in again
+		return s.read(ctx, server, row.User)
+	}
+	row.Version++
+	return &view{row: row, grant: next, read: s.Now(), until: s.Now().Add(freshTime), renew: next.RenewAt()}, nil
+}
+
+// fetch asks the authorization server for new tokens. One whose issuer has changed is another.
+func (s *Service) fetch(ctx context.Context, server *toolserver.Server, v *view) (*toolauth.Grant, error) {
+	m, err := s.Client.Discover(ctx, server, s.allow(server))
+	if err == nil && m.Issuer != v.row.Issuer {
+		return nil, toolauth.ErrRefused
+	}
+	if err == nil {
+		var g *toolauth.Grant
+		if g, err = s.Client.Refresh(ctx, m, server, v.grant); err == nil || errors.Is(err, toolauth.ErrRefused) {
+			return g, err
+		}
+	}
+	if _, ok := errors.AsType[*apierr.Error](err); ok {
+		return nil, err
+	}
+	return nil, apierr.New(apierr.UpstreamTimeout, "the authorization server of the tool server %s does not answer in time; try again shortly", server.Slug).
+		WithCode("tool_server_sign_in_failed").WithCause(err)
+}
+
+// end makes the user sign in again.
+func (s *Service) end(ctx context.Context, server *toolserver.Server, v *view) (*view, error) {
+	row := v.row
+	row.State, row.Sealed, row.UpdatedAt = store.ConnectionNeedsReauth, "", s.Now()
+	done, err := s.DB.ReplaceConnection(ctx, row)
+	if err != nil {
+		return nil, s.DB.ClientError(err)
+	}
+	if !done {
+		return s.read(ctx, server, row.User)
+	}
+	row.Version++
+	return &view{row: row, read: s.Now(), until: s.Now().Add(freshTime)}, nil
+}
