@@ -66,7 +66,7 @@ func TestNothingPassesGuardrailsUnread(t *testing.T) {
 		return !strings.Contains(send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"note","arguments":{}}}`), "secret is here")
 	})
 	for _, name := range []string{"note", "list", "more", "error", "ask"} {
-		if got := send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"` + name + `","arguments":{},"_meta":{"progressToken":"p"}}}`); strings.Contains(got, "secret") {
+		if got := send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"` + name + `","arguments":{},"_meta":{"progressToken":"p"}}}`); strings.Contains(got, "the secret") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -82,8 +82,24 @@ func TestNothingPassesGuardrailsUnread(t *testing.T) {
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"inputResponses":{"q":{"action":"accept","content":{"a":"the secret"}}}}}`,
 		`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{"text":"the secret"}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/note","params":{"text":"the secret"}}`,
+		`{"jsonrpc":"2.0","id":"the secret","method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"_meta":{"progressToken":"the secret"}}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"_meta":{"traceparent":"the secret"}}}`,
 	} {
 		send(body)
+	}
+	if got := send(`{"jsonrpc":"2.0","id":"the secret","method":"tools/call","params":{"name":"echo","arguments":{"text":"passed"}}}`); !strings.Contains(got, `"id":"the secret"`) ||
+		!strings.Contains(got, "passed") {
+		t.Errorf("a response has another id: %s", got)
+	}
+	begun := g.send("POST", "/mcp/issues", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{"x":"the secret"},"x":"the secret"},"clientInfo":{"name":"the secret","version":"1"}}}`, "authorization", "Bearer "+g.key)
+	session := []string{"Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id")}
+	send(`{"jsonrpc":"2.0","id":"the secret","method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}`, session...)
+	send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9,"reason":"the secret"}}`, session...)
+	send(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":{"x":"the secret"}}`, session...)
+	send(`{"jsonrpc":"2.0","id":"the secret","method":"logging/setLevel","params":{"level":"info","x":"the secret"}}`, session...)
+	if up.Count("notifications/roots/list_changed") != 1 || up.Count("logging/setLevel") != 1 {
+		t.Error("what all servers get does not reach them")
 	}
 	for _, r := range up.Requests("") {
 		if strings.Contains(string(r.Message.Raw), "secret") {
@@ -112,6 +128,12 @@ func TestAnswersOfOlderClientsDoNotPassGuardrailsUnread(t *testing.T) {
 		append(h, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"))...)
 	if got := string(res.Body); strings.Contains(got, "elicitation/create") || !strings.Contains(got, "guardrails cannot check") {
 		t.Errorf("the client got %s", got)
+	}
+	g.send("POST", "/mcp/issues", `{"jsonrpc":"2.0","id":"the secret","method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}`, h...)
+	for _, r := range up.Requests("tools/call") {
+		if strings.Contains(string(r.Message.Raw), "the secret") {
+			t.Errorf("the server got %s", r.Message.Raw)
+		}
 	}
 }
 
@@ -295,5 +317,25 @@ func TestReadingAServerIsBoundByTheEgressPolicies(t *testing.T) {
 	before := len(up.Requests(""))
 	if res := sync(); !strings.Contains(string(res.Body), "egress_policy.custom_hosts") || len(up.Requests("")) != before {
 		t.Errorf("%d %s", res.Status, res.Body)
+	}
+}
+
+// TestSearchesAreCounted searches tools and reads definitions with a key that may send two requests
+// a day.
+func TestSearchesAreCounted(t *testing.T) {
+	t.Parallel()
+	g, _ := newRelayGateway(t, "the master key of a test of tools", "tools: {search_above: 1}\n")
+	g.withKey(`,"rate_limits":[{"type":"requests","unit":"rpd","value":2}]`)
+	call := func(name, arguments string) gatewaytest.Response {
+		return g.send("POST", "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"`+name+`","arguments":`+arguments+`}}`, "authorization", "Bearer "+g.key)
+	}
+	for i, want := range []int{200, 200, 429, 429} {
+		name, arguments := "search_tools", `{"query":"echo"}`
+		if i%2 == 1 {
+			name, arguments = "describe_tool", `{"name":"issues__echo"}`
+		}
+		if res := call(name, arguments); res.Status != want || want == 200 && !strings.Contains(string(res.Body), "echo") {
+			t.Errorf("request %d: %d %s", i, res.Status, res.Body)
+		}
 	}
 }

@@ -21,17 +21,21 @@ type Sync struct {
 	Secrets route.Sealer // nil opens none
 	Now     func() time.Time
 	Logger  *slog.Logger
+
+	slots route.Slots
 }
 
-// Pauses between readings of a server: after one that succeeded, and after one that failed.
+// Pauses between readings of a server: after one that succeeded, the shortest after one that
+// failed, and while the organisation has too many in progress.
 const (
 	syncPause  = 24 * time.Hour
 	retryPause = 10 * time.Minute
+	busyPause  = 10 * time.Second
 )
 
 // Kind returns the kind of jobs that read servers.
 func (s *Sync) Kind() jobs.Kind {
-	return jobs.Kind{Name: store.JobToolSync, Run: s.run, AtOnce: 4, Lease: 2 * probeTime, MaxDelay: syncPause}
+	return jobs.Kind{Name: store.JobToolSync, Run: s.run, AtOnce: 32, Lease: 2 * probeTime, MaxDelay: syncPause}
 }
 
 // run reads the server of a job. The job ends with the server.
@@ -54,12 +58,26 @@ func (s *Sync) run(ctx context.Context, j *jobs.Job) error {
 	if !has || i.Status != store.Active || row.Status != store.Active || i.Auth == string(toolserver.AuthUser) {
 		return jobs.Later(syncPause)
 	}
+	if s.slots.Take(row.Organisation) != nil {
+		return jobs.Later(busyPause)
+	}
+	defer s.slots.Leave(row.Organisation)
 	found, omitted, failed := ask(ctx, s.Probe, s.Secrets, &i, &row)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	read := reading{s.Now(), found, omitted, failed}
-	err = s.DB.Update(ctx, nil, func(tx *store.Tx) error { return read.store(ctx, tx, row) })
+	good := row.CreatedAt // the last time that it was as it should be
+	err = s.DB.Update(ctx, nil, func(tx *store.Tx) error {
+		syncs, err := tx.ToolSyncs(ctx, row.ID)
+		if err != nil {
+			return err
+		}
+		if at := syncs[row.ID].SyncedAt; at.After(good) {
+			good = at
+		}
+		return read.store(ctx, tx, row)
+	})
 	switch {
 	case apierr.IsNotFound(err):
 		return nil
@@ -68,9 +86,9 @@ func (s *Sync) run(ctx context.Context, j *jobs.Job) error {
 	case failed == nil:
 		return jobs.Later(syncPause)
 	}
-	s.Logger.Info("reading an MCP server failed", "server", row.ID, "err", problem(failed))
+	s.Logger.Info("reading a tool server failed", "server", row.ID, "err", problem(failed))
 	if e, ok := errors.AsType[*apierr.Error](failed); ok && e.Kind != apierr.Unavailable {
 		return jobs.Later(syncPause) // it was not asked
 	}
-	return jobs.Later(retryPause)
+	return jobs.Later(min(max(s.Now().Sub(good)/4, retryPause), syncPause)) // less and less often
 }

@@ -121,7 +121,7 @@ func PutServer(ctx context.Context, c *route.Caller, before *store.ToolServer, e
 		row.Integration = i.ID
 		if row.UpdatedAt = c.NextUpdateTime(row.UpdatedAt); before == nil {
 			row.CreatedBy, row.CreatedAt = c.Actor(), c.Now
-			err = insertServer(ctx, tx, i, row)
+			err = insertServer(ctx, tx, i, row, i.Slug)
 		} else {
 			err = tx.UpdateToolServer(ctx, row)
 		}

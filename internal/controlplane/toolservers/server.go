@@ -62,12 +62,13 @@ func createServer(ctx context.Context, c *route.Caller, in *createServerInput) (
 			return err
 		}
 		row.Integration = i.ID
-		return insertServer(ctx, tx, i, row)
+		return insertServer(ctx, tx, i, row, b.Integration)
 	})
 }
 
-// insertServer stores a new server, if its workspace has the integration.
-func insertServer(ctx context.Context, tx *store.Tx, i store.ToolIntegration, row store.ToolServer) error {
+// insertServer stores a new server, if its workspace has the integration, which the caller has
+// named.
+func insertServer(ctx context.Context, tx *store.Tx, i store.ToolIntegration, row store.ToolServer, named string) error {
 	has, err := tx.HasToolIntegration(ctx, i, row.Workspace)
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func insertServer(ctx context.Context, tx *store.Tx, i store.ToolIntegration, ro
 		k = &agentKind
 	}
 	if !has || !k.has(i) {
-		return route.Missing(k.integration+"_id", k.integrationName, i.Slug)
+		return route.Missing(k.integration+"_id", k.integrationName, named)
 	}
 	if err := checkSlug(ctx, tx, row.Workspace, row.Slug, func(servers, _ int) error {
 		if servers >= maxServers {

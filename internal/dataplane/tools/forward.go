@@ -6,6 +6,7 @@ import (
 
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/provider/toolserver"
 )
 
 // forward passes a message of a server on.
@@ -37,9 +38,23 @@ func (w *watch) forward(ctx context.Context, e watchEvent, id []byte) error {
 	case !m.IsText("notifications/resources/updated"):
 		return nil
 	case id == nil:
-		return w.request.answer.send(e.msg)
+		return w.forwardLegacy(e, &params)
 	}
 	return w.forwardNamed(e, w.uris, "uri", &params, id)
+}
+
+// forwardLegacy passes on that a resource has changed, to a client of the legacy era. Guardrails on
+// results read no more of it than the address that the client knows.
+func (w *watch) forwardLegacy(e watchEvent, params *jsonedit.Doc) error {
+	v, _ := params.Find("uri")
+	uri, _ := v.Text()
+	if !w.request.view.selects(e.relay.server, toolserver.Item{Kind: toolserver.Resource, Name: uri}) {
+		return nil
+	}
+	if _, guarded := w.request.tools.Guards(); !guarded {
+		return w.request.answer.send(e.msg)
+	}
+	return w.notice("notifications/resources/updated", append(jsonedit.AppendString([]byte(`{"uri":`), uri), '}'), nil)
 }
 
 // forwardNamed passes on a notification about something that the client subscribes to, under the
@@ -51,9 +66,12 @@ func (w *watch) forwardNamed(e watchEvent, list map[string]subscription, member 
 	if member == "taskId" {
 		m = "notifications/tasks"
 	}
+	if _, guarded := w.request.tools.Guards(); guarded {
+		params = new(jsonedit.Doc)
+	}
 	for outer, s := range list {
 		if s.server.ID == e.relay.server.ID && s.inner == inner && w.request.view.selects(s.server, s.item) {
-			if err := w.notice(m, params.Apply(nil, setText(member, outer)), id); err != nil {
+			if err := w.notice(m, apply(params, []jsonedit.Edit{setText(member, outer)}), id); err != nil {
 				return err
 			}
 		}

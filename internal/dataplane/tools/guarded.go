@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,8 +18,59 @@ import (
 // act on arguments, no others reach a server.
 var guardedParams = []string{"name", "uri", "arguments", "_meta", "ref", "argument", "requestState", "inputResponses", "taskId"}
 
-// guardedMeta are the members of _meta that have no text of the caller.
-var guardedMeta = []string{"progressToken", "traceparent", metaVersion, metaCapabilities, "io.modelcontextprotocol/logLevel"}
+// passesMeta reports whether a member of _meta has no text of the caller that guardrails do not
+// read.
+func passesMeta(name string, v jsonedit.Value) bool {
+	text, _ := v.Text()
+	switch name {
+	case "progressToken", metaVersion:
+		return true
+	case "traceparent":
+		return traceFormat.MatchString(text)
+	case "io.modelcontextprotocol/logLevel":
+		return slices.Contains(logLevels, text)
+	}
+	return false
+}
+
+// traceFormat is that of W3C Trace Context, version 00.
+// https://www.w3.org/TR/trace-context/#traceparent-header-field-values
+var traceFormat = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// plainCapabilities returns what the gateway knows of the capabilities of a client, without further
+// members and their text.
+func plainCapabilities(capabilities []byte) []byte {
+	v, err := jsonedit.ParseValue(orEmpty(capabilities))
+	if err != nil {
+		return []byte("{}")
+	}
+	var b jsonedit.Builder
+	b.Open('{')
+	for _, known := range [...]struct {
+		name    string
+		members []string
+	}{{"elicitation", []string{"form", "url"}}, {"sampling", []string{"context", "tools"}}, {"roots", []string{"listChanged"}},
+		{"extensions", []string{extensionTasks}}} {
+		declared, ok := v.Get(known.name)
+		if !ok {
+			continue
+		}
+		b.Name(known.name)
+		b.Open('{')
+		for _, name := range known.members {
+			if m, ok := declared.Get(name); ok && m.Kind() == jsonedit.Bool {
+				b.Name(name)
+				b.Raw(m.Raw())
+			} else if ok {
+				b.Name(name)
+				b.Raw([]byte("{}"))
+			}
+		}
+		b.Close('}')
+	}
+	b.Close('}')
+	return b.Bytes()
+}
 
 // restrict removes from the message what guardrails do not read.
 func (r *relay) restrict() {
@@ -30,12 +82,15 @@ func (r *relay) restrict() {
 			r.params = append(r.params, jsonedit.Edit{Name: name})
 		}
 	}
-	for key := range r.request.msg.meta.Members() {
-		if name := key.String(); !slices.Contains(guardedMeta, name) {
+	r.request.client = peer.Client{Capabilities: plainCapabilities(r.request.client.Capabilities)}
+	for key, v := range r.request.msg.meta.Members() {
+		switch name := key.String(); {
+		case name == metaCapabilities:
+			r.meta = append(r.meta, jsonedit.Edit{Name: name, Value: r.request.client.Capabilities})
+		case !passesMeta(name, v):
 			r.meta = append(r.meta, jsonedit.Edit{Name: name})
 		}
 	}
-	r.request.client.Info = nil
 	r.plain = true
 }
 
@@ -45,6 +100,9 @@ func (r *relay) textAside() (list []string) {
 		if v, ok := r.request.msg.params.Find(name); ok {
 			list = appendStrings(list, v)
 		}
+	}
+	if v, ok := r.request.msg.meta.Find("progressToken"); ok {
+		list = appendStrings(list, v)
 	}
 	return list
 }
@@ -61,6 +119,23 @@ func appendStrings(list []string, v jsonedit.Value) []string {
 		list = appendStrings(append(list, key.String()), value)
 	}
 	return list
+}
+
+// logLevels are the levels of log messages.
+// https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging#log-levels
+var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// bareNotice returns what all servers get of a message if guardrails act on arguments: nothing that
+// the client has written. Nil is nothing.
+func bareNotice(x *request) []byte {
+	level, _ := x.msg.param("level")
+	switch {
+	case x.msg.method == "notifications/roots/list_changed":
+		return []byte(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
+	case x.msg.method == "logging/setLevel" && slices.Contains(logLevels, level):
+		return x.sessions.request(x.msg.method, append(jsonedit.AppendString([]byte(`{"level":`), level), '}'))
+	}
+	return nil // servers know other ids of requests than the client
 }
 
 // checkResponse checks the response of a client to a question as the arguments of a call.

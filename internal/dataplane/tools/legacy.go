@@ -69,6 +69,9 @@ func (x *request) initialize() error {
 			}
 		}
 	}
+	if acts, _ := x.tools.Guards(); acts { // they do not read what it says of itself
+		t.Info, t.Capabilities = nil, plainCapabilities(t.Capabilities)
+	}
 	x.client = peer.Client{Info: t.Info, Capabilities: t.Capabilities}
 	greetings := x.greetAll(t)
 	x.http.Header.Del(headerSession)
@@ -182,6 +185,12 @@ func (x *request) tellAll() {
 	if x.token == nil {
 		return
 	}
+	msg := x.msg.body
+	if acts, _ := x.tools.Guards(); acts {
+		if msg = bareNotice(x); msg == nil {
+			return
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.http.Context()), greetTime)
 	defer cancel()
 	var all sync.WaitGroup
@@ -196,7 +205,7 @@ func (x *request) tellAll() {
 				return
 			}
 			reply, err := x.Peers.Send(ctx, &peer.Call{Server: s, Credential: cred, Client: x.client, Session: session,
-				Message: x.msg.body, Method: x.msg.method, Notify: true})
+				Message: msg, Method: x.msg.method, Notify: true})
 			if err == nil {
 				reply.Close()
 			}

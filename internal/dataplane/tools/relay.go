@@ -251,6 +251,9 @@ func (r *relay) build(ctx context.Context) (*peer.Call, error) {
 				c.meta = append(c.meta, jsonedit.Edit{Name: metaInfo, Value: r.request.client.Info})
 			}
 		}
+		if r.plain {
+			c.top = append(c.top, r.useOwnID())
+		}
 		call.Message = r.request.msg.with(c)
 		return call, nil
 	}
@@ -263,12 +266,18 @@ func (r *relay) build(ctx context.Context) (*peer.Call, error) {
 			c.meta = append(c.meta, jsonedit.Edit{Name: name})
 		}
 	}
-	if r.request.token == nil { // others use the session at the same time
-		r.ownID = jsonedit.AppendString(nil, r.request.sessions.newID())
-		c.top = append(c.top, jsonedit.Edit{Name: "id", Value: r.ownID})
+	if r.request.token == nil || r.plain { // others use the session at the same time
+		c.top = append(c.top, r.useOwnID())
 	}
 	call.Message = r.request.msg.with(c)
 	return call, nil
+}
+
+// useOwnID returns the edit that gives the message an id of the gateway: guardrails do not read that
+// of the client.
+func (r *relay) useOwnID() jsonedit.Edit {
+	r.ownID = jsonedit.AppendString(nil, r.request.sessions.newID())
+	return jsonedit.Edit{Name: "id", Value: r.ownID}
 }
 
 // openSession finds the session at a server of the legacy era: that of the client's token,

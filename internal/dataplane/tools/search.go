@@ -99,6 +99,9 @@ func argumentOf(x *request, name string) (string, bool) {
 
 // search responds with the tools that fit words best.
 func search(x *request) error {
+	if err := x.tools.Count(x.http.Context()); err != nil {
+		return x.fail(err)
+	}
 	query, ok := argumentOf(x, "query")
 	if !ok || len(query) > maxQuery {
 		return respondText(x, "the arguments must have a query of at most 500 bytes", true)
@@ -206,6 +209,9 @@ func lineOf(d *definition) string {
 
 // describeFound responds with the definition of a tool as lists have it.
 func describeFound(x *request) error {
+	if err := x.tools.Count(x.http.Context()); err != nil {
+		return x.fail(err)
+	}
 	name, _ := argumentOf(x, "name")
 	lists := x.gather(kindOf(toolserver.Tool))
 	if err := allFailed(lists); err != nil {
