@@ -70,10 +70,6 @@ const (
 
 func may(c *route.Caller, owner, verb string) bool { return c.Allows(access.Scope(owner + verb)) }
 
-func forbidden(owner, verb string) error {
-	return apierr.New(apierr.Forbidden, "this key or session lacks the scope %q", owner+verb).WithCode("AB03")
-}
-
 // bound returns the workspace that the caller is bound to, empty for callers of the
 // organisation.
 func bound(c *route.Caller) string {
@@ -106,22 +102,12 @@ func (f *family) find(ctx context.Context, c *route.Caller, in Named, verb strin
 	if err != nil {
 		return row, err
 	}
-	owner := organisationWide
-	if row.Workspace != "" {
-		owner = ofWorkspace
-	}
-	if limit != "" && (row.Workspace != "" || !may(c, owner, verb)) {
-		has, err := c.DB().HasIntegration(ctx, row, limit)
-		if err != nil {
-			return row, err
-		}
-		if !has && row.Workspace != limit {
-			return row, none
-		}
-	}
-	readable := limit != "" && verb == "read" && may(c, ofWorkspace, verb)
-	if !may(c, owner, verb) && !readable {
-		return row, forbidden(owner, verb)
+	owned := route.Ownership{Workspace: row.Workspace, OrganisationWide: organisationWide, OfWorkspace: ofWorkspace, None: none,
+		Has: func(ctx context.Context, workspace string) (bool, error) {
+			return c.DB().HasIntegration(ctx, row, workspace)
+		}}
+	if err := c.CheckOwnership(ctx, &owned, limit, verb); err != nil {
+		return row, err
 	}
 	c.SetAuditSubject(row.Workspace, row.ID)
 	return row, nil

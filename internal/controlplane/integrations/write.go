@@ -77,12 +77,12 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 func owner(ctx context.Context, c *route.Caller, named string) (string, error) {
 	if bound(c) == "" && named == "" {
 		if !may(c, organisationWide, "create") {
-			return "", forbidden(organisationWide, "create")
+			return "", route.MissingScope(organisationWide + "create")
 		}
 		return "", nil
 	}
 	if !may(c, ofWorkspace, "create") {
-		return "", forbidden(ofWorkspace, "create")
+		return "", route.MissingScope(ofWorkspace + "create")
 	}
 	w, err := c.InWorkspace(ctx, named)
 	return w.ID, err

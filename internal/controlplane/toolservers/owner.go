@@ -11,10 +11,6 @@ import (
 
 func may(c *route.Caller, owner, verb string) bool { return c.Allows(access.Scope(owner + verb)) }
 
-func forbidden(owner, verb string) error {
-	return apierr.New(apierr.Forbidden, "this key or session lacks the scope %q", owner+verb).WithCode("AB03")
-}
-
 // isBound reports whether the caller is bound to a workspace.
 func isBound(c *route.Caller) bool { return c.Workspace != "" && !c.Allows(access.ScopeAll) }
 
@@ -24,12 +20,12 @@ func newOwner(ctx context.Context, c *route.Caller, named string) (string, error
 	k := kindOf(ctx)
 	if !isBound(c) && named == "" {
 		if !may(c, k.organisationWide(), "create") {
-			return "", forbidden(k.organisationWide(), "create")
+			return "", route.MissingScope(k.organisationWide() + "create")
 		}
 		return "", nil
 	}
 	if !may(c, k.ofWorkspace(), "create") {
-		return "", forbidden(k.ofWorkspace(), "create")
+		return "", route.MissingScope(k.ofWorkspace() + "create")
 	}
 	w, err := c.InWorkspace(ctx, named)
 	return w.ID, err
@@ -59,22 +55,12 @@ func findIntegration(ctx context.Context, c *route.Caller, in NamedIntegration, 
 	if err != nil {
 		return row, err
 	}
-	owner := k.organisationWide()
-	if row.Workspace != "" {
-		owner = k.ofWorkspace()
-	}
-	if limit != "" && (row.Workspace != "" || !may(c, owner, verb)) {
-		has, err := c.DB().HasToolIntegration(ctx, row, limit)
-		if err != nil {
-			return row, err
-		}
-		if !has && row.Workspace != limit {
-			return row, none
-		}
-	}
-	readable := limit != "" && verb == "read" && may(c, k.ofWorkspace(), verb)
-	if !may(c, owner, verb) && !readable {
-		return row, forbidden(owner, verb)
+	owned := route.Ownership{Workspace: row.Workspace, OrganisationWide: k.organisationWide(), OfWorkspace: k.ofWorkspace(), None: none,
+		Has: func(ctx context.Context, workspace string) (bool, error) {
+			return c.DB().HasToolIntegration(ctx, row, workspace)
+		}}
+	if err := c.CheckOwnership(ctx, &owned, limit, verb); err != nil {
+		return row, err
 	}
 	c.SetAuditSubject(row.Workspace, row.ID)
 	return row, nil
