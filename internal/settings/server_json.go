@@ -12,12 +12,15 @@ import (
 	"strings"
 
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/provider/toolserver"
 )
 
 // Limits of a server.json.
 const (
 	maxServerJSON = 1 << 20 // in bytes
 	maxSlug       = 64      // in bytes
+
+	maxServerAddress = 16 << 10 // in bytes
 )
 
 // serverJSON is what is read of a server.json of the public MCP registry.
@@ -125,11 +128,13 @@ func (s *serverJSON) remote() (*serverRemote, error) {
 
 // address returns the address with its variables replaced by their defaults.
 func (r *serverRemote) address() (string, error) {
-	address := r.URL
-	for _, name := range slices.Sorted(maps.Keys(r.Variables)) {
-		if v := r.Variables[name]; cmp.Or(v.Value, v.Default) != "" {
-			address = strings.ReplaceAll(address, "{"+name+"}", cmp.Or(v.Value, v.Default))
-		}
+	address, ok := toolserver.ExpandAddress(r.URL, maxServerAddress, func(name string) (string, bool) {
+		v := r.Variables[name]
+		text := cmp.Or(v.Value, v.Default)
+		return text, text != ""
+	})
+	if !ok {
+		return "", fmt.Errorf("the address of the server has more than %d bytes", maxServerAddress)
 	}
 	if left := variableOf.FindString(address); left != "" {
 		return "", fmt.Errorf("the address of the server has the variable %.60s without a default; replace it in the url of the server.json", left)

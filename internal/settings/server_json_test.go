@@ -37,15 +37,18 @@ func TestServerJSONBecomesAFile(t *testing.T) {
 
 func TestServerJSONThatCannotBeUsedIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
-		"a package":         {`{"name":"a/b","packages":[{"registryType":"npm","identifier":"x"}]}`, "only a package"},
-		"nothing":           {`{"name":"a/b"}`, "neither remotes nor packages"},
-		"another transport": {`{"name":"a/b","remotes":[{"type":"stdio","url":"https://a.example.com"}]}`, "no remote of the type"},
-		"a variable":        {`{"name":"a/b","remotes":[{"type":"sse","url":"https://{tenant}.example.com","variables":{"tenant":{}}}]}`, "{tenant} without a default"},
-		"a file":            {`{"name":"a/b","remotes":[{"type":"sse","url":"file:///etc/passwd"}]}`, "must begin with https://"},
-		"a line break":      {`{"name":"a/b","remotes":[{"type":"sse","url":"https://a.example.com\nmcp_servers: []"}]}`, "must begin with https://"},
-		"no JSON":           {`name: a`, "not a server.json"},
-		"no name":           {`{}`, "has no name"},
-		"too long":          {`{"name":"` + strings.Repeat("a", 1<<20) + `"}`, "can have"},
+		"a package":             {`{"name":"a/b","packages":[{"registryType":"npm","identifier":"x"}]}`, "only a package"},
+		"nothing":               {`{"name":"a/b"}`, "neither remotes nor packages"},
+		"another transport":     {`{"name":"a/b","remotes":[{"type":"stdio","url":"https://a.example.com"}]}`, "no remote of the type"},
+		"a variable":            {`{"name":"a/b","remotes":[{"type":"sse","url":"https://{tenant}.example.com","variables":{"tenant":{}}}]}`, "{tenant} without a default"},
+		"a variable in another": {`{"name":"a/b","remotes":[{"type":"sse","url":"https://{a}.{b}","variables":{"a":{"default":"{b}"},"b":{"default":"x"}}}]}`, "{b} without a default"},
+		"a long address": {`{"name":"a/b","remotes":[{"type":"sse","url":"https://` + strings.Repeat("{a}", 3000) + `","variables":{"a":{"default":"` + strings.Repeat("x", 1000) + `"}}}]}`,
+			"more than 16384 bytes"},
+		"a file":       {`{"name":"a/b","remotes":[{"type":"sse","url":"file:///etc/passwd"}]}`, "must begin with https://"},
+		"a line break": {`{"name":"a/b","remotes":[{"type":"sse","url":"https://a.example.com\nmcp_servers: []"}]}`, "must begin with https://"},
+		"no JSON":      {`name: a`, "not a server.json"},
+		"no name":      {`{}`, "has no name"},
+		"too long":     {`{"name":"` + strings.Repeat("a", 1<<20) + `"}`, "can have"},
 	} {
 		if _, err := settings.ServerJSON([]byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)

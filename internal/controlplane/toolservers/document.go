@@ -50,6 +50,10 @@ func (f *family) useDocument(ctx context.Context, i *store.ToolIntegration) erro
 		}
 		return nil
 	}
+	if err := f.slots.Take(i.Organisation); err != nil { // reading a document takes a while
+		return err
+	}
+	defer f.slots.Leave(i.Organisation)
 	text := []byte(s.Document)
 	if s.DocumentURL != "" {
 		if _, err := f.checkAddress(i.Organisation, field+"_url", s.DocumentURL); err != nil {
@@ -106,10 +110,6 @@ func (f *family) fetchDocument(ctx context.Context, i *store.ToolIntegration) ([
 	if f.Fetch == nil {
 		return nil, errors.New("documents are not fetched here; set document")
 	}
-	if err := f.slots.Take(i.Organisation); err != nil {
-		return nil, err
-	}
-	defer f.slots.Leave(i.Organisation)
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, i.Settings.DocumentURL, nil)

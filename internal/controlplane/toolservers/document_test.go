@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/provider/toolserver/openapi"
 	"modelgate/internal/store"
+	"modelgate/internal/testing/waittest"
 )
 
 const petDocument = `{"openapi": "3.1.0", "info": {"title": "Pets", "version": "2"}, "servers": [{"url": "https://{host}/v1", "variables": {"host": {"default": "pets.example.com"}}}],
@@ -89,15 +90,49 @@ func TestDocumentsInYAML(t *testing.T) {
 	if status, body := w.importAPI("pets", `,"url":"https://pets.example.com"`, `{"document":`+quoted(petYAML)+`}`); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
+	for i, text := range []string{"%YAML 1.2\n---\n" + petYAML, "---\n" + petYAML + "...\n"} { // still one document
+		if status, body := w.importAPI(fmt.Sprintf("pets-%d", i), `,"url":"https://pets.example.com"`, `{"document":`+quoted(text)+`}`); status != http.StatusOK {
+			t.Errorf("%.40q: %d %s", text, status, body)
+		}
+	}
 	var keys, nested strings.Builder
 	for i := range 3000 {
 		fmt.Fprintf(&keys, "k%d: 1\n", i)
 	}
 	nested.WriteString("a: " + strings.Repeat("[", 100_000))
-	for _, text := range []string{keys.String(), nested.String(), strings.Repeat("- ", 10_000), "a: &a [1]\nb: *a\n", "a: !!binary x\n", "a: " + strings.Repeat("x", 1<<20), "a: [", "- a\n", "\x00"} {
+	for _, text := range []string{keys.String(), nested.String(), strings.Repeat("- ", 10_000), petYAML + "---\nopenapi: 3.0.3\n", petYAML + "paths: {}\n", petYAML + "...\nopenapi: 3.0.3\n", "a: &a [1]\nb: *a\n", "a: !!binary x\n", "a: " + strings.Repeat("x", 1<<20), "a: [", "- a\n", "\x00"} {
 		if status, body := w.importAPI("other", `,"url":"https://pets.example.com"`, `{"document":`+quoted(text)+`}`); status != http.StatusBadRequest {
 			t.Errorf("%.40q: %d %s", text, status, body)
 		}
+	}
+}
+
+func TestDocumentsAreReadAFewAtATime(t *testing.T) {
+	w := newWorld(t)
+	began, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan int)
+	w.fetch = func(*http.Request) (*http.Response, error) {
+		began <- struct{}{}
+		<-goOn
+		return nil, errors.New("refused")
+	}
+	for i := range 4 {
+		go func() {
+			status, _ := w.importAPI(fmt.Sprintf("pets-%d", i), "", `{"document_url":"https://docs.example.com/openapi.json"}`)
+			ended <- status
+		}()
+	}
+	for range 4 {
+		waittest.Receive(t, began, "a document that is fetched")
+	}
+	if status, body := w.importAPI("pets", "", `{"document":`+quoted(petDocument)+`}`); status != http.StatusServiceUnavailable || !strings.Contains(body, "too_many_tests") {
+		t.Errorf("a fifth document: %d %s", status, body)
+	}
+	close(goOn)
+	for range 4 {
+		waittest.Receive(t, ended, "the end of a request")
+	}
+	if status, body := w.importAPI("pets", "", `{"document":`+quoted(petDocument)+`}`); status != http.StatusOK {
+		t.Errorf("a document afterwards: %d %s", status, body)
 	}
 }
 

@@ -1,9 +1,11 @@
 package toolservers
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/lexer"
@@ -28,8 +30,13 @@ func yamlToJSON(text []byte) ([]byte, error) {
 		return nil, err
 	}
 	var root map[string]any
-	if err := yaml.Unmarshal(text, &root); err != nil {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	if err := dec.Decode(&root); err != nil {
 		return nil, errors.New("it is neither a JSON object nor YAML: " + yaml.FormatError(err, false, false))
+	}
+	var more any
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, errors.New("it is more than one document in YAML; send one")
 	}
 	return json.Marshal(root)
 }

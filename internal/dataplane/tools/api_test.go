@@ -150,7 +150,7 @@ func TestOperationsOfAnAPIAreTools(t *testing.T) {
 	if r, body := api.last(); body != `{"name":"Rex", "n": 1.50}` || r.Header.Get("Content-Type") != "application/json" || r.Method != "POST" {
 		t.Errorf("the API received %s %s %v", r.Method, body, r.Header)
 	}
-	if g.callAPI("deletePet", `{"path":{"id":"a/b"}}`); api.received[len(api.received)-1].RequestURI != "/v1/pets/a%2Fb" {
+	if g.callAPI("deletePet", `{"path":{"id":"a b"}}`); api.received[len(api.received)-1].RequestURI != "/v1/pets/a%20b" {
 		t.Errorf("deletePet asked for %s", api.received[len(api.received)-1].RequestURI)
 	}
 	for _, name := range []string{"Mcp-Protocol-Version", "Mcp-Method", "X-Gateway-Api-Key", "Cookie"} {
@@ -197,6 +197,8 @@ func TestArgumentsReachNoOtherPartOfAnAPI(t *testing.T) {
 		`{"path":{"id":"a/%252e%252e/b"}}`, `{"path":{"id":"..;/x"}}`, `{"path":{"id":"."}}`, `{"path":{"id":""}}`, `{"path":{"id":"a\r\nb"}}`,
 		`{"path":{"id":["a",".."]}}`, `{"path":{"id":null}}`, `{}`, `{"path":{"id":"a"},"query":{"x":1}}`, `{"path":{"id":"a","other":1}}`,
 		`{"path":{"id":"a"},"url":"https://evil.example.com"}`, `{"path":{"id":"a"},"header":{"Host":"evil.example.com"}}`, `{"path":{"id":"a"},"cookie":{"a":"b"}}`,
+		`{"path":{"id":"5/secret"}}`, `{"path":{"id":"5%2Fsecret"}}`, `{"path":{"id":"5%25252fsecret%zz"}}`, `{"path":{"id":"5\\secret"}}`, `{"path":{"id":"5%5csecret"}}`,
+		`{"path":{"id":"%2e%2e%2fadmin%zz"}}`, `{"path":{"id":"%2e%2e;%zz"}}`, `{"path":{"id":"//evil.example.com"}}`, `{"path":{"id":["a","b/c"]}}`, `{"path":{"id":{"a/b":1}}}`,
 		`{"path":{"id":"a","id":"b"}}`, `{"path":{"id":"a"},"body":{}}`, `[]`, `"x"`, `{"path":{"id":{"a":{"b":1}}}}`,
 	} {
 		if got := g.callAPI("getPet", arguments); !got.IsError || !strings.Contains(got.Content[0].Text, "arguments are invalid") {
@@ -209,7 +211,7 @@ func TestArgumentsReachNoOtherPartOfAnAPI(t *testing.T) {
 	if n := api.count(); n != 0 {
 		t.Errorf("the API received %d requests", n)
 	}
-	for _, id := range []string{"a?b=c#d", "@evil.example.com", "//evil.example.com", "http://evil.example.com/", "é", "a%20b", "100%"} {
+	for _, id := range []string{"a?b=c#d", "@evil.example.com", "é", "a%20b", "100%"} {
 		raw, _ := json.Marshal(id)
 		if got := g.callAPI("getPet", `{"path":{"id":`+string(raw)+`}}`); got.IsError {
 			t.Errorf("%s: %+v", id, got)

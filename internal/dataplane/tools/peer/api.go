@@ -6,11 +6,12 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"sync"
+	"strings"
 	"time"
 
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/provider/toolauth"
 	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/provider/toolserver/openapi"
 	"modelgate/internal/upstream"
@@ -18,47 +19,10 @@ import (
 
 // Limits of APIs that are servers by their documents.
 const (
-	maxAPIDocuments = 256
-	maxAPIBody      = 4 << 20       // of a response, in bytes
-	apiListTime     = 10_000        // in milliseconds, that a list is fresh
-	apiType         = "openapi-api" // the name of an API without a title
+	maxAPIBody  = 4 << 20       // of a response, in bytes
+	apiListTime = 10_000        // in milliseconds, that a list is fresh
+	apiType     = "openapi-api" // the name of an API without a title
 )
-
-// apiDocuments are the documents of servers, read when they are used first. It is safe for
-// concurrent use.
-type apiDocuments struct {
-	mu   sync.Mutex
-	byID map[string]*apiDocument // by id of the server; guarded by mu
-}
-
-// apiDocument is the document of a server. It is read once.
-type apiDocument struct {
-	text string
-	read sync.Once
-	doc  *openapi.Document
-	err  error
-}
-
-// of returns the document of a server.
-func (a *apiDocuments) of(s *toolserver.Server) (*openapi.Document, *Failure) {
-	a.mu.Lock()
-	d := a.byID[s.ID]
-	if d == nil || d.text != s.Document {
-		if a.byID == nil {
-			a.byID = map[string]*apiDocument{}
-		}
-		makeRoom(a.byID, maxAPIDocuments)
-		d = &apiDocument{text: s.Document}
-		a.byID[s.ID] = d
-	}
-	a.mu.Unlock()
-	d.read.Do(func() { d.doc, d.err = openapi.Parse([]byte(d.text)) })
-	if d.err != nil {
-		return nil, &Failure{Kind: Unavailable, Unsent: true, Reason: "the document of the tool server cannot be read; set it again in its integration",
-			Err: d.err}
-	}
-	return d.doc, nil
-}
 
 // sendAPI answers the message of a call to an API, in the modern era: everything but calls of
 // tools by what its document says.
@@ -171,7 +135,18 @@ func (p *Peers) callAPI(ctx context.Context, c *Call, id []byte, request func() 
 	if failure := b.allow(time.Now()); failure != nil {
 		return nil, failure
 	}
-	reply, failure := p.askAPI(ctx, c, id, r)
+	h, fixed := r.Header, baseHeader(c)
+	delete(fixed, "Content-Type") // that of the body
+	maps.Copy(h, fixed)           // no argument replaces what the integration sets
+	reply, err := withCredential(ctx, c, h, func(h http.Header) (*apiReply, error) {
+		r.Header = h
+		reply, failure := p.askAPI(ctx, c, id, r)
+		if failure != nil {
+			return nil, failure
+		}
+		return reply, nil
+	})
+	failure, _ := errors.AsType[*Failure](err)
 	switch {
 	case failure == nil && isUnavailable(reply.status):
 		b.report(false, &Failure{Reason: "the API of the tool server is unavailable (status 502, 503 or 504)"}, time.Now())
@@ -198,10 +173,7 @@ func isUnavailable(status int) bool {
 func (p *Peers) askAPI(ctx context.Context, c *Call, id []byte, r *openapi.Request) (*apiReply, *Failure) {
 	watch := upstream.NewWatchdog(ctx, timeouts(c.Server))
 	defer watch.Stop()
-	h, fixed := r.Header, baseHeader(c)
-	delete(fixed, "Content-Type") // that of the body
-	maps.Copy(h, fixed)           // no argument replaces what the integration sets
-	req := (&http.Request{Method: r.Method, URL: r.URL, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).
+	req := (&http.Request{Method: r.Method, URL: r.URL, Header: r.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).
 		WithContext(watch.Context())
 	if r.Body != nil {
 		body := &message{bytes: r.Body}
@@ -213,7 +185,7 @@ func (p *Peers) askAPI(ctx context.Context, c *Call, id []byte, r *openapi.Reque
 		return nil, connectionFailure(ctx, req, err)
 	}
 	defer resp.Body.Close()
-	if status := resp.StatusCode; status < 400 || status == http.StatusUnauthorized {
+	if status := resp.StatusCode; status < 400 || status == http.StatusUnauthorized || c.Credential.Renew != nil && wantsScope(resp) {
 		if failure := statusFailure(resp, false); failure != nil {
 			return nil, failure
 		}
@@ -233,6 +205,13 @@ func (p *Peers) askAPI(ctx context.Context, c *Call, id []byte, r *openapi.Reque
 	reply := apiResult(id, resp.StatusCode, resultOfAPI(resp, body.Bytes()))
 	reply.body = body
 	return reply, nil
+}
+
+// wantsScope reports whether a response says that the credential needs further scopes.
+// https://www.rfc-editor.org/rfc/rfc6750#section-3.1
+func wantsScope(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusForbidden &&
+		toolauth.Challenge(strings.Join(resp.Header["Www-Authenticate"], ", "))["error"] == "insufficient_scope"
 }
 
 // readAPI reads the body of a response. That of an error is cut at the limit.

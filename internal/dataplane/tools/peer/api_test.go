@@ -3,6 +3,7 @@ package peer_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -175,4 +176,79 @@ func TestMessagesForAPIsAreReadStrictly(t *testing.T) {
 	if _, _, err := p.Open(t.Context(), s, peer.Credential{}, peer.Client{}); err == nil {
 		t.Error("a session with an API began")
 	}
+}
+
+func TestCredentialThatAnAPIRefusesIsRenewed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status       int
+		challenge    string
+		token        string // that renewing returns
+		err          error
+		want         string
+		asked, tried int32
+	}{
+		"token":              {401, `Bearer`, "Bearer new", nil, `"text":"{\"a\": 1}"`, 2, 1},
+		"token is refused":   {401, `Bearer`, "Bearer other", nil, "refused the credential", 3, 2},
+		"no other token":     {401, `Bearer`, "", nil, "refused the credential", 1, 1},
+		"sign in again":      {401, `Bearer`, "", errors.New("sign in"), "refused the credential", 1, 1},
+		"scope":              {403, `Basic, Bearer error="insufficient_scope", scope="w"`, "Bearer new", nil, `"text":"{\"a\": 1}"`, 2, 1},
+		"not about a scope":  {403, `Bearer error="invalid_request"`, "Bearer new", nil, "HTTP 403", 1, 0},
+		"without challenges": {403, ``, "Bearer new", nil, "HTTP 403", 1, 0},
+	} {
+		var asked, tried atomic.Int32
+		s := mustAPI(t, func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			if r.Header.Get("Authorization") == "Bearer new" {
+				io.Copy(w, r.Body)
+				return
+			}
+			w.Header().Set("WWW-Authenticate", tt.challenge)
+			w.WriteHeader(tt.status)
+		})
+		c := modernCall(s, "post", `{"body":{"a": 1}}`)
+		c.Credential = peer.Credential{Header: http.Header{"Authorization": {"Bearer old"}}, Renew: func(_ context.Context, sent string, f *peer.Failure, n int) (string, error) {
+			if tried.Add(1) == 1 && (sent != "Bearer old" || n != 0) || f.Status != tt.status || !strings.HasSuffix(f.Challenge, tt.challenge) {
+				t.Errorf("%s: renewed %s after %+v", name, sent, f)
+			}
+			return tt.token, tt.err
+		}}
+		got, err := send(t.Context(), mustPeers(t, peer.Options{}), c)
+		if text := fmt.Sprint(got, err); !strings.Contains(text, tt.want) || asked.Load() != tt.asked || tried.Load() != tt.tried {
+			t.Errorf("%s: %s, want %s; asked %d times, renewed %d times", name, text, tt.want, asked.Load(), tried.Load())
+		}
+		if tt.err != nil && !errors.Is(err, tt.err) {
+			t.Errorf("%s: the cause is lost: %v", name, err)
+		}
+	}
+	s := mustAPI(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope"`)
+		w.WriteHeader(403)
+	})
+	if got := mustSend(t, mustPeers(t, peer.Options{}), modernCall(s, "echo", `{}`)); !strings.Contains(got[0], "HTTP 403") {
+		t.Errorf("a credential that cannot be renewed: %s", got)
+	}
+}
+
+func TestDocumentsOfAPIsAreBoundedAndSharedOut(t *testing.T) {
+	read := func(d peer.APIDocuments, organisation, id string) {
+		s := mustServer(t, "https://api.example.com")
+		s.ID, s.Organisation, s.Document = id, organisation, apiDocument
+		d.Read(s)
+	}
+	one := peer.NewAPIDocuments(1 << 30)
+	read(one, "a", "a")
+	weight, _ := one.Weight()
+	d := peer.NewAPIDocuments(5*weight + weight/2)
+	read(d, "small", "first")
+	for i := range 20 {
+		read(d, "large", fmt.Sprint(i))
+		read(d, "large", "0") // which is used again and again
+		if counted, real := d.Weight(); counted != real || real > 5*weight+weight/2 {
+			t.Fatalf("after %d documents they weigh %d, counted as %d", i, real, counted)
+		}
+	}
+	if !d.Has("first") || !d.Has("0") || d.Has("16") || !d.Has("17") || !d.Has("18") || !d.Has("19") {
+		t.Error("documents of the organisation with the most are not removed first, those before that were not used for longer")
+	}
+	read(peer.NewAPIDocuments(1), "a", "a") // one that is in use stays
 }

@@ -69,3 +69,23 @@ func NewMessage(text []byte) (*http.Request, func()) {
 	setBody(r, m)
 	return r, m.release
 }
+
+// APIDocuments are the documents of APIs, with a limit of their own.
+type APIDocuments struct{ a *apiDocuments }
+
+// NewAPIDocuments returns documents that may weigh this much.
+func NewAPIDocuments(limit int64) APIDocuments { return APIDocuments{newAPIDocuments(limit)} }
+
+// Read reads the document of a server.
+func (d APIDocuments) Read(s *toolserver.Server) { d.a.of(s) }
+
+// Has reports whether the document of a server is in memory.
+func (d APIDocuments) Has(server string) bool { return d.a.byID[server] != nil }
+
+// Weight returns what all documents weigh, as it was counted and as it is.
+func (d APIDocuments) Weight() (counted, real int64) {
+	for _, doc := range d.a.byID {
+		real += doc.size()
+	}
+	return d.a.total, real
+}

@@ -56,35 +56,44 @@ func (p *Peers) sendHTTP(ctx context.Context, c *Call) (Reply, error) {
 }
 
 // exchange sends a request to the server of a call and returns the reply once its headers
-// have arrived. A credential that the server refuses is renewed if it can be: the server has not
-// processed the request then.
+// have arrived.
 func (p *Peers) exchange(ctx context.Context, c *Call, f form) (*httpReply, error) {
 	var text []byte
 	if f.body != nil {
 		text = f.body.bytes // which a failure releases
 	}
+	return withCredential(ctx, c, f.header, func(h http.Header) (*httpReply, error) {
+		if f.header = h; f.body != nil {
+			f.body = &message{bytes: text}
+		}
+		return p.sendForm(ctx, c, f)
+	})
+}
+
+// withCredential sends a request with headers. A credential that the server refuses is renewed if
+// it can be, and the request is sent again: the server has not processed it then. Errors of send
+// are those of [Peers.Send].
+func withCredential[R any](ctx context.Context, c *Call, h http.Header, send func(http.Header) (R, error)) (R, error) {
+	var none R
 	for tried := 0; ; tried++ {
-		r, err := p.sendForm(ctx, c, f)
+		r, err := send(h)
 		failure, failed := errors.AsType[*Failure](err)
 		if !failed || failure.Kind != Unauthorized || c.Credential.Renew == nil || tried >= maxRenewals {
 			return r, err
 		}
-		authorization, err := c.Credential.Renew(ctx, f.header.Get("Authorization"), failure, tried)
+		authorization, err := c.Credential.Renew(ctx, h.Get("Authorization"), failure, tried)
 		if err != nil {
 			renewal := &Failure{Kind: Unauthorized, Unsent: true, Status: failure.Status, Reason: failure.Reason, Err: err}
 			if e, ok := errors.AsType[*apierr.Error](err); ok {
 				renewal.Reason = e.Message
 			}
-			return nil, renewal
+			return none, renewal
 		}
 		if authorization == "" {
-			return nil, failure
+			return none, failure
 		}
-		f.header = maps.Clone(f.header)
-		f.header["Authorization"] = []string{authorization}
-		if f.body != nil {
-			f.body = &message{bytes: text}
-		}
+		h = maps.Clone(h)
+		h["Authorization"] = []string{authorization}
 	}
 }
 

@@ -44,7 +44,7 @@ type Peers struct {
 	readers   sync.Pool // of *sse.Reader
 	breakers  breakers
 	eras      eras
-	documents apiDocuments
+	documents *apiDocuments
 
 	connections connections
 
@@ -59,7 +59,7 @@ var _ Sender = (*Peers)(nil)
 // New returns a Peers with these options.
 func New(o Options) *Peers {
 	p := &Peers{client: o.Client, bodies: o.Bodies, logger: o.Logger, maxMessage: o.MaxMessage, commands: o.Commands, idleEnd: o.IdleEnd,
-		slots: make(chan struct{}, maxBackground), stop: make(chan struct{})}
+		documents: newAPIDocuments(maxAPIMemory), slots: make(chan struct{}, maxBackground), stop: make(chan struct{})}
 	if p.client == nil {
 		p.client = upstream.New(upstream.Options{})
 	}

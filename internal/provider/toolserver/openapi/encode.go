@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,12 +15,46 @@ import (
 func encode(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
 
 // encodeSegment returns text as a part of a segment of a path. What could lead to another path is
-// refused: servers and proxies decode segments, some of them twice, before they resolve dots.
+// refused: servers and proxies decode segments, some of them twice, before they resolve dots and
+// look for the operation.
 func encodeSegment(text string) (string, error) {
 	if climbs(text) {
 		return "", errors.New(`must not contain the segments "." and "..", or control characters`)
 	}
+	if separators(text) > 0 {
+		return "", errSeparator
+	}
 	return encode(text), nil
+}
+
+var errSeparator = errors.New(`must not contain "/" and "\", also if they are encoded`)
+
+// separators returns how many characters of text, once it is completely decoded, separate
+// segments of a path for some server.
+func separators(text string) int {
+	for decoded := decode(text); decoded != text; decoded = decode(text) {
+		text = decoded
+	}
+	return strings.Count(text, "/") + strings.Count(text, `\`)
+}
+
+// decode decodes text once, and leaves what is not an encoded byte: so do many servers.
+func decode(text string) string {
+	if !strings.Contains(text, "%") {
+		return text
+	}
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '%' && i+2 < len(text) {
+			if b, err := hex.DecodeString(text[i+1 : i+3]); err == nil {
+				out.WriteByte(b[0])
+				i += 2
+				continue
+			}
+		}
+		out.WriteByte(text[i])
+	}
+	return out.String()
 }
 
 // climbs reports whether text contains segments of dots or control characters, also once it is
@@ -34,8 +69,8 @@ func climbs(text string) bool {
 				return true
 			}
 		}
-		decoded, err := url.PathUnescape(text)
-		if err != nil || decoded == text {
+		decoded := decode(text)
+		if decoded == text {
 			return false
 		}
 		text = decoded

@@ -16,6 +16,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"modelgate/internal/provider/toolserver"
 )
 
 // Limits of a document.
@@ -88,6 +90,9 @@ func Parse(text []byte) (*Document, error) {
 	if dec.More() {
 		return nil, errors.New("the document has something after its end")
 	}
+	if err := checkKeys(text); err != nil {
+		return nil, err
+	}
 	version, _ := root["openapi"].(string)
 	old := strings.HasPrefix(version, "3.0.")
 	if !old && !strings.HasPrefix(version, "3.1.") {
@@ -108,6 +113,7 @@ type builder struct {
 	resolver
 	doc   *Document
 	names map[string]int // how many operations have a name
+	ids   map[string]int // how many operations have an operationId
 	size  int            // of all definitions, in bytes
 }
 
@@ -122,23 +128,32 @@ type operation struct {
 
 func (o *operation) String() string { return strings.ToUpper(o.method) + " " + o.path }
 
+// id returns the operationId, empty for none.
+func (o *operation) id() string { return textOf(o.fields, "operationId") }
+
+var errTooManyParts = errors.New("the document is too large once its references are resolved; split it")
+
 func (b *builder) build() error {
 	info, _ := b.root["info"].(map[string]any)
 	b.doc.Title, b.doc.Version = cut(textOf(info, "title"), maxTitle), cut(textOf(info, "version"), maxTitle)
 	b.doc.Servers = serversOf(b.root)
 	list := b.operations()
+	if b.left <= 0 {
+		return errTooManyParts
+	}
 	if len(list) > maxTools {
 		return fmt.Errorf("the document has %d operations, and at most %d become tools; split it", len(list), maxTools)
 	}
-	b.names = make(map[string]int, len(list))
+	b.names, b.ids = make(map[string]int, len(list)), make(map[string]int, len(list))
 	for _, o := range list {
 		b.names[plainName(o)]++
+		b.ids[o.id()]++
 	}
 	for _, o := range list {
 		t, err := b.tool(o)
 		switch {
 		case b.left <= 0:
-			return errors.New("the document is too large once its references are resolved; split it")
+			return errTooManyParts
 		case err != nil:
 			b.leaveOut(o, err.Error())
 			continue
@@ -199,13 +214,12 @@ func serversOf(of map[string]any) (list []string) {
 	servers, _ := of["servers"].([]any)
 	for _, s := range servers[:min(len(servers), maxServers)] {
 		fields, _ := s.(map[string]any)
-		address := textOf(fields, "url")
 		variables, _ := fields["variables"].(map[string]any)
-		for name, v := range variables {
-			variable, _ := v.(map[string]any)
-			address = strings.ReplaceAll(address, "{"+name+"}", textOf(variable, "default"))
-		}
-		if address != "" && len(address) <= maxRequest && !strings.ContainsAny(address, "{}") {
+		address, fits := toolserver.ExpandAddress(textOf(fields, "url"), maxRequest, func(name string) (string, bool) {
+			variable, ok := variables[name].(map[string]any)
+			return textOf(variable, "default"), ok
+		})
+		if address != "" && fits && !strings.ContainsAny(address, "{}") {
 			list = append(list, address)
 		}
 	}
@@ -247,7 +261,7 @@ func (r *resolver) object(v any) (map[string]any, error) {
 
 // plainName returns the name of an operation, which others may have as well.
 func plainName(o *operation) string {
-	name := cmp.Or(textOf(o.fields, "operationId"), o.method+o.path)
+	name := cmp.Or(o.id(), o.method+o.path)
 	var out strings.Builder
 	gap := false
 	for _, c := range name {

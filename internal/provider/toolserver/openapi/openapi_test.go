@@ -67,6 +67,7 @@ func TestOperationBecomesATool(t *testing.T) {
 		{`"Puts a note"`, []string{"title"}},
 		{`"Puts a\nnote\n\nFor a user. (deprecated)"`, []string{"description"}},
 		{`{"idempotentHint":true}`, []string{"annotations"}},
+		{`{"modelgate/operation":"PUT /users/{user}/notes"}`, []string{"_meta"}},
 		{`["path","query","body"]`, []string{"inputSchema", "required"}},
 		{`{"additionalProperties":false,"properties":{"user":{"description":"Who","type":"string"}},"required":["user"],"type":"object"}`, []string{"inputSchema", "properties", "path"}},
 		{`{"additionalProperties":false,"properties":{"page":{"exclusiveMinimum":1,"type":"integer"}},"required":["page"],"type":"object"}`, []string{"inputSchema", "properties", "query"}},
@@ -92,7 +93,7 @@ func TestNamesAreUniqueAndDoNotDependOnOtherOperations(t *testing.T) {
 	if len(got) != 3 || got[0] == got[1] || !strings.HasPrefix(got[0], "x_y_") || got[2] != "post_c_id" {
 		t.Errorf("names %q", got)
 	}
-	if with := names(`"/0":{"get":{"operationId":"x.y"},"head":{"operationId":"x y"}},` + same); !slices.Equal(with[2:], got) {
+	if with := names(`"/0":{"get":{"operationId":"x_y"},"head":{"operationId":"x:y"}},` + same); with[0] != "x_y" || !slices.Equal(with[2:], got) {
 		t.Errorf("with another operation %q, without %q", with, got)
 	}
 	for range 10 {
@@ -130,6 +131,13 @@ func TestHostileDocumentsAreRefused(t *testing.T) {
 		}
 		return b.String()[1:]
 	}
+	var hidden, references strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&hidden, `"%d":{"readOnly":true},`, i)
+	}
+	for i := range 5000 {
+		fmt.Fprintf(&references, `,"/%d":{"$ref":"#/components/schemas/S0"}`, i)
+	}
 	for name, tt := range map[string]struct{ text, want string }{
 		"not JSON":        {`openapi: 3.1.0`, "not a JSON object"},
 		"two values":      {`{"openapi":"3.1.0"}{}`, "after its end"},
@@ -140,6 +148,15 @@ func TestHostileDocumentsAreRefused(t *testing.T) {
 		"too long":        {`{"openapi":"3.1.0","x":"` + strings.Repeat("x", openapi.MaxDocument) + `"}`, "at most"},
 		"large text again and again": {document("3.1.0", operations(1500, `{"$ref":"#/components/schemas/S0"}`), `"S0":{"enum":["`+strings.Repeat("x", 2<<20)+`"]}`),
 			"too large once its references are resolved"},
+		"hidden properties again and again": {document("3.1.0", operations(300, `{"$ref":"#/components/schemas/S0"}`), `"S0":{"properties":{`+hidden.String()+`"a":{}}}`),
+			"too large once its references are resolved"},
+		"types of bodies again and again": {document("3.1.0", strings.ReplaceAll(operations(300, `1`), `{"requestBody":{"content":{"application/json":{"schema":1}}}}`,
+			`{"requestBody":{"$ref":"#/components/schemas/S0"}}`), `"S0":{"content":{`+hidden.String()+`"a":{}}}`), "too large once its references are resolved"},
+		"long references again and again": {document("3.1.0", references.String()[1:],
+			`"S0":{"$ref":"#/components/schemas/S1`+strings.Repeat("/", 2000)+`"},"S1":`+strings.Repeat(`{"":`, 2000)+`{}`+strings.Repeat("}", 2000)),
+			"too large once its references are resolved"},
+		"two members":          {`{"openapi":"3.1.0","paths":{"/a":{"get":{}},"/a":{"post":{}}}}`, `two members "/a"`},
+		"two members, escaped": {`{"openapi":"3.1.0","paths":{"/a":[{"get":1,"b":{},"\u0067et":2}]}}`, `two members "get"`},
 	} {
 		if _, err := openapi.Parse([]byte(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
@@ -222,6 +239,43 @@ func TestStylesOfParameters(t *testing.T) {
 	}
 }
 
+func TestAddressesOfServers(t *testing.T) {
+	d := mustParse(t, `{"openapi":"3.1.0","paths":{"/a":{"get":{}}},"servers":[{"url":"https://{a}/{b}","variables":{"a":{"default":"{b}"},"b":{"default":"x"}}},
+		{"url":"https://{a}{a}","variables":{"a":{"default":"`+strings.Repeat("x", 10_000)+`"}}},{"url":"https://{c}"},
+		{"url":"https://{a}/{b}","variables":{"a":{"default":"example.com"},"b":{}}}]}`)
+	if !slices.Equal(d.Servers, []string{"https://example.com/"}) {
+		t.Errorf("servers %.200q", d.Servers)
+	}
+}
+
+// TestDefinitionNamesItsOperation has documents that differ in what a tool does alone.
+func TestDefinitionNamesItsOperation(t *testing.T) {
+	const same = `:{"operationId":"x","summary":"s"}}`
+	first := mustParse(t, document("3.1.0", `"/a":{"post"`+same, "")).Tools[0]
+	for _, paths := range []string{`"/b":{"post"` + same, `"/a":{"patch"` + same} {
+		if other := mustParse(t, document("3.1.0", paths, "")).Tools[0]; toolserver.Digest(other.Definition) == toolserver.Digest(first.Definition) {
+			t.Errorf("%s has the digest of POST /a", paths)
+		}
+	}
+}
+
+func TestSeparatorsInPathsAreNamed(t *testing.T) {
+	base, _ := url.Parse("https://api.example.com")
+	tool := mustParse(t, document("3.1.0", `"/{p}":{"get":{"parameters":[{"name":"p","in":"path"}]}}`, "")).Tools[0]
+	for _, value := range []string{`5/secret`, `5%2Fsecret`, `5%25252fsecret%zz`, `5\\secret`, `%5c`} {
+		if _, err := tool.Request(base, []byte(`{"path":{"p":"`+value+`"}}`)); err == nil || !strings.Contains(err.Error(), `path.p must not contain "/"`) {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+}
+
+func TestOperationsWithOneIDAreLeftOut(t *testing.T) {
+	d := mustParse(t, document("3.1.0", `"/a":{"get":{"operationId":"x"}},"/b":{"get":{"operationId":"y"},"post":{"operationId":"x"}}`, ""))
+	if len(d.Tools) != 1 || d.Tools[0].Name != "y" || len(d.LeftOut) != 2 || !strings.Contains(d.LeftOut[1], `POST /b: other operations have its operationId "x"`) {
+		t.Errorf("%+v, left out %q", d.Tools, d.LeftOut)
+	}
+}
+
 func TestFormsAreEncoded(t *testing.T) {
 	base, _ := url.Parse("https://api.example.com")
 	tool := mustParse(t, document("3.0.0", `"/a":{"post":{"requestBody":{"content":{"application/x-www-form-urlencoded":{"schema":{}}}}}}`, "")).Tools[0]
@@ -239,7 +293,7 @@ func TestFormsAreEncoded(t *testing.T) {
 func TestTwoParametersTogetherDoNotClimb(t *testing.T) {
 	base, _ := url.Parse("https://api.example.com/v1")
 	tool := mustParse(t, document("3.1.0", `"/{a}{b}/x":{"get":{"parameters":[{"name":"a","in":"path"},{"name":"b","in":"path"}]}}`, "")).Tools[0]
-	for _, arguments := range []string{`{"path":{"a":"%2","b":"e%2e"}}`, `{"path":{"a":"%2e%","b":"2e"}}`} {
+	for _, arguments := range []string{`{"path":{"a":"%2","b":"fsecret"}}`, `{"path":{"a":"x%5","b":"cy"}}`, `{"path":{"a":"%2","b":"e%2e"}}`, `{"path":{"a":"%2e%","b":"2e"}}`} {
 		if r, err := tool.Request(base, []byte(arguments)); err == nil {
 			t.Errorf("%s: %s", arguments, r.URL)
 		}

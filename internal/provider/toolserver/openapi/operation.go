@@ -31,6 +31,9 @@ func (b *builder) tool(o *operation) (*Tool, error) {
 			return nil, errors.New("it has servers of its own; only the address of the integration is used")
 		}
 	}
+	if id := o.id(); id != "" && b.ids[id] > 1 {
+		return nil, fmt.Errorf("other operations have its operationId %.60q; each needs its own", id)
+	}
 	t := &Tool{Name: b.nameOf(o), method: strings.ToUpper(o.method)}
 	params, err := b.params(o)
 	if err != nil {
@@ -55,11 +58,12 @@ func (b *builder) tool(o *operation) (*Tool, error) {
 	return t, b.define(t, in, o, output)
 }
 
-// nameOf returns the unique name of an operation. Where several have the same, each is marked
-// with a digest of its method and path, so that no other operation changes it.
+// nameOf returns the unique name of an operation. An operationId that is a name stays: no other
+// operation changes it. Where several others have the same, each is marked with a digest of its
+// method and path.
 func (b *builder) nameOf(o *operation) string {
 	name := plainName(o)
-	if b.names[name] == 1 {
+	if b.names[name] == 1 || name == o.id() {
 		return name
 	}
 	sum := sha256.Sum256([]byte(o.String()))
@@ -191,7 +195,7 @@ func (b *builder) addBody(t *Tool, in *input, o *operation) error {
 	}
 	t.needsArg, _ = fields["required"].(bool)
 	content, _ := fields["content"].(map[string]any)
-	name := jsonType(content)
+	name := b.jsonType(content)
 	if _, ok := content[formBody]; name == "" && ok {
 		name = formBody
 	}
@@ -212,7 +216,8 @@ func (b *builder) addBody(t *Tool, in *input, o *operation) error {
 }
 
 // jsonType returns the content type among several that is JSON, empty for none.
-func jsonType(content map[string]any) string {
+func (r *resolver) jsonType(content map[string]any) string {
+	r.left -= len(content)
 	if _, ok := content[jsonBody]; ok {
 		return jsonBody
 	}
@@ -241,7 +246,7 @@ func (b *builder) response(t *Tool, o *operation) (schema any, err error) {
 			return nil, fmt.Errorf("the response %.5s: %w", status, err)
 		}
 		content, _ := fields["content"].(map[string]any)
-		name := jsonType(content)
+		name := b.jsonType(content)
 		if successes++; name == "" {
 			successes++ // without a body, the schema says nothing
 			continue
@@ -284,7 +289,10 @@ func (b *builder) definition(t *Tool, in *input, o *operation, output any, depth
 		Input       map[string]any `json:"inputSchema"`
 		Output      any            `json:"outputSchema,omitempty"`
 		Annotations any            `json:"annotations,omitempty"`
-	}{Name: t.Name, Title: cut(strings.Join(strings.Fields(summary), " "), maxTitle), Annotations: annotationsOf(t.method)}
+		// Meta makes a definition that another operation has under the same name a changed one.
+		Meta map[string]string `json:"_meta"`
+	}{Name: t.Name, Title: cut(strings.Join(strings.Fields(summary), " "), maxTitle), Annotations: annotationsOf(t.method),
+		Meta: map[string]string{"modelgate/operation": o.String()}}
 	if about != summary && summary != "" && about != "" {
 		summary += "\n\n"
 	} else if about == summary {

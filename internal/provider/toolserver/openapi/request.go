@@ -271,18 +271,23 @@ func (r *Request) setBody(t *Tool, v jsonedit.Value) error {
 
 // setURL sets the address.
 func (r *Request) setURL(base *url.URL, pieces []piece, values map[string]string, query string) error {
-	var b strings.Builder
+	var b, fixed strings.Builder
 	b.WriteString(strings.TrimSuffix(base.EscapedPath(), "/"))
+	fixed.WriteString(b.String())
 	for _, p := range pieces {
 		b.WriteString(p.text)
 		b.WriteString(values[p.param]) // nothing for text
+		fixed.WriteString(p.text)
+		if p.param != "" {
+			fixed.WriteByte('x')
+		}
 	}
 	path := b.String()
 	if len(path)+len(query) > maxRequest {
 		return fmt.Errorf("path and query must not have more than %d bytes", maxRequest)
 	}
 	plain, err := url.PathUnescape(path)
-	if err != nil || climbs(plain) { // two parameters together may be what neither is
+	if err != nil || climbs(plain) || separators(path) != separators(fixed.String()) { // two parameters together may be what neither is
 		return errors.New("the path must not lead to another one")
 	}
 	r.URL = &url.URL{Scheme: base.Scheme, Host: base.Host, User: base.User, Path: plain, RawPath: path, RawQuery: query}

@@ -49,6 +49,9 @@ func (r *resolver) lookUp(ref string) (any, error) {
 		if r.left--; pointer == "" {
 			break
 		}
+		if r.left <= 0 {
+			return nil, errTooLarge
+		}
 		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
 		switch v := at.(type) {
 		case map[string]any:
@@ -228,13 +231,13 @@ func (w *schemaWriter) writeLists(fields, out map[string]any, depth int) error {
 		if !ok || len(list) == 0 {
 			continue
 		}
-		parts := make([]any, len(list))
-		for i, v := range list {
+		var parts []any
+		for _, v := range list {
 			part, err := w.write(v, depth+1)
 			if err != nil {
 				return err
 			}
-			parts[i] = part
+			parts = append(parts, part)
 		}
 		out[name] = parts
 	}
@@ -242,21 +245,22 @@ func (w *schemaWriter) writeLists(fields, out map[string]any, depth int) error {
 }
 
 func (w *schemaWriter) writeMaps(fields, out map[string]any, depth int) error {
+	hidden := map[string]bool{}
 	for _, name := range mapKeys {
 		from, ok := fields[name].(map[string]any)
 		if !ok {
 			continue
 		}
-		to := make(map[string]any, len(from))
+		to := map[string]any{}
 		for key, v := range from {
+			if err := w.spend(len(key)); err != nil {
+				return err
+			}
 			if name == "properties" && w.hides(v) {
-				out["required"] = removeText(out["required"], key)
+				hidden[key] = true
 				continue
 			}
 			part, err := w.write(v, depth+1)
-			if err == nil {
-				err = w.spend(len(key))
-			}
 			if err != nil {
 				return err
 			}
@@ -264,7 +268,15 @@ func (w *schemaWriter) writeMaps(fields, out map[string]any, depth int) error {
 		}
 		out[name] = to
 	}
-	if list, ok := out["required"].([]any); ok && len(list) == 0 || out["required"] == nil {
+	list, _ := out["required"].([]any)
+	if len(hidden) > 0 {
+		list = slices.DeleteFunc(slices.Clone(list), func(v any) bool {
+			text, ok := v.(string)
+			return ok && hidden[text]
+		})
+		out["required"] = list
+	}
+	if len(list) == 0 {
 		delete(out, "required")
 	}
 	return nil
@@ -275,15 +287,6 @@ func (w *schemaWriter) hides(v any) bool {
 	fields, err := w.object(v)
 	marked, _ := fields[w.hidden].(bool)
 	return err == nil && marked
-}
-
-// removeText returns a list without a text.
-func removeText(list any, text string) any {
-	from, ok := list.([]any)
-	if !ok {
-		return list
-	}
-	return slices.DeleteFunc(slices.Clone(from), func(v any) bool { return v == text })
 }
 
 // plain counts a value that is not a schema, and reports whether it is nested as little as it
