@@ -46,6 +46,8 @@ type request struct {
 	card  *card
 	ids   ids
 	rest  bool // the binding HTTP+JSON
+
+	release func() // ends the use of the memory of the body
 }
 
 // ServeTools implements [dataplane.Tools].
@@ -61,7 +63,8 @@ func (p *Relay) ServeTools(w http.ResponseWriter, r *http.Request, t *dataplane.
 		return err
 	}
 	x := &request{Relay: p, http: r, w: w, tools: t, agent: agent, rest: t.Path != "",
-		ids: ids{box: p.shared.Box, owner: t.Identity.Holder() + "\n" + agent.ID}}
+		release: func() {}, ids: ids{box: p.shared.Box, owner: t.Identity.Holder() + "\n" + agent.ID}}
+	defer func() { x.release() }()
 	err = x.serve()
 	if e, ok := asAgentError(err); ok && !x.rest { // JSON-RPC has its errors in the body
 		return x.write(http.StatusOK, "application/json", t.ErrorBody(e))
@@ -107,6 +110,9 @@ func (x *request) serve() error {
 	if len(h.Get(extensionsHeader)) > maxExtensions || len(h.Values(extensionsHeader)) > 1 {
 		return invalid("A2A-Extensions", "the header A2A-Extensions must occur once, with at most %d bytes", maxExtensions)
 	}
+	if x.tools.HoldsKey(h.Values(extensionsHeader)) {
+		return invalid("A2A-Extensions", "the header A2A-Extensions has a credential of the gateway, which no agent gets")
+	}
 	c, err := x.read()
 	if err != nil {
 		return err
@@ -128,15 +134,23 @@ func (x *request) prepare(ctx context.Context) (err error) {
 	if x.card, err = x.cards.of(ctx, x.agent, x.cred); err != nil {
 		return clientError(err)
 	}
-	if !x.agent.Shows(toolserver.Message, x.card.digest) {
-		return apierr.New(apierr.Forbidden, "the card of the agent %s is not the approved one; an administrator can read and approve it", x.agent.Slug).
-			WithCode("agent_changed")
+	return x.checkCard(x.card.digest)
+}
+
+// checkCard returns an error if only an approved card may be used, and digest is that of another.
+func (x *request) checkCard(digest string) error {
+	if x.agent.Shows(toolserver.Message, digest) {
+		return nil
 	}
-	return nil
+	return apierr.New(apierr.Forbidden, "the card of the agent %s is not the approved one; an administrator can read and approve it", x.agent.Slug).
+		WithCode("agent_changed")
 }
 
 // showCard responds with the card of the agent.
 func (x *request) showCard() error {
+	if err := x.tools.Count(x.http.Context()); err != nil {
+		return err
+	}
 	if err := x.prepare(x.http.Context()); err != nil {
 		return err
 	}
@@ -156,6 +170,8 @@ func (x *request) address() string {
 func (x *request) write(status int, mediaType string, body []byte) error {
 	x.w.Header().Set("Content-Type", mediaType)
 	x.w.WriteHeader(status)
-	_, err := x.w.Write(body)
-	return err
+	if _, err := x.w.Write(body); err != nil {
+		return writeError(err)
+	}
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"modelgate/internal/dataplane/tools"
@@ -39,13 +38,8 @@ type card struct {
 	read   time.Time
 }
 
-// Limits of cards.
-const (
-	cardLifetime  = 5 * time.Minute
-	staleLifetime = time.Hour // of a card whose agent is away
-	maxCards      = 1000
-	maxFaces      = 32
-)
+// maxFaces is the limit of interfaces of an agent that are relayed.
+const maxFaces = 32
 
 // cardMembers are the members of a card that say where an agent is, how clients sign in and
 // who vouches for that, in 1.0 and in 0.3. A card that has one in another spelling is refused:
@@ -281,84 +275,6 @@ func changeElements(list jsonedit.Value, edits ...jsonedit.Edit) ([]byte, *peer.
 	return b.Bytes(), nil
 }
 
-// cards are the cards of agents that this node has read lately. It is safe for concurrent use.
-type cards struct {
-	peers *peer.Peers
-	mu    sync.Mutex
-	all   map[cardKey]*card // guarded by mu
-}
-
-// cardKey names a card: agents may show callers with another credential another card.
-type cardKey struct{ agent, address, credential string }
-
-func newCards(p *peer.Peers) *cards { return &cards{peers: p, all: map[cardKey]*card{}} }
-
-// of returns the card of an agent, reading it if the one in memory is old. That of an agent
-// which is away stays in use for an hour.
-func (c *cards) of(ctx context.Context, s *toolserver.Server, cred peer.Credential) (*card, error) {
-	key := cardKey{s.ID, s.URL.String(), cred.Key}
-	c.mu.Lock()
-	known := c.all[key]
-	c.mu.Unlock()
-	if known != nil && time.Since(known.read) < cardLifetime {
-		return known, nil
-	}
-	found, err := c.fetch(ctx, s, cred)
-	if err != nil {
-		if known != nil && time.Since(known.read) < staleLifetime {
-			return known, nil
-		}
-		return nil, err
-	}
-	c.keep(key, found)
-	return found, nil
-}
-
-// keep remembers a card.
-func (c *cards) keep(key cardKey, found *card) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for old := range c.all {
-		if len(c.all) < maxCards {
-			break
-		}
-		delete(c.all, old)
-	}
-	c.all[key] = found
-}
-
-// fetch reads the card of an agent.
-func (c *cards) fetch(ctx context.Context, s *toolserver.Server, cred peer.Credential) (*card, error) {
-	raw, err := c.get(ctx, s, cred)
-	if err != nil {
-		return nil, err
-	}
-	return parseCard(raw, s.URL)
-}
-
-// get returns the text of the card of an agent.
-func (c *cards) get(ctx context.Context, s *toolserver.Server, cred peer.Credential) ([]byte, error) {
-	reply, err := c.peers.SendForeign(ctx, &peer.ForeignCall{Server: s, Credential: cred, Method: http.MethodGet, URL: cardAddress(s.URL),
-		Header: http.Header{"Accept": {"application/json"}}})
-	if err != nil {
-		return nil, err
-	}
-	defer reply.Close()
-	if reply.Status() != http.StatusOK || reply.Streams() {
-		return nil, invalidAnswer("has no card at /.well-known/agent-card.json below its address")
-	}
-	raw, err := reply.Next()
-	if err != nil {
-		return nil, invalidAnswer("has no card at /.well-known/agent-card.json below its address")
-	}
-	return slices.Clone(raw), nil
-}
-
-// cardAddress returns where the card of an agent is.
-func cardAddress(home *url.URL) *url.URL {
-	return below(home, ".well-known/agent-card.json", "")
-}
-
 // Probe reads the card of an agent, whatever is remembered of it. What it returns is trusted in
 // nothing. An error is an *apierr.Error or a *peer.Failure.
 func (p *Relay) Probe(ctx context.Context, s *toolserver.Server) (*toolserver.Found, error) {
@@ -373,7 +289,7 @@ func (p *Relay) Probe(ctx context.Context, s *toolserver.Server) (*toolserver.Fo
 	if err != nil {
 		return nil, err
 	}
-	p.cards.keep(cardKey{s.ID, s.URL.String(), cred.Key}, found)
+	p.cards.keep(s, cred, found)
 	return found.describe(), nil
 }
 

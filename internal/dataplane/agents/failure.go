@@ -28,6 +28,11 @@ func invalidAnswer(reason string) *peer.Failure {
 	return &peer.Failure{Kind: peer.Invalid, Reason: "the agent " + reason}
 }
 
+// writeError returns the error for a response that could not be written.
+func writeError(cause error) error {
+	return apierr.New(apierr.ClientGone, "the client has closed the connection").WithCause(cause)
+}
+
 // asAgentError returns an error that A2A has a code for.
 func asAgentError(err error) (*apierr.Error, bool) {
 	e, ok := errors.AsType[*apierr.Error](err)

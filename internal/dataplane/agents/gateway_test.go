@@ -48,7 +48,13 @@ func (g *full) must(method, path, body string) gatewaytest.Response {
 // call sends a request of JSON-RPC.
 func (g *full) call(method, params string) gatewaytest.Response {
 	g.t.Helper()
-	req := g.Request("POST", "/x", fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params))
+	return g.callAs("7", method, params)
+}
+
+// callAs sends a request of JSON-RPC with an id.
+func (g *full) callAs(id, method, params string) gatewaytest.Response {
+	g.t.Helper()
+	req := g.Request("POST", "/x", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params))
 	req.URL.Path = "/a2a/helper"
 	req.Header = http.Header{"Authorization": {"Bearer " + g.key}, "Content-Type": {"application/json"}, "A2a-Version": {"1.0"}}
 	return g.Do(req)
@@ -90,6 +96,12 @@ func TestMessagesHaveAnEntryAPriceAndALimit(t *testing.T) {
 	if last.Status != 429 || last.Header.Get("Retry-After") == "" || last.JSON(t)["id"] != 7.0 {
 		t.Errorf("beyond the limit: %d %s", last.Status, last.Body)
 	}
+	cards := newFull(t, a, `,"rate_limits":[{"type":"requests","unit":"rpd","value":3}]`)
+	waittest.Until(t, "cards are limited", func() bool {
+		req := cards.Request("GET", "/x", "", "x-gateway-provider", "")
+		req.URL.Path, req.Header = "/a2a/helper/.well-known/agent-card.json", http.Header{"Authorization": {"Bearer " + cards.key}}
+		return cards.Do(req).Status == 429
+	})
 }
 
 func TestGuardrailsReadMessages(t *testing.T) {
@@ -105,8 +117,11 @@ func TestGuardrailsReadMessages(t *testing.T) {
 	if a.reached() != 0 {
 		t.Error("a message reached the agent")
 	}
-	if res := g.call("SendMessage", say("fine")); res.Status != 200 {
+	if res := g.callAs(`"the secret"`, "SendMessage", say("fine")); res.Status != 200 || res.JSON(t)["id"] != "the secret" {
 		t.Errorf("%d %s", res.Status, res.Body)
+	}
+	if _, body := a.last(); strings.Contains(body, "secret") || !strings.Contains(body, "fine") {
+		t.Errorf("the agent got %s", body)
 	}
 }
 
@@ -120,6 +135,14 @@ func TestGuardrailsReadAnswersAndStreams(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		for _, c := range chunks {
+			if text, ok := strings.CutPrefix(c, "result "); ok {
+				fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":%s}\n\n", text)
+				continue
+			}
+			if text, ok := strings.CutPrefix(c, "status "); ok {
+				fmt.Fprintf(w, "event: %s\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"statusUpdate\":{\"taskId\":\"task-1\",\"contextId\":\"context-1\",\"status\":{\"message\":{\"messageId\":\"m\",\"parts\":[{\"text\":%q}]}}}}}\n\n", text, text)
+				continue
+			}
 			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"artifactUpdate\":{\"taskId\":\"task-1\",\"contextId\":\"context-1\",\"artifact\":{\"artifactId\":\"a\",\"parts\":[{\"text\":%q}]}}}}\n\n", c)
 		}
 		return true
@@ -134,6 +157,11 @@ func TestGuardrailsReadAnswersAndStreams(t *testing.T) {
 		{"in two chunks", denySecret, []string{"the sec", "ret"}, `"error"`, "the sec"},
 		{"changed", redactSecret, []string{"a ", "hush1"}, "[gone]", "hush1"},
 		{"changed over two chunks", redactSecret, []string{"hu", "sh1"}, `"error"`, `"hu"`},
+		{"around a status", denySecret, []string{"the sec", "status busy", "ret"}, `"error"`, "the sec"},
+		{"changed around a status", redactSecret, []string{"hu", "status busy", "sh1"}, `"error"`, `"hu"`},
+		{"an artifact with two names", denySecret, []string{`result {"artifactUpdate":{"artifact":{"artifactId":"a","artifact_id":"b","parts":[]}}}`, "fine"}, `"error"`, "fine"},
+		{"two texts in a part", denySecret, []string{`result {"message":{"messageId":"a","parts":[{"text":"a","text":"b"}]}}`, "fine"}, `"error"`, "fine"},
+		{"a type of its own", denySecret, []string{"status busy"}, `"busy"`, "event: busy"},
 		{"fine", denySecret, []string{"one", "two"}, "two", "error"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

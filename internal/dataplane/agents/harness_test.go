@@ -140,7 +140,8 @@ func (a *agent) reached() int {
 // gateway is a data plane with an agent.
 type gateway struct {
 	*httptest.Server
-	t testing.TB
+	t    testing.TB
+	pool *bytepool.Pool // of bodies
 
 	mu      sync.Mutex
 	entries []*reqlog.Entry
@@ -197,6 +198,7 @@ func newGateway(t testing.TB, a *agent, o options) *gateway {
 	holder := new(snapshot.Holder)
 	holder.Publish(s)
 	pool := bytepool.New(64 << 20)
+	g.pool = pool
 	o.client.TrustLoopback = true
 	client := upstream.New(o.client)
 	peers := peer.New(peer.Options{Client: client, Bodies: pool})

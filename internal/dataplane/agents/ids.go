@@ -102,16 +102,35 @@ type walk struct {
 	change func(k idKind, id string) (string, error)
 	inward bool // a request, in which duplicate ids and push notifications are refused
 	edits  []splice
+	known  map[string][]byte // the JSON of ids that were changed, by kind and id; nil for none
 }
+
+// Limits of documents. Messages of A2A have ids in fewer than 16 levels; each level is read once
+// for those around it.
+const (
+	maxLevels = 32
+	maxEdits  = 10_000
+)
 
 // opaque are members whose content is the client's or the agent's own.
 var opaque = map[string]bool{"parts": true, "metadata": true, "data": true}
 
+// problem returns the error for a document that has too much of something.
+func (w *walk) problem(text string) error {
+	if w.inward {
+		return invalid("params", "the parameters have %s", text)
+	}
+	return invalidAnswer("sent a message that has " + text)
+}
+
 // value looks for ids in a value. ownsID reports whether the member id of an object is that of
-// a task.
-func (w *walk) value(v jsonedit.Value, ownsID bool) error {
+// a task, and level how many values are around it.
+func (w *walk) value(v jsonedit.Value, ownsID bool, level int) error {
+	if level++; level > maxLevels {
+		return w.problem("more than 32 levels outside of parts and metadata")
+	}
 	for e := range v.Elements() {
-		if err := w.value(e, !w.inward && isTask(e)); err != nil {
+		if err := w.value(e, !w.inward && isTask(e), level); err != nil {
 			return err
 		}
 	}
@@ -138,11 +157,11 @@ func (w *walk) value(v jsonedit.Value, ownsID bool) error {
 			if err == nil && w.inward && value.Kind() != jsonedit.Array && !value.IsNull() {
 				err = invalid(name, "%.60q must be a list of ids", name)
 			}
-		case w.inward && strings.Contains(known, "pushnotificationconfig") && !value.IsNull():
+		case w.inward && strings.Contains(known, "pushnotification") && !value.IsNull():
 			err = errPush
 		case opaque[name]:
 		default:
-			err = w.value(value, !w.inward && isTask(value))
+			err = w.value(value, !w.inward && isTask(value), level)
 		}
 		if err != nil {
 			return err
@@ -163,12 +182,24 @@ func (w *walk) id(k idKind, name string, v jsonedit.Value) error {
 	if !ok || len(text) > maxID && !w.inward || text == "." || text == ".." {
 		return invalidAnswer("names a task or a context by an id that is not a text of at most 512 bytes")
 	}
-	out, err := w.change(k, text)
-	if err != nil {
-		return err
+	key := string(rune(k)) + text
+	with, ok := w.known[key]
+	if !ok {
+		out, err := w.change(k, text)
+		if err != nil {
+			return err
+		}
+		if w.known == nil {
+			w.known = map[string][]byte{}
+		}
+		with = jsonedit.AppendString(nil, out)
+		w.known[key] = with
+	}
+	if len(w.edits) == maxEdits {
+		return w.problem("more than 10000 ids of tasks and contexts")
 	}
 	from := cap(w.doc) - cap(v.Raw())
-	w.edits = append(w.edits, splice{from, from + len(v.Raw()), jsonedit.AppendString(nil, out)})
+	w.edits = append(w.edits, splice{from, from + len(v.Raw()), with})
 	return nil
 }
 
@@ -198,21 +229,27 @@ func (x *request) rewrite(c *call) error {
 		}
 		return invalid("params", "the parameters must be an object")
 	}
-	task := false
 	w := walk{doc: c.body, inward: true, change: func(k idKind, id string) (string, error) {
 		inner, err := x.ids.inner(k, id)
-		task = task || k == taskID
 		if err == nil && k == contextID {
 			c.context = inner
 		}
 		return inner, err
 	}}
-	if err := w.value(c.params, true); err != nil {
+	if err := w.value(c.params, true, 0); err != nil {
 		return err
 	}
 	c.edits = w.edits
+	var task, listed string // what agents read, which is not below another member
 	for key, value := range c.params.Fields() {
-		switch name := key.String(); plainName(name) {
+		name := key.String()
+		switch name {
+		case "id":
+			task, _ = value.Text()
+		case "contextId", "context_id":
+			listed, _ = value.Text()
+		}
+		switch plainName(name) {
 		case "tenant":
 			var ok bool
 			if c.tenant, ok = value.Text(); !ok && !value.IsNull() {
@@ -223,12 +260,16 @@ func (x *request) rewrite(c *call) error {
 		}
 	}
 	switch {
-	case c.kind.task && !task && !x.rest:
+	case c.kind.task && task == "" && !x.rest:
 		return errNoTask
-	case c.kind.lists && c.context == "":
+	case c.kind.lists && listed == "":
 		return errNoContext
 	case x.rest && c.tenant != "":
 		return errTenant
+	case c.kind.lists:
+		var err error
+		c.context, err = x.ids.inner(contextID, listed)
+		return err
 	}
 	return nil
 }
@@ -244,7 +285,7 @@ func (x *request) outward(c *call, doc []byte, v jsonedit.Value) ([]splice, erro
 		other = other || c.kind.lists && k == contextID && id != c.context
 		return x.ids.outer(k, id), nil
 	}}
-	if err := w.value(v, isTask(v)); err != nil {
+	if err := w.value(v, isTask(v), 0); err != nil {
 		return nil, err
 	}
 	if c.kind.lists {

@@ -1,9 +1,9 @@
 package agents
 
 import (
-	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"modelgate/internal/base/apierr"
@@ -62,6 +62,8 @@ type call struct {
 	context string         // that tasks are listed of, as the agent knows it
 	tenant  string         // that the client names; empty for none
 	edits   []splice       // of body
+	id      jsonedit.Value // of JSON-RPC, in body
+	sentID  []byte         // with which body is sent
 	aside   []string       // text outside of params that reaches the agent
 }
 
@@ -78,9 +80,15 @@ func (x *request) read() (*call, error) {
 	return x.readPath()
 }
 
+// readBody reads the body, which stays in use until the request ends.
+func (x *request) readBody() (body []byte, err error) {
+	body, x.release, err = x.tools.ReadMessage(x.http)
+	return body, err
+}
+
 // readRPC reads a request of JSON-RPC.
 func (x *request) readRPC() (*call, error) {
-	body, err := io.ReadAll(x.http.Body) // bounded by the data plane
+	body, err := x.readBody()
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +118,10 @@ func (x *request) readRPC() (*call, error) {
 		return nil, apierr.New(apierr.NotFound, "the method %.60q is not one of A2A that this gateway relays", name).
 			WithCode("a2a_method_not_found")
 	}
-	c := &call{kind: kind, method: http.MethodPost, body: body}
+	c := &call{kind: kind, method: http.MethodPost, body: body, id: id, sentID: id.Raw()}
+	if acts, _ := x.tools.Guards(); acts { // they do not read ids
+		c.sentID = []byte("1")
+	}
 	c.params, _ = top.Find("params")
 	return c, x.rewrite(c)
 }
@@ -159,7 +170,7 @@ func (x *request) readPath() (*call, error) {
 	if c.method != http.MethodPost {
 		return c, nil
 	}
-	body, err := io.ReadAll(x.http.Body) // bounded by the data plane
+	body, err := x.readBody()
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +197,10 @@ func (x *request) readQuery(c *call) error {
 	}
 	for name, list := range values {
 		switch known := plainName(name); {
-		case x.tools.HoldsKey(list):
+		case x.tools.HoldsKey(append(slices.Clip(list), name)):
 			return invalid(name, "the parameter %.60q of the query has a credential of the gateway, which no agent gets", name)
+		case strings.Contains(known, "pushnotification"):
+			return errPush
 		case known == "contextid" && c.kind.lists && len(list) == 1 && c.context == "":
 			if c.context, err = x.ids.inner(contextID, list[0]); err != nil {
 				return err

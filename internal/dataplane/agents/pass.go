@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"modelgate/api"
@@ -50,7 +51,7 @@ func (x *request) relay(c *call) error {
 	} else {
 		err = p.answer(ctx)
 	}
-	x.end(run, reply.Status(), err)
+	x.end(run, reply.Status(), p.partly(err))
 	if p.begun {
 		return nil // the error is the last event
 	}
@@ -117,11 +118,17 @@ func (x *request) build(c *call, f *face, run *dataplane.ToolRun) *peer.ForeignC
 	if strings.HasPrefix(x.http.Header.Get("Content-Type"), "application/a2a+json") {
 		out.Header["Content-Type"] = []string{"application/a2a+json"}
 	}
-	out.Body = c.body
+	var list []splice
 	if params := c.params.Raw(); params != nil && run.Arguments() != nil {
 		from := cap(c.body) - cap(params)
-		out.Body = apply(c.body, []splice{{from, from + len(params), run.Arguments()}})
+		list = append(list, splice{from, from + len(params), run.Arguments()})
 	}
+	if id := c.id.Raw(); id != nil {
+		from := cap(c.body) - cap(id)
+		list = append(list, splice{from, from + len(id), c.sentID})
+	}
+	slices.SortFunc(list, func(a, b splice) int { return a.from - b.from })
+	out.Body = apply(c.body, list)
 	return out
 }
 
@@ -156,13 +163,10 @@ type pass struct {
 	call  *call
 	run   *dataplane.ToolRun
 	reply peer.ForeignReply
-	begun bool // as a stream
-	size  int  // of what is held back
+	begun bool   // as a stream
+	some  bool   // an event has reached the client
+	held  buffer // nothing if events pass at once
 }
-
-// maxHeld is the limit of a stream that is held back because guardrails read it as a whole, in
-// bytes.
-const maxHeld = 8 << 20
 
 // answer passes a single message on.
 func (p *pass) answer(ctx context.Context) error {
@@ -199,7 +203,7 @@ func (p *pass) message(ctx context.Context, raw []byte, checks bool) ([]byte, er
 		name = "error"
 		v, ok = doc.Find(name)
 	}
-	if !ok || v.Kind() != jsonedit.Object || !sameID(id, p.tools.MessageID) && name == "result" {
+	if !ok || v.Kind() != jsonedit.Object || !sameID(id, p.call.sentID) && name == "result" {
 		return nil, invalidAnswer("sent a message that does not answer the request")
 	}
 	value, err := p.value(ctx, v.Raw(), checks, name == "error")
@@ -211,10 +215,17 @@ func (p *pass) message(ctx context.Context, raw []byte, checks bool) ([]byte, er
 		out = append(append(append(out, `,"`...), name...), `":`...)
 		return append(append(out, value...), '}'), nil
 	}
-	if bytes.Equal(value, v.Raw()) {
+	var edits []jsonedit.Edit
+	if !bytes.Equal(value, v.Raw()) {
+		edits = append(edits, jsonedit.Edit{Name: name, Value: value})
+	}
+	if !bytes.Equal(p.call.sentID, p.tools.MessageID) {
+		edits = append(edits, jsonedit.Edit{Name: "id", Value: p.tools.MessageID})
+	}
+	if edits == nil {
 		return raw, nil
 	}
-	return doc.Apply(nil, jsonedit.Edit{Name: name, Value: value}), nil
+	return doc.Apply(nil, edits...), nil
 }
 
 // sameID reports whether a response is to the request with an id.
@@ -243,6 +254,9 @@ func (p *pass) value(ctx context.Context, raw []byte, checks, isError bool) (val
 		}
 	}
 	if p.call.kind.card == extendedCard && !isError {
+		if err := p.checkCard(toolserver.Digest(raw)); err != nil {
+			return nil, err
+		}
 		return outerCard(p.card, value, p.address())
 	}
 	value = bytes.Clone(value)
@@ -257,12 +271,6 @@ func (p *pass) value(ctx context.Context, raw []byte, checks, isError bool) (val
 	return apply(value, edits), nil
 }
 
-// event is a message in a stream.
-type event struct {
-	kind string
-	data []byte
-}
-
 // stream passes a stream on: each event at once, or all at its end if guardrails act on results,
 // which must read the text of all chunks.
 func (p *pass) stream(ctx context.Context) error {
@@ -273,7 +281,6 @@ func (p *pass) stream(ctx context.Context) error {
 	}
 	p.begun = true
 	holds := p.run.ChecksResult()
-	var held []event
 	for {
 		raw, err := p.reply.Next()
 		if errors.Is(err, io.EOF) {
@@ -282,36 +289,61 @@ func (p *pass) stream(ctx context.Context) error {
 		if err != nil {
 			return p.breakOff(s, err)
 		}
-		kind := p.reply.EventType()
+		e := event{eventType(p.reply.EventType()), raw}
 		if holds {
-			if p.size += len(raw); p.size > maxHeld {
-				return p.breakOff(s, apierr.New(apierr.Denied, "the answer is too large to be checked by guardrails").WithCode("response_unchecked"))
+			if err := p.held.add(e); err != nil {
+				return p.breakOff(s, err)
 			}
-			held = append(held, event{kind, bytes.Clone(raw)})
 			continue
 		}
-		out, err := p.message(ctx, raw, true)
-		if err != nil {
-			return p.breakOff(s, err)
-		}
-		if err := s.Event(kind, out); err != nil {
-			return apierr.New(apierr.ClientGone, "the client closed the stream").WithCause(err)
+		if err := p.event(ctx, s, e, true); err != nil {
+			return err
 		}
 	}
-	checked, err := p.checkAll(ctx, held)
+	checked, err := p.held.check(ctx, p.run)
 	if err != nil {
 		return p.breakOff(s, err)
 	}
 	for _, e := range checked {
-		out, err := p.message(ctx, e.data, false)
-		if err != nil {
-			return p.breakOff(s, err)
-		}
-		if err := s.Event(e.kind, out); err != nil {
-			return apierr.New(apierr.ClientGone, "the client closed the stream").WithCause(err)
+		if err := p.event(ctx, s, e, false); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// event passes an event of a stream on. Checks says that guardrails read it.
+func (p *pass) event(ctx context.Context, s tools.Stream, e event, checks bool) error {
+	out, err := p.message(ctx, e.data, checks)
+	if err != nil {
+		return p.breakOff(s, err)
+	}
+	if err := s.Event(e.kind, out); err != nil {
+		return writeError(err)
+	}
+	p.some = true
+	return nil
+}
+
+// eventType returns the type of an event for the client: agents could write text to it that
+// guardrails do not read.
+func eventType(kind string) string {
+	if kind == "message" || kind == "error" {
+		return kind
+	}
+	return ""
+}
+
+// partly returns the error of an answer for records. One that broke off after the client got some
+// of it counts as abandoned, so that it has its price.
+func (p *pass) partly(err error) error {
+	f, ok := errors.AsType[*peer.Failure](err)
+	if !ok || !p.some {
+		return err
+	}
+	part := *f
+	part.Kind = peer.Cancelled
+	return &part
 }
 
 // breakOff ends a stream with an error, in the form of the binding.
@@ -325,66 +357,4 @@ func (p *pass) breakOff(s tools.Stream, err error) error {
 	}
 	s.Event(kind, p.tools.ErrorBody(apierr.From(clientError(err))))
 	return err
-}
-
-// checkAll runs the guardrails on held events as one result, with the text of all chunks in one
-// piece: what they look for may begin in one chunk and end in the next. A change to that text
-// which no event has is a denial.
-func (p *pass) checkAll(ctx context.Context, held []event) ([]event, error) {
-	if len(held) == 0 {
-		return nil, nil
-	}
-	var b jsonedit.Builder
-	b.Open('{')
-	b.Name("events")
-	b.Open('[')
-	var text strings.Builder
-	for _, e := range held {
-		b.Raw(e.data)
-		v, err := jsonedit.ParseValue(e.data)
-		if err != nil {
-			return nil, invalidAnswer("sent an event that is malformed")
-		}
-		chunkText(&text, v)
-	}
-	b.Close(']')
-	b.Name("text")
-	b.String(text.String())
-	b.Close('}')
-	out, err := p.run.CheckResult(ctx, b.Bytes())
-	if err != nil || bytes.Equal(out, b.Bytes()) {
-		return held, err
-	}
-	v, err := jsonedit.ParseValue(out)
-	if err != nil {
-		return nil, err
-	}
-	list, _ := v.Get("events")
-	var after []event
-	var joined strings.Builder
-	for e := range list.Elements() {
-		if len(after) < len(held) {
-			after = append(after, event{held[len(after)].kind, e.Raw()})
-			chunkText(&joined, e)
-		}
-	}
-	if len(after) != len(held) || v.TextOf("text") != joined.String() {
-		return nil, apierr.New(apierr.Denied, "a guardrail changes text that is in several events of the stream; send the message without streaming").
-			WithCode("response_unchecked")
-	}
-	return after, nil
-}
-
-// chunkText appends the text of all parts in an event.
-func chunkText(to *strings.Builder, v jsonedit.Value) {
-	for e := range v.Elements() {
-		chunkText(to, e)
-	}
-	for key, value := range v.Fields() {
-		if text, ok := value.Text(); ok && key.Is("text") {
-			to.WriteString(text)
-			continue
-		}
-		chunkText(to, value)
-	}
 }

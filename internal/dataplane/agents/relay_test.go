@@ -106,7 +106,8 @@ func TestTasksBelongToTheirCaller(t *testing.T) {
 func TestIDsCannotBeSmuggled(t *testing.T) {
 	a := newAgent(t)
 	g := newGateway(t, a, options{})
-	own := g.rpc("SendMessage", hello).find(t, "result", "task", "id")
+	sent := g.rpc("SendMessage", hello)
+	own, of := sent.find(t, "result", "task", "id"), sent.find(t, "result", "task", "contextId")
 	before := a.reached()
 	message := func(members string) string {
 		return `{"message":{"messageId":"m","role":"ROLE_USER","parts":[],` + members + `}}`
@@ -134,6 +135,12 @@ func TestIDsCannotBeSmuggled(t *testing.T) {
 		"another tenant":     {"SendMessage", `{"tenant":"t",` + hello[1:]},
 		"a push":             {"SendMessage", `{"configuration":{"taskPushNotificationConfig":{"url":"http://169.254.169.254/"}},` + hello[1:]},
 		"a push of 0.3":      {"message/send", `{"configuration":{"pushNotificationConfig":{"url":"http://169.254.169.254/"}},` + hello[1:]},
+		"in protobuf":        {"message/send", `{"configuration":{"pushNotification":{"url":"http://169.254.169.254/"}},` + hello[1:]},
+		"in snake case":      {"message/send", `{"configuration":{"push_notification":{"url":"http://169.254.169.254/"}},` + hello[1:]},
+		"a task below":       {"GetTask", `{"message":{"taskId":"` + own + `"}}`},
+		"a context below":    {"ListTasks", `{"filter":{"contextId":"` + of + `"}}`},
+		"many levels":        {"SendMessage", `{"x":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "," + hello[1:]},
+		"many ids":           {"SendMessage", message(`"referenceTaskIds":["` + strings.Repeat(own+`","`, 10_000) + own + `"]`)},
 		"a push of its own":  {"CreateTaskPushNotificationConfig", `{"taskId":"` + own + `","url":"https://example.com"}`},
 		"an unknown method":  {"tasks/steal", `{"id":"task-1"}`},
 		"parameters as list": {"GetTask", `["task-1"]`},
@@ -161,6 +168,16 @@ func TestIDsCannotBeSmuggled(t *testing.T) {
 	}
 	if res := g.send("POST", "/a2a/helper/tasks/"+own+":cancel", `{"id":"task-1"}`); res.status != 404 {
 		t.Errorf("another id in a body: %d %s", res.status, res.body)
+	}
+	for _, tt := range []struct{ path, body, extensions string }{
+		{"v1/message:send", `{"configuration":{"pushNotification":{"url":"http://169.254.169.254/"}},` + hello[1:], ""},
+		{"message:send?configuration.push_notification_config.url=x", hello, ""},
+		{"message:send?" + aliceKey + "=x", hello, ""},
+		{"message:send", hello, aliceKey},
+	} {
+		if res := g.send("POST", "/a2a/helper/"+tt.path, tt.body, "A2A-Extensions", tt.extensions); res.status != 400 {
+			t.Errorf("%s: %d %s", tt.path, res.status, res.body)
+		}
 	}
 	if n := a.reached(); n != before {
 		t.Errorf("the agent got %d requests", n-before)
@@ -255,6 +272,8 @@ func TestAgentsThatFail(t *testing.T) {
 		"duplicate":         {"application/json", `{"jsonrpc":"2.0","id":7,"result":{},"result":{}}`, 200, 502},
 		"a list":            {"application/json", `[]`, 200, 502},
 		"an id that is not": {"application/json", `{"jsonrpc":"2.0","id":7,"result":{"task":{"id":5,"status":{}}}}`, 200, 502},
+		"many levels":       {"application/json", `{"jsonrpc":"2.0","id":7,"result":{"x":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}}`, 200, 502},
+		"many ids":          {"application/json", `{"jsonrpc":"2.0","id":7,"result":{"x":[` + strings.Repeat(`{"taskId":"a"},`, 10_000) + `{"taskId":"a"}]}}`, 200, 502},
 		"unavailable":       {"application/json", `{}`, 503, 502},
 		"a wrong key":       {"application/json", `{}`, 401, 502},
 		"its own error":     {"application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":-32004,"message":"no"}}`, 200, 200},

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -22,7 +23,8 @@ type ForeignCall struct {
 }
 
 // ForeignReply is what a server of another protocol answers: a JSON object with any status
-// below 500 that a caller can act on, or a stream of events. An empty body has no message.
+// below 500 that a caller can act on, or a stream of events. An empty body is none with a status below 300, and
+// otherwise a failure.
 type ForeignReply struct{ *httpReply }
 
 // EventType returns the type of the event that Next returned last, empty for none.
@@ -46,9 +48,13 @@ func (p *Peers) SendForeign(ctx context.Context, c *ForeignCall) (ForeignReply, 
 // acceptForeign decides what a response of another protocol is.
 func (r *httpReply) acceptForeign() *Failure {
 	status := r.resp.StatusCode
-	if status == http.StatusAccepted || status == http.StatusNoContent || r.resp.ContentLength == 0 {
+	empty := status == http.StatusAccepted || status == http.StatusNoContent || r.resp.ContentLength == 0
+	if empty && status < http.StatusMultipleChoices {
 		r.answered, r.unread, r.ended = true, true, io.EOF
 		return nil
+	}
+	if empty {
+		return invalid(status, fmt.Sprintf("the tool server responded with the status %d and without a body", status), nil)
 	}
 	failure := r.setForm()
 	if failure != nil && status == http.StatusNotFound {
