@@ -114,7 +114,7 @@ func (s *Server) handlerOf(r *http.Request, path string) http.Handler {
 		return http.HandlerFunc(oauth.ServePage)
 	case path == oauth.AuthorizePath:
 		return http.HandlerFunc(oauth.ServeAuthorize)
-	case path == toolauth.LinkPath, path == toolauth.CallbackPath:
+	case path == toolauth.LinkPath, path == toolauth.CallbackPath, strings.HasPrefix(path, toolauth.CallbackPath+"/"):
 		return http.HandlerFunc(toolservers.ServeConnect)
 	case path == route.PagePath:
 		return http.HandlerFunc(route.ServePage)

@@ -29,14 +29,21 @@ type toolCredentials struct {
 	egress func(organisation, workspace string) *egress.Policies
 
 	mu    sync.Mutex
-	wider map[string][]string // scopes that servers asked for in addition to those of their settings, by id; guarded by mu
+	wider map[widerKey][]string // scopes that servers asked for; guarded by mu
+}
+
+// widerKey is a server as its integration is now.
+type widerKey struct {
+	server   string // id
+	revision int64
 }
 
 // newToolCredentials returns what signs in to tool servers.
 func (s *Server) newToolCredentials() *toolCredentials {
 	c := &toolCredentials{signer: auth.New(auth.Options{Client: s.engine.Client}), client: toolauth.New(s.engine.Client, nil),
-		egress: s.egressPolicies, wider: make(map[string][]string)}
-	o := connections.Options{DB: s.store, Links: toolauth.Links{Box: s.box, Address: s.URL}, Client: c.client, Egress: s.egressPolicies}
+		egress: s.egressPolicies, wider: make(map[widerKey][]string)}
+	o := connections.Options{DB: s.store, Links: toolauth.Links{Box: s.box, Address: s.URL}, Client: c.client, Egress: s.egressPolicies,
+		Logger: s.Logger}
 	if s.ring != nil && s.box != nil {
 		o.Secrets = s.ring
 	}
@@ -85,7 +92,7 @@ func (c *toolCredentials) clientCredentials(ctx context.Context, s *toolserver.S
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if more := c.wider[s.ID]; len(more) > 0 {
+	if more := c.wider[widerKey{s.ID, s.Revision}]; len(more) > 0 {
 		out.Scopes = toolauth.Union(out.Scopes, more)
 	}
 	out.TokenURL, out.Resource = m.Token, m.Resource
@@ -127,15 +134,19 @@ func (c *toolCredentials) renew(ctx context.Context, s *toolserver.Server, r ref
 	token, err := c.clientToken(ctx, s)
 	if err != nil {
 		c.mu.Lock()
-		delete(c.wider, s.ID) // they may be why
+		delete(c.wider, widerKey{s.ID, s.Revision}) // they may be why
 		c.mu.Unlock()
 		return "", err
 	}
 	return "Bearer " + token.Reveal(), nil
 }
 
-// widen remembers the scopes in a challenge, and reports whether one of them is new.
+// widen remembers the scopes in a challenge, and reports whether one of them is new. Scopes that
+// the organisation set are all that it gives.
 func (c *toolCredentials) widen(s *toolserver.Server, asked []string, text string) bool {
+	if len(s.OAuth.Scopes) > 0 {
+		return false
+	}
 	challenge := toolauth.Challenge(text)
 	all := toolauth.Union(asked, strings.Fields(challenge["scope"]))
 	if challenge["error"] != "insufficient_scope" || len(all) <= len(asked) {
@@ -146,7 +157,7 @@ func (c *toolCredentials) widen(s *toolserver.Server, asked []string, text strin
 	if len(c.wider) >= maxWider {
 		clear(c.wider)
 	}
-	c.wider[s.ID] = all
+	c.wider[widerKey{s.ID, s.Revision}] = all
 	return true
 }
 

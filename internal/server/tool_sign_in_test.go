@@ -21,6 +21,7 @@ type signInWorld struct {
 	t      *testing.T
 	server *toolservertest.Server
 	auth   *toolservertest.Authorization
+	back   string // what is behind /oauth/callback/ in the last redirect
 }
 
 // toolUser is a person with a key and a session.
@@ -159,16 +160,18 @@ func (w *signInWorld) follow(address string) string {
 	}
 	res.Body.Close()
 	back, err := res.Location()
-	if err != nil || !strings.HasSuffix(back.Path, "/oauth/callback") {
+	if err != nil || !strings.Contains(back.Path, "/oauth/callback") {
 		w.t.Fatal(res.Status, back, err)
 	}
+	_, w.back, _ = strings.Cut(back.Path, "/oauth/callback")
+	w.back = strings.TrimPrefix(w.back, "/")
 	return back.RawQuery
 }
 
 // finish comes back from the authorization server.
 func (u *toolUser) finish(query string, status int) map[string]any {
 	u.w.t.Helper()
-	body, _ := json.Marshal(map[string]string{"query": query})
+	body, _ := json.Marshal(map[string]string{"query": query, "callback": u.w.back})
 	return u.do(u.session, "POST", "/auth/tool-sign-in/finish", string(body), status)
 }
 

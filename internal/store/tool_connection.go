@@ -161,6 +161,16 @@ func (db *DB) PutToolClient(ctx context.Context, c ToolClient) error {
 	})
 }
 
+// DeleteToolClient deletes a registration that an issuer does not accept, unless it is newer than
+// a time.
+func (db *DB) DeleteToolClient(ctx context.Context, server, issuer string, until time.Time) error {
+	const text = `
+		DELETE FROM mcp_clients
+		WHERE server_id = $1 AND issuer = $2 AND created_at <= $3`
+	_, err := db.changeConnection(ctx, text, server, issuer, until.UnixMilli())
+	return err
+}
+
 // ToolSignIn is a user who is on the way to sign in at a tool server.
 type ToolSignIn struct {
 	ID      string // hash of the link
@@ -199,7 +209,7 @@ func (db *DB) AddToolSignIn(ctx context.Context, s ToolSignIn, now time.Time, mo
 		if err != nil {
 			return err
 		}
-		if n, err = sqlrow.Count(ctx, tx.Reader, `SELECT COUNT(*) FROM mcp_sign_ins WHERE user_id = $1`, s.User); err != nil {
+		if n, err = sqlrow.Count(ctx, tx.Reader, `SELECT COUNT(*) FROM mcp_sign_ins WHERE user_id = $1 AND sealed <> ''`, s.User); err != nil {
 			return err
 		}
 		if n >= most {

@@ -143,6 +143,7 @@ var effects = []effect{
 	{"auth/consent", "workspace_id", "TestMembersConsentForTheirWorkspaces"},
 	{"auth/tool-connections", "mcp_server_id workspace_id", "TestKeysWithoutAUserCannotSignIn"},
 	{"auth/tool-sign-in*", "link query", "TestOnlyTheUserOfALinkSignsIn"},
+	{"auth/tool-sign-in/finish", "callback", "TestAServerDoesNotGetTheCodeOfAnother"},
 	{"oauth/clients", "name redirect_uris", "TestAdminsRegisterClients"},
 	{"auth/device", "user_code decision", "TestACommandLineSignsInWhenAPersonApproves"},
 

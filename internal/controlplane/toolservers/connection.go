@@ -135,7 +135,7 @@ func (f *family) endUpstream(ctx context.Context, c *route.Caller, s *store.Tool
 	if err != nil || !g.Fits(target) {
 		return
 	}
-	if m, err := f.SignIn.Client.Discover(ctx, target, f.allow(target)); err == nil && m.Issuer == before.Issuer {
+	if m, err := f.SignIn.Client.Find(ctx, target, before.Issuer, f.allow(target)); err == nil {
 		f.SignIn.Client.Revoke(ctx, m, target, g)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -44,30 +45,6 @@ func (f *family) addSignIn(a *route.API) {
 	route.Add(a, r, f.finishSignIn)
 	route.AddBrowser(a, route.Route{Method: http.MethodGet, Path: toolauth.DocumentPath, Also: []string{toolauth.DocumentPath}, Open: true,
 		Name: "tool-client-document"}, clientDocument)
-}
-
-// clientDocument describes the gateway to authorization servers that read the documents of
-// clients.
-// https://datatracker.ietf.org/doc/draft-ietf-oauth-client-id-metadata-document/
-func clientDocument(_ context.Context, c *route.Caller, _ *http.Request) *route.Answer {
-	text, err := json.Marshal(map[string]any{
-		"client_id": c.DialledLink(toolauth.DocumentPath), "client_name": "modelgate", "client_uri": c.DialledLink(""),
-		"redirect_uris": []string{c.DialledLink(toolauth.CallbackPath)}, "grant_types": []string{"authorization_code", "refresh_token"},
-		"response_types": []string{"code"}, "token_endpoint_auth_method": "none", "application_type": "web",
-	})
-	if err != nil {
-		panic(err) // it has only texts
-	}
-	return &route.Answer{Type: "application/json", Body: text}
-}
-
-// documentAddress returns the address of the gateway's document, empty if authorization servers
-// cannot be sure of it.
-func documentAddress(c *route.Caller) string {
-	if address := c.Link(toolauth.DocumentPath); strings.HasPrefix(address, "https://") {
-		return address
-	}
-	return ""
 }
 
 // signInTarget returns a server that users sign in to, as requests see it.
@@ -127,15 +104,20 @@ func (f *family) openLink(ctx context.Context, c *route.Caller, text string) (*o
 		return nil, err
 	}
 	c.SetAuditSubject(o.row.Workspace, o.row.ID)
-	m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
-	if err == nil && m.RoleIn(o.row.Workspace) == "" {
-		err = apierr.New(apierr.Forbidden, "you do not belong to the workspace of this MCP server").WithCode("AB03")
-	}
-	if err != nil {
+	if err := checkMember(ctx, c, c.DB(), o.row.Workspace); err != nil {
 		return nil, err
 	}
 	o.target, err = f.signInTarget(ctx, c, o.row)
 	return o, err
+}
+
+// checkMember returns an error unless the caller belongs to a workspace.
+func checkMember(ctx context.Context, c *route.Caller, q store.Queries, workspace string) error {
+	m, err := q.Membership(ctx, c.Organisation, c.UserID)
+	if err == nil && m.RoleIn(workspace) == "" {
+		err = apierr.New(apierr.Forbidden, "you do not belong to the workspace of this MCP server").WithCode("AB03")
+	}
+	return err
 }
 
 // checkBrowser returns an error unless the caller is a person with a session of a browser.
@@ -180,6 +162,7 @@ type flow struct {
 	Secret      string   `json:"client_secret,omitempty"`
 	Method      string   `json:"method"`
 	Redirect    string   `json:"redirect_uri"`
+	Callback    string   `json:"callback,omitempty"` // what is behind the path of Redirect
 	Verifier    string   `json:"verifier"`
 	Scopes      []string `json:"scopes,omitempty"`
 	URL         string   `json:"url"` // of the server
@@ -209,12 +192,15 @@ func (f *family) beginSignIn(ctx context.Context, c *route.Caller, in *beginSign
 		return nil, err
 	}
 	c.AddAuditDetail("issuer", m.Issuer)
-	redirect := c.DialledLink(toolauth.CallbackPath)
+	callback, redirect := m.Callback(), c.DialledLink(toolauth.CallbackPath)
+	if callback != "" {
+		redirect += "/" + callback
+	}
 	r, err := f.register(ctx, c, o.target, m, redirect)
 	if err != nil {
 		return nil, err
 	}
-	w := flow{Issuer: m.Issuer, NamesIssuer: m.NamesIssuer, ClientID: r.ID, Method: r.Method, Redirect: redirect,
+	w := flow{Issuer: m.Issuer, NamesIssuer: m.NamesIssuer, ClientID: r.ID, Method: r.Method, Redirect: redirect, Callback: callback,
 		Verifier: rand.Text() + rand.Text(), Scopes: m.Scopes(o.target, o.Scopes), URL: o.target.URL.String()}
 	if o.target.OAuth == nil || o.target.OAuth.ID != r.ID { // otherwise the settings have it
 		w.Secret = r.Secret.Reveal()
@@ -241,54 +227,10 @@ func (f *family) beginSignIn(ctx context.Context, c *route.Caller, in *beginSign
 	return &begunSignIn{"tool_sign_in", address}, err
 }
 
-// register returns what the gateway is to an authorization server: what the settings say, its own
-// document, or what it registered. In this order.
-func (f *family) register(ctx context.Context, c *route.Caller, s *toolserver.Server, m *toolauth.Metadata,
-	redirect string) (toolauth.Registration, error) {
-	if r, ok := m.FindRegistration(s, documentAddress(c)); ok {
-		return r, nil
-	}
-	row, err := c.DB().ToolClient(ctx, s.ID, m.Issuer, redirect)
-	if err == nil {
-		text, err := f.api.Secrets.Open(ctx, c.Organisation, row.Sealed)
-		var r storedClient
-		if err == nil && json.Unmarshal([]byte(text.Reveal()), &r) == nil && (r.Ends == 0 || c.Now.Unix() < r.Ends) {
-			return toolauth.Registration{ID: r.ID, Secret: secret.New(r.Secret), Method: r.Method}, nil
-		}
-	} else if !apierr.IsNotFound(err) {
-		return toolauth.Registration{}, err
-	}
-	r, err := f.SignIn.Client.Register(ctx, m, s, redirect)
-	if err != nil {
-		return r, err
-	}
-	w := storedClient{ID: r.ID, Secret: r.Secret.Reveal(), Method: r.Method}
-	if !r.Ends.IsZero() {
-		w.Ends = r.Ends.Unix()
-	}
-	text, err := json.Marshal(w)
-	if err != nil {
-		return r, err
-	}
-	sealed, err := f.api.Secrets.Seal(ctx, c.Organisation, secret.New(string(text)))
-	if err != nil {
-		return r, err
-	}
-	return r, f.api.DB.PutToolClient(ctx, store.ToolClient{Server: s.ID, Issuer: m.Issuer, Redirect: redirect, Sealed: sealed,
-		CreatedAt: c.Now})
-}
-
-// storedClient is a registration as it is sealed.
-type storedClient struct {
-	ID     string `json:"client_id"`
-	Secret string `json:"client_secret,omitempty"`
-	Method string `json:"method"`
-	Ends   int64  `json:"ends,omitempty"` // Unix time in seconds
-}
-
 type finishSignInInput struct {
 	Body struct {
-		Query string `json:"query" minLength:"1" maxLength:"16384" doc:"With which the authorization server sent the browser back"`
+		Query    string `json:"query" minLength:"1" maxLength:"16384" doc:"With which the authorization server sent the browser back"`
+		Callback string `json:"callback,omitempty" maxLength:"255" doc:"Where it sent the browser: what is behind /oauth/callback/ in the path"`
 	}
 }
 
@@ -323,9 +265,12 @@ func (f *family) finishSignIn(ctx context.Context, c *route.Caller, in *finishSi
 	}
 	c.AddAuditDetail("issuer", w.Issuer)
 	switch iss, has := p["iss"]; { // RFC 9207, byte for byte
-	case has && iss != w.Issuer, !has && w.NamesIssuer:
+	case has && iss != w.Issuer, !has && w.NamesIssuer, in.Body.Callback != w.Callback:
 		return nil, callbackError("it is not from the authorization server at which you began")
 	case p["error"] != "":
+		if p["error"] == "unauthorized_client" || p["error"] == "invalid_client" {
+			f.api.DB.DeleteToolClient(ctx, row.Server, w.Issuer, c.Now) // the next sign-in registers again
+		}
 		return nil, callbackError("the authorization server answered with the error " + cmp.Or(errorCode(p["error"]), "that it sent"))
 	case p["code"] == "":
 		return nil, callbackError("it has no code")
@@ -358,12 +303,12 @@ func (f *family) connect(ctx context.Context, c *route.Caller, s store.ToolSignI
 	if err != nil {
 		return nil, err
 	}
-	m, err := f.SignIn.Client.Discover(ctx, target, f.allow(target))
+	m, err := f.SignIn.Client.Find(ctx, target, w.Issuer, f.allow(target))
+	if err == toolauth.ErrRefused || target.URL.String() != w.URL {
+		return nil, callbackError("the authorization server or the address of the MCP server has changed")
+	}
 	if err != nil {
 		return nil, err
-	}
-	if m.Issuer != w.Issuer || target.URL.String() != w.URL {
-		return nil, callbackError("the authorization server or the address of the MCP server has changed")
 	}
 	r := toolauth.Registration{ID: w.ClientID, Secret: secret.New(w.Secret), Method: w.Method}
 	g := &toolauth.Grant{Registration: r, SignIn: rand.Text(), URL: w.URL, Asked: w.Scopes, Issued: c.Now}
@@ -373,6 +318,9 @@ func (f *family) connect(ctx context.Context, c *route.Caller, s store.ToolSignI
 	tokens, err := f.SignIn.Client.Exchange(ctx, m, r, toolauth.Request{Redirect: w.Redirect, Verifier: w.Verifier}, code)
 	if err == toolauth.ErrRefused {
 		return nil, callbackError("the authorization server gave no tokens for its code")
+	}
+	if errors.Is(err, toolauth.ErrUnknownClient) {
+		f.api.DB.DeleteToolClient(ctx, server.ID, w.Issuer, c.Now) // the next sign-in registers again
 	}
 	if err != nil {
 		return nil, err
@@ -387,6 +335,9 @@ func (f *family) connect(ctx context.Context, c *route.Caller, s store.ToolSignI
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if _, err := tx.ToolServer(ctx, c.Organisation, server.Workspace, server.ID); err != nil {
+			return err
+		}
+		if err := checkMember(ctx, c, tx.Queries, server.Workspace); err != nil { // it may have ended since the link was opened
 			return err
 		}
 		return tx.PutToolConnection(ctx, row)

@@ -1,7 +1,9 @@
 package tools
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,5 +53,17 @@ func TestOneOrganisationCannotFillTheCatalogue(t *testing.T) {
 	}
 	if fill("small", "huge", 4<<20); !has("small", "huge") || len(c.entries) != 1 {
 		t.Errorf("one that is larger than the limit: %t, with %d others", has("small", "huge"), len(c.entries)-1)
+	}
+}
+
+// TestStoredListsAreWeighed has a server of which only what was stored is known.
+func TestStoredListsAreWeighed(t *testing.T) {
+	c := newCatalogue(nil, nil)
+	definition := []byte(`{"name":"echo","description":"` + strings.Repeat("x", 1000) + `","inputSchema":{"type":"object"}}`)
+	l, err := c.stored(t.Context(), &toolserver.Server{ID: "s"}, kindOf(toolserver.Tool), func(context.Context, string) ([]toolserver.FoundItem, error) {
+		return []toolserver.FoundItem{{Item: toolserver.Item{Kind: toolserver.Tool, Name: "echo"}, Definition: definition}}, nil
+	})
+	if err != nil || len(l.items) != 1 || l.size < 1000 || c.total != int64(emptyOffer+l.size) {
+		t.Errorf("%+v, %v; the total is %d", l, err, c.total)
 	}
 }

@@ -39,24 +39,23 @@ func (x *request) gather(k *listKind) []serverList {
 	var all sync.WaitGroup
 	for i, s := range x.view.servers {
 		out[i].server = s
-		cred, err := x.credential(ctx, s)
-		if _, waits := errors.AsType[*SignInError](err); waits {
-			all.Go(func() { out[i].list, out[i].err = storedList(ctx, x, s, k, err) })
-			continue
-		}
-		if err != nil {
-			out[i].err = err
-			continue
-		}
-		if l, ok := x.catalogue.fresh(s, cred, k); ok {
-			out[i].list = l
-			continue
+		if s.Auth != toolserver.AuthUser && s.Auth != toolserver.AuthClientCredentials { // there is nobody to ask
+			if cred, err := x.credential(ctx, s); err == nil {
+				if l, ok := x.catalogue.fresh(s, cred, k); ok {
+					out[i].list = l
+					continue
+				}
+			}
 		}
 		all.Go(func() {
-			out[i].list, out[i].err = x.catalogue.list(ctx, s, cred, k)
-			if _, waits := errors.AsType[*SignInError](out[i].err); waits { // the server refused the tokens
-				out[i].list, out[i].err = storedList(ctx, x, s, k, out[i].err)
+			cred, err := x.credential(ctx, s) // which may ask an authorization server
+			if err == nil {
+				out[i].list, err = x.catalogue.list(ctx, s, cred, k)
 			}
+			if _, waits := errors.AsType[*SignInError](err); waits { // there are no tokens, or the server refused them
+				out[i].list, err = storedList(ctx, x, s, k, err)
+			}
+			out[i].err = err
 		})
 	}
 	all.Wait()

@@ -179,14 +179,16 @@ func (c *catalogue) stored(ctx context.Context, s *toolserver.Server, k *listKin
 			}
 			if d, problem := parseDefinition(k, item.Definition); problem == "" {
 				l.items = append(l.items, d)
+				l.size += len(d.raw)
 			}
 		}
 		for n := range l.items {
 			l.byName[l.items[n].name] = &l.items[n]
 		}
 		o.mu.Lock()
-		defer o.mu.Unlock()
 		o.lists[i] = l
+		o.mu.Unlock()
+		c.weigh(o)
 		return nil
 	})
 	if err != nil {

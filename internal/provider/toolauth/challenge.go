@@ -5,25 +5,33 @@ import (
 	"strings"
 )
 
-// maxScopes and maxScope limit the scopes that a server asks for.
+// Limits of what a server asks for. A longer challenge is ignored.
 const (
-	maxScopes = 64
-	maxScope  = 255 // bytes
+	maxChallenge  = 8 << 10 // bytes
+	maxScopes     = 64
+	maxScope      = 255     // bytes
+	maxScopeBytes = 4 << 10 // of all scopes
 )
 
 // Challenge returns the parameters of the first challenge for bearer tokens in a
 // WWW-Authenticate (RFC 9110, section 11.6.1), by their names in small letters. It is empty if
 // there is none. Of a parameter that occurs twice the first counts.
 func Challenge(text string) map[string]string {
+	const scheme = "bearer"
+	if len(text) > maxChallenge {
+		return nil
+	}
 	at := 0
-	for { // the scheme is a word of its own, at the beginning or behind a comma
-		i := strings.Index(strings.ToLower(text[at:]), "bearer")
-		if i < 0 {
+	for ; ; at++ { // the scheme is a word of its own, at the beginning or behind a comma
+		end := at + len(scheme)
+		if end > len(text) {
 			return nil
 		}
-		at += i + len("bearer")
-		before := strings.TrimRight(text[:at-len("bearer")], " \t")
-		if (before == "" || strings.HasSuffix(before, ",")) && (at == len(text) || text[at] == ' ' || text[at] == ',') {
+		if !strings.EqualFold(text[at:end], scheme) || end < len(text) && text[end] != ' ' && text[end] != ',' {
+			continue
+		}
+		if before := strings.TrimRight(text[:at], " \t"); before == "" || strings.HasSuffix(before, ",") {
+			at = end
 			break
 		}
 	}
@@ -70,10 +78,12 @@ func parameter(text string) (value, rest string, ok bool) {
 
 // boundScopes returns scopes without those that are malformed, doubled or too many.
 func boundScopes(list []string) (out []string) {
+	size := 0
 	for _, s := range list {
 		malformed := !isVisible(s) || len(s) > maxScope || strings.ContainsAny(s, `"\`)
-		if !malformed && !slices.Contains(out, s) && len(out) < maxScopes {
+		if !malformed && !slices.Contains(out, s) && len(out) < maxScopes && size+len(s) < maxScopeBytes {
 			out = append(out, s)
+			size += len(s) + 1
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package toolauth
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"modelgate/internal/base/secret"
@@ -76,6 +77,12 @@ func (g *Grant) client(m *Metadata, s *toolserver.Server) Registration {
 		return r
 	}
 	return g.Registration
+}
+
+// IsRegistered reports whether the tokens were given to a client that the gateway registered
+// itself.
+func (g *Grant) IsRegistered(s *toolserver.Server) bool {
+	return (s.OAuth == nil || s.OAuth.ID != g.ID) && !strings.HasSuffix(g.ID, DocumentPath)
 }
 
 // maxSkew is how long before its end a token is renewed, at most.

@@ -2,6 +2,8 @@ package toolauth
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -17,6 +19,18 @@ const (
 	CallbackPath = "/oauth/callback"
 	DocumentPath = "/oauth/client.json"
 )
+
+// Callback returns what is behind [CallbackPath] in the redirect URI for an authorization server:
+// nothing if it names its issuer in responses (RFC 9207), otherwise something of its own, so
+// that no other server can have its responses sent there.
+// https://www.rfc-editor.org/rfc/rfc9700#section-4.4.2
+func (m *Metadata) Callback() string {
+	if m.NamesIssuer {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(m.Issuer))
+	return hex.EncodeToString(sum[:16])
+}
 
 // LinkTime is how long a link may be opened, and how long the sign-in may take after that.
 const LinkTime = 10 * time.Minute

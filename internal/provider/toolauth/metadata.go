@@ -49,7 +49,7 @@ type documents struct {
 }
 
 // documentKey is everything that what is found depends on.
-type documentKey struct{ server, address, token, authorize string }
+type documentKey struct{ server, address, token, authorize, issuer string }
 
 type document struct {
 	turn     chan struct{} // holds a token while nobody asks
@@ -83,7 +83,13 @@ func (d *documents) entry(key documentKey) *document {
 // its documents do. One of several callers asks, and the result is remembered for some minutes.
 // Errors are *apierr.Error, except for those of a context that ended.
 func (c *Client) Discover(ctx context.Context, s *toolserver.Server, allow Allow) (*Metadata, error) {
-	key := documentKey{server: s.ID, address: s.URL.String()}
+	return c.Find(ctx, s, "", allow)
+}
+
+// Find is [Client.Discover] for the authorization server with an issuer; empty is any. It returns
+// [ErrRefused] if the settings or a document of the tool server name others only.
+func (c *Client) Find(ctx context.Context, s *toolserver.Server, issuer string, allow Allow) (*Metadata, error) {
+	key := documentKey{server: s.ID, address: s.URL.String(), issuer: issuer}
 	if s.OAuth != nil {
 		key.token, key.authorize = s.OAuth.TokenURL, s.OAuth.AuthorizeURL
 	}
@@ -97,7 +103,7 @@ func (c *Client) Discover(ctx context.Context, s *toolserver.Server, allow Allow
 	if c.now().Before(doc.until) {
 		return doc.metadata, doc.err
 	}
-	metadata, err := c.discover(ctx, s, place{guarded: s.Guarded, insecure: s.URL.Scheme == "http", allow: allow})
+	metadata, err := c.discover(ctx, s, issuer, place{guarded: s.Guarded, insecure: s.URL.Scheme == "http", allow: allow})
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -108,10 +114,12 @@ func (c *Client) Discover(ctx context.Context, s *toolserver.Server, allow Allow
 	return metadata, err
 }
 
-func (c *Client) discover(ctx context.Context, s *toolserver.Server, p place) (*Metadata, error) {
+func (c *Client) discover(ctx context.Context, s *toolserver.Server, wanted string, p place) (*Metadata, error) {
 	m := &Metadata{Resource: s.URL.String(), place: p}
 	if o := s.OAuth; o != nil && o.TokenURL != "" {
-		m.Issuer, m.Token, m.Authorize = o.TokenURL, o.TokenURL, o.AuthorizeURL
+		if m.Issuer, m.Token, m.Authorize = o.TokenURL, o.TokenURL, o.AuthorizeURL; wanted != "" && wanted != m.Issuer {
+			return nil, ErrRefused
+		}
 		return m, m.check(s)
 	}
 	found, err := c.findResource(ctx, s, p)
@@ -121,6 +129,15 @@ func (c *Client) discover(ctx context.Context, s *toolserver.Server, p place) (*
 	issuers := []string{s.URL.Scheme + "://" + s.URL.Host} // of servers up to 2025-03-26, which have no document of their own
 	if found != nil {
 		m.Resource, m.ResourceScopes, issuers = found.Resource, found.Scopes, found.Servers
+	}
+	if wanted != "" {
+		if found != nil && !slices.Contains(issuers, wanted) {
+			return nil, ErrRefused
+		}
+		if !slices.Contains(issuers, wanted) { // a document that is away may come back
+			return nil, unavailable(nil, "the tool server %s does not say where to sign in; try again shortly", s.Slug)
+		}
+		issuers = []string{wanted}
 	}
 	for _, issuer := range issuers[:min(len(issuers), maxIssuers)] {
 		if err = c.findServer(ctx, p, m, issuer); err == nil {
@@ -161,7 +178,9 @@ func (c *Client) findResource(ctx context.Context, s *toolserver.Server, p place
 		if err != nil {
 			return nil, err
 		}
-		if res.status != http.StatusOK {
+		if missing, err := res.isMissing(); err != nil {
+			return nil, err
+		} else if missing {
 			continue
 		}
 		var r resource
@@ -235,7 +254,9 @@ func (c *Client) findServer(ctx context.Context, p place, m *Metadata, issuer st
 		if err != nil {
 			return err
 		}
-		if res.status != http.StatusOK {
+		if missing, err := res.isMissing(); err != nil {
+			return err
+		} else if missing {
 			continue
 		}
 		var d struct {

@@ -34,7 +34,7 @@ func (m *Metadata) FindRegistration(s *toolserver.Server, document string) (r Re
 	switch {
 	case s.OAuth != nil && s.OAuth.ID != "":
 		return Registration{ID: s.OAuth.ID, Secret: s.OAuth.Secret, Method: m.method(s.OAuth.Secret)}, true
-	case m.Documents && document != "":
+	case m.Documents && m.NamesIssuer && document != "": // without the issuer, its responses could be those of another
 		return Registration{ID: document, Method: methodNone}, true
 	}
 	return r, false

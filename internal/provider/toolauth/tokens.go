@@ -28,6 +28,10 @@ type Tokens struct {
 // ErrRefused is the error for a grant that has ended: only a new sign-in helps.
 var ErrRefused = errors.New("the authorization server refused the grant")
 
+// ErrUnknownClient is the cause of an error for an authorization server that does not accept the
+// gateway as its client, or not with this secret.
+var ErrUnknownClient = errors.New("the authorization server refused the client")
+
 // maxLife is for how long a token is believed to be valid, and maxToken its limit in bytes.
 const (
 	maxLife  = 24 * time.Hour
@@ -93,7 +97,7 @@ func (c *Client) Exchange(ctx context.Context, m *Metadata, r Registration, of R
 func (c *Client) Refresh(ctx context.Context, m *Metadata, s *toolserver.Server, g *Grant) (*Grant, error) {
 	r, form := g.client(m, s), url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh.Reveal()}, "resource": {m.Resource}}
 	out, err := c.token(ctx, m, r, form)
-	if err != nil && !errors.Is(err, ErrRefused) && ctx.Err() == nil {
+	if err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrUnknownClient) && ctx.Err() == nil {
 		out, err = c.token(ctx, m, r, form)
 	}
 	if err != nil {
@@ -163,9 +167,12 @@ func (c *Client) token(ctx context.Context, m *Metadata, r Registration, form ur
 		Error   string          `json:"error"`
 	}
 	malformed := json.Unmarshal(res.body, &out) != nil
+	refused := !malformed && (res.status == http.StatusBadRequest || res.status == http.StatusUnauthorized)
 	switch {
-	case res.status == http.StatusUnauthorized, res.status == http.StatusBadRequest && !malformed && out.Error == "invalid_grant":
+	case refused && out.Error == "invalid_grant":
 		return nil, ErrRefused
+	case refused && (out.Error == "invalid_client" || out.Error == "unauthorized_client"):
+		return nil, unavailable(ErrUnknownClient, "the authorization server of the tool server refused the gateway as a client (%s); an admin must check client_id and client_secret of the integration", out.Error)
 	case res.status != http.StatusOK:
 		return nil, unavailable(nil, "the authorization server of the tool server answered with the status %d; try again shortly", res.status)
 	case malformed, !isVisible(out.Access), len(out.Access) > maxToken, len(out.Refresh) > maxToken, !strings.EqualFold(out.Type, "Bearer"):

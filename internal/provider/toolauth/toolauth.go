@@ -111,6 +111,18 @@ type response struct {
 	body   []byte
 }
 
+// isMissing reports whether there is no document at an address. It returns an error if the
+// status does not say so: what is away for a moment is not missing.
+func (r *response) isMissing() (bool, error) {
+	switch {
+	case r.status == http.StatusOK:
+		return false, nil
+	case r.status < 400 || r.status > 499 || r.status == http.StatusTooManyRequests || r.status == http.StatusRequestTimeout:
+		return false, fmt.Errorf("a document is answered with the status %d", r.status)
+	}
+	return true, nil
+}
+
 // get returns the document at an address. It follows a few redirects, each of which passes the
 // same checks.
 func (c *Client) get(ctx context.Context, p place, address string) (*response, error) {

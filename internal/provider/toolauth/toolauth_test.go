@@ -2,12 +2,14 @@ package toolauth_test
 
 import (
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"modelgate/internal/base/secret"
 	"modelgate/internal/provider/toolauth"
+	"modelgate/internal/provider/toolserver"
 )
 
 func TestChallengesAreRead(t *testing.T) {
@@ -20,10 +22,36 @@ func TestChallengesAreRead(t *testing.T) {
 		`Bearer scope="a`:                                                 {},
 		`NotBearer scope=a`:                                               nil,
 		`Digest realm="x"`:                                                nil,
-		"":                                                                nil,
+		`Basic realm="İİİ", BEARER scope=a`:                               {"scope": "a"},
+		`Bearer scope=a, x="` + strings.Repeat("bearer,", 2000) + `"`:     nil, // longer than a challenge may be
+		"": nil,
 	} {
 		if got := toolauth.Challenge(text); !maps.Equal(got, want) || (got == nil) != (want == nil) {
 			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestScopesAreBounded(t *testing.T) {
+	var many []string
+	for i := range 60 {
+		many = append(many, strings.Repeat("x", 200)+strconv.Itoa(i))
+	}
+	if got := len(strings.Join(toolauth.Union(many), " ")); got < 3000 || got > 4096 {
+		t.Errorf("%d bytes of scopes", got)
+	}
+}
+
+// TestOwnDocumentNeedsTheIssuer has authorization servers that would take the gateway's document as
+// an id. It has one redirect URI for all of them.
+func TestOwnDocumentNeedsTheIssuer(t *testing.T) {
+	for _, names := range []bool{true, false} {
+		m := &toolauth.Metadata{Issuer: "https://a.example.com", Documents: true, NamesIssuer: names}
+		if _, ok := m.FindRegistration(&toolserver.Server{}, "https://gate.example.com/oauth/client.json"); ok != names {
+			t.Errorf("names the issuer: %t, uses the document: %t", names, ok)
+		}
+		if got := m.Callback(); (got == "") != names {
+			t.Errorf("names the issuer: %t, %q", names, got)
 		}
 	}
 }

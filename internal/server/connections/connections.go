@@ -9,6 +9,7 @@ package connections
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -32,11 +33,13 @@ import (
 // Times and limits.
 const (
 	freshTime = 2 * time.Second // for which a row is not read again
-	failTime  = time.Second     // for which a failed refresh is not tried again
+	failTime  = 2 * time.Second // for which a failed refresh is not tried again; twice as long after each further one
+	maxFails  = 5               // after which that time grows no more
 	staleTime = 5 * time.Minute // for which tokens are used while the database is away
 
 	leaseTime   = time.Minute      // within which a refresh ends, whatever happens
-	refreshTime = 40 * time.Second // for one refresh; less than leaseTime
+	refreshTime = 30 * time.Second // for the authorization server; with two storeTime less than leaseTime
+	storeTime   = 10 * time.Second // for the database afterwards
 	leasePoll   = 100 * time.Millisecond
 
 	maxHeld = 20_000
@@ -55,6 +58,7 @@ type Options struct {
 	Links   toolauth.Links
 	Client  *toolauth.Client
 	Egress  func(organisation, workspace string) *egress.Policies
+	Logger  *slog.Logger
 	Now     func() time.Time // nil is time.Now
 }
 
@@ -84,6 +88,7 @@ type view struct {
 	renew time.Time       // when the token is renewed; zero is never
 	err   error           // why there is no token although the user has signed in; nil for none
 	read  time.Time
+	fails int // refreshes of this version that failed, one after another
 }
 
 // New returns a service.
@@ -175,28 +180,57 @@ func (s *Service) load(ctx context.Context, server *toolserver.Server, user stri
 	if v := e.current.Load(); v != nil && s.isFresh(v) {
 		return v, nil
 	}
+	return e.alone(ctx, func(ctx context.Context) (*view, error) {
+		before := e.current.Load()
+		if before != nil && s.isFresh(before) {
+			return before, nil
+		}
+		v, err := s.read(ctx, server, user)
+		if err != nil {
+			if ctx.Err() == nil && before != nil && s.isUsable(before) {
+				return before, nil
+			}
+			return nil, err
+		}
+		v.wait(before)
+		if v.has(server) && !v.renew.IsZero() && !s.Now().Before(v.renew) {
+			return s.refresh(ctx, server, v, false)
+		}
+		return v, nil
+	})
+}
+
+// alone runs f while nobody else does, and remembers its view. If ctx ends, the caller leaves and f goes
+// on: what an authorization server gives must be stored, and the others wait for it.
+func (e *entry) alone(ctx context.Context, f func(context.Context) (*view, error)) (v *view, err error) {
 	if err := e.take(ctx); err != nil {
 		return nil, err
 	}
-	defer e.leave()
-	before := e.current.Load()
-	if before != nil && s.isFresh(before) {
-		return before, nil
-	}
-	v, err := s.read(ctx, server, user)
-	if err != nil {
-		if ctx.Err() == nil && before != nil && s.isUsable(before) {
-			return before, nil
+	done := make(chan struct{})
+	var out *view
+	var failed error
+	go func() {
+		defer e.leave()
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseTime)
+		defer cancel()
+		if out, failed = f(ctx); failed == nil {
+			e.current.Store(out)
 		}
-		return nil, err
+	}()
+	select {
+	case <-done:
+		return out, failed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	if v.has(server) && !v.renew.IsZero() && !s.Now().Before(v.renew) {
-		if v, err = s.refresh(ctx, server, v, false); err != nil {
-			return nil, err
-		}
+}
+
+// wait takes over when a refresh that failed before is tried again.
+func (v *view) wait(before *view) {
+	if before != nil && before.fails > 0 && before.row.Version == v.row.Version {
+		v.fails, v.renew = before.fails, before.renew
 	}
-	e.current.Store(v)
-	return v, nil
 }
 
 func (e *entry) take(ctx context.Context) error {
@@ -279,32 +313,34 @@ type refusal struct {
 // renew returns what to send instead of what a server refused.
 func (s *Service) renew(ctx context.Context, r refusal) (string, error) {
 	e := s.entry(r.server.ID, r.user)
-	if err := e.take(ctx); err != nil {
-		return "", err
-	}
-	defer e.leave()
-	v, err := s.read(ctx, r.server, r.user)
+	v, err := e.alone(ctx, func(ctx context.Context) (*view, error) {
+		before := e.current.Load()
+		if before != nil && before.err != nil && s.isFresh(before) && bearer(before.grant) == r.sent {
+			return before, nil
+		}
+		v, err := s.read(ctx, r.server, r.user)
+		if err != nil {
+			return nil, err
+		}
+		v.wait(before)
+		switch {
+		case r.failure.Status != http.StatusUnauthorized, !v.has(r.server): // it is revoked, or another node ended it
+			return v, nil
+		case bearer(v.grant) != r.sent: // another request has renewed it
+			return v, nil
+		case r.tried > 0 || v.grant.Refresh.Empty():
+			return s.end(ctx, r.server, v)
+		}
+		return s.refresh(ctx, r.server, v, true)
+	})
 	if err != nil {
 		return "", err
 	}
-	if r.failure.Status != http.StatusUnauthorized {
+	switch {
+	case r.failure.Status != http.StatusUnauthorized:
 		return "", s.stepUpError(r, v)
-	}
-	switch {
-	case !v.has(r.server): // revoked, or ended by another node
-	case bearer(v.grant) != r.sent && r.tried == 0: // another request has renewed it
-	case r.tried > 0 && bearer(v.grant) != r.sent:
+	case r.tried > 0 && v.has(r.server) && bearer(v.grant) != r.sent:
 		return "", nil
-	case r.tried > 0 || v.grant.Refresh.Empty():
-		v, err = s.end(ctx, r.server, v)
-	default:
-		v, err = s.refresh(ctx, r.server, v, true)
-	}
-	if err != nil {
-		return "", err
-	}
-	e.current.Store(v)
-	switch {
 	case v.err != nil:
 		return "", v.err
 	case !v.has(r.server):

@@ -31,13 +31,10 @@ func (s *Service) refresh(ctx context.Context, server *toolserver.Server, v *vie
 			return nil, s.DB.ClientError(err)
 		}
 		if leased {
-			// What the authorization server gives is lost if nobody stores it.
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTime)
-			defer cancel()
 			return s.refreshLeased(ctx, server, v, valid)
 		}
 		if valid {
-			v.renew = now.Add(failTime)
+			v.renew = now.Add(freshTime)
 			return v, nil
 		}
 		select {
@@ -56,18 +53,32 @@ func (s *Service) refresh(ctx context.Context, server *toolserver.Server, v *vie
 // refreshLeased refreshes the tokens of a connection that no other node refreshes.
 func (s *Service) refreshLeased(ctx context.Context, server *toolserver.Server, v *view, valid bool) (*view, error) {
 	next, err := s.fetch(ctx, server, v)
+	// What the authorization server gave is lost if nobody stores it, however late it came.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
+	if errors.Is(err, toolauth.ErrUnknownClient) {
+		s.Logger.Error("the authorization server of a tool server refuses the gateway as a client",
+			"server", server.ID, "issuer", v.row.Issuer, "error", err)
+		if v.grant.IsRegistered(server) { // the registration is lost, and a new one is another client
+			s.DB.DeleteToolClient(ctx, server.ID, v.row.Issuer, v.grant.Issued)
+			return s.end(ctx, server, v)
+		}
+	}
 	if errors.Is(err, toolauth.ErrRefused) {
 		return s.end(ctx, server, v)
 	}
 	if err != nil {
 		// A lease that cannot be released ends by itself.
 		s.DB.ReleaseConnection(ctx, v.row)
-		if valid {
-			v.renew = s.Now().Add(failTime)
-			return v, nil
-		}
 		failed := *v
-		failed.err, failed.until = err, s.Now().Add(failTime)
+		next := s.Now().Add(failTime << min(v.fails, maxFails-1))
+		failed.fails++
+		switch failed.renew = next; {
+		case !valid:
+			failed.err, failed.until = err, next
+		case !v.grant.Tokens.Ends.IsZero() && next.After(v.grant.Tokens.Ends):
+			failed.renew = v.grant.Tokens.Ends
+		}
 		return &failed, nil
 	}
 	row := v.row
@@ -86,11 +97,13 @@ func (s *Service) refreshLeased(ctx context.Context, server *toolserver.Server, 
 	return &view{row: row, grant: next, read: s.Now(), until: s.Now().Add(freshTime), renew: next.RenewAt()}, nil
 }
 
-// fetch asks the authorization server for new tokens. One whose issuer has changed is another.
+// fetch asks the authorization server that gave the tokens for new ones.
 func (s *Service) fetch(ctx context.Context, server *toolserver.Server, v *view) (*toolauth.Grant, error) {
-	m, err := s.Client.Discover(ctx, server, s.allow(server))
-	if err == nil && m.Issuer != v.row.Issuer {
-		return nil, toolauth.ErrRefused
+	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+	defer cancel()
+	m, err := s.Client.Find(ctx, server, v.row.Issuer, s.allow(server))
+	if errors.Is(err, toolauth.ErrRefused) {
+		return nil, err
 	}
 	if err == nil {
 		var g *toolauth.Grant
