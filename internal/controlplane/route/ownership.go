@@ -7,8 +7,8 @@ import (
 	"modelgate/internal/identity/access"
 )
 
-// Ownership says whose an integration is: of the organisation, which workspaces have if it is given to them, or
-// of one workspace.
+// Ownership says whose an integration is: the organisation's, which workspaces have if it is given
+// to them, or that of one workspace.
 type Ownership struct {
 	Workspace string // id of its only workspace; empty for the organisation
 	// OrganisationWide and OfWorkspace are what the scopes for the two begin with, such as
