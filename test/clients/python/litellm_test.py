@@ -4,11 +4,14 @@ It runs in an environment of its own, since it needs an older version of another
 library.
 """
 
+import faulthandler
 import json
 import os
 import unittest
 import uuid
 
+# A hang says where it is, before the test is killed without a word.
+faulthandler.dump_traceback_later(240, exit=True)
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm  # noqa: E402
