@@ -134,6 +134,9 @@ func (p *Plane) prepareTarget(r *http.Request, x *roundTrip) error {
 	if err := p.readBody(r, &x.admission, x.admission.route); err != nil {
 		return err
 	}
+	if p.Tools != nil {
+		x.admission.request.ToolServers = toolServers{&x.admission}
+	}
 	if err := p.authenticateAgain(&x.admission); err != nil || x.admission.route.renders {
 		return err
 	}

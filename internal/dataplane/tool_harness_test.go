@@ -13,8 +13,10 @@ import (
 	"modelgate/api"
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/provider/toolserver"
+	"modelgate/internal/snapshot"
 	"modelgate/internal/testing/gatewaytest"
 	"modelgate/internal/testing/waittest"
 )
@@ -32,6 +34,14 @@ type relay struct {
 }
 
 var fine = dataplane.ToolEnd{Status: 200}
+
+// CheckServer implements [dataplane.Tools].
+func (f *relay) CheckServer(_ *snapshot.Snapshot, _ *access.Identity, slug string) error {
+	if slug == "docs" {
+		return nil
+	}
+	return apierr.New(apierr.NotFound, "no such server")
+}
 
 // ServeTools implements [dataplane.Tools].
 func (f *relay) ServeTools(w http.ResponseWriter, r *http.Request, t *dataplane.ToolRequest) error {

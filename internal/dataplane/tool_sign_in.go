@@ -14,6 +14,9 @@ import (
 // findIdentity returns the owner of the credential of a request.
 func (a *admission) findIdentity(s *snapshot.Snapshot, now time.Time) (id *access.Identity, own bool, err error) {
 	if slug, ok := toolSlug(a.entry.Path); ok && a.route.tools && !a.route.op.IsAgents() {
+		if id, isToken, err := a.serverTokenOwner(s, slug, now); isToken {
+			return id, false, err
+		}
 		return s.AuthenticateTools(a.request.Received.Header, slug, now)
 	}
 	return s.Authenticate(a.request.Received.Header, now)

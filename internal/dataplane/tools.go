@@ -20,6 +20,10 @@ type Tools interface {
 	// ServeTools serves a request. An error before the first byte of the response is written
 	// as one of JSON-RPC; after that, the connection is broken off.
 	ServeTools(w http.ResponseWriter, r *http.Request, t *ToolRequest) error
+
+	// CheckServer returns an error if id may use nothing at the address of the server or bundle
+	// with a slug.
+	CheckServer(s *snapshot.Snapshot, id *access.Identity, slug string) error
 }
 
 // ToolRequest is an admitted request to tool servers: its caller is known and has the scope.

@@ -18,7 +18,9 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/tools"
 	"modelgate/internal/dataplane/tools/peer"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider/toolserver"
+	"modelgate/internal/snapshot"
 )
 
 // Relay serves requests to agents. It is safe for concurrent use.
@@ -48,6 +50,11 @@ type request struct {
 	rest  bool // the binding HTTP+JSON
 
 	release func() // ends the use of the memory of the body
+}
+
+// CheckServer implements [dataplane.Tools].
+func (p *Relay) CheckServer(s *snapshot.Snapshot, id *access.Identity, slug string) error {
+	return p.servers.CheckServer(s, id, slug)
 }
 
 // ServeTools implements [dataplane.Tools].

@@ -26,6 +26,7 @@ import (
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/provider/toolserver"
+	"modelgate/internal/snapshot"
 )
 
 // Options configure a [Relay]. Peers are required.
@@ -116,6 +117,12 @@ type request struct {
 	old    *oldStream  // on which the client gets its responses; nil for others
 	holder string      // whose sessions with servers it uses, in memory
 	found  bool        // the message is the call of a tool by [callTool]
+}
+
+// CheckServer implements [dataplane.Tools].
+func (p *Relay) CheckServer(s *snapshot.Snapshot, id *access.Identity, slug string) error {
+	_, err := viewAt(s, id, slug, false)
+	return err
 }
 
 // ServeTools implements [dataplane.Tools].

@@ -5,7 +5,9 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider/toolserver"
+	"modelgate/internal/snapshot"
 )
 
 // view is what a caller may use at an address.
@@ -26,36 +28,41 @@ var errNoServer = apierr.New(apierr.NotFound, "there is no tool server or bundle
 // viewOf returns what the caller of a request may use at its address. With plainNames, items of the
 // only server have no prefix.
 func viewOf(t *dataplane.ToolRequest, plainNames bool) (*view, error) {
-	workspace := t.Identity.Workspace
-	v := &view{selections: t.Snapshot.ToolSelections(t.Identity), prefixed: true}
-	switch server, ok := t.Snapshot.ToolServer(workspace, t.Slug); {
-	case t.Slug == "":
-		v.servers = t.Snapshot.ToolServers(workspace)
+	return viewAt(t.Snapshot, t.Identity, t.Slug, plainNames)
+}
+
+// viewAt returns what a caller may use at the address of a server or bundle, or at that of all
+// if slug is empty.
+func viewAt(s *snapshot.Snapshot, id *access.Identity, slug string, plainNames bool) (*view, error) {
+	v := &view{selections: s.ToolSelections(id), prefixed: true}
+	switch server, ok := s.ToolServer(id.Workspace, slug); {
+	case slug == "":
+		v.servers = s.ToolServers(id.Workspace)
 	case ok:
 		v.servers, v.prefixed, v.title, v.searchAbove = []*toolserver.Server{server}, false, server.Name, server.SearchAbove
 	default:
-		bundle, ok := t.Snapshot.ToolBundle(workspace, t.Slug)
+		bundle, ok := s.ToolBundle(id.Workspace, slug)
 		if !ok {
 			return nil, errNoServer
 		}
-		v.servers, v.title, v.searchAbove = t.Snapshot.ToolServers(workspace), bundle.Name, bundle.SearchAbove
+		v.servers, v.title, v.searchAbove = s.ToolServers(id.Workspace), bundle.Name, bundle.SearchAbove
 		v.selections = append(slices.Clip(v.selections), bundle.Selection)
 	}
-	v.servers = slices.DeleteFunc(slices.Clone(v.servers), func(s *toolserver.Server) bool { return !v.hasServer(t, s) })
-	if len(v.servers) == 0 && t.Slug != "" {
+	v.servers = slices.DeleteFunc(slices.Clone(v.servers), func(s *toolserver.Server) bool { return !v.hasServer(id, s) })
+	if len(v.servers) == 0 && slug != "" {
 		return nil, errNoServer
 	}
 	v.prefixed = v.prefixed && !(plainNames && len(v.servers) == 1)
 	return v, nil
 }
 
-func (v *view) hasServer(t *dataplane.ToolRequest, s *toolserver.Server) bool {
+func (v *view) hasServer(id *access.Identity, s *toolserver.Server) bool {
 	for _, selection := range v.selections {
 		if !selection.HasServer(s.Slug) {
 			return false
 		}
 	}
-	return s.AllowsUser(t.Identity.UserID)
+	return s.AllowsUser(id.UserID)
 }
 
 // allows reports whether the caller may use an item of a server of the view. Lists and calls

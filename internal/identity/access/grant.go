@@ -14,6 +14,10 @@ const (
 	refreshPrefix = "mgo-"
 )
 
+// ServerTokenPrefix begins the sealed credentials with which providers call tool servers for a
+// request. They count as access tokens; see [IsAccessToken].
+const ServerTokenPrefix = accessPrefix + "s_"
+
 // AccessToken is what an access token of a client says. The token is not stored: it is
 // authenticated with the signing secret of its grant.
 type AccessToken struct {

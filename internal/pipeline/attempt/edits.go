@@ -65,6 +65,10 @@ func (p *plan) prepareBody(h http.Header) (*bytepool.Buffer, error) {
 		if edit, ask := p.usageRequest(doc, list); ask {
 			list, p.wire.usageAsked = append(list, edit), true
 		}
+		var err error
+		if list, err = p.nameServers(doc, list); err != nil {
+			return nil, err
+		}
 	}
 	if doc == p.request.Received.Doc && len(list) == 0 {
 		p.request.Received.Body.Retain()

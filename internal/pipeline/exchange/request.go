@@ -99,8 +99,20 @@ type Request struct {
 	// has a Session.
 	Upgrade http.Header
 
+	// ToolServers are those of the gateway that the provider may call for the request. Nil has
+	// none.
+	ToolServers ToolServers
+
 	// DryRun builds attempts but sends none; see [Trail.Planned].
 	DryRun bool
+}
+
+// ToolServers are the tool servers of the gateway that a caller may let providers call. It is
+// safe for concurrent use.
+type ToolServers interface {
+	// Address returns the address at which a provider reaches the server or bundle with a slug,
+	// and a short-lived credential for nothing else. An error says why the caller may not use it.
+	Address(slug string) (address string, credential secret.String, err error)
 }
 
 // Received is the HTTP request of the client.
