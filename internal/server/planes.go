@@ -36,6 +36,7 @@ import (
 func (s *Server) makeRoutes(set *settings.Settings) {
 	s.tail, s.sockets = new(controlplane.Tail), socket.New(socket.Options{})
 	credentials := s.newToolCredentials()
+	s.toolUsers = credentials.users
 	relay := s.toolRelay(set, credentials)
 	s.toolServers = relay
 	s.agents = agents.New(relay, s.toolPeers, s.toolsOr(relay))

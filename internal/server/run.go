@@ -77,7 +77,7 @@ func (s *Server) tasks() []func(context.Context) {
 	}
 	return []func(context.Context){
 		s.watchSettings, s.watchStore, s.listenToStore, s.writeStateCopies, s.renew,
-		s.runEveryMinute, s.readHolds, s.pruneAudits, out.Run, s.prices.Run, s.releaseMemory, inflight.NewGovernor(s.gate).Run,
+		s.runEveryMinute, s.readHolds, s.pruneAudits, s.toolUsers.Run, out.Run, s.prices.Run, s.releaseMemory, inflight.NewGovernor(s.gate).Run,
 	}
 }
 

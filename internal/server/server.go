@@ -49,6 +49,7 @@ import (
 	"modelgate/internal/records/telemetry"
 	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/secrets/secretref"
+	"modelgate/internal/server/connections"
 	"modelgate/internal/settings"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/stateplane"
@@ -181,6 +182,7 @@ type Server struct {
 	toolServers *tools.Relay
 	agents      *agents.Relay
 	toolPeers   *peer.Peers
+	toolUsers   *connections.Service
 	control     *route.API
 	ready       atomic.Bool
 	draining    atomic.Bool

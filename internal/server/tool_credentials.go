@@ -48,6 +48,7 @@ func (s *Server) newToolCredentials() *toolCredentials {
 		o.Secrets = s.ring
 	}
 	c.users = connections.New(o)
+	s.store.OnEnded(c.users.Revoke)
 	return c
 }
 

@@ -217,12 +217,11 @@ func (tx *Tx) endGrants(ctx context.Context, organisation, workspace, user strin
 		DELETE FROM oauth_grants
 		WHERE ($1 = '' OR organisation_id = $1) AND ($2 = '' OR workspace_id = $2) AND user_id = $3`
 	const connections = `
-		DELETE FROM mcp_connections
 		WHERE user_id = $3 AND server_id IN (
 			SELECT id
 			FROM mcp_servers
 			WHERE ($1 = '' OR organisation_id = $1) AND ($2 = '' OR workspace_id = $2))`
-	if err := tx.exec(ctx, journal.Unpublished, "connections", connections, organisation, workspace, user); err != nil {
+	if err := tx.deleteConnections(ctx, connections, organisation, workspace, user); err != nil {
 		return err
 	}
 	return tx.exec(ctx, journal.OAuthGrants, "grants", text, organisation, workspace, user)

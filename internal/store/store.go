@@ -35,6 +35,7 @@ type DB struct {
 	ready   atomic.Bool // the tables are up to date
 	reserve reserve
 	close   func() error
+	onEnded func([]EndedConnection) // see [DB.OnEnded]
 }
 
 // engine holds the differences between the databases.
@@ -60,6 +61,8 @@ type Tx struct {
 	Queries
 	change *journal.Tx
 	mute   bool // see DB
+
+	ended []EndedConnection // whose tokens the transaction deleted
 }
 
 // Open opens the database at dsn and migrates it. Dsn is "file:" and the path of an
@@ -240,7 +243,15 @@ func (tx *Tx) run(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 
 // change runs f in a transaction that increases the revision.
 func (db *DB) change(ctx context.Context, f func(*Tx) error) error {
-	return db.write.Change(ctx, func(change *journal.Tx) error { return f(db.tx(change)) })
+	var tx *Tx
+	err := db.write.Change(ctx, func(change *journal.Tx) error {
+		tx = db.tx(change)
+		return f(tx)
+	})
+	if err == nil && len(tx.ended) > 0 && db.onEnded != nil {
+		db.onEnded(tx.ended)
+	}
+	return err
 }
 
 // transact runs f in a transaction without a revision, for rows that gateways do not
@@ -249,7 +260,9 @@ func (db *DB) transact(ctx context.Context, f func(*Tx) error) error {
 	return db.write.Transact(ctx, func(change *journal.Tx) error { return f(db.tx(change)) })
 }
 
-func (db *DB) tx(change *journal.Tx) *Tx { return &Tx{Queries{change}, change, db.mute} }
+func (db *DB) tx(change *journal.Tx) *Tx {
+	return &Tx{Queries: Queries{change}, change: change, mute: db.mute}
+}
 
 // ClientError converts an error of the database to one that clients may see: a violated
 // constraint to an *apierr.Error of kind Conflict, an unavailable database to one of

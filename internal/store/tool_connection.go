@@ -80,6 +80,11 @@ func (tx *Tx) RevokeToolConnection(ctx context.Context, server, user string, now
 		UPDATE mcp_connections
 		SET state = 'revoked', sealed = '', version = version + 1, lease_until = 0, updated_at = $3
 		WHERE server_id = $1 AND user_id = $2 AND state <> 'revoked'`
+	const where = `
+		WHERE server_id = $1 AND user_id = $2`
+	if err := tx.noteEnded(ctx, where, server, user); err != nil {
+		return err
+	}
 	return tx.write(ctx, journal.Unpublished, "connection", text, server, user, millis(now))
 }
 

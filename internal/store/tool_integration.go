@@ -200,7 +200,6 @@ func (tx *Tx) DeleteToolIntegration(ctx context.Context, id string) error {
 // credentials of users for its other servers, because it is archived.
 func (tx *Tx) deleteWorkspaceTools(ctx context.Context, workspace string) error {
 	const connections = `
-		DELETE FROM mcp_connections
 		WHERE server_id IN (SELECT id FROM mcp_servers WHERE workspace_id = $1)`
 	list, err := toolIntegrationTable.list(ctx, tx.Reader, `
 		WHERE workspace_id = $1`, workspace)
@@ -212,7 +211,7 @@ func (tx *Tx) deleteWorkspaceTools(ctx context.Context, workspace string) error 
 			return err
 		}
 	}
-	return tx.exec(ctx, journal.Unpublished, "connections", connections, workspace)
+	return tx.deleteConnections(ctx, connections, workspace)
 }
 
 // ToolGrant is the access of a workspace to an integration of tool servers.

@@ -113,7 +113,6 @@ func (tx *Tx) DeleteToolServer(ctx context.Context, id string) error {
 		DELETE FROM mcp_user_access
 		WHERE server_id = $1`
 	const connections = `
-		DELETE FROM mcp_connections
 		WHERE server_id = $1`
 	const text = `
 		DELETE FROM mcp_servers
@@ -121,7 +120,7 @@ func (tx *Tx) DeleteToolServer(ctx context.Context, id string) error {
 	if err := tx.exec(ctx, journal.ToolUserAccess, "access of users", access, id); err != nil {
 		return err
 	}
-	if err := tx.exec(ctx, journal.Unpublished, "connections", connections, id); err != nil {
+	if err := tx.deleteConnections(ctx, connections, id); err != nil {
 		return err
 	}
 	if err := tx.deleteToolOwner(ctx, id); err != nil {

@@ -84,18 +84,11 @@ func (f *family) revokeConnection(ctx context.Context, c *route.Caller, in *revo
 	return &route.Empty{}, f.revoke(ctx, c, &row, in.User)
 }
 
-// revoke deletes the tokens of a user for a server, and asks the authorization server to end
-// them.
+// revoke deletes the tokens of a user for a server. The authorization server is asked to end them
+// afterwards, as it is whenever tokens are deleted; see [store.DB.OnEnded].
 func (f *family) revoke(ctx context.Context, c *route.Caller, s *store.ToolServer, user string) error {
 	missing := route.Missing("user_id", "connection of the user", user)
-	before, err := c.DB().ToolConnection(ctx, s.ID, user)
-	if apierr.IsNotFound(err) {
-		return missing
-	}
-	if err != nil {
-		return err
-	}
-	err = c.Change(ctx, func(tx *store.Tx) error {
+	err := c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.ToolServer(ctx, s.Organisation, s.Workspace, s.ID)
 		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
@@ -108,36 +101,8 @@ func (f *family) revoke(ctx context.Context, c *route.Caller, s *store.ToolServe
 	})
 	if err == nil && f.SignIn != nil {
 		f.SignIn.Forget(s.ID, user)
-		f.endUpstream(ctx, c, s, before)
 	}
 	return err
-}
-
-// endUpstream asks the authorization server to end a grant. Whether it does is its matter: the
-// tokens are deleted here.
-func (f *family) endUpstream(ctx context.Context, c *route.Caller, s *store.ToolServer, before store.ToolConnection) {
-	if before.Sealed == "" || f.api.Secrets == nil {
-		return
-	}
-	text, err := f.api.Secrets.Open(ctx, s.Organisation, before.Sealed)
-	if err != nil {
-		return
-	}
-	g, err := toolauth.ParseGrant(text)
-	if err != nil {
-		return
-	}
-	i, err := c.DB().ToolIntegration(ctx, s.Organisation, s.Integration)
-	if err != nil {
-		return
-	}
-	target, err := targetOf(ctx, f.api.Secrets, &i, s)
-	if err != nil || !g.Fits(target) {
-		return
-	}
-	if m, err := f.SignIn.Client.Find(ctx, target, before.Issuer, f.allow(target)); err == nil {
-		f.SignIn.Client.Revoke(ctx, m, target, g)
-	}
 }
 
 func listOwnConnections(ctx context.Context, c *route.Caller, in *struct{ route.LongPaging }) (*route.List[Connection], error) {

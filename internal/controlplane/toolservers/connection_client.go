@@ -15,12 +15,17 @@ import (
 )
 
 // clientDocument describes the gateway to authorization servers that read the documents of
-// clients.
+// clients. The gateway has it only if it names it.
 // https://datatracker.ietf.org/doc/draft-ietf-oauth-client-id-metadata-document/
 func clientDocument(_ context.Context, c *route.Caller, _ *http.Request) *route.Answer {
+	id := documentAddress(c)
+	if id == "" {
+		return &route.Answer{Status: http.StatusNotFound, Type: "text/plain; charset=utf-8",
+			Body: []byte("The gateway has a document only if public_url begins with https.\n")}
+	}
 	text, err := json.Marshal(map[string]any{
-		"client_id": c.DialledLink(toolauth.DocumentPath), "client_name": "modelgate", "client_uri": c.DialledLink(""),
-		"redirect_uris": []string{c.DialledLink(toolauth.CallbackPath)}, "grant_types": []string{"authorization_code", "refresh_token"},
+		"client_id": id, "client_name": "modelgate", "client_uri": c.Link(""),
+		"redirect_uris": []string{c.Link(toolauth.CallbackPath)}, "grant_types": []string{"authorization_code", "refresh_token"},
 		"response_types": []string{"code"}, "token_endpoint_auth_method": "none", "application_type": "web",
 	})
 	if err != nil {

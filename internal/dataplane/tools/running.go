@@ -15,9 +15,10 @@ type running struct {
 	asked    map[runningKey]chan []byte // each has room for one response
 	ended    map[string]bool            // digests of sessions that clients ended
 	parked   map[string]*parkedCall
-	used     map[string]time.Time  // approvals, and when they were used
-	streams  map[string]int        // open, by caller
-	old      map[string]*oldStream // by id
+	used     map[string]time.Time            // approvals, and when they were used
+	streams  map[string]int                  // open, by caller
+	old      map[string]*oldStream           // by id
+	signIns  map[string]chan<- awaitedSignIn // of open streams, by session
 }
 
 // runningKey is a request of a session, by its id as JSON.
@@ -28,7 +29,8 @@ const maxEnded = 4096
 
 func newRunning() *running {
 	return &running{requests: map[runningKey]context.CancelCauseFunc{}, asked: map[runningKey]chan []byte{}, ended: map[string]bool{},
-		parked: map[string]*parkedCall{}, used: map[string]time.Time{}, streams: map[string]int{}, old: map[string]*oldStream{}}
+		parked: map[string]*parkedCall{}, used: map[string]time.Time{}, streams: map[string]int{}, old: map[string]*oldStream{},
+		signIns: map[string]chan<- awaitedSignIn{}}
 }
 
 // begin makes a request cancellable until the function that it returns is called.

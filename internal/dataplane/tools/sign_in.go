@@ -18,7 +18,7 @@ type SignInError struct {
 	Name   string // of the server
 	Link   string // of a page, for this user and once
 	ID     string // of the request to sign in
-	More   bool   // the user has signed in, but the server wants more rights
+	Key    string // of the credential with which the server wants more rights; empty if the user has none
 }
 
 // Error does not contain the link.
@@ -26,7 +26,7 @@ func (e *SignInError) Error() string { return "the user has to sign in to the to
 
 // message says what the user has to do, without the link.
 func (e *SignInError) message() string {
-	if e.More {
+	if e.Key != "" {
 		return "The tool server " + e.Name + " wants more rights than you gave it. Sign in again to give them"
 	}
 	return "Sign in to the tool server " + e.Name + " to use its tools"
@@ -82,7 +82,7 @@ func (r *relay) askSignIn(e *SignInError) error {
 	x := r.request
 	switch {
 	case declaresURL(x) && x.era == peer.Legacy:
-		return x.reject(x.msg.id, e.required())
+		return x.rejectForSignIn(e)
 	case declaresURL(x) && x.msg.method != "completion/complete":
 		s, problem := r.openState()
 		if problem != nil {
@@ -202,7 +202,7 @@ func (c *catalogue) stored(ctx context.Context, s *toolserver.Server, k *listKin
 // failList responds to a list that no server gives. e is nil if no user has to sign in.
 func failList(x *request, e *SignInError, err error) error {
 	if e != nil {
-		return x.reject(x.msg.id, e.required())
+		return x.rejectForSignIn(e)
 	}
 	return x.fail(err)
 }

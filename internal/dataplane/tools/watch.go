@@ -136,6 +136,8 @@ func (w *watch) run(id []byte) error {
 	w.events, w.seen, w.dirty = make(chan watchEvent), make(map[*listKind][sha256.Size]byte), make(map[*listKind]bool)
 	w.following = make(map[string]followed)
 	w.followView(ctx)
+	signIns, stop := w.awaitSignIns(id)
+	defer stop()
 	if id == nil {
 		if err := w.request.answer.open(); err != nil {
 			return err
@@ -174,6 +176,10 @@ func (w *watch) run(id []byte) error {
 			err = w.reportChanges(id)
 		case <-recheck.C:
 			err = w.recheck(ctx, id)
+		case s := <-signIns.begun:
+			signIns.add(s)
+		case <-signIns.timer.C:
+			err = w.reportSignIns(ctx, signIns)
 		}
 		if err != nil {
 			return err

@@ -115,7 +115,8 @@ func (c *Client) Refresh(ctx context.Context, m *Metadata, s *toolserver.Server,
 }
 
 // Revoke asks the authorization server to end a grant by its refresh token, or by an access
-// token (RFC 7009). A server without such an endpoint is not asked.
+// token (RFC 7009). A server without such an endpoint is not asked. Errors are those of sending, or
+// *apierr.Error.
 func (c *Client) Revoke(ctx context.Context, m *Metadata, s *toolserver.Server, g *Grant) error {
 	token := g.Refresh
 	if token.Empty() {
@@ -124,7 +125,10 @@ func (c *Client) Revoke(ctx context.Context, m *Metadata, s *toolserver.Server, 
 	if m.Revoke == "" || token.Empty() {
 		return nil
 	}
-	_, err := c.post(ctx, m, g.client(m, s), m.Revoke, url.Values{"token": {token.Reveal()}})
+	res, err := c.post(ctx, m, g.client(m, s), m.Revoke, url.Values{"token": {token.Reveal()}})
+	if err == nil && (res.status < 200 || res.status > 299) {
+		err = unavailable(nil, "the authorization server of the tool server answered the revocation with the status %d", res.status)
+	}
 	return err
 }
 

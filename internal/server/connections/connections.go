@@ -4,7 +4,7 @@
 // a call does not read the database, and a sign-in or revocation takes effect on all nodes
 // within that time. It guarantees that tokens are refreshed by one node at a time, that a failure that may
 // pass never ends a connection, and that a token is sent to the address that it was given for
-// and nowhere else. How users sign in is the job of controlplane/toolservers.
+// and nowhere else. Tokens that are deleted are revoked in the background. How users sign in is the job of controlplane/toolservers.
 package connections
 
 import (
@@ -68,6 +68,8 @@ type Service struct {
 
 	mu   sync.Mutex
 	held map[key]*entry // guarded by mu
+
+	ended chan []store.EndedConnection // whose tokens Run revokes, each of one server
 }
 
 // key names a connection.
@@ -96,7 +98,7 @@ func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Service{Options: o, held: make(map[key]*entry)}
+	return &Service{Options: o, held: make(map[key]*entry), ended: make(chan []store.EndedConnection, maxEnded)}
 }
 
 func (s *Service) entry(server, user string) *entry {
@@ -153,10 +155,10 @@ func (s *Service) Credential(ctx context.Context, server *toolserver.Server, id 
 	case v.err != nil:
 		return none, v.err
 	case !v.has(server):
-		return none, s.signInError(server, id.UserID, nil)
+		return none, s.signInError(server, id.UserID, "", nil)
 	}
 	return peer.Credential{
-		Key:    "user " + id.UserID + " " + v.grant.SignIn,
+		Key:    credentialKey(id.UserID, v.grant),
 		Header: http.Header{"Authorization": {bearer(v.grant)}},
 		Renew: func(ctx context.Context, sent string, f *peer.Failure, tried int) (string, error) {
 			return s.renew(ctx, refusal{server, id.UserID, sent, f, tried})
@@ -164,14 +166,17 @@ func (s *Service) Credential(ctx context.Context, server *toolserver.Server, id 
 	}, nil
 }
 
+// credentialKey names what a user got with a sign-in, however often it is renewed.
+func credentialKey(user string, g *toolauth.Grant) string { return "user " + user + " " + g.SignIn }
+
 func bearer(g *toolauth.Grant) string { return "Bearer " + g.Access.Reveal() }
 
 // signInError returns the error for a user who has to sign in. More are scopes to ask for in
-// addition to the usual ones.
-func (s *Service) signInError(server *toolserver.Server, user string, more []string) error {
+// addition to the usual ones, because those of the credential with a key are not enough.
+func (s *Service) signInError(server *toolserver.Server, user, key string, more []string) error {
 	link, id := s.Links.New(toolauth.Link{Organisation: server.Organisation, Workspace: server.Workspace, Server: server.ID, User: user,
 		Scopes: more}, s.Now())
-	return &tools.SignInError{Server: server.Slug, Name: server.Name, Link: link, ID: id, More: len(more) > 0}
+	return &tools.SignInError{Server: server.Slug, Name: server.Name, Link: link, ID: id, Key: key}
 }
 
 // load returns the connection of a user: what is remembered, or else what the database has.
@@ -344,7 +349,7 @@ func (s *Service) renew(ctx context.Context, r refusal) (string, error) {
 	case v.err != nil:
 		return "", v.err
 	case !v.has(r.server):
-		return "", s.signInError(r.server, r.user, nil)
+		return "", s.signInError(r.server, r.user, "", nil)
 	}
 	return bearer(v.grant), nil
 }
@@ -360,5 +365,5 @@ func (s *Service) stepUpError(r refusal, v *view) error {
 	if !slices.ContainsFunc(wanted, func(scope string) bool { return !slices.Contains(v.grant.Asked, scope) }) {
 		return nil
 	}
-	return s.signInError(r.server, r.user, toolauth.Union(v.grant.Asked, v.grant.Scopes, wanted))
+	return s.signInError(r.server, r.user, credentialKey(r.user, v.grant), toolauth.Union(v.grant.Asked, v.grant.Scopes, wanted))
 }

@@ -91,7 +91,11 @@ func (s *Service) refreshLeased(ctx context.Context, server *toolserver.Server, 
 		return nil, s.DB.ClientError(err)
 	}
 	if !done { // it was revoked, or the user has signed in again
-		return s.read(ctx, server, row.User)
+		v, err := s.read(ctx, server, row.User)
+		if err == nil && v.row.State != store.ConnectionActive { // nobody else knows of the new tokens
+			s.revoke(ctx, server, row.Issuer, next)
+		}
+		return v, err
 	}
 	row.Version++
 	return &view{row: row, grant: next, read: s.Now(), until: s.Now().Add(freshTime), renew: next.RenewAt()}, nil

@@ -99,6 +99,18 @@ func (a *Authorization) End() {
 	}
 }
 
+// LastRefresh returns the refresh token of the last grant that has one.
+func (a *Authorization) LastRefresh() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for n := a.last; n > 0; n-- {
+		if token := fmt.Sprintf("refresh-%d", n); a.tokens[token] != nil {
+			return token
+		}
+	}
+	return ""
+}
+
 // Allows reports whether an Authorization header is valid for a resource and has a scope.
 func (a *Authorization) Allows(header, resource, scope string) (valid, enough bool) {
 	a.mu.Lock()
