@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	signals "os/signal"
 	"strconv"
 	"syscall"
 	"testing"
@@ -57,6 +58,7 @@ func serveChild(t *testing.T) {
 		text := strconv.Itoa(os.Getpid()) + " " + strconv.Itoa(helper.Process.Pid)
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 	})
+	signals.Ignore(syscall.SIGTERM)
 	s.Run(t.Context(), &mcp.StdioTransport{})
 	select {} // it does not end with its standard input
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"modelgate/internal/testing/toolservertest"
@@ -178,21 +179,23 @@ func TestEgressPoliciesBindToolServersAtRequestTime(t *testing.T) {
 	s.arrival(t, "calls are allowed again", func(g *gateway) bool { return g.echoes(t, "one__echo") })
 }
 
-// TestProgramsOfToolServersEndWithTheGateway stops a gateway that runs a tool server as
-// a program, which has started another one and does not end by itself.
-func TestProgramsOfToolServersEndWithTheGateway(t *testing.T) {
-	t.Parallel()
+// programEnv is the environment of gateways with the tool server of [launchProgram].
+const programEnv = "MODELGATE_MASTER_KEY=the master key of a conformance test"
+
+// launchProgram returns a gateway that runs a tool server as a program, and the ids of that process
+// and of one that it has started. Neither ends with its input or by SIGTERM.
+func launchProgram(t *testing.T) (g *gateway, pids []int) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	settings := fmt.Sprintf("version: 1\ntools:\n  commands:\n    child: {path: %q, args: [\"-test.run=^TestToolServerProcess$\"], env: {%s: stdio, MODELGATE_BINARY: %q, MODELGATE_BINARY_STALE: \"on\", TMPDIR: %q, PATH: %q}}\n",
 		self, toolServerAt, program, t.TempDir(), os.Getenv("PATH"))
-	g := launchFor(t, settings, "MODELGATE_MASTER_KEY=the master key of a conformance test")
+	g = launchFor(t, settings, programEnv)
 	g.as(t, bootstrapKey, "POST", "/v1/mcp-integrations", `{"name":"Child","slug":"child","transport":"stdio","command":"child","auth_type":"none"}`).wantOK(t)
 	g.as(t, bootstrapKey, "PUT", "/v1/mcp-integrations/child/workspaces", `{"workspaces":[{"id":"default","enabled":true}]}`).wantOK(t)
 	g.as(t, bootstrapKey, "POST", "/v1/mcp-servers", `{"name":"Child","slug":"child","mcp_integration_id":"child","workspace_id":"default"}`).wantOK(t)
-	var pids []int
 	waittest.Until(t, "the program answers", func() bool {
 		got := g.as(t, bootstrapKey, "POST", "/mcp/child", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"pids","arguments":{}}}`)
 		_, text, ok := strings.Cut(string(got.body), `"text":"`)
@@ -211,9 +214,34 @@ func TestProgramsOfToolServersEndWithTheGateway(t *testing.T) {
 			t.Fatalf("the process %d of %v does not run", pid, pids)
 		}
 	}
-	g.again(t, "MODELGATE_MASTER_KEY=the master key of a conformance test")
+	return g, pids
+}
+
+func TestProgramsOfToolServersEndWithTheGateway(t *testing.T) {
+	t.Parallel()
+	g, pids := launchProgram(t)
+	g.again(t, programEnv)
 	for i, what := range []string{"the program", "what it started"} {
 		waittest.Until(t, what+" has ended with the gateway", func() bool { return !runs(pids[i]) })
+	}
+}
+
+// TestProgramsOfToolServersEndWhenTheGatewayIsKilled needs the kernel: nobody is left to end them.
+func TestProgramsOfToolServersEndWhenTheGatewayIsKilled(t *testing.T) {
+	t.Parallel()
+	g, pids := launchProgram(t)
+	defer syscall.Kill(pids[1], syscall.SIGKILL) // the kernel ends the program alone
+	for range 20 {                               // so that threads of the gateway end, one of which has started the program
+		g.as(t, bootstrapKey, "GET", "/v1/mcp-servers", "").wantOK(t)
+	}
+	if !runs(pids[0]) {
+		t.Fatal("the program has ended before the gateway")
+	}
+	g.process.Process.Kill()
+	waittest.Receive(t, g.exited, "the end of the gateway")
+	waittest.Until(t, "the program has ended", func() bool { return !runs(pids[0]) })
+	if err := g.begin([]string{programEnv}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"time"
 
 	"modelgate/internal/base/secret"
@@ -177,6 +178,8 @@ func (pr *process) serve(b *breaker) error {
 		return startFailure(err)
 	}
 	defer pipes.close()
+	runtime.LockOSThread() // until the process has ended, which would end with the thread
+	defer runtime.UnlockOSThread()
 	if err := c.Start(); err != nil {
 		return startFailure(err)
 	}
@@ -240,6 +243,7 @@ func (pr *process) newCommand(home string) *exec.Cmd {
 		c.Dir = home
 	}
 	setGroup(c)
+	endWithThread(c)
 	return c
 }
 
