@@ -6,20 +6,21 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 )
 
 // agentErrors are the codes of errors that A2A has names for.
 // https://a2a-protocol.org/v1.0.0/specification/#54-error-code-mappings
 var agentErrors = map[string]struct {
-	code   int64  // of JSON-RPC
+	code   int    // of JSON-RPC
 	reason string // of the binding HTTP+JSON
 }{
 	"a2a_task_not_found":          {-32001, "TASK_NOT_FOUND"},
 	"a2a_push_not_supported":      {-32003, "PUSH_NOTIFICATION_NOT_SUPPORTED"},
 	"a2a_operation_not_supported": {-32004, "UNSUPPORTED_OPERATION"},
 	"a2a_version_not_supported":   {-32009, "VERSION_NOT_SUPPORTED"},
-	"a2a_method_not_found":        {-32601, ""},
-	"a2a_invalid_params":          {-32602, ""},
+	"a2a_method_not_found":        {jsonrpc.MethodNotFound, ""},
+	"a2a_invalid_params":          {jsonrpc.InvalidParams, ""},
 }
 
 // IsAgentError reports whether an error is one of A2A, which its binding of JSON-RPC answers

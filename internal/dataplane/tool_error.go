@@ -6,65 +6,42 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/provider/toolserver"
 )
 
-// Codes of JSON-RPC. Other errors have the status of HTTP as their code, which is outside of
-// the range that JSON-RPC and MCP reserve.
-const (
-	rpcInvalidRequest = -32600
-	rpcInternalError  = -32603
-)
-
-// rpcError returns an error as a response of JSON-RPC. A nil id is that of a message that was
-// not read.
+// rpcError returns an error as a response of JSON-RPC. An empty id is that of a message that was
+// not read. Errors without a code of their own have the status of HTTP, which is outside of the
+// range that JSON-RPC and MCP reserve.
 func rpcError(id json.RawMessage, e *apierr.Error) []byte {
-	code := int64(e.Status())
+	code := e.Status()
 	switch e.Kind {
 	case apierr.Invalid:
-		code = rpcInvalidRequest
+		code = jsonrpc.InvalidRequest
 	case apierr.Internal:
-		code = rpcInternalError
+		code = jsonrpc.InternalError
 	}
 	if a, ok := agentErrors[e.Code]; ok {
 		code = a.code
 	}
-	var b jsonedit.Builder
-	b.Open('{')
-	b.Name("jsonrpc")
-	b.String("2.0")
-	b.Name("id")
-	if len(id) > 0 {
-		b.Raw(id)
-	} else {
-		b.Null()
-	}
-	b.Name("error")
-	b.Open('{')
-	b.Name("code")
-	b.Int(code)
-	b.Name("message")
-	b.String(e.Message)
-	b.Name("data")
-	b.Open('{')
-	b.Name("code")
-	b.String(e.CodeOrDefault())
-	b.Name("type")
-	b.String(e.Type())
+	var data jsonedit.Builder
+	data.Open('{')
+	data.Name("code")
+	data.String(e.CodeOrDefault())
+	data.Name("type")
+	data.String(e.Type())
 	if e.Param != "" {
-		b.Name("param")
-		b.String(e.Param)
+		data.Name("param")
+		data.String(e.Param)
 	}
-	b.Name("source")
-	b.String("gateway")
+	data.Name("source")
+	data.String("gateway")
 	if e.Details != nil {
-		b.Name("hook_results")
-		b.Raw(e.Details)
+		data.Name("hook_results")
+		data.Raw(e.Details)
 	}
-	b.Close('}')
-	b.Close('}')
-	b.Close('}')
-	return b.Bytes()
+	data.Close('}')
+	return (&jsonrpc.Error{Code: code, Message: e.Message, Data: data.Bytes()}).Response(id)
 }
 
 // DeniedResult returns the result of a tool whose call, or whose result, was refused: a model

@@ -17,6 +17,7 @@ import (
 	"modelgate/internal/dataplane/tools"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/provider/toolserver"
 )
 
@@ -211,9 +212,7 @@ func (p *pass) message(ctx context.Context, raw []byte, checks bool) ([]byte, er
 		return nil, err
 	}
 	if _, acts := p.tools.Guards(); acts { // nothing else passes unread
-		out := append([]byte(`{"jsonrpc":"2.0","id":`), p.tools.MessageID...)
-		out = append(append(append(out, `,"`...), name...), `":`...)
-		return append(append(out, value...), '}'), nil
+		return jsonrpc.Response(p.tools.MessageID, name, value), nil
 	}
 	var edits []jsonedit.Edit
 	if !bytes.Equal(value, v.Raw()) {

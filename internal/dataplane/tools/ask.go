@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 )
 
 // questions are the requests that servers may send to clients, with the capability that a
@@ -20,8 +21,8 @@ var questions = map[string]string{
 	"roots/list":             "roots",
 }
 
-// unsupported is the outcome of a request of a server that the client does not take.
-var unsupported = []byte(`"error":{"code":-32601,"message":"the client does not support this request"}`)
+// errUnsupported answers a request of a server that the client does not take.
+var errUnsupported = &jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "the client does not support this request"}
 
 // declares reports whether the client declared a capability.
 func (x *request) declares(name string) bool {
@@ -45,10 +46,10 @@ func (r *relay) passQuestion(ctx context.Context, doc *jsonedit.Doc) (last bool,
 	_, guarded := r.request.tools.Guards() // they do not read questions
 	switch {
 	case method == "ping":
-		return false, r.respondTo(ctx, id.Raw(), []byte(`"result":{}`))
+		return false, r.respondTo(ctx, jsonrpc.Response(id.Raw(), "result", []byte("{}")))
 	case !known, guarded, !r.request.declares(capability),
 		r.request.era == peer.Legacy && (!r.request.answer.events || r.request.token == nil):
-		return false, r.respondTo(ctx, id.Raw(), unsupported)
+		return false, r.respondTo(ctx, errUnsupported.Response(id.Raw()))
 	case r.request.era == peer.Modern:
 		return true, r.park(doc, id.Raw(), method)
 	}
@@ -73,12 +74,10 @@ func innerID(outer string) (slug string, id []byte, ok bool) {
 	return slug, id, err == nil
 }
 
-// respondTo responds to a request of the server.
-func (r *relay) respondTo(ctx context.Context, id, outcome []byte) error {
-	msg := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	msg = append(append(append(msg, ','), outcome...), '}')
+// respondTo sends the response to a request of the server.
+func (r *relay) respondTo(ctx context.Context, response []byte) error {
 	reply, err := r.request.Peers.Send(ctx, &peer.Call{Server: r.server, Credential: r.cred, Client: r.request.client, Session: r.session,
-		Message: msg, Notify: true})
+		Message: response, Notify: true})
 	if err != nil {
 		return err
 	}
@@ -100,7 +99,7 @@ func (x *request) respond() error {
 	slug, id, ok := innerID(outer)
 	server := x.view.server(slug)
 	if !ok || server == nil {
-		return x.reject(nil, newError(codeInvalidRequest, "no request with this id waits for a response"))
+		return x.reject(nil, newError(jsonrpc.InvalidRequest, "no request with this id waits for a response"))
 	}
 	ctx := x.http.Context()
 	r := &relay{request: x, server: server}

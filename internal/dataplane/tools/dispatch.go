@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/provider/toolserver"
 )
 
@@ -60,7 +61,7 @@ func (x *request) dispatch() error {
 	}
 	m, ok := methods[x.msg.method]
 	if !ok || !m.eras[x.era] {
-		e := newError(codeNoMethod, "the method is not supported")
+		e := newError(jsonrpc.MethodNotFound, "the method is not supported")
 		if x.era == peer.Modern {
 			e.status = http.StatusNotFound
 		}
@@ -100,14 +101,14 @@ func getPrompt(x *request) error {
 func (x *request) callNamed(k *listKind, op api.Operation, unknown string) error {
 	name, ok := x.msg.param("name")
 	if !ok {
-		return x.reject(x.msg.id, newError(codeInvalidParams, "params must have a name"))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, "params must have a name"))
 	}
 	if _, asks := x.msg.params.Find("task"); asks && x.era == peer.Legacy {
-		return x.reject(x.msg.id, newError(codeInvalidParams, "tasks of the revision 2025-11-25 are not supported; call without params.task, or with the revision "+peer.ModernVersion))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, "tasks of the revision 2025-11-25 are not supported; call without params.task, or with the revision "+peer.ModernVersion))
 	}
 	server, inner, ok := x.find(k, name)
 	if !ok {
-		return x.reject(x.msg.id, newError(codeInvalidParams, unknown+": "+cut(name)))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, unknown+": "+cut(name)))
 	}
 	r := &relay{request: x, server: server, item: toolserver.Item{Kind: k.kind, Name: inner}, operation: op,
 		unknown: unknown + ": " + cut(name)}
@@ -121,7 +122,7 @@ func (x *request) callNamed(k *listKind, op api.Operation, unknown string) error
 func (x *request) relayResource(op api.Operation) error {
 	uri, ok := x.msg.param("uri")
 	if !ok {
-		return x.reject(x.msg.id, newError(codeInvalidParams, "params must have a uri"))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, "params must have a uri"))
 	}
 	server, inner, ok := x.findResource(uri)
 	if !ok {
@@ -136,9 +137,9 @@ func (x *request) relayResource(op api.Operation) error {
 }
 
 func (x *request) noResource(uri string) *rpcError {
-	e := newError(codeInvalidParams, "unknown resource: "+cut(uri))
+	e := newError(jsonrpc.InvalidParams, "unknown resource: "+cut(uri))
 	if x.era == peer.Legacy {
-		e.code = codeNoResource
+		e.Code = codeNoResource
 	}
 	return e.withData(append(jsonedit.AppendString([]byte(`{"uri":`), uri), '}'))
 }
@@ -150,14 +151,14 @@ const codeNoResource = -32002
 func (x *request) complete() error {
 	ref, _ := x.msg.params.Find("ref")
 	if ref.Kind() != jsonedit.Object {
-		return x.reject(x.msg.id, newError(codeInvalidParams, "params must have a ref"))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, "params must have a ref"))
 	}
 	var doc jsonedit.Doc
 	if err := doc.Scan(ref.Raw()); err != nil {
-		return x.reject(x.msg.id, newError(codeInvalidParams, "ref: "+err.Error()))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, "ref: "+err.Error()))
 	}
 	if name := lookAlike(&doc, "type", "name", "uri"); name != "" {
-		return x.reject(x.msg.id, newError(codeInvalidParams, "ref: "+cut(name)+" is another spelling of a member of the protocol"))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, "ref: "+cut(name)+" is another spelling of a member of the protocol"))
 	}
 	r := &relay{request: x, operation: api.Tools, unknown: "unknown ref"}
 	typ, _ := doc.Find("type")
@@ -168,7 +169,7 @@ func (x *request) complete() error {
 	v, _ := doc.Find(key)
 	name, ok := v.Text()
 	if !ok {
-		return x.reject(x.msg.id, newError(codeInvalidParams, "the ref must have a "+key))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, "the ref must have a "+key))
 	}
 	var inner string
 	if kind == toolserver.Prompt {
@@ -177,7 +178,7 @@ func (x *request) complete() error {
 		r.server, inner, ok = x.findTemplate(name)
 	}
 	if !ok {
-		return x.reject(x.msg.id, newError(codeInvalidParams, "unknown ref: "+cut(name)))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, "unknown ref: "+cut(name)))
 	}
 	r.item = toolserver.Item{Kind: kind, Name: inner}
 	if inner != name {
@@ -210,13 +211,13 @@ func cut(name string) string {
 // fail responds with an error that is not one of the protocol.
 func (x *request) fail(err error) error {
 	if f, ok := errors.AsType[*peer.Failure](err); ok {
-		e := newError(codeInternal, f.Reason)
+		e := newError(jsonrpc.InternalError, f.Reason)
 		return x.reject(x.msg.id, e)
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		return x.refuse(e)
 	}
-	return x.reject(x.msg.id, newError(codeInternal, explain(err)))
+	return x.reject(x.msg.id, newError(jsonrpc.InternalError, explain(err)))
 }
 
 // refuse responds with an error of the gateway: its status is that of HTTP as long as
@@ -225,5 +226,5 @@ func (x *request) refuse(err *apierr.Error) error {
 	if !x.answer.hasBegun() {
 		return err
 	}
-	return x.reject(x.msg.id, newError(codeInternal, err.Message))
+	return x.reject(x.msg.id, newError(jsonrpc.InternalError, err.Message))
 }

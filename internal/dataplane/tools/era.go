@@ -8,6 +8,7 @@ import (
 
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 )
 
 // Headers of MCP, in canonical form.
@@ -74,7 +75,7 @@ func (x *request) prepareModern() *rpcError {
 
 // missingMeta returns the error for a request without a field that the era demands.
 func missingMeta(name string) *rpcError {
-	e := newError(codeInvalidParams, "params._meta must have "+name)
+	e := newError(jsonrpc.InvalidParams, "params._meta must have "+name)
 	e.status = http.StatusBadRequest
 	return e
 }

@@ -10,6 +10,7 @@ import (
 
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/provider/toolserver"
 )
 
@@ -29,7 +30,7 @@ func (c *catalogue) fetch(ctx context.Context, s *toolserver.Server, cred peer.C
 	for page := range maxPages {
 		raw, err := c.sessions.ask(ctx, s, cred, k.method, pageParams(cursor, page > 0))
 		if err != nil {
-			if refused, ok := errors.AsType[*answerError](err); ok && refused.code == codeNoMethod {
+			if refused, ok := errors.AsType[*answerError](err); ok && refused.code == jsonrpc.MethodNotFound {
 				break // it has no such list
 			}
 			return nil, err

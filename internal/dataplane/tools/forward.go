@@ -18,7 +18,7 @@ func (w *watch) forward(ctx context.Context, e watchEvent, id []byte) error {
 	if _, isRequest := doc.Find("id"); isRequest {
 		if id != nil { // the modern era has none
 			v, _ := doc.Find("id")
-			return ignoreFailure(e.relay.respondTo(ctx, v.Raw(), unsupported))
+			return ignoreFailure(e.relay.respondTo(ctx, errUnsupported.Response(v.Raw())))
 		}
 		_, err := e.relay.passQuestion(ctx, &doc)
 		return ignoreFailure(err)

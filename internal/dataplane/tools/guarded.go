@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"regexp"
 	"slices"
@@ -198,11 +197,4 @@ func (r *relay) withoutUndeclared(h http.Header) http.Header {
 		}
 	}
 	return h
-}
-
-// envelope returns a response with nothing but its id and its outcome.
-func envelope(id []byte, member string, value json.RawMessage) []byte {
-	out := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	out = append(append(append(out, `,"`...), member...), `":`...)
-	return append(append(out, value...), '}')
 }

@@ -8,6 +8,7 @@ import (
 
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 )
 
 // maxRounds is how often a server may ask for input during one request of a client of the
@@ -186,7 +187,7 @@ func (r *relay) unpark(ctx context.Context, key string) error {
 	responses, _ := r.request.msg.params.Find("inputResponses")
 	value, ok := responses.Get(parkedKey)
 	if !ok {
-		return r.respondTo(ctx, p.id, []byte(`"error":{"code":-32603,"message":"the client did not answer"}`))
+		return r.respondTo(ctx, (&jsonrpc.Error{Code: jsonrpc.InternalError, Message: "the client did not answer"}).Response(p.id))
 	}
-	return r.respondTo(ctx, p.id, append([]byte(`"result":`), value.Raw()...))
+	return r.respondTo(ctx, jsonrpc.Response(p.id, "result", value.Raw()))
 }

@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/base/egress"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/snapshot"
@@ -19,8 +20,8 @@ import (
 
 // errNoSession makes clients begin a new session, as the protocol says of the status 404.
 // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
-var errNoSession = &rpcError{code: codeInvalidRequest, status: http.StatusNotFound,
-	message: "the session is unknown or has expired; send initialize again"}
+var errNoSession = &rpcError{jsonrpc.Error{Code: jsonrpc.InvalidRequest,
+	Message: "the session is unknown or has expired; send initialize again"}, http.StatusNotFound}
 
 // findSession finds the session that a request names. A request without one is served too,
 // with sessions of its caller at servers.
@@ -47,7 +48,7 @@ func (x *request) initialize() error {
 	params := &x.msg.params
 	version, ok := x.msg.param("protocolVersion")
 	if !ok {
-		return x.reject(x.msg.id, newError(codeInvalidParams, "initialize must name a protocolVersion"))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, "initialize must name a protocolVersion"))
 	}
 	if !slices.Contains(legacyVersions, version) {
 		version = peer.LegacyVersion
@@ -59,9 +60,9 @@ func (x *request) initialize() error {
 		switch {
 		case !ok:
 		case v.Kind() != jsonedit.Object:
-			return x.reject(x.msg.id, newError(codeInvalidParams, name+" must be an object"))
+			return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, name+" must be an object"))
 		case len(v.Raw()) > maxDeclared:
-			return x.reject(x.msg.id, newError(codeInvalidParams, name+" must have at most 4 KB"))
+			return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, name+" must have at most 4 KB"))
 		default:
 			*field = compact(v.Raw())
 			if name == "capabilities" {

@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/provider/toolserver"
 )
 
@@ -265,7 +266,7 @@ func (x *request) position(k *listKind) (int, *rpcError) {
 			return n, nil
 		}
 	}
-	return 0, newError(codeInvalidParams, "the cursor is invalid; begin again without one")
+	return 0, newError(jsonrpc.InvalidParams, "the cursor is invalid; begin again without one")
 }
 
 // find returns the item that a client names, and false if there is none that it may use.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 )
 
 // message is a scanned JSON-RPC message of a client. Values are views of its body, which
@@ -44,25 +45,25 @@ func (m *message) release() {
 func (m *message) scan(body []byte) *rpcError {
 	m.body = body
 	if first := firstByte(body); first == '[' {
-		return newError(codeInvalidRequest, "batches are not supported; send each message in a request of its own")
+		return newError(jsonrpc.InvalidRequest, "batches are not supported; send each message in a request of its own")
 	}
 	if err := m.top.Scan(body); err != nil {
 		if _, ok := errors.AsType[*jsonedit.DuplicateKeyError](err); ok || firstByte(body) != '{' && json.Valid(body) {
-			return newError(codeInvalidRequest, "the body is not a JSON-RPC message: "+err.Error())
+			return newError(jsonrpc.InvalidRequest, "the body is not a JSON-RPC message: "+err.Error())
 		}
-		return newError(codeParse, "the body is not JSON: "+err.Error())
+		return newError(jsonrpc.ParseError, "the body is not JSON: "+err.Error())
 	}
 	if name := lookAlike(&m.top, "jsonrpc", "id", "method", "params", "result", "error"); name != "" {
-		return newError(codeInvalidRequest, "the member "+cut(name)+" must be written in small letters")
+		return newError(jsonrpc.InvalidRequest, "the member "+cut(name)+" must be written in small letters")
 	}
 	if id, ok := m.top.Find("id"); ok {
 		if k := id.Kind(); k != jsonedit.String && k != jsonedit.Number || len(id.Raw()) > maxID {
-			return newError(codeInvalidRequest, "the id must be a string or a number of at most 256 bytes")
+			return newError(jsonrpc.InvalidRequest, "the id must be a string or a number of at most 256 bytes")
 		}
 		m.id = id.Raw()
 	}
 	if version, _ := m.top.Find("jsonrpc"); !version.IsText("2.0") {
-		return newError(codeInvalidRequest, `the message must have "jsonrpc": "2.0"`)
+		return newError(jsonrpc.InvalidRequest, `the message must have "jsonrpc": "2.0"`)
 	}
 	_, hasResult := m.top.Find("result")
 	_, hasError := m.top.Find("error")
@@ -70,9 +71,9 @@ func (m *message) scan(body []byte) *rpcError {
 	text, isText := method.Text()
 	switch {
 	case hasMethod && (!isText || text == "" || len(text) > maxMethod || hasResult || hasError):
-		return newError(codeInvalidRequest, "the method must be a string, in a message without a result")
+		return newError(jsonrpc.InvalidRequest, "the method must be a string, in a message without a result")
 	case !hasMethod && (hasResult == hasError || m.id == nil):
-		return newError(codeInvalidRequest, "the message must be a request, a notification or a response")
+		return newError(jsonrpc.InvalidRequest, "the message must be a request, a notification or a response")
 	}
 	m.method = text
 	return m.scanParams()
@@ -84,24 +85,24 @@ func (m *message) scanParams() *rpcError {
 		return nil
 	}
 	if params.Kind() != jsonedit.Object {
-		return newError(codeInvalidParams, "params must be an object")
+		return newError(jsonrpc.InvalidParams, "params must be an object")
 	}
 	if err := m.params.Scan(params.Raw()); err != nil {
-		return newError(codeInvalidParams, "params: "+err.Error())
+		return newError(jsonrpc.InvalidParams, "params: "+err.Error())
 	}
 	if name := lookAlike(&m.params, "name", "uri", "arguments", "_meta", "ref", "argument", "context", "cursor", "requestState",
 		"inputResponses", "taskId", "requestId", "level", "notifications"); name != "" {
-		return newError(codeInvalidParams, "params: "+cut(name)+" is another spelling of a parameter of the protocol")
+		return newError(jsonrpc.InvalidParams, "params: "+cut(name)+" is another spelling of a parameter of the protocol")
 	}
 	meta, ok := m.params.Find("_meta")
 	if !ok {
 		return nil
 	}
 	if meta.Kind() != jsonedit.Object {
-		return newError(codeInvalidParams, "params._meta must be an object")
+		return newError(jsonrpc.InvalidParams, "params._meta must be an object")
 	}
 	if err := m.meta.Scan(meta.Raw()); err != nil {
-		return newError(codeInvalidParams, "params._meta: "+err.Error())
+		return newError(jsonrpc.InvalidParams, "params._meta: "+err.Error())
 	}
 	return nil
 }

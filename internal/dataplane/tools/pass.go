@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/provider/toolserver"
 )
 
@@ -69,7 +70,7 @@ func (r *relay) status(response *jsonedit.Doc) int {
 	switch code, _ := v.Int(); code {
 	case codeHeaderMismatch, codeVersion, codeNoCapability:
 		return http.StatusBadRequest
-	case codeNoMethod:
+	case jsonrpc.MethodNotFound:
 		return http.StatusNotFound
 	}
 	return http.StatusOK
@@ -114,7 +115,7 @@ func (r *relay) response(ctx context.Context, doc *jsonedit.Doc) ([]byte, error)
 		if err != nil || value == nil {
 			return nil, err
 		}
-		return envelope(r.request.msg.id, "result", value), nil
+		return jsonrpc.Response(r.request.msg.id, "result", value), nil
 	}
 	if ok {
 		value, err := r.result(ctx, v.Raw())
@@ -131,7 +132,7 @@ func (r *relay) response(ctx context.Context, doc *jsonedit.Doc) ([]byte, error)
 			return nil, err
 		}
 		if guarded {
-			return envelope(r.request.msg.id, "error", value), nil
+			return jsonrpc.Response(r.request.msg.id, "error", value), nil
 		}
 		if !bytes.Equal(value, e.Raw()) {
 			edits = append(edits, jsonedit.Edit{Name: "error", Value: value})

@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/provider/toolserver"
 )
 
@@ -49,7 +50,7 @@ type relay struct {
 func (r *relay) run() error {
 	r.request.tools.Describe(r.operation, r.server.Slug, r.item.Name)
 	if !r.request.view.selects(r.server, r.item) {
-		return r.request.reject(r.request.msg.id, newError(codeInvalidParams, r.unknown))
+		return r.request.reject(r.request.msg.id, newError(jsonrpc.InvalidParams, r.unknown))
 	}
 	ctx, release := r.detach()
 	defer release()
@@ -63,10 +64,10 @@ func (r *relay) run() error {
 		return r.respondFailed(ctx, err)
 	}
 	if r.server.Holds(r.item) && (r.definition == nil || !r.request.view.allows(r.server, r.item, r.definition.digest)) {
-		return r.request.reject(r.request.msg.id, newError(codeInvalidParams, r.unknown))
+		return r.request.reject(r.request.msg.id, newError(jsonrpc.InvalidParams, r.unknown))
 	}
 	if r.task != nil && r.era != peer.Modern {
-		return r.request.reject(r.request.msg.id, newError(codeInvalidParams, r.unknown))
+		return r.request.reject(r.request.msg.id, newError(jsonrpc.InvalidParams, r.unknown))
 	}
 	if r.request.era == peer.Modern && r.era == peer.Modern && !r.request.found {
 		if problem := r.checkParams(); problem != nil {

@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/provider/toolserver"
 )
 
@@ -97,7 +98,7 @@ func (r *relay) askSignIn(e *SignInError) error {
 	case r.item.Kind == toolserver.Tool:
 		return x.respondWith(x.toolError(apierr.New(apierr.Denied, "%s", e.text())))
 	}
-	return x.reject(x.msg.id, newError(codeInternal, e.text()))
+	return x.reject(x.msg.id, newError(jsonrpc.InternalError, e.text()))
 }
 
 // signInWait is how long a call waits for a user who opens the page. Clients repeat the call as
@@ -121,7 +122,7 @@ func (r *relay) awaitSignIn(ctx context.Context) (answered bool, err error) {
 		if r.item.Kind == toolserver.Tool {
 			return true, r.withhold(text, r.server.Slug)
 		}
-		return true, r.request.reject(r.request.msg.id, newError(codeInternal, fmt.Sprintf(text, r.server.Slug)))
+		return true, r.request.reject(r.request.msg.id, newError(jsonrpc.InternalError, fmt.Sprintf(text, r.server.Slug)))
 	}
 	ctx, cancel := context.WithTimeout(ctx, signInWait)
 	defer cancel()

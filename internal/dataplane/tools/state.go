@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 )
 
 // state is what a client returns with the answers to questions: it belongs to one caller and
@@ -55,7 +56,7 @@ func (s *state) seal(box *secret.Box) string { return sealJSON(box, statePrefix,
 
 // errState is the error for a state that was altered, has expired, or belongs to another
 // caller or call.
-var errState = newError(codeInvalidParams, "the requestState is invalid or has expired; send the request again without it")
+var errState = newError(jsonrpc.InvalidParams, "the requestState is invalid or has expired; send the request again without it")
 
 // openState returns the state that the client returns, nil for none.
 func (r *relay) openState() (*state, *rpcError) {

@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/dataplane/tools/peer"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/provider/toolserver"
 )
 
@@ -78,7 +79,7 @@ func useTask(x *request) error {
 	id, _ := x.msg.param("taskId")
 	t, server, ok := findTask(x, id)
 	if !ok {
-		return x.reject(x.msg.id, newError(codeInvalidParams, "unknown task: "+cut(id)))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, "unknown task: "+cut(id)))
 	}
 	r := &relay{request: x, server: server, item: t.item(), operation: api.Tools, unknown: "unknown task: " + cut(id), task: &t, taskName: id}
 	r.params = append(r.params, setText("taskId", t.ID))

@@ -24,6 +24,7 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/dataplane/tools/peer"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/snapshot"
@@ -259,10 +260,10 @@ func (x *request) post() error {
 
 // reject responds with an error.
 func (x *request) reject(id []byte, e *rpcError) error {
-	return x.answer.end(e.response(id), e.status)
+	return x.answer.end(e.Response(id), e.status)
 }
 
 // respondWith responds with a result.
 func (x *request) respondWith(value []byte) error {
-	return x.answer.end(result(x.msg.id, value), http.StatusOK)
+	return x.answer.end(jsonrpc.Response(x.msg.id, "result", value), http.StatusOK)
 }

@@ -10,6 +10,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/provider/toolserver"
 )
 
@@ -90,10 +91,10 @@ func watchAll(x *request) error {
 func (x *request) subscribeAll() error {
 	filter, _ := x.msg.params.Find("notifications")
 	if filter.Kind() != jsonedit.Object {
-		return x.reject(x.msg.id, newError(codeInvalidParams, "params must have notifications"))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidParams, "params must have notifications"))
 	}
 	if !x.answer.events {
-		return x.reject(x.msg.id, newError(codeInvalidRequest, "the request must accept text/event-stream"))
+		return x.reject(x.msg.id, newError(jsonrpc.InvalidRequest, "the request must accept text/event-stream"))
 	}
 	w := &watch{request: x, uris: map[string]subscription{}, tasks: map[string]subscription{}}
 	for i, name := range [...]string{"toolsListChanged", "promptsListChanged", "resourcesListChanged"} {
@@ -160,7 +161,7 @@ func (w *watch) run(id []byte) error {
 			return nil
 		case <-w.request.draining: // clients connect to another node
 			if id != nil {
-				return w.request.answer.end(result(id, w.ending(id)), http.StatusOK)
+				return w.request.answer.end(jsonrpc.Response(id, "result", w.ending(id)), http.StatusOK)
 			}
 			w.request.answer.close()
 			return nil

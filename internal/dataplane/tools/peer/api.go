@@ -11,6 +11,7 @@ import (
 
 	"modelgate/internal/base/bytepool"
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/provider/toolauth"
 	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/provider/toolserver/openapi"
@@ -42,7 +43,7 @@ func (p *Peers) sendAPI(ctx context.Context, c *Call) (Reply, error) {
 	}
 	if v, ok := m.Find("params"); ok {
 		if err := params.Scan(v.Raw()); err != nil {
-			return apiError(id.Raw(), -32602, "params must be an object whose members have different names"), nil
+			return apiError(id.Raw(), jsonrpc.InvalidParams, "params must be an object whose members have different names"), nil
 		}
 	}
 	method, _ := m.Find("method")
@@ -56,14 +57,14 @@ func (p *Peers) sendAPI(ctx context.Context, c *Call) (Reply, error) {
 		text, _ := name.Text()
 		tool := doc.Tool(text)
 		if tool == nil {
-			return apiError(id.Raw(), -32602, "unknown tool"), nil
+			return apiError(id.Raw(), jsonrpc.InvalidParams, "unknown tool"), nil
 		}
 		arguments, _ := params.Find("arguments")
 		return p.callAPI(ctx, c, id.Raw(), func() (*openapi.Request, error) { return tool.Request(c.Server.URL, arguments.Raw()) })
 	case listenMethod:
 		return nil, muteFailure()
 	}
-	return apiError(id.Raw(), -32601, "the method is not supported"), nil
+	return apiError(id.Raw(), jsonrpc.MethodNotFound, "the method is not supported"), nil
 }
 
 // describeAPI returns the result of server/discover.
@@ -265,25 +266,10 @@ func (r *apiReply) Close() {
 
 // apiResult returns the reply with a result.
 func apiResult(id []byte, status int, result []byte) *apiReply {
-	message := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"result":`...)
-	return &apiReply{status: status, message: append(append(message, result...), '}')}
+	return &apiReply{status: status, message: jsonrpc.Response(id, "result", result)}
 }
 
 // apiError returns the reply with an error of JSON-RPC.
-func apiError(id []byte, code int64, text string) *apiReply {
-	var b jsonedit.Builder
-	b.Open('{')
-	b.Name("jsonrpc")
-	b.String("2.0")
-	b.Name("id")
-	b.Raw(id)
-	b.Name("error")
-	b.Open('{')
-	b.Name("code")
-	b.Int(code)
-	b.Name("message")
-	b.String(text)
-	b.Close('}')
-	b.Close('}')
-	return &apiReply{status: http.StatusOK, message: b.Bytes()}
+func apiError(id []byte, code int, text string) *apiReply {
+	return &apiReply{status: http.StatusOK, message: (&jsonrpc.Error{Code: code, Message: text}).Response(id)}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/provider/toolserver"
 	"modelgate/internal/upstream"
 )
@@ -232,7 +233,7 @@ func doubtsEra(c *Call, failure *Failure, body []byte) bool {
 		return code == codeVersionUnsupported
 	}
 	switch code {
-	case codeHeaderMismatch, codeCapabilityMissing, -32700, -32600, -32601, -32602:
+	case codeHeaderMismatch, codeCapabilityMissing, jsonrpc.ParseError, jsonrpc.InvalidRequest, jsonrpc.MethodNotFound, jsonrpc.InvalidParams:
 		return false
 	}
 	return true

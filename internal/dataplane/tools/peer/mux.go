@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"modelgate/internal/format/jsonedit"
+	"modelgate/internal/format/jsonrpc"
 	"modelgate/internal/upstream"
 )
 
@@ -333,7 +334,7 @@ func (m *mux) recipient() *muxReply {
 func (m *mux) receiveRequest(text []byte, e envelope) (answer []byte) {
 	method := textOf(e.method)
 	if method == "ping" {
-		return answerTo(e.id, `"result":{}`)
+		return jsonrpc.Response(e.id, "result", []byte("{}"))
 	}
 	if !m.shared {
 		m.mu.Lock()
@@ -343,11 +344,5 @@ func (m *mux) receiveRequest(text []byte, e envelope) (answer []byte) {
 			return nil
 		}
 	}
-	return answerTo(e.id, `"error":{"code":-32601,"message":"no client answers this request"}`)
-}
-
-// answerTo returns the response to a request of the server.
-func answerTo(id []byte, member string) []byte {
-	text := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	return append(append(text, ','), member+"}"...)
+	return (&jsonrpc.Error{Code: jsonrpc.MethodNotFound, Message: "no client answers this request"}).Response(e.id)
 }
