@@ -109,16 +109,52 @@ func (q Queries) JobOf(ctx context.Context, kind, subject string) (Job, error) {
 		WHERE kind = $1 AND subject_id = $2`, kind, subject)
 }
 
-// DueJobs returns the first queued jobs of a kind that are due. A job whose time is later
-// than latest is due as well: the clock that it was written by was wrong.
-func (db *DB) DueJobs(ctx context.Context, kind string, now, latest time.Time, limit int) ([]Job, error) {
+// DueQuery says which jobs are due.
+type DueQuery struct {
+	Kind string
+	Now  time.Time
+	// Latest is the last time that a job can have. One with a later time is due as well: the
+	// clock that it was written by was wrong.
+	Latest time.Time
+	Limit  int
+	// PerOrganisation is how many jobs of an organisation may run at a time. Zero is any number.
+	PerOrganisation int
+}
+
+// dueQuery has first those that are due first. dueInTurns has first those of organisations of
+// which the fewest jobs run, and no more of each than may run.
+const (
+	dueQuery = `
+		WHERE state = 'queued' AND kind = $1 AND (next_at <= $2 OR next_at > $3)
+		ORDER BY next_at, id
+		LIMIT $4`
+	dueInTurns = `
+		JOIN (
+			SELECT d.id AS due_id, COALESCE(r.running, 0) + ROW_NUMBER() OVER (PARTITION BY d.organisation_id ORDER BY d.next_at, d.id) AS turn
+			FROM jobs d
+			LEFT JOIN (
+				SELECT organisation_id, COUNT(*) AS running
+				FROM jobs
+				WHERE state = 'running' AND kind = $1
+				GROUP BY organisation_id
+			) r ON r.organisation_id = d.organisation_id
+			WHERE d.state = 'queued' AND d.kind = $1 AND (d.next_at <= $2 OR d.next_at > $3)
+		) due ON due_id = id
+		WHERE turn <= $5
+		ORDER BY turn, next_at, id
+		LIMIT $4`
+)
+
+// DueJobs returns the first queued jobs of a kind that are due, and that may run now.
+func (db *DB) DueJobs(ctx context.Context, q DueQuery) ([]Job, error) {
 	if !db.ready.Load() {
 		return nil, unavailableError(nil)
 	}
-	list, err := jobTable.list(ctx, db.read, `
-		WHERE state = 'queued' AND kind = $1 AND (next_at <= $2 OR next_at > $3)
-		ORDER BY next_at, id
-		LIMIT $4`, kind, millis(now), millis(latest), limit)
+	text, args := dueQuery, []any{q.Kind, millis(q.Now), millis(q.Latest), q.Limit}
+	if q.PerOrganisation > 0 {
+		text, args = dueInTurns, append(args, q.PerOrganisation)
+	}
+	list, err := jobTable.list(ctx, db.read, text, args...)
 	return list, db.ClientError(err)
 }
 

@@ -103,12 +103,63 @@ func TestJobsAreDueByTheirTimeUnlessAClockWasWrong(t *testing.T) {
 			want int
 		}{{0, 1}, {time.Hour, 1}, {-time.Second, 0}, {-10 * time.Minute, 0}, {-time.Hour, 1}} {
 			now := exportTime.Add(tt.now)
-			if due, err := db.DueJobs(t.Context(), "k", now, now.Add(10*time.Minute), 5); len(due) != tt.want || err != nil {
+			if due, err := db.DueJobs(t.Context(), store.DueQuery{Kind: "k", Now: now, Latest: now.Add(10 * time.Minute), Limit: 5}); len(due) != tt.want || err != nil {
 				t.Errorf("%v after it is due: %d jobs, %v; want %d", tt.now, len(due), err, tt.want)
 			}
 		}
-		if due, err := db.DueJobs(t.Context(), "other", exportTime, exportTime, 5); len(due) != 0 || err != nil {
+		if due, err := db.DueJobs(t.Context(), store.DueQuery{Kind: "other", Now: exportTime, Latest: exportTime, Limit: 5}); len(due) != 0 || err != nil {
 			t.Errorf("of another kind: %v, %v", due, err)
+		}
+	})
+}
+
+// TestOrganisationsTakeTurns has one organisation with many jobs, which were due first, and others
+// with few.
+func TestOrganisationsTakeTurns(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
+		db := open()
+		due := func(limit, each int) (ids string) {
+			t.Helper()
+			list, err := db.DueJobs(t.Context(), store.DueQuery{Kind: "k", Now: exportTime.Add(time.Hour), Latest: exportTime.Add(2 * time.Hour),
+				Limit: limit, PerOrganisation: each})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, j := range list {
+				ids += j.ID + " "
+			}
+			return ids
+		}
+		for i, id := range []string{"a1", "a2", "a3", "a4", "b1", "b2", "c1"} {
+			j := queued(id)
+			j.Organisation, j.NextAt = id[:1], exportTime.Add(time.Duration(i)*time.Second)
+			mustAdd(t, db, j)
+		}
+		other := queued("z1")
+		other.Kind, other.Organisation = "other", "a"
+		mustAdd(t, db, other)
+		for _, tt := range []struct {
+			limit, each int
+			want        string
+		}{{10, 0, "a1 a2 a3 a4 b1 b2 c1 "}, {10, 4, "a1 b1 c1 a2 b2 a3 a4 "}, {10, 2, "a1 b1 c1 a2 b2 "}, {2, 2, "a1 b1 "}} {
+			if got := due(tt.limit, tt.each); got != tt.want {
+				t.Errorf("%d jobs, %d of each: %s, want %s", tt.limit, tt.each, got, tt.want)
+			}
+		}
+		for _, id := range []string{"a1", "a2", "z1"} {
+			j, err := db.Job(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if moved, err := db.MoveJob(t.Context(), j, claimed(j, "node"), nil); !moved || err != nil {
+				t.Fatalf("claiming %s: %t, %v", id, moved, err)
+			}
+		}
+		if got := due(10, 3); got != "b1 c1 b2 a3 " {
+			t.Errorf("while two run: %s", got)
+		}
+		if got := due(10, 2); got != "b1 c1 b2 " {
+			t.Errorf("while as many run as may: %s", got)
 		}
 	})
 }
@@ -126,7 +177,7 @@ func TestAJobIsClaimedOnce(t *testing.T) {
 		for i := range workers {
 			db := nodes[i%len(nodes)]
 			work.Go(func() {
-				due, err := db.DueJobs(t.Context(), "k", exportTime, exportTime, jobs)
+				due, err := db.DueJobs(t.Context(), store.DueQuery{Kind: "k", Now: exportTime, Latest: exportTime, Limit: jobs})
 				if err != nil {
 					t.Error(err)
 					return

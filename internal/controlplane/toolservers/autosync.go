@@ -21,21 +21,25 @@ type Sync struct {
 	Secrets route.Sealer // nil opens none
 	Now     func() time.Time
 	Logger  *slog.Logger
-
-	slots route.Slots
 }
 
-// Pauses between readings of a server: after one that succeeded, the shortest after one that
-// failed, and while the organisation has too many in progress.
+// Pauses between readings of a server: after one that succeeded, and the shortest after one that
+// failed.
 const (
 	syncPause  = 24 * time.Hour
 	retryPause = 10 * time.Minute
-	busyPause  = 10 * time.Second
+)
+
+// Numbers of servers that are read at a time: by a node, and of an organisation, so that one with
+// many slow servers does not delay others.
+const (
+	maxSyncs    = 32
+	maxOwnSyncs = 4
 )
 
 // Kind returns the kind of jobs that read servers.
 func (s *Sync) Kind() jobs.Kind {
-	return jobs.Kind{Name: store.JobToolSync, Run: s.run, AtOnce: 32, Lease: 2 * probeTime, MaxDelay: syncPause}
+	return jobs.Kind{Name: store.JobToolSync, Run: s.run, AtOnce: maxSyncs, PerOrganisation: maxOwnSyncs, Lease: 2 * probeTime, MaxDelay: syncPause}
 }
 
 // run reads the server of a job. The job ends with the server.
@@ -58,10 +62,6 @@ func (s *Sync) run(ctx context.Context, j *jobs.Job) error {
 	if !has || i.Status != store.Active || row.Status != store.Active || i.Auth == string(toolserver.AuthUser) {
 		return jobs.Later(syncPause)
 	}
-	if s.slots.Take(row.Organisation) != nil {
-		return jobs.Later(busyPause)
-	}
-	defer s.slots.Leave(row.Organisation)
 	found, omitted, failed := ask(ctx, s.Probe, s.Secrets, &i, &row)
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -30,10 +30,14 @@ type Kind struct {
 	// of [Later] postpones the job; after another one it is tried again.
 	Run func(ctx context.Context, j *Job) error
 
-	AtOnce int           // jobs of the kind that a node runs at a time; 1
-	Tries  int           // after which a job is dead; 5
-	Lease  time.Duration // after which others take over if it is not renewed; 30 s
-	Renew  time.Duration // interval of renewals, which also notice a cancellation; 2 s
+	AtOnce int // jobs of the kind that a node runs at a time; 1
+	// PerOrganisation is how many jobs of an organisation all nodes run at a time, about: nodes
+	// that claim at the same moment do not see each other. Organisations take turns then. Zero is
+	// any number, in the order in which they are due.
+	PerOrganisation int
+	Tries           int           // after which a job is dead; 5
+	Lease           time.Duration // after which others take over if it is not renewed; 30 s
+	Renew           time.Duration // interval of renewals, which also notice a cancellation; 2 s
 
 	Backoff  time.Duration // longest pause after the first try, doubled with each; 5 s
 	MaxDelay time.Duration // longest time until a queued job is due; 10 min
@@ -184,13 +188,17 @@ func (r *Runner) start(ctx context.Context) (started int) {
 	return started
 }
 
+// clockError is how much later than MaxDelay a queued job may be: it may have been postponed after
+// this node has read its clock, or by a node whose clock is ahead.
+const clockError = time.Minute
+
 func (r *Runner) startKind(ctx context.Context, k *kind) (started int, err error) {
 	abandoned, err := r.findAbandoned(ctx, k)
 	if err != nil {
 		return 0, err
 	}
 	now := r.Now()
-	due, err := r.DB.DueJobs(ctx, k.Name, now, now.Add(k.MaxDelay), k.AtOnce)
+	due, err := r.DB.DueJobs(ctx, store.DueQuery{Kind: k.Name, Now: now, Latest: now.Add(k.MaxDelay + clockError), Limit: k.AtOnce, PerOrganisation: k.PerOrganisation})
 	if err != nil {
 		return 0, err
 	}

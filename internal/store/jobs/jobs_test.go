@@ -206,6 +206,24 @@ func TestAPostponedJobHasNotFailed(t *testing.T) {
 	}
 }
 
+// TestClocksOfNodesMayDiffer postpones a job as long as possible, on a node whose clock is ahead.
+func TestClocksOfNodesMayDiffer(t *testing.T) {
+	b := newBench(t)
+	b.add("k", "j")
+	ran := 0
+	k := jobs.Kind{MaxDelay: time.Hour, Run: func(context.Context, *jobs.Job) error { ran++; return jobs.Later(time.Hour) }}
+	b.jump(30 * time.Second)
+	b.runner("ahead", k).RunDue(t.Context())
+	b.jump(-30 * time.Second)
+	if n := b.runner("right", k).RunDue(t.Context()); n != 0 || ran != 1 {
+		t.Errorf("another node runs %d jobs at once; %d tries", n, ran)
+	}
+	b.jump(-time.Hour)
+	if n := b.runner("right", k).RunDue(t.Context()); n != 1 {
+		t.Errorf("with a clock that was wrong by an hour, %d jobs run", n)
+	}
+}
+
 // hanging is a kind whose jobs do not return before the end of the test.
 func hanging(t *testing.T, started chan<- string) jobs.Kind {
 	end := make(chan struct{})
