@@ -79,5 +79,12 @@ func agentError(e *apierr.Error) []byte {
 	return b.Bytes()
 }
 
-// ErrorBody returns the body of an error in the form of the request.
-func (t *ToolRequest) ErrorBody(e *apierr.Error) []byte { return t.trip.errorBody(e) }
+// ErrorBody returns the body of an error in the form of the request, for a response of which the
+// status does not say that it failed, and records the error.
+func (t *ToolRequest) ErrorBody(e *apierr.Error) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rec := &t.trip.entry
+	rec.ErrorSource, rec.ErrorCode, rec.ErrorMessage = "gateway", e.CodeOrDefault(), truncate(e.Message)
+	return t.trip.errorBody(e)
+}

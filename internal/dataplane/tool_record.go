@@ -91,9 +91,13 @@ func (t *ToolRequest) ended(r *ToolRun, e *ToolEnd, settled *reqlog.Settlement) 
 	if r.call.Operation == api.Tools || rec.ErrorCode != "" { // other servers may have answered
 		return
 	}
+	failed := "tool_server_failed"
+	if r.call.Operation.IsAgents() {
+		failed = "agent_failed"
+	}
 	switch {
 	case e.Err != nil || e.Status >= 400:
-		rec.ErrorSource, rec.ErrorCode, rec.ErrorMessage = "provider", "tool_server_failed", r.record.Record.Error
+		rec.ErrorSource, rec.ErrorCode, rec.ErrorMessage = "provider", failed, r.record.Record.Error
 	case e.IsError:
 		rec.ErrorSource, rec.ErrorCode = "provider", "tool_error"
 	}

@@ -226,11 +226,15 @@ func TestProgramsOfToolServersEndWithTheGateway(t *testing.T) {
 	}
 }
 
-// TestProgramsOfToolServersEndWhenTheGatewayIsKilled needs the kernel: nobody is left to end them.
 func TestProgramsOfToolServersEndWhenTheGatewayIsKilled(t *testing.T) {
 	t.Parallel()
 	g, pids := launchProgram(t)
-	defer syscall.Kill(pids[1], syscall.SIGKILL) // the kernel ends the program alone
+	defer func() {
+		syscall.Kill(pids[1], syscall.SIGKILL) // the kernel ends the program only
+		if t.Failed() {
+			syscall.Kill(pids[0], syscall.SIGKILL)
+		}
+	}()
 	for range 20 {                               // so that threads of the gateway end, one of which has started the program
 		g.as(t, bootstrapKey, "GET", "/v1/mcp-servers", "").wantOK(t)
 	}

@@ -39,7 +39,8 @@ const (
 
 // Kind returns the kind of jobs that read servers.
 func (s *Sync) Kind() jobs.Kind {
-	return jobs.Kind{Name: store.JobToolSync, Run: s.run, AtOnce: maxSyncs, PerOrganisation: maxOwnSyncs, Lease: 2 * probeTime, MaxDelay: syncPause}
+	return jobs.Kind{Name: store.JobToolSync, Run: s.run, AtOnce: maxSyncs, PerOrganisation: maxOwnSyncs,
+		Lease: 2 * probeTime, MaxDelay: syncPause}
 }
 
 // run reads the server of a job. The job ends with the server.

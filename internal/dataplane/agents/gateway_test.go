@@ -21,8 +21,14 @@ type full struct {
 
 func newFull(t testing.TB, a *agent, keyMembers string) *full {
 	t.Helper()
-	g := &full{Gateway: gatewaytest.New(t, gatewaytest.Options{}), t: t}
-	g.must("POST", "/agent-integrations", `{"name":"Helper","slug":"helper-at","url":"`+a.URL+`","auth_type":"none"}`)
+	return newFullAt(t, a.URL, keyMembers, gatewaytest.Options{})
+}
+
+// newFullAt returns a gateway with options, and with an agent at an address.
+func newFullAt(t testing.TB, address, keyMembers string, o gatewaytest.Options) *full {
+	t.Helper()
+	g := &full{Gateway: gatewaytest.New(t, o), t: t}
+	g.must("POST", "/agent-integrations", `{"name":"Helper","slug":"helper-at","url":"`+address+`","auth_type":"none"}`)
 	g.must("PUT", "/agent-integrations/helper-at/workspaces", `{"workspaces":[{"id":"default","enabled":true}]}`)
 	g.must("POST", "/agent-servers", `{"name":"Helper","slug":"helper","agent_integration_id":"helper-at","workspace_id":"default"}`)
 	g.must("PUT", "/agent-integrations/helper-at/capabilities", `{"capabilities":[{"type":"tool","name":"message","price_per_call":0.01}]}`)
@@ -51,12 +57,15 @@ func (g *full) call(method, params string) gatewaytest.Response {
 	return g.callAs("7", method, params)
 }
 
-// callAs sends a request of JSON-RPC with an id.
-func (g *full) callAs(id, method, params string) gatewaytest.Response {
+// callAs sends a request of JSON-RPC with an id, and with headers, which alternate with their values.
+func (g *full) callAs(id, method, params string, h ...string) gatewaytest.Response {
 	g.t.Helper()
 	req := g.Request("POST", "/x", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params))
 	req.URL.Path = "/a2a/helper"
 	req.Header = http.Header{"Authorization": {"Bearer " + g.key}, "Content-Type": {"application/json"}, "A2a-Version": {"1.0"}}
+	for i := 0; i < len(h); i += 2 {
+		req.Header.Set(h[i], h[i+1])
+	}
 	return g.Do(req)
 }
 

@@ -160,6 +160,7 @@ type options struct {
 	limits map[string][]string // selections, by key
 	scopes []access.Scope      // nil has that of agents
 	client upstream.Options
+	others []*toolserver.Server
 }
 
 func newGateway(t testing.TB, a *agent, o options) *gateway {
@@ -191,7 +192,7 @@ func newGateway(t testing.TB, a *agent, o options) *gateway {
 		}
 		keys = append(keys, i)
 	}
-	s, err := snapshot.Build(snapshot.Input{Keys: keys, Specs: table.All(), ToolServers: []*toolserver.Server{server, &elsewhere}})
+	s, err := snapshot.Build(snapshot.Input{Keys: keys, Specs: table.All(), ToolServers: append([]*toolserver.Server{server, &elsewhere}, o.others...)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func TestToolsThatAreFoundAreApprovedByTheirOwnName(t *testing.T) {
 				"other arguments":                call(foundCall(tool, strings.Replace(arguments, `"1"`, `"2"`, 1)) + "," + in.answers(approve)),
 				"the arguments of call_tool":     call(`"name":"` + tool + `","arguments":{"name":"` + tool + `","arguments":` + arguments + `},` + in.answers(approve)),
 				"another state":                  call(foundCall(tool, arguments) + "," + strings.Replace(in.answers(approve), "mgq_", "mgq_A", 1)),
-				"call_tool by way of call_tool":  call(foundCall(prefix+"call_tool", arguments) + "," + in.answers(approve)),
+				"call_tool through call_tool":    call(foundCall(prefix+"call_tool", arguments) + "," + in.answers(approve)),
 				"an answer to another question":  call(foundCall(tool, arguments) + `,"inputResponses":{"modelgate/approval":` + approve + `},"requestState":"mgq_"`),
 				"the name of the tool, prefixed": call(foundCall("x__"+tool, arguments) + "," + in.answers(approve)),
 			} {

@@ -198,7 +198,8 @@ func (r *Runner) startKind(ctx context.Context, k *kind) (started int, err error
 		return 0, err
 	}
 	now := r.Now()
-	due, err := r.DB.DueJobs(ctx, store.DueQuery{Kind: k.Name, Now: now, Latest: now.Add(k.MaxDelay + clockError), Limit: k.AtOnce, PerOrganisation: k.PerOrganisation})
+	due, err := r.DB.DueJobs(ctx, store.DueQuery{Kind: k.Name, Now: now, Latest: now.Add(k.MaxDelay + clockError),
+		Limit: k.AtOnce, PerOrganisation: k.PerOrganisation})
 	if err != nil {
 		return 0, err
 	}
