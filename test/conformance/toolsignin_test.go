@@ -235,7 +235,7 @@ func TestProgramsOfToolServersEndWhenTheGatewayIsKilled(t *testing.T) {
 			syscall.Kill(pids[0], syscall.SIGKILL)
 		}
 	}()
-	for range 20 {                               // so that threads of the gateway end, one of which has started the program
+	for range 20 { // so that threads of the gateway end, one of which has started the program
 		g.as(t, bootstrapKey, "GET", "/v1/mcp-servers", "").wantOK(t)
 	}
 	if !runs(pids[0]) {
