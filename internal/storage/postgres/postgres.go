@@ -66,6 +66,9 @@ func ParseServer(dsn string, o Options) (*Server, error) {
 		}
 	}
 	cfg.ConnectTimeout = 10 * time.Second
+	if cfg.RuntimeParams["application_name"] == "" { // neither in the address nor in PGAPPNAME
+		cfg.RuntimeParams["application_name"] = "modelgate"
+	}
 	return s, nil
 }
 
