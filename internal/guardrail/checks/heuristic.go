@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
 	"modelgate/internal/guardrail"
@@ -88,16 +89,18 @@ func looksRandom(word string) bool {
 }
 
 // sign is a sign of prompt injection with its weight. The pattern is tried at
-// each of the words, which are in lower case.
+// each of the words, which are in lower case. It is compiled at its first use, because
+// most processes never use it.
 type sign struct {
 	name    string
 	weight  float64
 	words   []string
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 }
 
 func newSign(name string, weight float64, words, pattern string) sign {
-	return sign{name, weight, strings.Split(words, ","), regexp.MustCompile(`(?is)` + pattern)}
+	return sign{name, weight, strings.Split(words, ","),
+		sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?is)` + pattern) })}
 }
 
 // Limits of the search for signs: bytes of the text that a pattern sees at a
@@ -119,7 +122,7 @@ func (s sign) in(text string, spent *int) bool {
 			at += n
 			*spent++
 			from := max(0, at-4)
-			if s.pattern.MatchString(text[from:min(len(text), at+signBytes)]) {
+			if s.pattern().MatchString(text[from:min(len(text), at+signBytes)]) {
 				return true
 			}
 		}

@@ -90,14 +90,17 @@ func fault(cause error, format string, args ...any) *Error {
 }
 
 // nameForm matches names that need no escaping in addresses and folders.
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,900}$`)
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
+
+// maxName is the limit in bytes of a name. In nameForm it would take 2 ms of each start.
+const maxName = 900
 
 // part is in the names of incomplete files.
 const part = ".part-"
 
 // check returns an error unless name is a plain relative path.
 func check(name string) error {
-	if name == "." || !fs.ValidPath(name) || !nameForm.MatchString(name) || strings.Contains(path.Base(name), part) {
+	if name == "." || len(name) > maxName || !fs.ValidPath(name) || !nameForm.MatchString(name) || strings.Contains(path.Base(name), part) {
 		return fmt.Errorf("blob: %q is not a valid file name", name)
 	}
 	return nil
