@@ -8,26 +8,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/oserr"
 	"modelgate/internal/server"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
 
-func audit(ctx context.Context, p *program, args []string) error {
-	switch {
-	case len(args) == 0:
-		return usage("missing subcommand: verify or prune")
-	case args[0] == "verify":
-		return verifyAudit(ctx, p, args[1:])
-	case args[0] == "prune":
-		return pruneAudit(ctx, p, args[1:])
-	case args[0] == "-h", args[0] == "--help":
-		fmt.Fprintln(p.out,
-			"Usage: modelgate audit verify [flags]\n       modelgate audit prune [flags]\n\n`modelgate audit verify --help` and `modelgate audit prune --help` list the flags.")
-		return nil
-	}
-	return usage("unknown subcommand %q; use verify or prune", args[0])
+func audit(p *program) *cobra.Command {
+	return p.noun("audit", "Verifies the chain of the audit log, or removes old rows.",
+		verifyAudit, pruneAudit)
 }
 
 const verifyHelp = `Checks the audit log of every organisation against its hashes and prints the last
@@ -42,39 +33,41 @@ If retention has removed the oldest rows, the chain continues from the last of t
 and the removal is printed. Pass the master key to verify that the gateway removed
 them: without it, anyone who can write to the database could have done so.`
 
-func verifyAudit(ctx context.Context, p *program, args []string) error {
-	f := p.flags("audit verify", "", verifyHelp)
+func verifyAudit(p *program) *cobra.Command {
+	f := p.flags("verify",
+		verifyHelp,
+		`modelgate audit verify --master-key-file master.key
+modelgate audit verify --json --since heads.json`)
 	d, m := newDatabaseFlags(f), newMasterFlags(f)
 	since := f.String("since", "", "`file` with an earlier output of --json")
 	asJSON := f.Bool("json", false, "print JSON")
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	known, err := readHeads(*since)
-	if err != nil {
-		return err
-	}
-	db, signer, err := openAudit(ctx, p, d, m)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	chains, err := db.VerifyAudits(ctx, known, signer)
-	if err != nil {
-		return err
-	}
-	if *asJSON {
-		return p.printHeads(chains)
-	}
-	for _, c := range chains {
-		if c.Broken == "" {
-			fmt.Fprintf(p.out, "%s: %d rows, %s\n", c.Organisation, c.Sequence, c.Hash)
-			if c.Removed != nil {
-				fmt.Fprintf(p.out, "  %s\n", c.Removed)
+	return f.run(func(ctx context.Context) error {
+		known, err := readHeads(*since)
+		if err != nil {
+			return err
+		}
+		db, signer, err := openAudit(ctx, p, d, m)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		chains, err := db.VerifyAudits(ctx, known, signer)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return p.printHeads(chains)
+		}
+		for _, c := range chains {
+			if c.Broken == "" {
+				fmt.Fprintf(p.out, "%s: %d rows, %s\n", c.Organisation, c.Sequence, c.Hash)
+				if c.Removed != nil {
+					fmt.Fprintf(p.out, "  %s\n", c.Removed)
+				}
 			}
 		}
-	}
-	return brokenChain(chains)
+		return brokenChain(chains)
+	})
 }
 
 // openAudit opens the database and returns the signer of removals, nil without a master
@@ -104,34 +97,36 @@ there, and is signed with the master key if it is given.
 Rows that were changed are evidence: they and the rows after them are kept, and the
 exit code is 1. With --force they are removed too, and the record says so.`
 
-func pruneAudit(ctx context.Context, p *program, args []string) error {
-	f := p.flags("audit prune", "", pruneAuditHelp)
+func pruneAudit(p *program) *cobra.Command {
+	f := p.flags("prune",
+		pruneAuditHelp,
+		`modelgate audit prune --days 400 --dry-run
+modelgate audit prune --bytes 1GB --master-key-file master.key`)
 	d, m := newDatabaseFlags(f), newMasterFlags(f)
-	days := f.Int("days", 0, "keep rows of the last N days")
-	size := f.text("bytes", "", "", "keep about this many bytes, such as 1GB")
+	days := f.Int("days", 0, "keep rows of the last `N` days")
+	size := f.text("bytes", "", "", "keep about this `size`, such as 1GB")
 	to := f.text("received-by", "", "", "keep rows that this `destination` has not received: webhook, syslog or both with a comma")
 	force := f.Bool("force", false, "remove modified rows too, and rows after a removal without a valid signature")
 	dry := f.Bool("dry-run", false, "change nothing and print what would be removed")
-	if err := f.parse(args, 0); err != nil {
+	return f.run(func(ctx context.Context) error {
+		pruning, err := auditPruning(*days, *size, *to)
+		if err != nil {
+			return err
+		}
+		db, signer, err := openAudit(ctx, p, d, m)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		pruning.Now, pruning.Signer, pruning.Operator, pruning.Force, pruning.DryRun = time.Now(), signer, true, *force, *dry
+		done := "removed"
+		if *dry {
+			done = "would remove"
+		}
+		sum, err := db.PruneAudits(ctx, pruning)
+		fmt.Fprintf(p.out, "%s %d rows, about %d bytes\n", done, sum.Rows, sum.Bytes)
 		return err
-	}
-	pruning, err := auditPruning(*days, *size, *to)
-	if err != nil {
-		return err
-	}
-	db, signer, err := openAudit(ctx, p, d, m)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	pruning.Now, pruning.Signer, pruning.Operator, pruning.Force, pruning.DryRun = time.Now(), signer, true, *force, *dry
-	done := "removed"
-	if *dry {
-		done = "would remove"
-	}
-	sum, err := db.PruneAudits(ctx, pruning)
-	fmt.Fprintf(p.out, "%s %d rows, about %d bytes\n", done, sum.Rows, sum.Bytes)
-	return err
+	})
 }
 
 // auditPruning returns the retention in the flags.

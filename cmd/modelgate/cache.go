@@ -11,57 +11,55 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/secret"
 	"modelgate/internal/cache/evaluation"
 	"modelgate/internal/cache/semantic"
 )
 
 // runCache runs the subcommand of `modelgate cache`.
-func runCache(ctx context.Context, p *program, args []string) error {
-	if len(args) > 0 && args[0] == "evaluate" {
-		return evaluateCache(ctx, p, args[1:])
-	}
-	f := p.flags("cache", "evaluate", "Measures the semantic cache; see `modelgate cache evaluate --help`.")
-	if err := f.parse(args, 1); err != nil {
-		return err
-	}
-	return usage("unknown subcommand %q; use evaluate", f.Arg(0))
+func runCache(p *program) *cobra.Command {
+	return p.noun("cache", "Measures the semantic cache.",
+		evaluateCache)
 }
 
 // evaluateCache prints precision and recall of an embedder.
-func evaluateCache(ctx context.Context, p *program, args []string) error {
-	f := p.flags("cache evaluate", "", "Measures how precisely the semantic cache recognises questions, with the labelled pairs\n"+
-		"of this build. Without a URL it measures the built-in lexical embedder. The key of the\n"+
-		"provider is read from MODELGATE_EMBEDDING_KEY. Exit code 1 if the precision is below the\n"+
-		"--least-precision.")
+func evaluateCache(p *program) *cobra.Command {
+	f := p.flags("evaluate",
+		"Measures how precisely the semantic cache recognises questions, with the labelled pairs\n"+
+			"of this build. Without a URL it measures the built-in lexical embedder. The key of the\n"+
+			"provider is read from MODELGATE_EMBEDDING_KEY. Exit code 1 if the precision is below the\n"+
+			"--least-precision.",
+		`modelgate cache evaluate --threshold 0.9
+modelgate cache evaluate --embedding-url https://api.openai.com/v1/embeddings --embedding-model text-embedding-3-small`)
 	threshold := f.Float64("threshold", semantic.DefaultThreshold, "least cosine `similarity` of a hit")
 	least := f.Float64("least-precision", 0.99, "least `share` of hits that must be right")
 	address := f.text("embedding-url", "MODELGATE_EMBEDDING_URL", "",
 		"`URL` of an embeddings endpoint in OpenAI's format, such as https://api.openai.com/v1/embeddings")
 	model := f.text("embedding-model", "MODELGATE_EMBEDDING_MODEL", "", "`model` for that endpoint")
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	var e semantic.Embedder = semantic.Lexical{}
-	if *address != "" {
-		if *model == "" {
-			return usage("--embedding-model is required with --embedding-url")
+	return f.run(func(ctx context.Context) error {
+		var e semantic.Embedder = semantic.Lexical{}
+		if *address != "" {
+			if *model == "" {
+				return usage("--embedding-model is required with --embedding-url")
+			}
+			e = &endpoint{*address, *model, secret.New(p.env("MODELGATE_EMBEDDING_KEY"))}
 		}
-		e = &endpoint{*address, *model, secret.New(p.env("MODELGATE_EMBEDDING_KEY"))}
-	}
-	pairs, err := evaluation.Pairs()
-	if err != nil {
-		return err
-	}
-	r, err := evaluation.Run(ctx, e, *threshold, pairs)
-	if err != nil {
-		return err
-	}
-	p.printEvaluation(r)
-	if got := r.All().Precision(); !(got >= *least) {
-		return fmt.Errorf("the precision is %.3f, less than %v", got, *least)
-	}
-	return nil
+		pairs, err := evaluation.Pairs()
+		if err != nil {
+			return err
+		}
+		r, err := evaluation.Run(ctx, e, *threshold, pairs)
+		if err != nil {
+			return err
+		}
+		p.printEvaluation(r)
+		if got := r.All().Precision(); !(got >= *least) {
+			return fmt.Errorf("the precision is %.3f, less than %v", got, *least)
+		}
+		return nil
+	})
 }
 
 // printEvaluation prints a table that docs/semantic-cache.md contains.

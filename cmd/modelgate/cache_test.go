@@ -45,7 +45,7 @@ func TestAnEvaluationThatCannotRunSaysWhy(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"cache"}, 2, "evaluate is required"},
+		{[]string{"cache"}, 2, "missing subcommand: evaluate"},
 		{[]string{"cache", "clear"}, 2, `unknown subcommand "clear"; use evaluate`},
 		{[]string{"cache", "evaluate", "--embedding-url", "http://x"}, 2, "--embedding-model is required"},
 		{[]string{"cache", "evaluate", "--embedding-url", down.URL, "--embedding-model", "m"}, 1, "status 429: no quota"},

@@ -5,6 +5,8 @@ import (
 	"os"
 	"runtime"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/guardrail/wasmcode"
 )
 
@@ -12,13 +14,15 @@ import (
 const compileModuleName = "compile-module"
 
 // compileModule compiles a WebAssembly module. It is run by the gateway itself.
-func compileModule(_ context.Context, p *program, args []string) error {
-	f := p.flags(compileModuleName, "FOLDER", "Compiles a WebAssembly module from standard input. The gateway runs this command itself.")
-	if err := f.parse(args, 1); err != nil {
-		return err
-	}
-	os.Exit(wasmcode.Main(p.in, f.Arg(0)))
-	return nil
+func compileModule(p *program) *cobra.Command {
+	f := p.flags(compileModuleName+" FOLDER",
+		"Compiles a WebAssembly module from standard input. The gateway runs this command itself.",
+		"")
+	f.command.Hidden = true
+	return f.run(func(context.Context) error {
+		os.Exit(wasmcode.Main(p.in, f.Arg(0)))
+		return nil
+	})
 }
 
 // compilerCommand returns the command of a process that compiles modules.

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/oserr"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/identity/access"
@@ -28,38 +30,39 @@ import (
 const demoSlug = "simulator"
 
 // demo runs a gateway with a simulator in the same process as its provider.
-func demo(ctx context.Context, p *program, args []string) error {
-	f := p.flags("demo", "", "Runs the gateway with the simulator as the managed provider @simulator and prints commands to paste.")
+func demo(p *program) *cobra.Command {
+	f := p.flags("demo",
+		"Runs the gateway with the simulator as the managed provider @simulator and prints commands to paste.",
+		"modelgate demo")
 	sf := newServeFlags(f, filepath.Join("data", "demo"))
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	o, err := sf.options(ctx, p)
-	if err != nil {
-		return err
-	}
-	if o.BootstrapKey.Empty() {
-		if o.BootstrapKey, err = demoKey(o.Data); err != nil {
+	return f.run(func(ctx context.Context) error {
+		o, err := sf.options(ctx, p)
+		if err != nil {
 			return err
 		}
-	}
-	l, err := server.Bind("simulator", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	key := secret.New("sim-" + rand.Text()) // does not look like a gateway key, because the simulator shows what it received
-	sim := &http.Server{Handler: simulator.New(simulator.Options{Key: key.Reveal(), Pace: 20 * time.Millisecond})}
-	go sim.Serve(l)
-	defer sim.Close()
-	o.TrustLoopback = true
-	o.ManagedProviders = append(o.ManagedProviders, snapshot.ManagedProvider{
-		Slug:     demoSlug,
-		Provider: "openai-compatible",
-		Settings: provider.Settings{Key: key, CustomHost: "http://" + l.Addr().String() + "/v1"},
-	})
-	return p.run(ctx, o, func(s *server.Server) {
-		p.printStartup(s, "") // the demo has its own key
-		p.printExamples(s, o.BootstrapKey)
+		if o.BootstrapKey.Empty() {
+			if o.BootstrapKey, err = demoKey(o.Data); err != nil {
+				return err
+			}
+		}
+		l, err := server.Bind("simulator", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		key := secret.New("sim-" + rand.Text()) // does not look like a gateway key, because the simulator shows what it received
+		sim := &http.Server{Handler: simulator.New(simulator.Options{Key: key.Reveal(), Pace: 20 * time.Millisecond})}
+		go sim.Serve(l)
+		defer sim.Close()
+		o.TrustLoopback = true
+		o.ManagedProviders = append(o.ManagedProviders, snapshot.ManagedProvider{
+			Slug:     demoSlug,
+			Provider: "openai-compatible",
+			Settings: provider.Settings{Key: key, CustomHost: "http://" + l.Addr().String() + "/v1"},
+		})
+		return p.run(ctx, o, func(s *server.Server) {
+			p.printStartup(s, "") // the demo has its own key
+			p.printExamples(s, o.BootstrapKey)
+		})
 	})
 }
 

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/oserr"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/records/reqlog"
@@ -21,37 +23,38 @@ import (
 
 // explain prints why a running gateway routed a request as it did, or where it would
 // route one.
-func explain(ctx context.Context, p *program, args []string) error {
-	f := p.flags("explain", "FILE|REQUEST-ID",
-		"Prints where a request would go and why, as a tree; FILE holds {\"request\": {…}, \"config\": {…}}.\nWith a request id it prints what happened to that request. A gateway must be running.")
+func explain(p *program) *cobra.Command {
+	f := p.flags("explain FILE|REQUEST-ID",
+		"Prints where a request would go and why, as a tree; FILE holds {\"request\": {…}, \"config\": {…}}.\nWith a request id it prints what happened to that request. A gateway must be running.",
+		`modelgate explain request.json
+modelgate explain 01a218ea-0e12-7569-a664-4234e517dd38`)
 	gate := f.gateway()
 	asJSON := f.Bool("json", false, "print JSON")
-	if err := f.parse(args, 1); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	ask := gate()
-	if _, err := reqlog.ParseID(f.Arg(0)); err == nil {
-		return p.explainPast(ctx, ask, f.Arg(0), *asJSON)
-	}
-	question, err := os.ReadFile(f.Arg(0))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s is neither a file nor a request id", f.Arg(0))
-	}
-	if err != nil {
-		return err
-	}
-	response, err := ask.do(ctx, http.MethodPost, "/explain", question)
-	if err != nil || *asJSON {
-		return p.print(response, err)
-	}
-	var e dataplane.ExplainResponse
-	if err := json.Unmarshal(response, &e); err != nil {
-		return err
-	}
-	p.printExplanation(e)
-	return nil
+	return f.run(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		ask := gate()
+		if _, err := reqlog.ParseID(f.Arg(0)); err == nil {
+			return p.explainPast(ctx, ask, f.Arg(0), *asJSON)
+		}
+		question, err := os.ReadFile(f.Arg(0))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is neither a file nor a request id", f.Arg(0))
+		}
+		if err != nil {
+			return err
+		}
+		response, err := ask.do(ctx, http.MethodPost, "/explain", question)
+		if err != nil || *asJSON {
+			return p.print(response, err)
+		}
+		var e dataplane.ExplainResponse
+		if err := json.Unmarshal(response, &e); err != nil {
+			return err
+		}
+		p.printExplanation(e)
+		return nil
+	})
 }
 
 func (p *program) printExplanation(e dataplane.ExplainResponse) {

@@ -54,7 +54,7 @@ func TestJobsAreListedCancelledAndRetried(t *testing.T) {
 		{"retry first", 1, "in the state cancelled"},
 		{"retry second", 0, "queued second"},
 		{"cancel none", 1, "not found"},
-		{"pause first", 2, "use list, show, cancel or retry"},
+		{"pause first", 2, "use cancel, list, retry or show"},
 	} {
 		args := append([]string{"jobs"}, strings.Fields(tt.args)...)
 		if tt.code != 2 {

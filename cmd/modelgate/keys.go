@@ -9,30 +9,16 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/identity/access"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
 )
 
-func keys(ctx context.Context, p *program, args []string) error {
-	if len(args) == 0 {
-		return usage("missing subcommand: create, list, revoke or rotate-master")
-	}
-	switch args[0] {
-	case "create":
-		return createKey(ctx, p, args[1:])
-	case "list":
-		return listKeys(ctx, p, args[1:])
-	case "revoke":
-		return revokeKey(ctx, p, args[1:])
-	case "rotate-master":
-		return rotateMaster(ctx, p, args[1:])
-	case "-h", "--help":
-		fmt.Fprintln(p.out,
-			"Usage: modelgate keys create|list|revoke|rotate-master [flags]\n\n`modelgate keys create --help` and so on list the flags.")
-		return nil
-	}
-	return usage("unknown subcommand %q; use create, list, revoke or rotate-master", args[0])
+func keys(p *program) *cobra.Command {
+	return p.noun("keys", "Creates, lists and revokes gateway keys, and changes the master key.",
+		createKey, listKeys, revokeKey, rotateMaster)
 }
 
 // createdKey is the output of keys create --json.
@@ -45,8 +31,10 @@ type createdKey struct {
 	ExpiresAt *time.Time     `json:"expires_at"`
 }
 
-func createKey(ctx context.Context, p *program, args []string) error {
-	f := p.flags("keys create", "", "Creates a gateway key and prints it once. A running gateway accepts it within a second.")
+func createKey(p *program) *cobra.Command {
+	f := p.flags("create",
+		"Creates a gateway key and prints it once. A running gateway accepts it within a second.",
+		"modelgate keys create --name ci --scopes completions.write --providers fast --expires 720h")
 	d := newDatabaseFlags(f)
 	name := f.String("name", "", "display `name` of the key")
 	scopes := f.String("scopes", "",
@@ -56,43 +44,42 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	from := f.String("from", "", "comma-separated `list` of addresses and CIDRs of clients that may use the key; empty allows all")
 	expires := f.Duration("expires", 0, "`time` until the key expires, for example 720h; 0 means never")
 	asJSON := f.Bool("json", false, "print JSON")
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	if *name == "" || *expires < 0 {
-		return usage("--name is required, and --expires must not be negative")
-	}
-	if err := os.MkdirAll(*d.data, 0o700); err != nil { // keys may be created before the first start
-		return fmt.Errorf("creating the data folder: %w", err)
-	}
-	db, err := d.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	k := store.Key{Name: *name, Providers: words(*providers)}
-	if k.Defaults, err = addressDefaults(words(*from)); err != nil {
-		return err
-	}
-	if k.Scopes, err = keyScopes(words(*scopes), *across); err != nil {
-		return err
-	}
-	if *expires > 0 {
-		k.ExpiresAt = time.Now().Add(*expires).UTC().Truncate(time.Second)
-	}
-	key, made, err := server.CreateKeyAsOperator(ctx, db, k)
-	if err != nil {
-		return err
-	}
-	if !*asJSON {
-		fmt.Fprintln(p.out, key.Reveal())
-		return nil
-	}
-	out := createdKey{ID: made.ID, Name: made.Name, Key: key.Reveal(), Scopes: made.Scopes, Providers: made.Providers}
-	if !made.ExpiresAt.IsZero() {
-		out.ExpiresAt = &made.ExpiresAt
-	}
-	return json.NewEncoder(p.out).Encode(out)
+	return f.run(func(ctx context.Context) error {
+		if *name == "" || *expires < 0 {
+			return usage("--name is required, and --expires must not be negative")
+		}
+		if err := os.MkdirAll(*d.data, 0o700); err != nil { // keys may be created before the first start
+			return fmt.Errorf("creating the data folder: %w", err)
+		}
+		db, err := d.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		k := store.Key{Name: *name, Providers: words(*providers)}
+		if k.Defaults, err = addressDefaults(words(*from)); err != nil {
+			return err
+		}
+		if k.Scopes, err = keyScopes(words(*scopes), *across); err != nil {
+			return err
+		}
+		if *expires > 0 {
+			k.ExpiresAt = time.Now().Add(*expires).UTC().Truncate(time.Second)
+		}
+		key, made, err := server.CreateKeyAsOperator(ctx, db, k)
+		if err != nil {
+			return err
+		}
+		if !*asJSON {
+			fmt.Fprintln(p.out, key.Reveal())
+			return nil
+		}
+		out := createdKey{ID: made.ID, Name: made.Name, Key: key.Reveal(), Scopes: made.Scopes, Providers: made.Providers}
+		if !made.ExpiresAt.IsZero() {
+			out.ExpiresAt = &made.ExpiresAt
+		}
+		return json.NewEncoder(p.out).Encode(out)
+	})
 }
 
 // addressDefaults returns the defaults of a key that only clients at these addresses may
@@ -135,58 +122,60 @@ func words(list string) []string {
 	return out
 }
 
-func listKeys(ctx context.Context, p *program, args []string) error {
-	f := p.flags("keys list", "", "Lists the gateway keys without their secrets.")
+func listKeys(p *program) *cobra.Command {
+	f := p.flags("list",
+		"Lists the gateway keys without their secrets.",
+		"modelgate keys list")
 	d := newDatabaseFlags(f)
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	db, err := d.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	list, err := db.Keys(ctx)
-	if err != nil {
-		return err
-	}
-	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tNAME\tKEY\tSTATUS\tCREATED\tEXPIRES")
-	for _, k := range list {
-		expires := "never"
-		if !k.ExpiresAt.IsZero() {
-			expires = k.ExpiresAt.UTC().Format(time.RFC3339)
-		}
-		printCells(t, k.ID, k.Name, k.Mask, k.StatusAt(time.Now()), k.CreatedAt.UTC().Format(time.RFC3339), expires)
-	}
-	return t.Flush()
-}
-
-func revokeKey(ctx context.Context, p *program, args []string) error {
-	f := p.flags("keys revoke", "ID", "Revokes a gateway key. A running gateway rejects it within a second.")
-	d := newDatabaseFlags(f)
-	if err := f.parse(args, 1); err != nil {
-		return err
-	}
-	db, err := d.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	id := f.Arg(0)
-	a := store.OperatorAudit("", "keys revoke", nil)
-	a.ResourceType, a.ResourceID, a.Action = "api_key", id, "delete"
-	err = db.Update(ctx, a, func(tx *store.Tx) error {
-		if err := tx.RevokeKey(ctx, id); err != nil {
+	return f.run(func(ctx context.Context) error {
+		db, err := d.open(ctx)
+		if err != nil {
 			return err
 		}
-		var err error
-		a.Organisation, err = tx.KeyOrganisation(ctx, id)
-		return err
+		defer db.Close()
+		list, err := db.Keys(ctx)
+		if err != nil {
+			return err
+		}
+		t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "ID\tNAME\tKEY\tSTATUS\tCREATED\tEXPIRES")
+		for _, k := range list {
+			expires := "never"
+			if !k.ExpiresAt.IsZero() {
+				expires = k.ExpiresAt.UTC().Format(time.RFC3339)
+			}
+			printCells(t, k.ID, k.Name, k.Mask, k.StatusAt(time.Now()), k.CreatedAt.UTC().Format(time.RFC3339), expires)
+		}
+		return t.Flush()
 	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(p.out, "revoked", f.Arg(0))
-	return nil
+}
+
+func revokeKey(p *program) *cobra.Command {
+	f := p.flags("revoke ID",
+		"Revokes a gateway key. A running gateway rejects it within a second.",
+		"modelgate keys revoke 01a218ea-0e12-7569-a664-4234e517dd38")
+	d := newDatabaseFlags(f)
+	return f.run(func(ctx context.Context) error {
+		db, err := d.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		id := f.Arg(0)
+		a := store.OperatorAudit("", "keys revoke", nil)
+		a.ResourceType, a.ResourceID, a.Action = "api_key", id, "delete"
+		err = db.Update(ctx, a, func(tx *store.Tx) error {
+			if err := tx.RevokeKey(ctx, id); err != nil {
+				return err
+			}
+			var err error
+			a.Organisation, err = tx.KeyOrganisation(ctx, id)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(p.out, "revoked", f.Arg(0))
+		return nil
+	})
 }

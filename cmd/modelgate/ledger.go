@@ -9,45 +9,44 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/oserr"
 	"modelgate/internal/records/ledger"
-	"modelgate/internal/records/logstore"
 	"modelgate/internal/server"
 )
 
-func runLedger(ctx context.Context, p *program, args []string) error {
-	f := p.flags("ledger", "verify|replay", "Verifies or replays the usage ledger, which records the outcome and cost of every attempt.\n\n"+
-		"verify  counts the records of the segments and adds up requests, tokens and cost. The\n"+
-		"        exit code is 1 if an attempt has no end or a segment is damaged. It changes\n"+
-		"        nothing; a gateway may be running.\n"+
-		"replay  adds missing entries to the log from the segments that no running gateway\n"+
-		"        holds, and settles attempts without an end by an estimate, as each start does.")
+func runLedger(p *program) *cobra.Command {
+	return p.noun("ledger", "Verifies or replays the usage ledger, which records the outcome and cost of every attempt.", verifyLedger, replayLedger)
+}
+
+func verifyLedger(p *program) *cobra.Command {
+	f := p.flags("verify",
+		"Counts the records of the ledger's segments and adds up requests, tokens and cost. The exit code is 1 if an\n"+
+			"attempt has no end or a segment is damaged. It changes nothing; a gateway may be running.",
+		"modelgate ledger verify --data data")
 	d := newDatabaseFlags(f)
-	url := logsFlag(f)
-	if err := f.parse(args, 1); err != nil {
-		return err
-	}
-	if _, err := os.Stat(server.LedgerDir(*d.data)); err != nil {
-		return fmt.Errorf("ledger not found in the data folder (--data or MODELGATE_DATA): %w", oserr.File(err))
-	}
-	switch f.Arg(0) {
-	case "verify":
-		return verifyLedger(p, *d.data)
-	case "replay":
-		log, err := d.log(*url)
+	return f.run(func(context.Context) error {
+		if err := checkLedger(d); err != nil {
+			return err
+		}
+		r, err := ledger.Verify(server.LedgerDir(*d.data))
 		if err != nil {
 			return err
 		}
-		return replayLedger(ctx, p, *d.data, log)
-	}
-	return usage("unknown subcommand %q; use verify or replay", f.Arg(0))
+		return p.printLedger(r)
+	})
 }
 
-func verifyLedger(p *program, data string) error {
-	r, err := ledger.Verify(server.LedgerDir(data))
-	if err != nil {
-		return err
+// checkLedger returns an error if the data folder has no ledger.
+func checkLedger(d databaseFlags) error {
+	if _, err := os.Stat(server.LedgerDir(*d.data)); err != nil {
+		return fmt.Errorf("ledger not found in the data folder (--data or MODELGATE_DATA): %w", oserr.File(err))
 	}
+	return nil
+}
+
+func (p *program) printLedger(r *ledger.Report) error {
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "segment\tbytes\tintents\tsettled\trows\tto apply\tstate")
 	for _, s := range r.Segments {
@@ -84,12 +83,27 @@ func state(s ledger.SegmentReport) string {
 	return "ok"
 }
 
-func replayLedger(ctx context.Context, p *program, data string, log logstore.Options) error {
-	done, err := server.ReplayLedger(ctx, data, log)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(p.out, "rows added to the log   %d\nrows already in the log %d\nattempts estimated      %d\nsegments quarantined    %d\n",
-		done.Added, done.Known, done.Estimated, done.Aside)
-	return nil
+func replayLedger(p *program) *cobra.Command {
+	f := p.flags("replay",
+		"Adds missing entries to the log from the segments of the ledger that no running gateway holds, and settles\n"+
+			"attempts without an end by an estimate, as each start does.",
+		"modelgate ledger replay --data data")
+	d := newDatabaseFlags(f)
+	url := logsFlag(f)
+	return f.run(func(ctx context.Context) error {
+		if err := checkLedger(d); err != nil {
+			return err
+		}
+		log, err := d.log(*url)
+		if err != nil {
+			return err
+		}
+		done, err := server.ReplayLedger(ctx, *d.data, log)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(p.out, "rows added to the log   %d\nrows already in the log %d\nattempts estimated      %d\nsegments quarantined    %d\n",
+			done.Added, done.Known, done.Estimated, done.Aside)
+		return nil
+	})
 }

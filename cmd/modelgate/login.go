@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/secret"
 )
 
@@ -47,59 +49,60 @@ func (f *flags) address() func() string {
 }
 
 // login signs in to a gateway by the device flow (RFC 8628).
-func login(ctx context.Context, p *program, args []string) error {
-	f := p.flags("login", "", loginHelp)
+func login(p *program) *cobra.Command {
+	f := p.flags("login",
+		loginHelp,
+		"modelgate login --url https://gateway.example.com")
 	address := f.address()
 	open := f.Bool("open", false, "also open the address in a browser of this machine")
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	base := address()
-	host, err := os.Hostname()
-	if err != nil {
-		host = "a command line"
-	}
-	if r := []rune(host); len(r) > 64 {
-		host = string(r[:64])
-	}
-	var d struct {
-		Code     string `json:"device_code"`
-		User     string `json:"user_code"`
-		URI      string `json:"verification_uri"`
-		Complete string `json:"verification_uri_complete"`
-		Expires  int64  `json:"expires_in"`
-		Interval int64  `json:"interval"`
-	}
-	if err := postForm(ctx, base+"/oauth/device_authorization", url.Values{"client_id": {clientID}, "device_name": {host}}, &d); err != nil {
-		return err
-	}
-	if u, err := url.Parse(d.URI); err != nil || u.Scheme != "https" && u.Scheme != "http" || d.Code == "" {
-		return errors.New("the response is not one of a gateway; check the address (--url)")
-	}
-	if u, err := url.Parse(base); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
-		fmt.Fprintln(p.err, "modelgate login: the connection is not encrypted: whoever can read it can use the session")
-	}
-	p.printLine("Open %s in a browser, sign in, and enter the code", d.URI)
-	fmt.Fprintln(p.out)
-	p.printLine("  %s", d.User)
-	fmt.Fprintln(p.out)
-	p.printLine("Waiting for the approval, for %d minutes at most.", d.Expires/60)
-	if *open {
-		if err := openBrowser(ctx, cmp.Or(d.Complete, d.URI)); err != nil {
-			fmt.Fprintf(p.err, "modelgate login: the browser could not be opened: %s\n", stripLines(err.Error()))
+	return f.run(func(ctx context.Context) error {
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		base := address()
+		host, err := os.Hostname()
+		if err != nil {
+			host = "a command line"
 		}
-	}
-	s, err := awaitApproval(ctx, base, d.Code, time.Duration(max(d.Interval, 1))*time.Second, time.Duration(d.Expires)*time.Second)
-	if err != nil {
-		return err
-	}
-	if err := changeSessions(func(list map[string]storedSession) { list[base] = s }); err != nil {
-		return fmt.Errorf("you are signed in, but the session cannot be stored: %w", err)
-	}
-	p.printLine("Signed in to %s until %s.", base, s.ExpiresAt.Format(time.DateTime))
-	return nil
+		if r := []rune(host); len(r) > 64 {
+			host = string(r[:64])
+		}
+		var d struct {
+			Code     string `json:"device_code"`
+			User     string `json:"user_code"`
+			URI      string `json:"verification_uri"`
+			Complete string `json:"verification_uri_complete"`
+			Expires  int64  `json:"expires_in"`
+			Interval int64  `json:"interval"`
+		}
+		if err := postForm(ctx, base+"/oauth/device_authorization", url.Values{"client_id": {clientID}, "device_name": {host}}, &d); err != nil {
+			return err
+		}
+		if u, err := url.Parse(d.URI); err != nil || u.Scheme != "https" && u.Scheme != "http" || d.Code == "" {
+			return errors.New("the response is not one of a gateway; check the address (--url)")
+		}
+		if u, err := url.Parse(base); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
+			fmt.Fprintln(p.err, "modelgate login: the connection is not encrypted: whoever can read it can use the session")
+		}
+		p.printLine("Open %s in a browser, sign in, and enter the code", d.URI)
+		fmt.Fprintln(p.out)
+		p.printLine("  %s", d.User)
+		fmt.Fprintln(p.out)
+		p.printLine("Waiting for the approval, for %d minutes at most.", d.Expires/60)
+		if *open {
+			if err := openBrowser(ctx, cmp.Or(d.Complete, d.URI)); err != nil {
+				fmt.Fprintf(p.err, "modelgate login: the browser could not be opened: %s\n", stripLines(err.Error()))
+			}
+		}
+		s, err := awaitApproval(ctx, base, d.Code, time.Duration(max(d.Interval, 1))*time.Second, time.Duration(d.Expires)*time.Second)
+		if err != nil {
+			return err
+		}
+		if err := changeSessions(func(list map[string]storedSession) { list[base] = s }); err != nil {
+			return fmt.Errorf("you are signed in, but the session cannot be stored: %w", err)
+		}
+		p.printLine("Signed in to %s until %s.", base, s.ExpiresAt.Format(time.DateTime))
+		return nil
+	})
 }
 
 // awaitApproval asks for the session until somebody approves or denies it.
@@ -199,28 +202,29 @@ func openBrowser(ctx context.Context, address string) error {
 }
 
 // logout ends the session at a gateway.
-func logout(ctx context.Context, p *program, args []string) error {
-	f := p.flags("logout", "", logoutHelp)
+func logout(p *program) *cobra.Command {
+	f := p.flags("logout",
+		logoutHelp,
+		"modelgate logout --url https://gateway.example.com")
 	address := f.address()
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	base := address()
-	token := sessionFor(base)
-	if token.Empty() {
-		return fmt.Errorf("you are not signed in to %s", base)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	_, err := apiClient{base + "/v1", token.Reveal()}.do(ctx, http.MethodPost, "/auth/logout", nil)
-	if status, ok := errors.AsType[*statusError](err); err != nil && (!ok || status.code != http.StatusUnauthorized) {
-		return err // the session is kept, so that it can be ended later
-	}
-	if err := changeSessions(func(list map[string]storedSession) { delete(list, base) }); err != nil {
-		return err
-	}
-	p.printLine("Signed out of %s.", base)
-	return nil
+	return f.run(func(ctx context.Context) error {
+		base := address()
+		token := sessionFor(base)
+		if token.Empty() {
+			return fmt.Errorf("you are not signed in to %s", base)
+		}
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		_, err := apiClient{base + "/v1", token.Reveal()}.do(ctx, http.MethodPost, "/auth/logout", nil)
+		if status, ok := errors.AsType[*statusError](err); err != nil && (!ok || status.code != http.StatusUnauthorized) {
+			return err // the session is kept, so that it can be ended later
+		}
+		if err := changeSessions(func(list map[string]storedSession) { delete(list, base) }); err != nil {
+			return err
+		}
+		p.printLine("Signed out of %s.", base)
+		return nil
+	})
 }
 
 // sessionFor returns the token of the stored session at a gateway, empty if there is none.

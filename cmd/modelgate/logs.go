@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/secret"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/server"
@@ -21,57 +23,55 @@ func (d databaseFlags) log(url string) (logstore.Options, error) {
 	return server.LogsOptions(*d.data, address, o), err
 }
 
-func logs(ctx context.Context, p *program, args []string) error {
-	if len(args) > 0 && args[0] == "export" {
-		return logsExport(ctx, p, args[1:])
-	}
-	f := p.flags("logs", "prune", "Exports or prunes the request log.\n\n"+
-		"export  writes a part of the log to a file: see logs export --help.\n"+
-		"prune  removes entries that are older than --days, and the oldest ones until the log\n"+
-		"       takes no more than --bytes. You can run it next to a gateway. PostgreSQL removes\n"+
-		"       whole days by --days, and parts of days by --bytes. With --bodies-days it also removes\n"+
-		"       the bodies of older entries, and with --sums-days older rollups of analytics.")
+func logs(p *program) *cobra.Command {
+	return p.noun("logs", "Exports or prunes the request log.", logsExport, pruneLogs)
+}
+
+func pruneLogs(p *program) *cobra.Command {
+	f := p.flags("prune",
+		"Removes entries of the log that are older than --days, and the oldest ones until the log\n"+
+			"takes no more than --bytes. You can run it next to a gateway. PostgreSQL removes whole\n"+
+			"days by --days, and parts of days by --bytes. With --bodies-days it also removes the\n"+
+			"bodies of older entries, and with --sums-days older rollups of analytics.",
+		`modelgate logs prune --days 30 --dry-run
+modelgate logs prune --bytes 20GB --bodies-days 7`)
 	d := newDatabaseFlags(f)
 	url := logsFlag(f)
-	days := f.Int("days", 0, "keep entries of the last N days")
+	days := f.Int("days", 0, "keep entries of the last `N` days")
 	size := f.text("bytes", "", "", "remove the oldest entries until the log is at most this `size`, for example 20GB")
-	bodies := f.Int("bodies-days", 0, "keep bodies of the last N days")
-	sums := f.Int("sums-days", 0, "keep rollups of the last N days")
+	bodies := f.Int("bodies-days", 0, "keep bodies of the last `N` days")
+	sums := f.Int("sums-days", 0, "keep rollups of the last `N` days")
 	dry := f.Bool("dry-run", false, "change nothing and print what would be removed")
-	if err := f.parse(args, 1); err != nil {
-		return err
-	}
-	if f.Arg(0) != "prune" {
-		return usage("unknown subcommand %q; use prune or export", f.Arg(0))
-	}
-	keep, err := retention(settings.Retention{Days: *days, BodiesDays: *bodies, SumsDays: *sums}, *size)
-	if err != nil {
-		return err
-	}
-	o, err := d.log(*url)
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(o.Path); o.URL == "" && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("log %s not found", o.Path)
-	}
-	s, err := logstore.Open(ctx, o)
-	if err != nil {
-		return err
-	}
-	work, done := s.Prune, "removed"
-	if *dry {
-		work, done = s.Prunable, "would remove"
-	}
-	sum, err := work(ctx, keep, time.Now())
-	fmt.Fprintf(p.out, "%s %d entries, %d bytes\n", done, sum.Entries, sum.Bytes)
-	if *bodies > 0 {
-		fmt.Fprintf(p.out, "%s the bodies of %d entries\n", done, sum.Bodies)
-	}
-	if *sums > 0 {
-		fmt.Fprintf(p.out, "%s %d rollups\n", done, sum.Sums)
-	}
-	return errors.Join(err, s.Close(ctx))
+	return f.run(func(ctx context.Context) error {
+		keep, err := retention(settings.Retention{Days: *days, BodiesDays: *bodies, SumsDays: *sums}, *size)
+		if err != nil {
+			return err
+		}
+		o, err := d.log(*url)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(o.Path); o.URL == "" && errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("log %s not found", o.Path)
+		}
+		s, err := logstore.Open(ctx, o)
+		if err != nil {
+			return err
+		}
+		work, done := s.Prune, "removed"
+		if *dry {
+			work, done = s.Prunable, "would remove"
+		}
+		sum, err := work(ctx, keep, time.Now())
+		fmt.Fprintf(p.out, "%s %d entries, %d bytes\n", done, sum.Entries, sum.Bytes)
+		if *bodies > 0 {
+			fmt.Fprintf(p.out, "%s the bodies of %d entries\n", done, sum.Bodies)
+		}
+		if *sums > 0 {
+			fmt.Fprintf(p.out, "%s %d rollups\n", done, sum.Sums)
+		}
+		return errors.Join(err, s.Close(ctx))
+	})
 }
 
 // retention returns the retention in the flags.

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/oserr"
 )
 
@@ -25,32 +27,33 @@ scope logs.export. Ctrl-C stops the export.
 --filters takes an object such as {"status_code": [429]}; see docs/exports.md.`
 
 // logsExport exports a part of the log through a gateway and downloads the file.
-func logsExport(ctx context.Context, p *program, args []string) error {
-	f := p.flags("logs export", "", logsExportHelp)
+func logsExport(p *program) *cobra.Command {
+	f := p.flags("export",
+		logsExportHelp,
+		"modelgate logs export --out november.csv --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z")
 	gate := f.gateway()
 	out := f.String("out", "", "the `file` to write")
-	format := f.String("format", "", "jsonl, csv or parquet; defaults to the file's extension, otherwise jsonl")
+	format := f.String("format", "", "`format` of the file: jsonl, csv or parquet; defaults to the file's extension, otherwise jsonl")
 	from := f.String("from", "", "`time` such as 2026-11-01T00:00:00Z; defaults to a day before the end")
 	to := f.String("to", "", "`time`; defaults to now")
 	fields := f.String("fields",
 		"id,created_at,ai_org,ai_model,response_status_code,req_units,res_units,total_units,cost,response_time,metadata", "`names` of fields")
-	workspace := f.String("workspace", "", "id or slug; required for organisation keys")
+	workspace := f.String("workspace", "", "id or slug of the `workspace`; required for organisation keys")
 	filters := f.String("filters", "{}", "additional filters as `JSON`")
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	if *out == "" {
-		return usage("--out is required")
-	}
-	body, err := exportBody(*from, *to, *filters, time.Now())
-	if err != nil {
-		return err
-	}
-	body["format"], body["requested_data"] = formatOf(*format, *out), strings.Split(*fields, ",")
-	if *workspace != "" {
-		body["workspace_id"] = *workspace
-	}
-	return (&exporter{ask: gate()}).run(ctx, p, body, *out)
+	return f.run(func(ctx context.Context) error {
+		if *out == "" {
+			return usage("--out is required")
+		}
+		body, err := exportBody(*from, *to, *filters, time.Now())
+		if err != nil {
+			return err
+		}
+		body["format"], body["requested_data"] = formatOf(*format, *out), strings.Split(*fields, ",")
+		if *workspace != "" {
+			body["workspace_id"] = *workspace
+		}
+		return (&exporter{ask: gate()}).run(ctx, p, body, *out)
+	})
 }
 
 // run exports to a file, until Ctrl-C.

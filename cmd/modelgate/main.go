@@ -8,58 +8,78 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/spf13/cobra"
 )
 
 // version is a semantic version, set by the build scripts.
 var version = "0.1.0-dev"
 
-// command is a subcommand.
-type command struct {
-	name  string
-	about string
-	run   func(ctx context.Context, p *program, args []string) error
+// group is a group of commands in the help.
+type group struct {
+	title    string
+	commands []row
 }
 
-var commands = []command{
-	{"serve", "run the gateway", serve},
-	{"demo", "run the gateway with a simulated provider; needs no setup", demo},
-	{"check", "check a settings file (modelgate.yaml), or a config object (.json) and its test cases", check},
-	{"login", "sign in to a gateway with a browser", login},
-	{"logout", "end the session of login", logout},
-	{"tail", "print requests as they finish", tail},
-	{"explain", "print where a request would go, or went, and why", explain},
-	{"keys", "create, list and revoke gateway keys; change the master key", keys},
-	{"organisations", "create and list isolated organisations", organisations},
-	{"domains", "record that a domain of e-mail addresses belongs to an organisation", runDomains},
-	{"users", "create a link to reset a user's password, or remove their second factors", users},
-	{"claim", "create a link with which an owner signs in", claim},
-	{"apply", "apply a file to the control plane", apply},
-	{"export", "export the control plane to a file", export},
-	{"mcp-server", "convert a server.json of the public MCP registry to a file for apply", convertServer},
-	{"audit", "verify the chain of the audit log, or remove old rows", audit},
-	{"alerts", "test the destinations of alerts", testAlerts},
-	{"schema", "print the JSON Schema of a settings file or of a config object", schema},
-	{"ledger", "verify the usage ledger or replay it into the log", runLedger},
-	{"logs", "prune the request log, or export a part of it", logs},
-	{"jobs", "list, show, cancel and retry background jobs", runJobs},
-	{"cache", "evaluate the semantic cache", runCache},
-	{"migrate", "apply pending database migrations", migrate},
-	{"seal", "seal a credential for modelgate.yaml with the master key", seal},
-	{"providers", "list the providers that the gateway knows", providers},
-	{"prices", "check prices, or compare and import public price tables", runPrices},
-	{"simulate", "run the simulator: a provider that needs no account", simulate},
-	{"bench", "benchmark the gateway against a plain reverse proxy", runBench},
-	{"healthcheck", "check whether a running gateway is ready", healthcheck},
-	{"version", "print the version", printVersion},
-	{compileModuleName, "", compileModule}, // run by the gateway itself, so not in the list
+// row is a command with its description in the help.
+type row struct {
+	about string
+	make  func(*program) *cobra.Command
+}
+
+// administer is the title of the group to which commands of the API are added.
+const administer = "Administer"
+
+var groups = []group{
+	{"Run a gateway", []row{
+		{"run the gateway", serve},
+		{"run the gateway with a simulated provider; needs no setup", demo},
+		{"check a settings file (modelgate.yaml), or a config object (.json) and its test cases", check},
+		{"apply pending database migrations", migrate},
+		{"check whether a running gateway is ready", healthcheck},
+	}},
+	{"Use a running gateway", []row{
+		{"sign in to a gateway with a browser", login},
+		{"end the session of login", logout},
+		{"print requests as they finish", tail},
+		{"print where a request would go, or went, and why", explain},
+	}},
+	{administer, []row{
+		{"create, list and revoke gateway keys; change the master key", keys},
+		{"create and list isolated organisations", organisations},
+		{"record that a domain of e-mail addresses belongs to an organisation", runDomains},
+		{"create a link to reset a user's password, or remove their second factors", users},
+		{"create a link with which an owner signs in", claim},
+		{"apply a file to the control plane", apply},
+		{"export the control plane to a file", export},
+		{"prune the request log, or export a part of it", logs},
+		{"verify the usage ledger or replay it into the log", runLedger},
+		{"verify the chain of the audit log, or remove old rows", audit},
+		{"test the destinations of alerts", alerts},
+		{"list, show, cancel and retry background jobs", runJobs},
+	}},
+	{"Prepare and measure", []row{
+		{"print the JSON Schema of a settings file or of a config object", schema},
+		{"seal a credential for modelgate.yaml with the master key", seal},
+		{"convert a server.json of the public MCP registry to a file for apply", convertServer},
+		{"list the providers that the gateway knows", providers},
+		{"check prices, or compare and import public price tables", runPrices},
+		{"evaluate the semantic cache", runCache},
+		{"run the simulator: a provider that needs no account", simulate},
+		{"benchmark the gateway against a plain reverse proxy", runBench},
+	}},
+	{"This program", []row{
+		{"print a script for completion in a shell", completion},
+		{"write manual pages", man},
+		{"print the version", printVersion},
+	}},
 }
 
 // program is the environment of a command.
@@ -79,143 +99,115 @@ func main() {
 	os.Exit(p.main(context.Background(), os.Args[1:]))
 }
 
-// errUsage is a usage error, which was already reported.
-var errUsage = errors.New("usage")
-
-func usage(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{errUsage}, args...)...)
-}
-
 // main runs the command that args name and returns the exit code.
 func (p *program) main(ctx context.Context, args []string) int {
-	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
-		p.help(p.out)
-		if len(args) == 0 {
-			return 2
-		}
-		return 0
-	}
-	for _, c := range commands {
-		if c.name != args[0] {
-			continue
-		}
-		if err := checkEnvironment(p.environ); err != nil {
-			return p.exitCode(c.name, err)
-		}
-		return p.exitCode(c.name, c.run(ctx, p, args[1:]))
-	}
-	fmt.Fprintf(p.err, "modelgate: unknown command %q\n\n", args[0])
-	p.help(p.err)
-	return 2
-}
-
-func (p *program) exitCode(name string, err error) int {
+	c, err := p.tree(args, nil).ExecuteContextC(ctx)
 	switch {
-	case err == nil || errors.Is(err, flag.ErrHelp):
+	case err == nil:
 		return 0
+	case errors.Is(err, errHelp):
+		return 2
 	case errors.Is(err, errUsage):
-		fmt.Fprintf(p.err, "modelgate %s: %s\nrun `modelgate %s --help` for its flags\n", name,
-			strings.TrimPrefix(err.Error(), "usage: "), name)
+		fmt.Fprintf(p.err, "%s: %s (see `%[1]s --help`)\n", c.CommandPath(), stripControl(strings.TrimPrefix(err.Error(), "usage: ")))
 		return 2
 	}
-	fmt.Fprintf(p.err, "modelgate %s: %s\n", name, stripLines(err.Error()))
+	fmt.Fprintf(p.err, "%s: %s\n", c.CommandPath(), stripLines(err.Error()))
 	return 1
 }
 
-func (p *program) help(w io.Writer) {
-	fmt.Fprint(w, "modelgate is a gateway for model providers.\n\nUsage: modelgate <command> [flags]\n\nCommands:\n")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, c := range commands {
-		if c.about == "" {
-			continue
-		}
-		fmt.Fprintf(t, "  %s\t%s\n", c.name, c.about)
+// errHelp ends a call without a command, for which help was printed.
+var errHelp = errors.New("no command")
+
+// tree returns the commands for a call with these arguments. Api, unless nil, returns
+// commands that administer a gateway at an address. Its nouns and verbs are added; of verbs
+// that the database of this machine has too, the API's are used if the call has an
+// address.
+func (p *program) tree(args []string, api func() []*cobra.Command) *cobra.Command {
+	root := p.root()
+	if api != nil {
+		addVerbs(root, api(), p.hasAddress(args))
 	}
-	t.Flush()
-	fmt.Fprint(w, "\nRun `modelgate <command> --help` for its flags and environment variables.\n")
+	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.err)
+	return root
 }
 
-// flags is a flag set whose flags can also be set by environment variables.
-type flags struct {
-	*flag.FlagSet
-	p     *program
-	names string            // names of the positional arguments
-	args  []string          // positional arguments, in order
-	envs  map[string]string // environment variable by flag
-}
-
-// flags returns the flag set of a command. Args names its positional arguments.
-func (p *program) flags(name, args, about string) *flags {
-	f := &flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), p: p, names: args, envs: map[string]string{}}
-	f.SetOutput(io.Discard) // errors are reported by exitCode
-	f.Usage = func() {
-		fmt.Fprintf(p.out, "%s\n\nUsage: %s\n\n", about, strings.TrimSpace("modelgate "+name+" [flags] "+args))
-		f.SetOutput(p.out)
-		f.PrintDefaults()
-	}
-	return f
-}
-
-// text adds a flag that defaults to an environment variable.
-func (f *flags) text(name, env, def, about string) *string {
-	if env != "" {
-		f.envs[name] = env
-		about += " (environment " + env + ")"
-	}
-	return f.String(name, def, about)
-}
-
-// parse parses args and sets missing flags from the environment. Want is the number of
-// positional arguments.
-func (f *flags) parse(args []string, want int) error {
-	if err := f.parseInterspersed(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return usage("%v", err)
-	}
-	switch {
-	case len(f.args) < want:
-		return usage("%s is required", f.names)
-	case len(f.args) > want:
-		return usage("unexpected argument %q", f.args[want])
-	}
-	given := map[string]bool{}
-	f.Visit(func(fl *flag.Flag) { given[fl.Name] = true })
-	for name, env := range f.envs {
-		v := f.p.env(env)
-		if v == "" || given[name] {
-			continue
-		}
-		if err := f.Set(name, v); err != nil {
-			return usage("%s: %v", env, err)
-		}
-	}
-	return nil
-}
-
-// parseInterspersed parses flags before, between and after positional arguments.
-func (f *flags) parseInterspersed(args []string) error {
-	for {
-		if err := f.Parse(args); err != nil {
-			return err
-		}
-		if f.NArg() == 0 {
+// root returns the commands of this machine.
+func (p *program) root() *cobra.Command {
+	root := p.noun("modelgate", "modelgate is a gateway for model providers.")
+	root.Example = "modelgate demo\nmodelgate help keys create"
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true // ours has examples
+	root.SetHelpCommand(help(p))
+	root.SetHelpFunc(printHelp)
+	root.SetFlagErrorFunc(flagError)
+	asked := root.Flags().BoolP("version", "v", false, "print the version")
+	root.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 0:
+			return refuseCommand(c, args)
+		case *asked:
+			p.printVersion()
 			return nil
 		}
-		f.args = append(f.args, f.FlagSet.Arg(0))
-		args = f.Args()[1:]
+		printHelp(c, nil)
+		return errHelp
+	}
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, row := range g.commands {
+			c := row.make(p)
+			c.Short, c.GroupID = row.about, g.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(compileModule(p))
+	return root
+}
+
+// hasAddress reports whether a call names the address of a gateway.
+func (p *program) hasAddress(args []string) bool {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	return p.env("MODELGATE_URL") != "" || slices.ContainsFunc(args, func(a string) bool {
+		return a == "--url" || strings.HasPrefix(a, "--url=")
+	})
+}
+
+// addVerbs adds commands with their subcommands to a command. If it has one of the same
+// name, replace decides whether that is replaced.
+func addVerbs(to *cobra.Command, list []*cobra.Command, replace bool) {
+	for _, c := range list {
+		i := slices.IndexFunc(to.Commands(), func(own *cobra.Command) bool { return own.Name() == c.Name() })
+		switch {
+		case i < 0:
+			if !to.HasParent() {
+				c.GroupID = administer
+			}
+			to.AddCommand(c)
+		case c.HasSubCommands():
+			noun := to.Commands()[i]
+			addVerbs(noun, c.Commands(), replace)
+			noun.Long += "\n\n" + addressNote
+		case replace:
+			to.RemoveCommand(to.Commands()[i])
+			to.AddCommand(c)
+		}
 	}
 }
 
-// Arg returns the positional argument i.
-func (f *flags) Arg(i int) string { return f.args[i] }
+// addressNote is in the help of nouns that have verbs of the API and of the database.
+const addressNote = "With --url or MODELGATE_URL, these commands use the API of the gateway at that address, otherwise the database of this machine."
 
-func printVersion(_ context.Context, p *program, args []string) error {
-	f := p.flags("version", "", "Prints the version.")
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	fmt.Fprintln(p.out, "modelgate", version)
-	return nil
+func printVersion(p *program) *cobra.Command {
+	f := p.flags("version", "Prints the version.", "modelgate version")
+	return f.run(func(context.Context) error {
+		p.printVersion()
+		return nil
+	})
 }
+
+func (p *program) printVersion() { fmt.Fprintln(p.out, "modelgate", version) }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/manifest"
 	"modelgate/internal/guardrail/checks"
@@ -33,40 +35,42 @@ func newManifestFlags(f *flags) manifestFlags {
 			"comma-separated `list` of hosts, host:port, *.suffix or CIDR that custom hosts may use even if private")}
 }
 
-func export(ctx context.Context, p *program, args []string) error {
-	f := p.flags("export", "", "Exports the state of the control plane to a file for `modelgate apply`.\n\n"+
-		"Secrets are sealed with the master key, replaced by references to environment variables, whose names are printed on\nstandard error, or left out. Usage, passwords, invites and the audit log are not exported.")
+func export(p *program) *cobra.Command {
+	f := p.flags("export",
+		"Exports the state of the control plane to a file for `modelgate apply`.\n\n"+
+			"Secrets are sealed with the master key, replaced by references to environment variables, whose names are printed on\nstandard error, or left out. Usage, passwords, invites and the audit log are not exported.",
+		`modelgate export --output state.yaml
+modelgate export --secrets references`)
 	m := newManifestFlags(f)
 	secrets := f.String("secrets", "sealed", "`form` of secrets: sealed, references or none")
-	out := f.String("o", "", "`file` to write instead of standard output")
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	switch manifest.Secrets(*secrets) {
-	case manifest.Sealed, manifest.References, manifest.None:
-	default:
-		return usage("--secrets must be sealed, references or none, not %q", *secrets)
-	}
-	box, err := m.box(ctx, p)
-	if err != nil {
-		return err
-	}
-	db, err := m.database.current(ctx)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	state, names, err := (&manifest.Manifest{DB: db, Organisation: *m.organisation, Box: box}).Export(ctx, manifest.Secrets(*secrets))
-	if err != nil {
-		return err
-	}
-	if err := p.writeState(state, *out); err != nil {
-		return err
-	}
-	if len(names) > 0 {
-		fmt.Fprintf(p.err, "`modelgate apply` requires these environment variables for the file:\n%s\n", strings.Join(names, "\n"))
-	}
-	return nil
+	out := f.StringP("output", "o", "", "`file` to write instead of standard output")
+	return f.run(func(ctx context.Context) error {
+		switch manifest.Secrets(*secrets) {
+		case manifest.Sealed, manifest.References, manifest.None:
+		default:
+			return usage("--secrets must be sealed, references or none, not %q", *secrets)
+		}
+		box, err := m.box(ctx, p)
+		if err != nil {
+			return err
+		}
+		db, err := m.database.current(ctx)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		state, names, err := (&manifest.Manifest{DB: db, Organisation: *m.organisation, Box: box}).Export(ctx, manifest.Secrets(*secrets))
+		if err != nil {
+			return err
+		}
+		if err := p.writeState(state, *out); err != nil {
+			return err
+		}
+		if len(names) > 0 {
+			fmt.Fprintf(p.err, "`modelgate apply` requires these environment variables for the file:\n%s\n", strings.Join(names, "\n"))
+		}
+		return nil
+	})
 }
 
 func (m manifestFlags) box(ctx context.Context, p *program) (*secret.Box, error) {
@@ -101,56 +105,58 @@ func (p *program) writeState(state *settings.Settings, file string) error {
 	return os.Rename(fresh.Name(), file)
 }
 
-func apply(ctx context.Context, p *program, args []string) error {
-	f := p.flags("apply", "FILE", "Applies a file to the control plane in one transaction. Running gateways pick it up within a second.\n\n"+
-		"Prints a line for each object: + for added, ~ with its fields for changed, - for removed.\nWithout --prune nothing is removed. Applying the same file again changes nothing.")
+func apply(p *program) *cobra.Command {
+	f := p.flags("apply FILE",
+		"Applies a file to the control plane in one transaction. Running gateways pick it up within a second.\n\n"+
+			"Prints a line for each object: + for added, ~ with its fields for changed, - for removed.\nWithout --prune nothing is removed. Applying the same file again changes nothing.",
+		`modelgate apply --dry-run state.yaml
+modelgate apply --prune state.yaml`)
 	m := newManifestFlags(f)
 	config := f.text("config", "MODELGATE_CONFIG", "", "settings `file` of the gateway, whose upstream.trusted_hosts apply too")
 	dry := f.Bool("dry-run", false, "print the changes without applying them")
 	prune := f.Bool("prune", false, "delete objects missing from the file, in the sections the file contains")
-	if err := f.parse(args, 1); err != nil {
-		return err
-	}
-	box, err := m.box(ctx, p)
-	if err != nil {
-		return err
-	}
-	opener := settings.SecretResolver{Env: p.lookup, Box: box}
-	file, err := settings.LoadState(f.Arg(0), opener)
-	if err != nil {
-		return err
-	}
-	for _, name := range file.FileOnlySections() {
-		fmt.Fprintf(p.err, "%s not applied; only the settings file of a running gateway can contain it\n", name)
-	}
-	if *config != "" {
-		own, err := settings.Load(*config, opener)
+	return f.run(func(ctx context.Context) error {
+		box, err := m.box(ctx, p)
 		if err != nil {
 			return err
 		}
-		file.Upstream.TrustedHosts = append(file.Upstream.TrustedHosts, own.Upstream.TrustedHosts...)
-	}
-	check, err := m.hosts(file)
-	if err != nil {
-		return err
-	}
-	db, err := m.target(ctx, *dry)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	compiler, err := wasmcode.Open(wasmcode.Options{Command: compilerCommand()})
-	if err != nil {
-		return err
-	}
-	changes, err := (&manifest.Manifest{DB: db, Organisation: *m.organisation, Box: box, CheckHost: check,
-		Guardrails: checks.New(checks.Services{Modules: checks.NewModules(compiler)})}).
-		Apply(ctx, file, manifest.Apply{Prune: *prune, DryRun: *dry, Opener: opener})
-	if err != nil {
-		return err
-	}
-	p.tellChanges(changes, *dry)
-	return nil
+		opener := settings.SecretResolver{Env: p.lookup, Box: box}
+		file, err := settings.LoadState(f.Arg(0), opener)
+		if err != nil {
+			return err
+		}
+		for _, name := range file.FileOnlySections() {
+			fmt.Fprintf(p.err, "%s not applied; only the settings file of a running gateway can contain it\n", name)
+		}
+		if *config != "" {
+			own, err := settings.Load(*config, opener)
+			if err != nil {
+				return err
+			}
+			file.Upstream.TrustedHosts = append(file.Upstream.TrustedHosts, own.Upstream.TrustedHosts...)
+		}
+		check, err := m.hosts(file)
+		if err != nil {
+			return err
+		}
+		db, err := m.target(ctx, *dry)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		compiler, err := wasmcode.Open(wasmcode.Options{Command: compilerCommand()})
+		if err != nil {
+			return err
+		}
+		changes, err := (&manifest.Manifest{DB: db, Organisation: *m.organisation, Box: box, CheckHost: check,
+			Guardrails: checks.New(checks.Services{Modules: checks.NewModules(compiler)})}).
+			Apply(ctx, file, manifest.Apply{Prune: *prune, DryRun: *dry, Opener: opener})
+		if err != nil {
+			return err
+		}
+		p.tellChanges(changes, *dry)
+		return nil
+	})
 }
 
 // lookup implements os.LookupEnv for the program's environment.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/secret"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
@@ -53,38 +55,39 @@ func (d databaseFlags) open(ctx context.Context) (*store.DB, error) {
 	return store.Open(ctx, dsn, o)
 }
 
-func migrate(ctx context.Context, p *program, args []string) error {
-	f := p.flags("migrate", "",
-		"Applies pending migrations to the control plane's database, as every start does, and prints them.\nSeveral processes may run it at the same time.")
+func migrate(p *program) *cobra.Command {
+	f := p.flags("migrate",
+		"Applies pending migrations to the control plane's database, as every start does, and prints them.\nSeveral processes may run it at the same time.",
+		`modelgate migrate --dry-run
+modelgate migrate --database-url postgres://modelgate@db.example.com/modelgate`)
 	d := newDatabaseFlags(f)
 	dry := f.Bool("dry-run", false, "change nothing and list the pending migrations")
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	dsn, o := d.address()
-	if path, ok := strings.CutPrefix(dsn, "file:"); *dry && ok {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("database %s does not exist yet; run without --dry-run to create it", path)
+	return f.run(func(ctx context.Context) error {
+		dsn, o := d.address()
+		if path, ok := strings.CutPrefix(dsn, "file:"); *dry && ok {
+			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("database %s does not exist yet; run without --dry-run to create it", path)
+			}
 		}
-	}
-	if err := os.MkdirAll(*d.data, 0o700); err != nil {
-		return fmt.Errorf("creating the data folder: %w", err)
-	}
-	db, err := store.Connect(ctx, dsn, o)
-	if err != nil {
+		if err := os.MkdirAll(*d.data, 0o700); err != nil {
+			return fmt.Errorf("creating the data folder: %w", err)
+		}
+		db, err := store.Connect(ctx, dsn, o)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		work, done := db.Migrate, "applied"
+		if *dry {
+			work, done = db.Missing, "missing"
+		}
+		names, err := work(ctx)
+		for _, name := range names {
+			fmt.Fprintln(p.out, done, name)
+		}
+		if err == nil && len(names) == 0 {
+			fmt.Fprintf(p.out, "database %s is up to date\n", db.Name())
+		}
 		return err
-	}
-	defer db.Close()
-	work, done := db.Migrate, "applied"
-	if *dry {
-		work, done = db.Missing, "missing"
-	}
-	names, err := work(ctx)
-	for _, name := range names {
-		fmt.Fprintln(p.out, done, name)
-	}
-	if err == nil && len(names) == 0 {
-		fmt.Fprintf(p.out, "database %s is up to date\n", db.Name())
-	}
-	return err
+	})
 }

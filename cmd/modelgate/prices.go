@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/oserr"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/model/pricing"
@@ -18,55 +20,41 @@ import (
 
 const pricesHelp = `Checks prices and compares them with public tables.
 
-  modelgate prices check [file ...]      check the built-in price book, or files
-  modelgate prices diff FORMAT FILE      compare a public table with the price book
-  modelgate prices import FORMAT FILE    add the rows of a public table to a price book
-
-The formats are litellm (model_prices_and_context_window.json), models-dev
+The formats of tables are litellm (model_prices_and_context_window.json), models-dev
 (api.json) and modelgate (the price book's own CSV).`
 
 // runPrices runs the subcommand of `modelgate prices`.
-func runPrices(_ context.Context, p *program, args []string) error {
-	subcommands := map[string]func(*program, []string) error{"check": checkPrices, "diff": diffPrices, "import": importPrices}
-	if len(args) == 0 {
-		return usage("name a subcommand: check, diff or import")
-	}
-	run, ok := subcommands[args[0]]
-	if !ok {
-		f := p.flags("prices", "check | diff | import", pricesHelp)
-		if err := f.parse(args, 1); err != nil {
-			return err
-		}
-		return usage("unknown subcommand %q; use check, diff or import", args[0])
-	}
-	return run(p, args[1:])
+func runPrices(p *program) *cobra.Command {
+	return p.noun("prices", pricesHelp, checkPrices, diffPrices, importPrices)
 }
 
 // checkPrices checks the built-in price book and files.
-func checkPrices(p *program, args []string) error {
-	f := p.flags("prices check", "[file ...]", "Checks the built-in price book, or files: price books (.csv) and pricing files of\n"+
-		"providers (PROVIDER.json). Prints their size, rows read long ago and implausible figures.")
+func checkPrices(p *program) *cobra.Command {
+	f := p.flags("check [FILE ...]",
+		"Checks the built-in price book, or files: price books (.csv) and pricing files of\n"+
+			"providers (PROVIDER.json). Prints their size, rows read long ago and implausible figures.",
+		`modelgate prices check
+modelgate prices check --max-age 90 prices.csv openai.json`)
 	age := f.Int("max-age", 180, "name rows that were read more than this many `days` ago")
-	if err := f.parseInterspersed(args); err != nil {
-		return usage("%v", err)
-	}
-	if len(f.args) == 0 {
-		return p.checkRows("built-in price book", catalog.BuiltinRows(), *age)
-	}
-	for _, name := range f.args {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return oserr.File(err)
+	return f.run(func(context.Context) error {
+		if f.NArg() == 0 {
+			return p.checkRows("built-in price book", catalog.BuiltinRows(), *age)
 		}
-		rows, err := p.readPrices(name, data)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		for _, name := range f.Args() {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return oserr.File(err)
+			}
+			rows, err := p.readPrices(name, data)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if err := p.checkRows(name, rows, *age); err != nil {
+				return err
+			}
 		}
-		if err := p.checkRows(name, rows, *age); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // readPrices reads a price book, or the pricing file of a provider.
@@ -121,78 +109,67 @@ func (p *program) checkRows(name string, rows []catalog.Price, age int) error {
 type tableFlags struct {
 	book    *string
 	skipped *bool
-	confirm listFlag
-	replace listFlag
-}
-
-// listFlag is a flag that may be given several times.
-type listFlag []string
-
-// String implements flag.Value.
-func (l *listFlag) String() string { return strings.Join(*l, ",") }
-
-// Set implements flag.Value.
-func (l *listFlag) Set(v string) error {
-	*l = append(*l, v)
-	return nil
+	confirm *[]string
+	replace *[]string
 }
 
 func newTableFlags(f *flags) *tableFlags {
-	t := &tableFlags{
+	return &tableFlags{
 		book:    f.text("book", "", "", "price book `file` (.csv); defaults to the built-in one"),
 		skipped: f.Bool("skipped", false, "print the entries that give no row, with the reason"),
+		confirm: f.StringArray("confirm", nil,
+			"a second table, as `FORMAT:FILE`: where the book differs, it takes the figures that both tables agree on"),
+		replace: f.StringArray("replace", nil, "use the table's figures for this `PROVIDER/MODEL`; a star at the end matches a prefix"),
 	}
-	f.Var(&t.confirm, "confirm", "a second table, as `FORMAT:FILE`: where the book differs, it takes the figures that both tables agree on")
-	f.Var(&t.replace, "replace", "use the table's figures for this `PROVIDER/MODEL`; a star at the end matches a prefix")
-	return t
 }
 
 // diffPrices compares a public table with a price book.
-func diffPrices(p *program, args []string) error {
-	f := p.flags("prices diff", "FORMAT FILE",
+func diffPrices(p *program) *cobra.Command {
+	f := p.flags("diff FORMAT FILE",
 		"Compares a public table with the price book and prints the rows that it lacks or\nthat differ. The formats are "+
-			strings.Join(priceimport.Formats(), ", ")+".")
+			strings.Join(priceimport.Formats(), ", ")+".",
+		"modelgate prices diff models-dev api.json --skipped")
 	t := newTableFlags(f)
-	if err := f.parse(args, 2); err != nil {
+	return f.run(func(context.Context) error {
+		_, _, _, err := p.mergeTable(f, t, "", "")
 		return err
-	}
-	_, _, _, err := p.mergeTable(f, t, "", "")
-	return err
+	})
 }
 
 // importPrices adds the rows of a public table to a price book.
-func importPrices(p *program, args []string) error {
-	f := p.flags("prices import", "FORMAT FILE", "Adds the rows of a public table to a price book and prints what changed. Where the\n"+
-		"figures differ, the book keeps its own unless --confirm or --replace says otherwise.\nThe formats are "+
-		strings.Join(priceimport.Formats(), ", ")+".")
+func importPrices(p *program) *cobra.Command {
+	f := p.flags("import FORMAT FILE",
+		"Adds the rows of a public table to a price book and prints what changed. Where the\n"+
+			"figures differ, the book keeps its own unless --confirm or --replace says otherwise.\nThe formats are "+
+			strings.Join(priceimport.Formats(), ", ")+".",
+		"modelgate prices import litellm model_prices_and_context_window.json --source litellm --read 2026-11-23 --into prices.csv")
 	t := newTableFlags(f)
 	source := f.text("source", "", "", "`key` of the source, noted in the rows")
 	address := f.text("source-url", "", "", "`address` of the source")
 	read := f.text("read", "", "", "`day` on which the source was read, such as 2026-11-23")
 	into := f.text("into", "", "", "`file` to write; without it nothing is written")
-	if err := f.parse(args, 2); err != nil {
-		return err
-	}
-	if _, err := time.Parse(time.DateOnly, *read); err != nil || *source == "" {
-		return usage("--source and --read are required, --read as a day such as 2026-11-23")
-	}
-	before, rows, changed, err := p.mergeTable(f, t, *source, *read)
-	if err != nil {
-		return err
-	}
-	if *into == "" {
-		fmt.Fprintln(p.out, "nothing is written; name a file with --into")
+	return f.run(func(context.Context) error {
+		if _, err := time.Parse(time.DateOnly, *read); err != nil || *source == "" {
+			return usage("--source and --read are required, --read as a day such as 2026-11-23")
+		}
+		before, rows, changed, err := p.mergeTable(f, t, *source, *read)
+		if err != nil {
+			return err
+		}
+		if *into == "" {
+			fmt.Fprintln(p.out, "nothing is written; name a file with --into")
+			return nil
+		}
+		comments := catalog.Comments(before)
+		if line := "# " + *source + ": " + *address + "\n"; *address != "" && !strings.Contains(comments, line) {
+			comments += line
+		}
+		if err := os.WriteFile(*into, catalog.Format(comments, rows), 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.out, "wrote %d prices to %s, %d of them new or changed\n", len(rows), *into, changed)
 		return nil
-	}
-	comments := catalog.Comments(before)
-	if line := "# " + *source + ": " + *address + "\n"; *address != "" && !strings.Contains(comments, line) {
-		comments += line
-	}
-	if err := os.WriteFile(*into, catalog.Format(comments, rows), 0o644); err != nil {
-		return err
-	}
-	fmt.Fprintf(p.out, "wrote %d prices to %s, %d of them new or changed\n", len(rows), *into, changed)
-	return nil
+	})
 }
 
 // mergeTable merges the table that the arguments name into the book and prints the
@@ -238,7 +215,7 @@ func readTable(format, file, source, read string) (*priceimport.Table, error) {
 
 // confirmations reads the tables that confirm figures.
 func (t *tableFlags) confirmations() (list priceimport.Confirmations, err error) {
-	for _, c := range t.confirm {
+	for _, c := range *t.confirm {
 		format, file, ok := strings.Cut(c, ":")
 		if !ok {
 			return nil, usage("--confirm must be FORMAT:FILE, not %q", c)
@@ -255,7 +232,7 @@ func (t *tableFlags) confirmations() (list priceimport.Confirmations, err error)
 // replaces reports whether the flags name the model of a row.
 func (t *tableFlags) replaces(row *catalog.Price) bool {
 	name := row.Provider + "/" + row.Model
-	return slices.ContainsFunc(t.replace, func(pattern string) bool {
+	return slices.ContainsFunc(*t.replace, func(pattern string) bool {
 		prefix, star := strings.CutSuffix(pattern, "*")
 		return pattern == name || star && strings.HasPrefix(name, prefix)
 	})

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
@@ -45,8 +47,8 @@ func newServeFlags(f *flags, data string) serveFlags {
 			new(string), "admin-token", "MODELGATE_ADMIN_TOKEN",
 		},
 		logLevel: f.text("log-level", "MODELGATE_LOG_LEVEL", "",
-			"debug, info, warn or error; defaults to log.level of the settings file, otherwise info"),
-		logFormat: f.text("log-format", "MODELGATE_LOG_FORMAT", "text", "text or json"),
+			"least `level` of messages: debug, info, warn or error; defaults to log.level of the settings file, otherwise info"),
+		logFormat: f.text("log-format", "MODELGATE_LOG_FORMAT", "text", "`format` of messages: text or json"),
 	}
 }
 
@@ -69,22 +71,24 @@ MODEL_CONFIGS_PRICING_LOCAL_PATH, a folder on this host; the built-in price book
 MODEL_CONFIGS_CAPABILITIES_LOG_STORE_PATH and MODEL_CONFIGS_CAPABILITIES_LOCAL_PATH
 are the folders of capabilities.`
 
-func serve(ctx context.Context, p *program, args []string) error {
-	f := p.flags("serve", "", serveHelp)
+func serve(p *program) *cobra.Command {
+	f := p.flags("serve",
+		serveHelp,
+		`modelgate serve --data data --config modelgate.yaml
+modelgate serve --listen 0.0.0.0:8787 --database-url postgres://modelgate@db.example.com/modelgate`)
 	sf := newServeFlags(f, "data")
 	d := databaseFlags{data: sf.data}.withAddress(f)
 	logs := logsFlag(f)
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	o, err := sf.options(ctx, p)
-	if err != nil {
-		return err
-	}
-	o.Database = secret.New(*d.url)
-	_, o.DatabaseOptions = d.address()
-	o.LogsDatabase = secret.New(*logs)
-	return p.run(ctx, o, func(s *server.Server) { p.printStartup(s, p.keyHint(d)) })
+	return f.run(func(ctx context.Context) error {
+		o, err := sf.options(ctx, p)
+		if err != nil {
+			return err
+		}
+		o.Database = secret.New(*d.url)
+		_, o.DatabaseOptions = d.address()
+		o.LogsDatabase = secret.New(*logs)
+		return p.run(ctx, o, func(s *server.Server) { p.printStartup(s, p.keyHint(d)) })
+	})
 }
 
 // options converts flags and environment to the options of server.

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/records/reqlog"
 )
 
@@ -29,8 +31,11 @@ first. A gateway must be running; the key needs the scope logs.list.
 The exit code is 0 on Ctrl-C, and 1 if the gateway rejects the request or ends the stream.`
 
 // tail prints the live log of a running gateway.
-func tail(ctx context.Context, p *program, args []string) error {
-	f := p.flags("tail", "", tailHelp)
+func tail(p *program) *cobra.Command {
+	f := p.flags("tail",
+		tailHelp,
+		`modelgate tail --status 5xx --explain
+modelgate tail --lines 100 --follow=false`)
 	gate := f.gateway()
 	filters := map[string]*string{
 		"provider":       f.String("provider", "", "only responses of this `provider`: an id, or the slug of a managed provider"),
@@ -44,24 +49,23 @@ func tail(ctx context.Context, p *program, args []string) error {
 	}
 	filters["api_key"] = f.String("api-key", "", "only requests with the gateway key of this `id`")
 	explain := f.Bool("explain", false, "print the decisions and attempts of each request")
-	lines := f.Int("lines", 10, "print this many of the latest requests first, 0 to 1000")
+	lines := f.Int("lines", 10, "print the latest `N` requests first, 0 to 1000")
 	follow := f.Bool("follow", true, "continue with requests that finish from now on")
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	if *lines < 0 || *lines > 1000 {
-		return usage("--lines must be 0 to 1000, not %d", *lines)
-	}
-	q := url.Values{}
-	for name, v := range filters {
-		if *v != "" {
-			q.Set(name, *v)
+	return f.run(func(ctx context.Context) error {
+		if *lines < 0 || *lines > 1000 {
+			return usage("--lines must be 0 to 1000, not %d", *lines)
 		}
-	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	t := &tailer{p: p, ask: gate(), query: q, explain: *explain, shown: map[string]bool{}}
-	return t.run(ctx, *lines, *follow)
+		q := url.Values{}
+		for name, v := range filters {
+			if *v != "" {
+				q.Set(name, *v)
+			}
+		}
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		t := &tailer{p: p, ask: gate(), query: q, explain: *explain, shown: map[string]bool{}}
+		return t.run(ctx, *lines, *follow)
+	})
 }
 
 // tailer prints log entries.

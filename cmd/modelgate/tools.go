@@ -12,6 +12,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"modelgate/internal/base/secret"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/server"
@@ -20,35 +22,37 @@ import (
 )
 
 // check checks a settings file, or a config object if the name ends in .json.
-func check(ctx context.Context, p *program, args []string) error {
-	f := p.flags("check", "FILE",
-		"Checks a settings file (modelgate.yaml), a file for `modelgate apply` or a config object (a file ending in .json) without starting anything.\nFor a config NAME.json, the cases in NAME.cases.json are run too: [{\"name\": …, \"request\": {…}, \"expect\": {\"target\": \"config.targets[1]\"}}].")
+func check(p *program) *cobra.Command {
+	f := p.flags("check FILE",
+		"Checks a settings file (modelgate.yaml), a file for `modelgate apply` or a config object (a file ending in .json) without starting anything.\nFor a config NAME.json, the cases in NAME.cases.json are run too: [{\"name\": …, \"request\": {…}, \"expect\": {\"target\": \"config.targets[1]\"}}].",
+		`modelgate check modelgate.yaml
+modelgate check --diff modelgate.yaml changed.yaml
+modelgate check config.json`)
 	m := newMasterFlags(f)
 	trusted := f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma-separated `list` of trusted hosts, as for serve")
 	running := f.String("diff", "", "current settings `file`; prints the changes from it to FILE")
-	if err := f.parse(args, 1); err != nil {
-		return err
-	}
-	file := f.Arg(0)
-	if strings.HasSuffix(file, ".json") {
-		return checkConfig(ctx, p, file)
-	}
-	master, previous, err := m.read(ctx, p)
-	if err != nil {
-		return err
-	}
-	notes, err := server.CheckSettings(file, splitHosts(*trusted), master, previous)
-	if err != nil {
-		return err
-	}
-	if *running != "" {
-		return p.diff(*running, file, master, previous)
-	}
-	fmt.Fprintf(p.out, "%s is valid\n", file)
-	for _, note := range notes {
-		fmt.Fprintln(p.out, "note: "+note)
-	}
-	return nil
+	return f.run(func(ctx context.Context) error {
+		file := f.Arg(0)
+		if strings.HasSuffix(file, ".json") {
+			return checkConfig(ctx, p, file)
+		}
+		master, previous, err := m.read(ctx, p)
+		if err != nil {
+			return err
+		}
+		notes, err := server.CheckSettings(file, splitHosts(*trusted), master, previous)
+		if err != nil {
+			return err
+		}
+		if *running != "" {
+			return p.diff(*running, file, master, previous)
+		}
+		fmt.Fprintf(p.out, "%s is valid\n", file)
+		for _, note := range notes {
+			fmt.Fprintln(p.out, "note: "+note)
+		}
+		return nil
+	})
 }
 
 // diff prints the changes from one settings file to another.
@@ -75,59 +79,63 @@ func (p *program) diff(running, file string, master, previous secret.String) err
 
 // seal reads a credential from standard input, which keeps it out of the shell's
 // history.
-func seal(ctx context.Context, p *program, args []string) error {
-	f := p.flags("seal", "", "Reads a credential from standard input and prints it sealed with the master key, for api_key in modelgate.yaml.")
+func seal(p *program) *cobra.Command {
+	f := p.flags("seal",
+		"Reads a credential from standard input and prints it sealed with the master key, for api_key in modelgate.yaml.",
+		`printf %s "$OPENAI_API_KEY" | modelgate seal --master-key-file master.key`)
 	m := newMasterFlags(f)
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	master, _, err := m.read(ctx, p)
-	if err != nil {
-		return err
-	}
-	if master.Empty() {
-		return errors.New("no master key; set MODELGATE_MASTER_KEY, --master-key-file or --master-key-command")
-	}
-	box, err := secret.NewBox(master)
-	if err != nil {
-		return err
-	}
-	line, err := bufio.NewReader(p.in).ReadString('\n')
-	if line = strings.TrimSpace(line); line == "" {
-		return fmt.Errorf("no credential on standard input: %w", err)
-	}
-	fmt.Fprintln(p.out, box.Seal(secret.New(line)))
-	return nil
+	return f.run(func(ctx context.Context) error {
+		master, _, err := m.read(ctx, p)
+		if err != nil {
+			return err
+		}
+		if master.Empty() {
+			return errors.New("no master key; set MODELGATE_MASTER_KEY, --master-key-file or --master-key-command")
+		}
+		box, err := secret.NewBox(master)
+		if err != nil {
+			return err
+		}
+		line, err := bufio.NewReader(p.in).ReadString('\n')
+		if line = strings.TrimSpace(line); line == "" {
+			return fmt.Errorf("no credential on standard input: %w", err)
+		}
+		fmt.Fprintln(p.out, box.Seal(secret.New(line)))
+		return nil
+	})
 }
 
-func providers(_ context.Context, p *program, args []string) error {
-	f := p.flags("providers", "", "Lists the providers of the table.")
+func providers(p *program) *cobra.Command {
+	f := p.flags("providers",
+		"Lists the providers of the table.",
+		`modelgate providers
+modelgate providers --json`)
 	asJSON := f.Bool("json", false, "print JSON")
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	if *asJSON {
-		return table.DescribeJSON(p.out)
-	}
-	return table.Describe(p.out)
+	return f.run(func(context.Context) error {
+		if *asJSON {
+			return table.DescribeJSON(p.out)
+		}
+		return table.Describe(p.out)
+	})
 }
 
 // simulate runs the simulator.
-func simulate(ctx context.Context, p *program, args []string) error {
-	f := p.flags("simulate", "", simulateHelp())
+func simulate(p *program) *cobra.Command {
+	f := p.flags("simulate",
+		simulateHelp(),
+		"modelgate simulate --listen 127.0.0.1:8790 --pace 5ms")
 	listen := f.String("listen", "127.0.0.1:8790", "`host:port`")
-	key := f.String("key", "", "credential that requests must send; empty accepts any")
+	key := f.String("key", "", "`credential` that requests must send; empty accepts any")
 	pace := f.Duration("pace", 20*time.Millisecond, "`time` between the events of a stream")
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	l, err := server.Bind("simulator", *listen)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(p.out, "the simulator serves http://%s/v1\n", l.Addr())
-	srv := &http.Server{Handler: simulator.New(simulator.Options{Key: *key, Pace: *pace}), ReadHeaderTimeout: 10 * time.Second}
-	return p.untilSignal(ctx, srv, l)
+	return f.run(func(ctx context.Context) error {
+		l, err := server.Bind("simulator", *listen)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(p.out, "the simulator serves http://%s/v1\n", l.Addr())
+		srv := &http.Server{Handler: simulator.New(simulator.Options{Key: *key, Pace: *pace}), ReadHeaderTimeout: 10 * time.Second}
+		return p.untilSignal(ctx, srv, l)
+	})
 }
 
 // simulateHelp lists the faults of this build.
@@ -143,27 +151,28 @@ func simulateHelp() string {
 	return b.String()
 }
 
-func healthcheck(ctx context.Context, p *program, args []string) error {
-	f := p.flags("healthcheck", "", "Checks whether a running gateway is ready; exit code 0 if it is.")
+func healthcheck(p *program) *cobra.Command {
+	f := p.flags("healthcheck",
+		"Checks whether a running gateway is ready; exit code 0 if it is.",
+		"modelgate healthcheck --listen 127.0.0.1:8787")
 	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
-	if err := f.parse(args, 0); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+*listen+"/ready", nil)
-	if err != nil {
-		return usage("%v", err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return connectionError(req, err)
-	}
-	defer res.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(res.Body, 200))
-	fmt.Fprint(p.out, string(text))
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("the gateway is not ready: status %d", res.StatusCode)
-	}
-	return nil
+	return f.run(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+*listen+"/ready", nil)
+		if err != nil {
+			return usage("%v", err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return connectionError(req, err)
+		}
+		defer res.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 200))
+		fmt.Fprint(p.out, string(text))
+		if res.StatusCode != http.StatusOK {
+			return fmt.Errorf("the gateway is not ready: status %d", res.StatusCode)
+		}
+		return nil
+	})
 }

@@ -38,6 +38,8 @@ var dependencies = map[string]string{
 	"github.com/santhosh-tekuri/jsonschema/v6":                          "validates JSON in texts for guardrails: JSON Schema of all drafts, with limits of ours on patterns and references",
 	"github.com/rogpeppe/go-internal":                                   "test: txtar, the form of the provider fixtures",
 	"github.com/scim2/filter-parser/v2":                                 "test: a second parser of SCIM filters, with which ours is compared",
+	"github.com/spf13/cobra":                                            "commands: subcommands, help, and completion in four shells",
+	"github.com/spf13/pflag":                                            "the flags of cobra, in its interfaces",
 	"github.com/standard-webhooks/standard-webhooks/libraries":          "test: the reference library verifies the webhooks that we send",
 	"github.com/tetratelabs/wazero":                                     "runs checks of guardrails that users bring as WebAssembly, with limits of time and memory and without cgo",
 	"go.opentelemetry.io/otel":                                          "attributes and instruments of OpenTelemetry metrics",

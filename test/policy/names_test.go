@@ -49,7 +49,6 @@ var namings = []naming{
 		broken: func(d declaration) bool {
 			return d.fails && claims.MatchString(wordsOf(d.name)[0])
 		}, except: []string{
-			"main.keys", "main.logs", "main.logsExport", "main.organisations", "main.providers", "main.users", // commands
 			"secretref.statusError", "secretref.awsError", "store.unavailableError", // make an error
 		}},
 }
