@@ -135,13 +135,24 @@ func refuseCommand(c *cobra.Command, args []string) error {
 	if !c.HasParent() {
 		kind = "command"
 	}
-	if like := config.Nearest(args[0], names); like != "" {
+	if like := nearest(args[0], names); like != "" {
 		return usage("unknown %s %q; did you mean %s?", kind, args[0], like)
 	}
 	if kind == "command" {
 		return usage("unknown command %q", args[0])
 	}
 	return usage("unknown subcommand %q; use %s", args[0], alternatives(names))
+}
+
+// nearest returns the known name that name was probably meant to be, empty if there is
+// none: two letters may have changed places, which [config.Nearest] takes for two mistakes.
+func nearest(name string, known []string) string {
+	for i := 1; i < len(name) && len(name) < 64; i++ {
+		if swapped := name[:i-1] + name[i:i+1] + name[i-1:i] + name[i+1:]; slices.Contains(known, swapped) {
+			return swapped
+		}
+	}
+	return config.Nearest(name, known)
 }
 
 // subcommands returns the names of the subcommands that help lists.
@@ -187,11 +198,7 @@ func flagError(c *cobra.Command, err error) error {
 		given, _, _ = strings.Cut(shorthands, "=") // -data is read as -d -a -t -a
 		dashes = "-"
 	}
-	like := config.Nearest(given, names)
-	if slices.Contains(names, given) {
-		like = given
-	}
-	if like != "" {
+	if like := nearest(given, names); like != "" {
 		return usage("unknown flag %s%s; did you mean --%s?", dashes, given, like)
 	}
 	return usage("unknown flag %s%s", dashes, unknown.GetSpecifiedName())

@@ -118,6 +118,8 @@ func TestWrongUsageIsOneLineWithTheCommandAndItsHelp(t *testing.T) {
 		{"a mistyped command", "serv", `"serv"; did you mean serve?`, "modelgate"},
 		{"an unlike command", "dance", `unknown command "dance"`, "modelgate"},
 		{"a mistyped subcommand", "keys lst", `"lst"; did you mean list?`, "modelgate keys"},
+		{"a subcommand with two letters exchanged", "keys lsit", `"lsit"; did you mean list?`, "modelgate keys"},
+		{"a flag with two letters exchanged", "keys create --nmae x", "unknown flag --nmae; did you mean --name?", "modelgate keys create"},
 		{"a mistyped subcommand with a flag", "keys creat --name x", `did you mean create?`, "modelgate keys"},
 		{"a mistyped command with a flag", "serv --data x", `did you mean serve?`, "modelgate"},
 		{"an unlike subcommand", "keys dance", "use create, list, revoke or rotate-master", "modelgate keys"},
@@ -142,6 +144,7 @@ func TestWrongUsageIsOneLineWithTheCommandAndItsHelp(t *testing.T) {
 		{"a flag with control characters", "keys list --a\nb\x1b[2J", "unknown flag --a\uFFFDb\uFFFD[2J", "modelgate keys list"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Chdir(t.TempDir()) // for a command that runs after all
 			code, out, errs := invoke(t, nil, "", strings.Split(tt.args, " ")...)
 			if code != 2 || out != "" || strings.Count(errs, "\n") != 1 || strings.Contains(errs, "canary") {
 				t.Errorf("modelgate %s = %d %q %q, want 2 and one line", tt.args, code, out, errs)
@@ -200,6 +203,20 @@ func TestHelpOfACommandIsTheSameInEveryForm(t *testing.T) {
 	for _, args := range [][]string{{"help", "keys", "create"}, {"keys", "create", "-h"}, {"keys", "create", "--name", "x", "--help"}} {
 		if code, out, errs := invoke(t, nil, "", args...); code != 0 || out != want || errs != "" {
 			t.Errorf("modelgate %v = %d %q %q, want %q", args, code, out, errs, want)
+		}
+	}
+}
+
+func TestHelpIsPrintedInAnUnknownEnvironment(t *testing.T) {
+	env := []string{"MODELGATE_LISTN=x"}
+	for _, args := range [][]string{{"help"}, {"help", "keys"}, {"keys", "list", "--help"}, {"--help"}} {
+		if code, out, _ := invoke(t, env, "", args...); code != 0 || !strings.Contains(out, "Usage: modelgate") {
+			t.Errorf("modelgate %v = %d %q, want help", args, code, out)
+		}
+	}
+	for _, args := range [][]string{{"version"}, {"keys", "list"}} {
+		if code, _, errs := invoke(t, env, "", args...); code != 2 || !strings.Contains(errs, "MODELGATE_LISTEN") {
+			t.Errorf("modelgate %v = %d %q, want 2 and the variable", args, code, errs)
 		}
 	}
 }

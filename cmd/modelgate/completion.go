@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"modelgate/internal/provider/priceimport"
 	"modelgate/internal/provider/table"
 )
 
@@ -47,19 +48,23 @@ var values = map[string]func() []string{
 	"db-ssl": func() []string {
 		return []string{"DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY", "CLOUD_A_BUNDLE"}
 	},
-	"format":     func() []string { return []string{"jsonl", "csv", "parquet"} },
-	"log-format": func() []string { return []string{"text", "json"} },
-	"log-level":  func() []string { return []string{"debug", "info", "warn", "error"} },
-	"outcome":    func() []string { return []string{"success", "error", "cancelled", "other"} },
-	"provider": func() (ids []string) {
-		for _, s := range table.All() {
-			ids = append(ids, s.ID)
-		}
-		return ids
-	},
+	"format":      func() []string { return []string{"jsonl", "csv", "parquet"} },
+	"log-format":  func() []string { return []string{"text", "json"} },
+	"log-level":   func() []string { return []string{"debug", "info", "warn", "error"} },
+	"outcome":     func() []string { return []string{"success", "error", "cancelled", "other"} },
+	"provider":    providerNames,
+	"providers":   providerNames,
 	"received-by": func() []string { return []string{"webhook", "syslog", "webhook,syslog"} },
 	"secrets":     func() []string { return []string{"sealed", "references", "none"} },
 	"state":       func() []string { return []string{"queued", "running", "done", "failed", "dead", "cancelled"} },
+}
+
+// providerNames returns the ids of providers.
+func providerNames() (ids []string) {
+	for _, s := range table.All() {
+		ids = append(ids, s.ID)
+	}
+	return ids
 }
 
 // completeFlags lets shells complete the values of flags and arguments: those in values,
@@ -89,6 +94,8 @@ func (f *flags) completeFlags() {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		case strings.Contains(names[i], "FILE"):
 			return nil, cobra.ShellCompDirectiveDefault
+		case names[i] == "FORMAT":
+			return priceimport.Formats(), cobra.ShellCompDirectiveNoFileComp
 		case names[i] == "FOLDER":
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		case strings.Contains(names[i], "|"):

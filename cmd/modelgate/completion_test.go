@@ -26,6 +26,8 @@ var completionCases = []completionCase{
 	{"modelgate serve --log-level ", []string{"debug", "info", "warn", "error"}, nil},
 	{"modelgate logs export --format p", []string{"parquet"}, []string{"csv"}},
 	{"modelgate tail --provider open", []string{"openai", "openrouter"}, []string{"anthropic"}},
+	{"modelgate keys create --providers openr", []string{"openrouter"}, []string{"openai"}},
+	{"modelgate prices diff li", []string{"litellm"}, []string{"models-dev"}},
 	{"modelgate schema ", []string{"settings", "config"}, nil},
 	{"modelgate completion f", []string{"fish"}, []string{"bash"}},
 	{"modelgate help keys rev", []string{"revoke"}, []string{"create"}},

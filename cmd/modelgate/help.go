@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -13,10 +12,13 @@ import (
 // helpWidth is the width in columns to which descriptions of flags are wrapped.
 const helpWidth = 110
 
+// help returns the command that prints help. It runs whatever the environment has, as
+// --help does.
 func help(p *program) *cobra.Command {
-	f := p.flags("help [COMMAND ...]", "Prints the help of a command.", "modelgate help keys create")
-	c := f.run(func(context.Context) error {
-		about, rest, err := f.command.Root().Find(f.Args())
+	c := p.flags("help [COMMAND ...]", "Prints the help of a command.", "modelgate help keys create").command
+	c.ValidArgsFunction = completeCommands
+	c.RunE = func(c *cobra.Command, args []string) error {
+		about, rest, err := c.Root().Find(args)
 		if err != nil {
 			return err
 		}
@@ -24,8 +26,7 @@ func help(p *program) *cobra.Command {
 			return refuseCommand(about, rest)
 		}
 		return about.Help()
-	})
-	c.ValidArgsFunction = completeCommands
+	}
 	return c
 }
 
