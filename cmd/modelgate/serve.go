@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"modelgate/internal/base/secret"
@@ -212,7 +213,17 @@ func (p *program) run(ctx context.Context, o server.Options, greet func(*server.
 	now := make(chan struct{})
 	done := make(chan struct{})
 	defer close(done)
-	go handleSignals(signals, done, stop, now, func() { s.Reload(context.WithoutCancel(ctx)) })
+	drain := func() {
+		p.notify(daemon.SdNotifyStopping)
+		stop()
+	}
+	reload := func() {
+		p.notify(daemon.SdNotifyReloading)
+		s.Reload(context.WithoutCancel(ctx))
+		p.notify(daemon.SdNotifyReady)
+	}
+	go handleSignals(signals, done, drain, now, reload)
+	p.notify(daemon.SdNotifyReady) // connections are accepted, and wait until they are served
 	return s.Run(ctx, now)
 }
 

@@ -56,6 +56,8 @@ var dependencies = map[string]string{
 	"golang.org/x/crypto":                                               "argon2id, for the passwords of people",
 	"github.com/go-webauthn/webauthn":                                   "passkeys: attestations, assertions and their many encodings",
 	"golang.org/x/oauth2":                                               "the authorization code flow with PKCE, for sign-in at identity providers",
+	"github.com/coreos/go-systemd/v22":                                  "tells systemd when the gateway is ready, reloads and ends",
+	"golang.org/x/sys":                                                  "locks files on Windows, for which syscall has no function",
 	"golang.org/x/tools":                                                "test: type-checks all packages to find names that are exported without a use",
 	"google.golang.org/grpc":                                            "test: a collector that takes OTLP over gRPC",
 	"google.golang.org/protobuf":                                        "test: reads what a collector was sent",

@@ -11,7 +11,7 @@ import (
 
 // kinds are the endings of files in the repository. Others are by-products, which a
 // program or a test has left, or need a row here.
-var kinds = strings.Fields(".go .md .txtar .json .txt .mjs .js .ts .py .sh .sql .yaml .csv .tsv .sum .mod .html .toml .pem .xml .npmrc .gitignore .gitattributes .editorconfig .yml")
+var kinds = strings.Fields(".go .md .txtar .json .txt .mjs .js .ts .py .sh .sql .yaml .csv .tsv .sum .mod .html .toml .pem .xml .npmrc .gitignore .gitattributes .editorconfig .yml .service")
 
 // unusual are files without an ending.
 var unusual = []string{".ci/run", "LICENSE", "Makefile"}

@@ -6,9 +6,9 @@ import (
 	"io"
 	"os"
 	"slices"
-	"syscall"
 	"time"
 
+	"modelgate/internal/base/filelock"
 	"modelgate/internal/model/llm"
 	"modelgate/internal/model/tokens"
 	"modelgate/internal/records/reqlog"
@@ -93,9 +93,9 @@ func (l *Ledger) lockSegment(n name) (*segment, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := filelock.TryLock(f); err != nil {
 		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+		if errors.Is(err, filelock.ErrLocked) {
 			return nil, 0, nil
 		}
 		return nil, 0, err

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"modelgate/internal/base/filelock"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -102,7 +102,7 @@ func create(dir string, after uint64, wrap func(file) file) (*segment, error) {
 // begin locks the file, which other processes would otherwise take for abandoned, and
 // writes its header.
 func (s *segment) begin(f *os.File) error {
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := filelock.TryLock(f); err != nil {
 		return err
 	}
 	if _, err := s.file.WriteAt(s.head(), 0); err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 
+	"modelgate/internal/base/filelock"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/records/reqlog"
 )
@@ -100,7 +100,7 @@ func (c *verifier) segment(n name) SegmentReport {
 		return s
 	}
 	defer f.Close()
-	s.InUse = errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+	s.InUse = errors.Is(filelock.TryShare(f), filelock.ErrLocked)
 	info, err := f.Stat()
 	if err != nil {
 		s.Problem = err.Error()
