@@ -8,4 +8,4 @@ pgo:     ; @tools/pgo.sh
 break:   ; @go run ./tools/faults $(ARGS)
 mutants: ; @go run ./tools/mutants $(ARGS)
 lint:    ; @tools/lint.sh
-release: ; @tools/release.sh
+release: ; @go run ./tools/release $(ARGS)
