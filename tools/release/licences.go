@@ -58,9 +58,9 @@ func (r *release) modules(ctx context.Context) ([]module, error) {
 // licenceFile matches the names of files with the terms of a module.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
 
-// licences writes the texts of the licences of everything that is in the binaries: their terms
+// writeLicences writes the licences of everything that is in the binaries: their terms
 // ask for it. A module without one is an error.
-func (r *release) licences(ctx context.Context) error {
+func (r *release) writeLicences(ctx context.Context) error {
 	list, err := r.modules(ctx)
 	if err != nil {
 		return err
@@ -90,7 +90,8 @@ func (r *release) licences(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(&text, "\n%s\n%s (%s)\n\n%s\n", strings.Repeat("=", 80), strings.TrimSpace(m.Path+" "+m.Version), e.Name(), bytes.TrimSpace(terms))
+			name := strings.TrimSpace(m.Path + " " + m.Version)
+			fmt.Fprintf(&text, "\n%s\n%s (%s)\n\n%s\n", strings.Repeat("=", 80), name, e.Name(), bytes.TrimSpace(terms))
 			n++
 		}
 		if n == 0 {

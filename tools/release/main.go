@@ -1,6 +1,6 @@
 // Command release builds what a release consists of into a folder: static binaries, packages
 // for Linux distributions, for npm and for PyPI, an install script, a list of components, the
-// texts of their licences, a statement of origin, and the checksums of all.
+// terms of their licences, a statement of origin, and the checksums of all.
 //
 // The same commit and the same version of Go give the same bytes on any machine: nothing depends
 // on time, user, path or order. It builds and writes, and publishes nothing.
@@ -115,9 +115,9 @@ func (r *release) build(ctx context.Context) error {
 		name string
 		do   func(ctx context.Context) error
 	}{
-		{"binaries", r.binaries}, {"licences", r.licences}, {"manual", r.manual}, {"components", r.components},
-		{"packages", r.packages}, {"npm", r.npm}, {"wheels", r.wheels}, {"install script", r.installScript},
-		{"checksums", r.sums}, {"origin", r.origin},
+		{"binaries", r.buildBinaries}, {"licences", r.writeLicences}, {"manual", r.writeManual}, {"components", r.listComponents},
+		{"packages", r.buildPackages}, {"npm", r.buildNodePackages}, {"wheels", r.buildWheels}, {"install script", r.writeInstaller},
+		{"checksums", r.writeSums}, {"origin", r.writeOrigin},
 	} {
 		fmt.Println("release:", step.name)
 		if err := step.do(ctx); err != nil {
@@ -136,8 +136,8 @@ func (r *release) binary(p platform) string {
 	return filepath.Join(r.out, name)
 }
 
-// binaries builds the static binaries.
-func (r *release) binaries(ctx context.Context) error {
+// buildBinaries builds the static binaries.
+func (r *release) buildBinaries(ctx context.Context) error {
 	for _, p := range r.platforms {
 		if err := r.compile(ctx, p, r.binary(p)); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 //go:embed npm.js
 var starter []byte
 
-// nodePlatforms are the platforms in the words of Node.
+// nodePlatforms are the platforms as Node names them.
 var nodePlatforms = map[platform][2]string{
 	{"linux", "amd64"}: {"linux", "x64"}, {"linux", "arm64"}: {"linux", "arm64"},
 	{"darwin", "amd64"}: {"darwin", "x64"}, {"darwin", "arm64"}: {"darwin", "arm64"},
@@ -33,9 +33,9 @@ type manifest struct {
 	PreferUnplug bool              `json:"preferUnplugged,omitempty"` // Yarn cannot run a program in an archive
 }
 
-// npm builds a package with the binary for each platform, of which npm installs the one that
+// buildNodePackages builds a package with the binary for each platform, of which npm installs the one that
 // fits, and one that starts it.
-func (r *release) npm(context.Context) error {
+func (r *release) buildNodePackages(context.Context) error {
 	terms, err := os.ReadFile("LICENSE")
 	if err != nil {
 		return err
@@ -43,8 +43,9 @@ func (r *release) npm(context.Context) error {
 	all := map[string]string{}
 	for _, p := range r.platforms {
 		node := nodePlatforms[p]
-		m := manifest{Name: fmt.Sprintf("@modelgate/%s-%s", node[0], node[1]), Version: r.version, Description: "The binary of modelgate for " + node[0] + " " + node[1],
-			License: "Apache-2.0", OS: node[:1], CPU: node[1:], PreferUnplug: true}
+		m := manifest{Name: fmt.Sprintf("@modelgate/%s-%s", node[0], node[1]), Version: r.version,
+			Description: "The binary of modelgate for " + node[0] + " " + node[1],
+			License:     "Apache-2.0", OS: node[:1], CPU: node[1:], PreferUnplug: true}
 		all[m.Name] = r.version
 		binary, err := os.ReadFile(r.binary(p))
 		if err != nil {

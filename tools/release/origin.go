@@ -18,18 +18,18 @@ const (
 	originFile = "provenance.json"
 )
 
-// sums writes the checksums.
-func (r *release) sums(context.Context) error {
+// writeSums writes the checksums.
+func (r *release) writeSums(context.Context) error {
 	var text strings.Builder
-	err := r.files(func(name, sum string) { fmt.Fprintf(&text, "%s  %s\n", sum, name) })
+	err := r.eachFile(func(name, sum string) { fmt.Fprintf(&text, "%s  %s\n", sum, name) })
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(r.out, sumsFile), []byte(text.String()), 0o644)
 }
 
-// files calls do with each file of the release and its SHA-256, in the order of their names.
-func (r *release) files(do func(name, sum string)) error {
+// eachFile calls do with each file of the release and its SHA-256, in the order of their names.
+func (r *release) eachFile(do func(name, sum string)) error {
 	entries, err := os.ReadDir(r.out)
 	if err != nil {
 		return err
@@ -54,12 +54,12 @@ type subject struct {
 	Digest map[string]string `json:"digest"`
 }
 
-// origin writes where the files come from, in the form of SLSA (https://slsa.dev/provenance/v1):
+// writeOrigin writes where the files come from, in the form of SLSA (https://slsa.dev/provenance/v1):
 // from which commit and with which version of Go, so that everybody can build them again. It is
 // not signed; whoever publishes a release signs it.
-func (r *release) origin(ctx context.Context) error {
+func (r *release) writeOrigin(ctx context.Context) error {
 	var subjects []subject
-	if err := r.files(func(name, sum string) { subjects = append(subjects, subject{name, map[string]string{"sha256": sum}}) }); err != nil {
+	if err := r.eachFile(func(name, sum string) { subjects = append(subjects, subject{name, map[string]string{"sha256": sum}}) }); err != nil {
 		return err
 	}
 	toolchain, err := output(ctx, nil, "go", "env", "GOVERSION")

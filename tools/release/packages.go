@@ -18,12 +18,12 @@ import (
 //go:embed nfpm.yaml
 var packageText string
 
-// manualFolder is where the manual pages and the completions for shells are while packages are
-// built.
+// manualFolder returns where the manual pages and the completions for shells are while packages
+// are built.
 func (r *release) manualFolder() string { return filepath.Join(r.out, ".manual") }
 
-// manual writes the manual pages and the completions.
-func (r *release) manual(ctx context.Context) error {
+// writeManual writes the manual pages and the completions.
+func (r *release) writeManual(ctx context.Context) error {
 	folder := r.manualFolder()
 	if err := os.MkdirAll(filepath.Join(folder, "man"), 0o755); err != nil {
 		return err
@@ -57,8 +57,8 @@ func (r *release) manual(ctx context.Context) error {
 	})
 }
 
-// packages builds the packages for Debian, Red Hat and Alpine, and their relatives.
-func (r *release) packages(ctx context.Context) error {
+// buildPackages builds the packages for Debian, Red Hat and Alpine, and their relatives.
+func (r *release) buildPackages(ctx context.Context) error {
 	defer os.RemoveAll(r.manualFolder())
 	text, err := template.New("nfpm.yaml").Option("missingkey=error").Parse(packageText)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 //go:embed install.sh
 var installer string
 
-// installScript writes the install script of this version.
-func (r *release) installScript(context.Context) error {
+// writeInstaller writes the install script of this version.
+func (r *release) writeInstaller(context.Context) error {
 	if r.address != "" {
 		if u, err := url.Parse(r.address); err != nil || u.Scheme != "https" || u.Host == "" || strings.ContainsAny(r.address, "\"'`$\\ \n") {
 			return fmt.Errorf("the address %q is not one of https", r.address)

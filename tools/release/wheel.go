@@ -23,10 +23,10 @@ var wheelTags = map[platform]string{
 	{"windows", "arm64"}: "win_arm64",
 }
 
-// wheels builds a package for each platform from which pip and uv install the binary.
+// buildWheels builds a package for each platform from which pip and uv install the binary.
 //
 // https://packaging.python.org/en/latest/specifications/binary-distribution-format/
-func (r *release) wheels(context.Context) error {
+func (r *release) buildWheels(context.Context) error {
 	version := pythonVersion(r.version)
 	for _, p := range r.platforms {
 		binary, err := os.ReadFile(r.binary(p))
