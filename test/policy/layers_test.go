@@ -94,6 +94,7 @@ var alone = map[string][]string{
 // them is ours and the standard library.
 var edges = []string{
 	"cmd/modelgate",
+	"cmd/modelgate/admin",
 	"internal/base/filelock",
 	"internal/base/sigv4",
 	"internal/format/contentcoding",
