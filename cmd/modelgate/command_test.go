@@ -122,8 +122,8 @@ func TestWrongUsageIsOneLineWithTheCommandAndItsHelp(t *testing.T) {
 		{"a flag with two letters exchanged", "keys create --nmae x", "unknown flag --nmae; did you mean --name?", "modelgate keys create"},
 		{"a mistyped subcommand with a flag", "keys creat --name x", `did you mean create?`, "modelgate keys"},
 		{"a mistyped command with a flag", "serv --data x", `did you mean serve?`, "modelgate"},
-		{"an unlike subcommand", "keys dance", "use create, list, revoke or rotate-master", "modelgate keys"},
-		{"no subcommand", "keys", "missing subcommand: create, list, revoke or rotate-master", "modelgate keys"},
+		{"an unlike subcommand", "keys dance", "use create, create-admin-key, create-user-key, list, revoke", "modelgate keys"},
+		{"no subcommand", "keys", "missing subcommand: create, create-admin-key, create-user-key, list, revoke", "modelgate keys"},
 		{"a mistyped flag", "keys create --nme x", "unknown flag --nme; did you mean --name?", "modelgate keys create"},
 		{"an unlike flag", "keys create --zzz x", "unknown flag --zzz", "modelgate keys create"},
 		{"one dash", "keys create -name x", "unknown flag -name; did you mean --name?", "modelgate keys create"},
@@ -244,7 +244,7 @@ func TestFlagsWinOverTheEnvironment(t *testing.T) {
 }
 
 // apiVerbs returns verbs of an API, whose description is "api".
-func apiVerbs() []*cobra.Command {
+func apiVerbs([]string) []*cobra.Command {
 	noun := func(name string, verbs ...string) *cobra.Command {
 		c := &cobra.Command{Use: name, Short: "api", Long: "Api.", RunE: refuseCommand}
 		for _, verb := range verbs {

@@ -31,6 +31,10 @@ source <(modelgate completion bash)         # complete commands, flags and value
 Flags can be before, between and after the arguments of a command, as ` + "`--name VALUE`" + ` or
 ` + "`--name=VALUE`" + `. A flag wins over its environment variable. [Operations](operations.md#flags-and-environment)
 has the exit codes and describes the variables.
+
+These are the commands of this machine and of requests. Those that
+[administer a gateway](administer-from-the-command-line.md) over its API have their flags in
+` + "`modelgate NOUN VERB --help`" + `.
 `
 
 func TestCommandLinePageListsEveryCommand(t *testing.T) {

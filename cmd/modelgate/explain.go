@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -16,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"modelgate/internal/base/oserr"
+	"modelgate/cmd/modelgate/gateway"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/records/reqlog"
 )
@@ -33,7 +30,10 @@ modelgate explain 01a218ea-0e12-7569-a664-4234e517dd38`)
 	return f.run(func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
-		ask := gate()
+		ask, err := gate()
+		if err != nil {
+			return err
+		}
 		if _, err := reqlog.ParseID(f.Arg(0)); err == nil {
 			return p.explainPast(ctx, ask, f.Arg(0), *asJSON)
 		}
@@ -44,7 +44,7 @@ modelgate explain 01a218ea-0e12-7569-a664-4234e517dd38`)
 		if err != nil {
 			return err
 		}
-		response, err := ask.do(ctx, http.MethodPost, "/explain", question)
+		response, err := ask.Do(ctx, gateway.Request{Method: http.MethodPost, Path: "/v1/explain", Body: question})
 		if err != nil || *asJSON {
 			return p.print(response, err)
 		}
@@ -76,7 +76,7 @@ func (p *program) printExplanation(e dataplane.ExplainResponse) {
 		p.printLine("%s", promptCacheLine(e.PromptCache))
 	}
 	if e.Status != http.StatusOK {
-		p.printLine("✗ %d: %s", e.Status, errorMessage(e.Error))
+		p.printLine("✗ %d: %s", e.Status, gateway.ErrorMessage(e.Error))
 	}
 }
 
@@ -117,8 +117,8 @@ type pastRequest struct {
 	} `json:"attempts"`
 }
 
-func (p *program) explainPast(ctx context.Context, ask apiClient, id string, asJSON bool) error {
-	response, err := ask.do(ctx, http.MethodGet, "/explain/"+id, nil)
+func (p *program) explainPast(ctx context.Context, ask *gateway.Client, id string, asJSON bool) error {
+	response, err := ask.Do(ctx, gateway.Request{Method: http.MethodGet, Path: "/v1/explain/" + id})
 	if err != nil || asJSON {
 		return p.print(response, err)
 	}
@@ -154,87 +154,23 @@ func (p *program) print(response []byte, err error) error {
 	return err
 }
 
-// gateway adds the flags for the address of a gateway and its key. The returned
-// function must be called after parsing. Without a key, the session of login is used.
-func (f *flags) gateway() func() apiClient {
+// gateway adds the flags for the address of a gateway and its key. The returned function must
+// be called after parsing. Without a key, the session of login is used.
+func (f *flags) gateway() func() (*gateway.Client, error) {
 	address := f.address()
 	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`; without one, the session of modelgate login is used")
-	return func() apiClient {
-		base := address()
-		return apiClient{base + "/v1", cmp.Or(*key, sessionFor(base).Reveal())}
+	return func() (*gateway.Client, error) {
+		o := address()
+		o.Key = *key
+		return connect(o)
 	}
 }
 
-// apiClient sends requests to a running gateway.
-type apiClient struct{ base, key string }
-
-// request returns a request for a path, with the key.
-func (a apiClient) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
-	if err != nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-		return nil, errAddress
+// connect returns a client of a gateway.
+func connect(o gateway.Options) (*gateway.Client, error) {
+	to, err := gateway.New(o)
+	if errors.Is(err, gateway.ErrAddress) {
+		err = usage("%w", err)
 	}
-	req.Header.Set("x-gateway-api-key", a.key)
-	return req, nil
-}
-
-// errAddress is the error for an address that no gateway can have.
-var errAddress = usage("--url (MODELGATE_URL) must be an http or https address, such as https://gate.example, and --listen (MODELGATE_LISTEN) host:port")
-
-// connectionError returns the error for a request to a gateway that got no response.
-func connectionError(req *http.Request, err error) error {
-	reason := cmp.Or(oserr.ConnectionReason(err), "no response")
-	return fmt.Errorf("cannot reach the gateway at %s: %s; check the address (--url or --listen) and that the gateway runs", req.URL.Host,
-		reason)
-}
-
-func (a apiClient) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	req, err := a.request(ctx, method, path, body)
-	if err != nil {
-		return nil, err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, connectionError(req, err)
-	}
-	defer res.Body.Close()
-	response, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
-	if err != nil {
-		return nil, err
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, apiError(res.StatusCode, response)
-	}
-	return response, nil
-}
-
-// apiError returns the gateway's error as an error, with a hint if the key is missing.
-func apiError(status int, body []byte) error {
-	text := errorMessage(body)
-	if status == http.StatusUnauthorized {
-		text += " (--key or MODELGATE_BOOTSTRAP_KEY, or sign in with modelgate login)"
-	}
-	return &statusError{status, text}
-}
-
-// statusError is an error that the gateway returned.
-type statusError struct {
-	code int
-	text string
-}
-
-// Error implements error.
-func (e *statusError) Error() string {
-	return fmt.Sprintf("the gateway returned %d: %s", e.code, e.text)
-}
-
-// errorMessage returns the message of an error body, or the body if it has none.
-func errorMessage(body []byte) string {
-	var e struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(body, &e) != nil || e.Message == "" {
-		return string(bytes.TrimSpace(body))
-	}
-	return e.Message
+	return to, err
 }

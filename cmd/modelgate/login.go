@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -14,13 +13,12 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"modelgate/internal/base/secret"
+	"modelgate/cmd/modelgate/gateway"
 )
 
 const loginHelp = `Signs in to a gateway as yourself: prints an address and a code, and waits until you have
@@ -37,14 +35,13 @@ const clientID = "modelgate-cli"
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
 
 // address adds the flags for the address of a gateway. The returned function must be called
-// after parsing. It returns the base address without /v1.
-func (f *flags) address() func() string {
+// after parsing. It returns options with the base address without /v1.
+func (f *flags) address() func() gateway.Options {
 	address := f.text("url", "MODELGATE_URL", "", "base `address` of the gateway, for example https://gate.example; overrides --listen")
 	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
-	return func() string {
-		base := strings.TrimSuffix(*address, "/")
-		base = strings.TrimSuffix(strings.TrimSuffix(base, "/v1"), "/") // clients use it with /v1
-		return cmp.Or(base, "http://"+*listen)
+	ca := f.text("ca", "MODELGATE_CA", "", "`file` with the certificate of a private authority")
+	return func() gateway.Options {
+		return gateway.Options{Address: cmp.Or(gateway.Base(*address), "http://"+*listen), CA: *ca, Agent: "modelgate/" + version}
 	}
 }
 
@@ -58,7 +55,13 @@ func login(p *program) *cobra.Command {
 	return f.run(func(ctx context.Context) error {
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		base := address()
+		o := address()
+		o.Anonymous, o.Timeout = true, requestTimeout
+		to, err := connect(o)
+		if err != nil {
+			return err
+		}
+		base := to.Address()
 		host, err := os.Hostname()
 		if err != nil {
 			host = "a command line"
@@ -74,7 +77,7 @@ func login(p *program) *cobra.Command {
 			Expires  int64  `json:"expires_in"`
 			Interval int64  `json:"interval"`
 		}
-		if err := postForm(ctx, base+"/oauth/device_authorization", url.Values{"client_id": {clientID}, "device_name": {host}}, &d); err != nil {
+		if err := postForm(ctx, to, "/oauth/device_authorization", url.Values{"client_id": {clientID}, "device_name": {host}}, &d); err != nil {
 			return err
 		}
 		if u, err := url.Parse(d.URI); err != nil || u.Scheme != "https" && u.Scheme != "http" || d.Code == "" {
@@ -93,11 +96,11 @@ func login(p *program) *cobra.Command {
 				fmt.Fprintf(p.err, "modelgate login: the browser could not be opened: %s\n", stripLines(err.Error()))
 			}
 		}
-		s, err := awaitApproval(ctx, base, d.Code, time.Duration(max(d.Interval, 1))*time.Second, time.Duration(d.Expires)*time.Second)
+		s, err := awaitApproval(ctx, to, d.Code, time.Duration(max(d.Interval, 1))*time.Second, time.Duration(d.Expires)*time.Second)
 		if err != nil {
 			return err
 		}
-		if err := changeSessions(func(list map[string]storedSession) { list[base] = s }); err != nil {
+		if err := gateway.ChangeSessions(func(list map[string]gateway.StoredSession) { list[base] = s }); err != nil {
 			return fmt.Errorf("you are signed in, but the session cannot be stored: %w", err)
 		}
 		p.printLine("Signed in to %s until %s.", base, s.ExpiresAt.Format(time.DateTime))
@@ -106,25 +109,25 @@ func login(p *program) *cobra.Command {
 }
 
 // awaitApproval asks for the session until somebody approves or denies it.
-func awaitApproval(ctx context.Context, base, code string, interval, most time.Duration) (storedSession, error) {
+func awaitApproval(ctx context.Context, to *gateway.Client, code string, interval, most time.Duration) (gateway.StoredSession, error) {
 	ends := time.Now().Add(most)
 	for time.Now().Before(ends) {
 		select {
 		case <-ctx.Done():
-			return storedSession{}, errors.New("interrupted; nothing was stored")
+			return gateway.StoredSession{}, errors.New("interrupted; nothing was stored")
 		case <-time.After(interval):
 		}
 		var out struct {
 			Token     string `json:"access_token"`
 			ExpiresIn int64  `json:"expires_in"`
 		}
-		err := postForm(ctx, base+"/oauth/token", url.Values{"grant_type": {deviceGrant}, "device_code": {code}, "client_id": {clientID}}, &out)
+		err := postForm(ctx, to, "/oauth/token", url.Values{"grant_type": {deviceGrant}, "device_code": {code}, "client_id": {clientID}}, &out)
 		refused, isRefused := errors.AsType[*oauthError](err)
 		switch {
 		case err == nil && out.Token != "":
-			return storedSession{out.Token, time.Now().Add(time.Duration(out.ExpiresIn) * time.Second)}, nil
+			return gateway.StoredSession{Token: out.Token, ExpiresAt: time.Now().Add(time.Duration(out.ExpiresIn) * time.Second)}, nil
 		case err == nil:
-			return storedSession{}, errors.New("the gateway returned no session")
+			return gateway.StoredSession{}, errors.New("the gateway returned no session")
 		case isRefused && refused.Code == "authorization_pending":
 		case isRefused && refused.Code == "slow_down":
 			interval += 5 * time.Second
@@ -132,14 +135,14 @@ func awaitApproval(ctx context.Context, base, code string, interval, most time.D
 			// A failure of the network is no answer (RFC 8628, section 3.5).
 			interval = min(2*interval, time.Minute)
 		case isRefused && refused.Code == "access_denied":
-			return storedSession{}, errors.New("the sign-in was denied in the browser")
+			return gateway.StoredSession{}, errors.New("the sign-in was denied in the browser")
 		case isRefused && refused.Code == "expired_token":
-			return storedSession{}, errors.New("nobody approved the code in time; run the command again")
+			return gateway.StoredSession{}, errors.New("nobody approved the code in time; run the command again")
 		case isRefused:
-			return storedSession{}, err
+			return gateway.StoredSession{}, err
 		}
 	}
-	return storedSession{}, errors.New("nobody approved the code in time; run the command again")
+	return gateway.StoredSession{}, errors.New("nobody approved the code in time; run the command again")
 }
 
 // oauthError is an error of the authorization server.
@@ -151,33 +154,22 @@ type oauthError struct {
 // Error implements error.
 func (e *oauthError) Error() string { return "the gateway returned " + e.Code + ": " + e.Description }
 
+// requestTimeout is the limit of a request and its response.
+const requestTimeout = 30 * time.Second
+
 // postForm sends a form and decodes the response into out.
-func postForm(ctx context.Context, address string, form url.Values, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
-	if err != nil || req.URL.Host == "" || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
-		return errAddress
+func postForm(ctx context.Context, to *gateway.Client, path string, form url.Values, out any) error {
+	response, err := to.Do(ctx, gateway.Request{Method: http.MethodPost, Path: path, Body: []byte(form.Encode()),
+		Type: "application/x-www-form-urlencoded"})
+	if status, ok := errors.AsType[*gateway.StatusError](err); ok {
+		if e := new(oauthError); json.Unmarshal(status.Body, e) == nil && e.Code != "" {
+			return e
+		}
 	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("User-Agent", "modelgate/"+version)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return connectionError(req, err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil {
 		return err
 	}
-	if res.StatusCode == http.StatusOK {
-		return json.Unmarshal(text, out)
-	}
-	e := new(oauthError)
-	if json.Unmarshal(text, e) == nil && e.Code != "" {
-		return e
-	}
-	return apiError(res.StatusCode, text)
+	return json.Unmarshal(response, out)
 }
 
 // isLoopback reports whether a host is this machine.
@@ -208,30 +200,24 @@ func logout(p *program) *cobra.Command {
 		"modelgate logout --url https://gateway.example.com")
 	address := f.address()
 	return f.run(func(ctx context.Context) error {
-		base := address()
-		token := sessionFor(base)
-		if token.Empty() {
+		o := address()
+		o.Timeout = requestTimeout
+		to, err := connect(o)
+		if err != nil {
+			return err
+		}
+		base := to.Address()
+		if gateway.Session(base).Empty() {
 			return fmt.Errorf("you are not signed in to %s", base)
 		}
-		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
-		_, err := apiClient{base + "/v1", token.Reveal()}.do(ctx, http.MethodPost, "/auth/logout", nil)
-		if status, ok := errors.AsType[*statusError](err); err != nil && (!ok || status.code != http.StatusUnauthorized) {
+		_, err = to.Do(ctx, gateway.Request{Method: http.MethodPost, Path: "/v1/auth/logout"})
+		if status, ok := errors.AsType[*gateway.StatusError](err); err != nil && (!ok || status.Code != http.StatusUnauthorized) {
 			return err // the session is kept, so that it can be ended later
 		}
-		if err := changeSessions(func(list map[string]storedSession) { delete(list, base) }); err != nil {
+		if err := gateway.ChangeSessions(func(list map[string]gateway.StoredSession) { delete(list, base) }); err != nil {
 			return err
 		}
 		p.printLine("Signed out of %s.", base)
 		return nil
 	})
-}
-
-// sessionFor returns the token of the stored session at a gateway, empty if there is none.
-func sessionFor(base string) secret.String {
-	list, err := readSessions()
-	if s, ok := list[base]; err == nil && ok && time.Now().Before(s.ExpiresAt) {
-		return secret.New(s.Token)
-	}
-	return secret.String{}
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"modelgate/cmd/modelgate/gateway"
 )
 
 // authority is a gateway's authorization server that answers requests for a token in turn.
@@ -69,7 +71,7 @@ func TestLoginStoresTheSessionForOtherCommands(t *testing.T) {
 	if strings.Contains(out, "secret-code") || strings.Contains(out, "mgs-token") || strings.Contains(out, "\x1b") {
 		t.Errorf("login printed %q", out)
 	}
-	path, err := sessionsFile()
+	path, err := gateway.SessionsFile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +118,7 @@ func TestLoginSaysWhyItFailed(t *testing.T) {
 		if code, _, errs := invoke(t, nil, "", "login", "--url", a.URL); code != 1 || !strings.Contains(errs, want) {
 			t.Errorf("%s: %d %q, want %q", answer, code, errs, want)
 		}
-		if path, err := sessionsFile(); err != nil {
+		if path, err := gateway.SessionsFile(); err != nil {
 			t.Error(err)
 		} else if _, err := os.Stat(path); err == nil {
 			t.Errorf("%s: a session was stored", answer)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"modelgate/internal/base/oserr"
+	"modelgate/cmd/modelgate/gateway"
 )
 
 const logsExportHelp = `Exports a part of the request log to a file. A gateway must be running; the key needs the
@@ -52,7 +52,11 @@ func logsExport(p *program) *cobra.Command {
 		if *workspace != "" {
 			body["workspace_id"] = *workspace
 		}
-		return (&exporter{ask: gate()}).run(ctx, p, body, *out)
+		ask, err := gate()
+		if err != nil {
+			return err
+		}
+		return (&exporter{ask: ask}).run(ctx, p, body, *out)
 	})
 }
 
@@ -73,7 +77,7 @@ func (e *exporter) run(ctx context.Context, p *program, body map[string]any, fil
 	if err := e.call(ctx, http.MethodGet, "/download", nil, &at); err != nil {
 		return err
 	}
-	size, err := fetch(ctx, e.address(at.URL), file)
+	size, err := fetch(ctx, e.ask, e.address(at.URL), file)
 	if err != nil {
 		return err
 	}
@@ -89,11 +93,11 @@ func (e *exporter) reportOmissions(ctx context.Context, p *program, body map[str
 	if rows >= mostExportedRows {
 		fmt.Fprintf(p.err, "the file has the newest %d entries of the range; export older ones with an earlier --to\n", rows)
 	}
-	path := "/logs/exports/field-restrictions"
+	r := gateway.Request{Method: http.MethodGet, Path: "/v1/logs/exports/field-restrictions"}
 	if workspace, ok := body["workspace_id"].(string); ok {
-		path += "?workspace_id=" + url.QueryEscape(workspace)
+		r.Query = url.Values{"workspace_id": {workspace}}
 	}
-	response, err := e.ask.do(ctx, http.MethodGet, path, nil)
+	response, err := e.ask.Do(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -142,7 +146,7 @@ func exportBody(from, to, filters string, now time.Time) (map[string]any, error)
 
 // exporter runs one export.
 type exporter struct {
-	ask apiClient
+	ask *gateway.Client
 	id  string
 }
 
@@ -203,7 +207,7 @@ func (e *exporter) stop(ctx context.Context, err error) error {
 }
 
 func (e *exporter) call(ctx context.Context, method, below string, body []byte, into any) error {
-	response, err := e.ask.do(ctx, method, "/logs/exports"+e.id+below, body)
+	response, err := e.ask.Do(ctx, gateway.Request{Method: method, Path: "/v1/logs/exports" + e.id + below, Body: body})
 	if err != nil || into == nil {
 		return err
 	}
@@ -214,32 +218,23 @@ func (e *exporter) call(ctx context.Context, method, below string, body []byte, 
 // address that the command uses, because the public address may not be reachable here.
 func (e *exporter) address(link string) string {
 	if _, query, ok := strings.Cut(link, "/v1/logs/exports"+e.id+"/file?"); ok {
-		return e.ask.base + "/logs/exports" + e.id + "/file?" + query
+		return e.ask.Address() + "/v1/logs/exports" + e.id + "/file?" + query
 	}
 	return link
 }
 
 // fetch downloads a file; on an error no file is left.
-func fetch(ctx context.Context, address, file string) (size int64, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+func fetch(ctx context.Context, to *gateway.Client, address, file string) (size int64, err error) {
+	content, err := to.Fetch(ctx, address) // which is a secret
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("downloading a file of the export: %w", err)
 	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, fmt.Errorf("downloading a file of the export from %s: %s; check that this machine can reach it, and try again",
-			req.URL.Host, cmp.Or(oserr.ConnectionReason(err), "no response")) // the address is a secret
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-		return 0, apiError(res.StatusCode, text)
-	}
+	defer content.Close()
 	fresh, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
 	if err != nil {
 		return 0, err
 	}
-	size, err = io.Copy(fresh, res.Body)
+	size, err = io.Copy(fresh, content)
 	if e := fresh.Close(); err == nil {
 		err = e
 	}

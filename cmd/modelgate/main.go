@@ -101,7 +101,7 @@ func main() {
 
 // main runs the command that args name and returns the exit code.
 func (p *program) main(ctx context.Context, args []string) int {
-	c, err := p.tree(args, nil).ExecuteContextC(ctx)
+	c, err := p.tree(args, p.administration).ExecuteContextC(ctx)
 	switch {
 	case err == nil:
 		return 0
@@ -122,10 +122,10 @@ var errHelp = errors.New("no command")
 // commands that administer a gateway at an address. Its nouns and verbs are added; of verbs
 // that the database of this machine has too, the API's are used if the call has an
 // address.
-func (p *program) tree(args []string, api func() []*cobra.Command) *cobra.Command {
+func (p *program) tree(args []string, api func(args []string) []*cobra.Command) *cobra.Command {
 	root := p.root()
 	if api != nil {
-		addVerbs(root, api(), p.hasAddress(args))
+		addVerbs(root, api(args), p.hasAddress(args))
 	}
 	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
 	root.SetIn(p.in)
@@ -190,6 +190,7 @@ func addVerbs(to *cobra.Command, list []*cobra.Command, replace bool) {
 			to.AddCommand(c)
 		case c.HasSubCommands():
 			noun := to.Commands()[i]
+			noun.Aliases = append(noun.Aliases, c.Aliases...)
 			addVerbs(noun, c.Commands(), replace)
 			noun.Long += "\n\n" + addressNote
 		case replace:

@@ -25,7 +25,7 @@ func TestAnOrganisationIsMadeOnce(t *testing.T) {
 		"no slug":              {[]string{"create", "--data", data, "--name", "x"}, 2, "--slug"},
 		"a bad slug":           {[]string{"create", "--data", data, "--name", "x", "--slug", "a b"}, 2, "--slug"},
 		"no name":              {[]string{"create", "--data", data, "--slug", "x"}, 2, "--name"},
-		"nothing to do":        {nil, 2, "create or list"},
+		"nothing to do":        {nil, 2, "create, list, show or update"},
 		"something else":       {[]string{"remove"}, 2, `"remove"`},
 	} {
 		if code, _, errs := invoke(t, nil, "", append([]string{"organisations"}, tt.args...)...); code != tt.code || !strings.Contains(errs, tt.says) {

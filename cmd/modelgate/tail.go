@@ -21,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"modelgate/cmd/modelgate/gateway"
 	"modelgate/internal/records/reqlog"
 )
 
@@ -63,7 +64,11 @@ modelgate tail --lines 100 --follow=false`)
 		}
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		t := &tailer{p: p, ask: gate(), query: q, explain: *explain, shown: map[string]bool{}}
+		ask, err := gate()
+		if err != nil {
+			return err
+		}
+		t := &tailer{p: p, ask: ask, query: q, explain: *explain, shown: map[string]bool{}}
 		return t.run(ctx, *lines, *follow)
 	})
 }
@@ -71,7 +76,7 @@ modelgate tail --lines 100 --follow=false`)
 // tailer prints log entries.
 type tailer struct {
 	p       *program
-	ask     apiClient
+	ask     *gateway.Client
 	query   url.Values
 	explain bool
 	shown   map[string]bool // ids of entries printed first, which the stream may repeat
@@ -104,27 +109,14 @@ func (t *tailer) run(ctx context.Context, lines int, follow bool) error {
 }
 
 func (t *tailer) watch(ctx context.Context) (io.ReadCloser, error) {
-	req, err := t.ask.request(ctx, http.MethodGet, "/logs/tail?"+t.query.Encode(), nil)
-	if err != nil {
-		return nil, err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, connectionError(req, err)
-	}
-	if res.StatusCode != http.StatusOK {
-		defer res.Body.Close()
-		body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-		return nil, apiError(res.StatusCode, body)
-	}
-	return res.Body, nil
+	return t.ask.Open(ctx, gateway.Request{Method: http.MethodGet, Path: "/v1/logs/tail", Query: t.query})
 }
 
 // before prints the latest entries, oldest first.
 func (t *tailer) before(ctx context.Context, lines int) error {
 	q := url.Values{"limit": {strconv.Itoa(lines)}}
 	maps.Copy(q, t.query)
-	response, err := t.ask.do(ctx, http.MethodGet, "/logs?"+q.Encode(), nil)
+	response, err := t.ask.Do(ctx, gateway.Request{Method: http.MethodGet, Path: "/v1/logs", Query: q})
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func TestTailPrintsWhatWasAndWhatEnds(t *testing.T) {
 	if code, out, errs := invoke(t, nil, "", "tail", "--url", s.URL, "--key", "k", "--follow=false"); code != 0 || strings.Count(out, "\n") != 1 || errs != "" {
 		t.Errorf("without following: %d %q %q", code, out, errs)
 	}
-	if code, _, errs := invoke(t, nil, "", "tail", "--url", s.URL); code != 1 || !strings.Contains(errs, "401: no key (--key") {
+	if code, _, errs := invoke(t, nil, "", "tail", "--url", s.URL); code != 1 || !strings.Contains(errs, "401: no key; sign in with `modelgate login`") {
 		t.Errorf("without a key: %d %q", code, errs)
 	}
 	if code, _, _ := invoke(t, nil, "", "tail", "--lines", "-1"); code != 2 {

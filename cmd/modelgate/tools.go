@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"modelgate/cmd/modelgate/gateway"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/server"
@@ -157,22 +157,16 @@ func healthcheck(p *program) *cobra.Command {
 		"modelgate healthcheck --listen 127.0.0.1:8787")
 	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
 	return f.run(func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+*listen+"/ready", nil)
+		to, err := connect(gateway.Options{Address: "http://" + *listen, Anonymous: true, Timeout: 5 * time.Second,
+			Agent: "modelgate/" + version})
 		if err != nil {
-			return usage("%v", err)
+			return err
 		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return connectionError(req, err)
+		text, err := to.Do(ctx, gateway.Request{Method: http.MethodGet, Path: "/ready"})
+		if status, ok := errors.AsType[*gateway.StatusError](err); ok {
+			text, err = status.Body, fmt.Errorf("the gateway is not ready: status %d", status.Code)
 		}
-		defer res.Body.Close()
-		text, _ := io.ReadAll(io.LimitReader(res.Body, 200))
-		fmt.Fprint(p.out, string(text))
-		if res.StatusCode != http.StatusOK {
-			return fmt.Errorf("the gateway is not ready: status %d", res.StatusCode)
-		}
-		return nil
+		fmt.Fprint(p.out, string(text[:min(len(text), 200)]))
+		return err
 	})
 }

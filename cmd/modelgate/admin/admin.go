@@ -14,6 +14,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +52,7 @@ func Commands(env Env) []*cobra.Command {
 // command returns the command of a noun.
 func (n *noun) command(env *Env) *cobra.Command {
 	c := &cobra.Command{
-		Use: n.name, Short: n.about, Long: n.about + ".", Aliases: n.aliases,
+		Use: n.name, Short: lowerFirst(n.about), Long: n.about + ".", Aliases: n.aliases,
 		Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions, DisableFlagsInUseLine: true,
 	}
 	c.RunE = func(c *cobra.Command, args []string) error { return env.refuseVerb(c, args) }
@@ -59,7 +60,7 @@ func (n *noun) command(env *Env) *cobra.Command {
 		if v := &n.verbs[i]; n.isMeant(env.Args) {
 			c.AddCommand(v.command(env, n))
 		} else {
-			c.AddCommand(&cobra.Command{Use: v.name, RunE: c.RunE})
+			c.AddCommand(&cobra.Command{Use: v.name, Example: v.examples(n), RunE: c.RunE})
 		}
 	}
 	return c
@@ -126,7 +127,15 @@ func (v *verb) summary(r *description) string {
 	if v.does != "" {
 		return v.does
 	}
-	return strings.ToLower(r.Summary[:1]) + r.Summary[1:]
+	return lowerFirst(r.Summary)
+}
+
+// lowerFirst returns text that begins with a small letter, unless it begins with an acronym.
+func lowerFirst(text string) string {
+	if len(text) < 2 || unicode.IsUpper(rune(text[1])) {
+		return text
+	}
+	return strings.ToLower(text[:1]) + text[1:]
 }
 
 // about returns the description in the help of the verb.

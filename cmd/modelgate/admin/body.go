@@ -189,7 +189,8 @@ func (c *call) upload(body map[string]any) ([]byte, error) {
 		return nil, err
 	}
 	form := io.MultiReader(bytes.NewReader(out.Bytes()[:head]), file, bytes.NewReader(out.Bytes()[head:]))
-	return c.to.Do(c.ctx, gateway.Request{Method: c.route.Method, Path: c.path(nil), Query: c.query, Stream: form, Type: w.FormDataContentType()})
+	return c.to.Do(c.ctx, gateway.Request{Method: c.route.Method, Path: c.path(nil), Query: c.query, Stream: form,
+		Type: w.FormDataContentType()})
 }
 
 // download prints the content of a file, which is not held in memory.

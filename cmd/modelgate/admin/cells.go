@@ -50,11 +50,11 @@ func printLines(w io.Writer, lines [][]string) error {
 	}
 	var out strings.Builder
 	for _, cells := range lines {
-		line := ""
+		var line strings.Builder
 		for i, cell := range cells {
-			line += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
 		}
-		out.WriteString(strings.TrimRight(line, " ") + "\n")
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	_, err := io.WriteString(w, out.String())
 	return err

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +52,10 @@ func (env *Env) call(c *cobra.Command, work func(ctx context.Context, to *gatewa
 	address := cmp.Or(text("url", urlVariable), "http://"+cmp.Or(env.Getenv(listenVariable), "127.0.0.1:8787"))
 	to, err := gateway.New(gateway.Options{Address: address, Key: text("key", keyVariable), CA: text("ca", caVariable), Timeout: timeout,
 		Agent: env.Agent})
-	if err != nil {
+	switch {
+	case errors.Is(err, gateway.ErrAddress):
+		return env.Usage("%w", err)
+	case err != nil:
 		return err
 	}
 	return work(c.Context(), to, readOutput(c))

@@ -151,7 +151,7 @@ func (in *inputs) add(c *cobra.Command, f *field) *input {
 
 // describe returns the description of a flag.
 func describe(f *field) string {
-	text := strings.ReplaceAll(f.Doc, "`", "'")
+	text := lowerFirst(strings.ReplaceAll(f.Doc, "`", "'"))
 	if text == "" {
 		text = strings.NewReplacer("_", " ", ".", ": ").Replace(f.Name)
 	}

@@ -100,7 +100,8 @@ func (n *noun) verb(name string) *verb {
 var pathNouns = map[string]string{
 	"workspace": "workspaces", "user": "users", "invite": "invites", "key": "keys", "integration": "integrations", "provider": "providers",
 	"config": "configs", "prompt": "prompts", "collection": "collections", "label": "labels", "guardrail": "guardrails",
-	"endpoint": "webhooks", "tool_server": "mcp-servers", "tool_integration": "mcp-integrations", "mcp_bundle": "mcp-bundles",
+	"endpoint": "webhooks", "deployment": "deployments",
+	"tool_server": "mcp-servers", "tool_integration": "mcp-integrations", "mcp_bundle": "mcp-bundles",
 	"reference": "secrets",
 }
 
@@ -112,7 +113,8 @@ var references = map[string]string{
 	"api_key": "keys", "api_key_ids": "keys", "api_key_id": "keys", "integration": "integrations", "integration_id": "integrations",
 	"guardrail": "guardrails", "config": "configs", "configs": "configs", "defaults.config_id": "configs",
 	"collection_id": "collections", "parent_collection_id": "collections", "label_id": "labels",
-	"mcp_integration_id": "mcp-integrations", "secret_mappings.secret_reference_id": "secrets",
+	"mcp_integration_id": "mcp-integrations", "agent_integration_id": "agent-integrations",
+	"secret_mappings.secret_reference_id": "secrets",
 }
 
 // renamed are the flags of members whose own name is that of a flag of every command, and of

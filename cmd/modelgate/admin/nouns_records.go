@@ -116,4 +116,15 @@ var recordNouns = []noun{
 			{name: "show", op: "get-organisation", example: []string{""}},
 			{name: "update", op: "update-organisation", example: []string{"--settings.request-logging metadata"}},
 		}},
+	{name: "deployments", aliases: []string{"deployment"}, one: "deployment", find: "name",
+		about: "Gateways that serve some workspaces only",
+		verbs: []verb{
+			{name: "list", op: "list-deployments", columns: "NAME=name SLUG=slug TYPE=type STATUS=status SEEN=last_seen_at:time | ID=id WORKSPACES=workspaces",
+				example: []string{""}},
+			{name: "show", op: "get-deployment", example: []string{"edge"}},
+			{name: "create", op: "create-deployment", arg: "name", secret: "client_auth",
+				example: []string{"Edge --slug edge --type production --allow-all-workspaces"}},
+			{name: "update", op: "update-deployment", example: []string{"edge --status inactive"}},
+			{name: "delete", op: "delete-deployment", asks: "Delete the deployment %s?", example: []string{"edge --yes"}},
+		}},
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	_ "embed"
 	"encoding/json"
+	"maps"
 	"strings"
 	"sync"
 )
@@ -53,9 +54,7 @@ var routes = sync.OnceValue(func() map[string]*description {
 	if err := json.Unmarshal(routesJSON, &list); err != nil {
 		panic("routes.json: " + err.Error()) // a test fails before
 	}
-	for name, r := range undocumented {
-		list[name] = r
-	}
+	maps.Copy(list, undocumented)
 	return list
 })
 

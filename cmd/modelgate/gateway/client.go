@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"os"
@@ -36,6 +35,8 @@ type Options struct {
 	Address string
 	// Key is a gateway key. Empty uses the session of login at the address, if there is one.
 	Key string
+	// Anonymous sends neither a key nor a session.
+	Anonymous bool
 	// CA is a file with certificates of authorities that are trusted in addition to those of
 	// the system. Empty has none.
 	CA string
@@ -56,16 +57,19 @@ type Client struct {
 // New returns a client.
 func New(o Options) (*Client, error) {
 	base := Base(o.Address)
-	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" {
-		return nil, errors.New("--url (MODELGATE_URL) must be an http or https address without a password, such as https://gate.example")
+	if u, err := url.Parse(base); err != nil || !isWeb(u) || u.User != nil || u.RawQuery != "" {
+		return nil, ErrAddress
 	}
 	transport, err := transportWith(o.CA)
 	if err != nil {
 		return nil, err
 	}
-	key := secret.New(o.Key)
-	if key.Empty() {
+	var key secret.String
+	switch {
+	case o.Anonymous:
+	case o.Key != "":
+		key = secret.New(o.Key)
+	default:
 		key = Session(base)
 	}
 	if strings.ContainsFunc(key.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -77,6 +81,13 @@ func New(o Options) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
+
+// ErrAddress is the error for an address that no gateway can have, which is wrong usage.
+var ErrAddress = errors.New("--url (MODELGATE_URL) must be an http or https address without a password, such as https://gate.example, " +
+	"and --listen (MODELGATE_LISTEN) host:port")
+
+// isWeb reports whether an address is one of http or https.
+func isWeb(u *url.URL) bool { return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") }
 
 // Address returns the base address of the gateway, without /v1.
 func (c *Client) Address() string { return c.base }
@@ -148,13 +159,27 @@ func (c *Client) Open(ctx context.Context, r Request) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, errors.New("the address of the request is invalid")
 	}
-	req.Header.Set("User-Agent", c.agent)
 	if !c.key.Empty() {
 		req.Header.Set("x-gateway-api-key", c.key.Reveal())
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", cmp.Or(r.Type, "application/json"))
 	}
+	return c.do(req)
+}
+
+// Fetch is [Client.Open] for a link that the gateway returned. The key is not sent.
+func (c *Client) Fetch(ctx context.Context, link string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, link, nil)
+	if err != nil || !isWeb(req.URL) {
+		return nil, errors.New("the link of the gateway is not an http or https address")
+	}
+	return c.do(req)
+}
+
+// do sends a request and returns the body of a successful response.
+func (c *Client) do(req *http.Request) (io.ReadCloser, error) {
+	req.Header.Set("User-Agent", c.agent)
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.describeFailure(req, err)
@@ -185,7 +210,7 @@ func (r *response) Read(p []byte) (int, error) {
 
 // describeFailure returns the error for a request without a response.
 func (c *Client) describeFailure(req *http.Request, err error) error {
-	reason, fix := oserr.ConnectionReason(err), "check the address (--url) and that the gateway runs"
+	reason, fix := oserr.ConnectionReason(err), "check the address (--url or --listen) and that the gateway runs"
 	certificate, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
 	var timeout interface{ Timeout() bool }
 	switch {
@@ -204,6 +229,7 @@ func (c *Client) describeFailure(req *http.Request, err error) error {
 type StatusError struct {
 	Code    int    // HTTP status
 	Message string // of the gateway
+	Body    []byte // at most 1 MB
 	advice  string
 }
 
@@ -218,8 +244,8 @@ func (e *StatusError) Error() string {
 
 // readError returns the error for a response that is not a success.
 func (c *Client) readError(res *http.Response, body []byte) error {
-	e := &StatusError{Code: res.StatusCode, Message: ErrorMessage(body)}
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	message, isOurs := messageOf(body)
+	e := &StatusError{Code: res.StatusCode, Message: oneLine(message), Body: body}
 	request := res.Header.Get("x-gateway-request-id")
 	switch {
 	case res.StatusCode/100 == 3:
@@ -228,7 +254,7 @@ func (c *Client) readError(res *http.Response, body []byte) error {
 			e.Message += " to " + to.Scheme + "://" + to.Host
 		}
 		e.advice = "keys are not sent to other addresses; give the address of the gateway itself with --url"
-	case kind != "application/json" && request == "":
+	case !isOurs && request == "":
 		e.Message = cmp.Or(http.StatusText(res.StatusCode), "no message")
 		e.advice = "this is not a response of a gateway; check the address (--url) and proxies"
 	case res.StatusCode == http.StatusUnauthorized && c.key.Empty():
@@ -245,8 +271,24 @@ func (c *Client) readError(res *http.Response, body []byte) error {
 	return e
 }
 
+// oneLine returns text without line breaks, of 1000 characters at most.
+func oneLine(text string) string {
+	const most = 1000
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return string(runes)
+}
+
 // ErrorMessage returns the message of an error body, or the body if it has none.
 func ErrorMessage(body []byte) string {
+	text, _ := messageOf(body)
+	return text
+}
+
+// messageOf is [ErrorMessage] that also reports whether the body is that of an error.
+func messageOf(body []byte) (text string, ok bool) {
 	var e struct {
 		Message string `json:"message"`
 		Error   struct {
@@ -255,8 +297,8 @@ func ErrorMessage(body []byte) string {
 	}
 	if json.Unmarshal(body, &e) == nil {
 		if text := cmp.Or(e.Message, e.Error.Message); text != "" {
-			return text
+			return text, true
 		}
 	}
-	return string(bytes.TrimSpace(body))
+	return string(bytes.TrimSpace(body)), false
 }

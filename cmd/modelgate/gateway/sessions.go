@@ -18,8 +18,8 @@ type StoredSession struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// sessionsFile returns the file with the sessions of the user.
-func sessionsFile() (string, error) {
+// SessionsFile returns the file with the sessions of the user.
+func SessionsFile() (string, error) {
 	dir, err := os.UserConfigDir()
 	return filepath.Join(dir, "modelgate", "sessions.json"), err
 }
@@ -27,7 +27,7 @@ func sessionsFile() (string, error) {
 // readSessions returns the stored sessions by the base address of their gateway.
 func readSessions() (map[string]StoredSession, error) {
 	list := make(map[string]StoredSession)
-	path, err := sessionsFile()
+	path, err := SessionsFile()
 	if err != nil {
 		return list, err
 	}
@@ -54,7 +54,7 @@ func ChangeSessions(change func(map[string]StoredSession)) error {
 		}
 	}
 	change(list)
-	path, err := sessionsFile()
+	path, err := SessionsFile()
 	if err != nil {
 		return err
 	}
