@@ -1,5 +1,5 @@
 # Every target is one line; the commands are in tools/.
-.PHONY: run test quick break mutants bench pgo lint release
+.PHONY: run test quick break mutants bench pgo lint release image
 run:     ; @tools/build.sh && exec bin/modelgate demo
 test:    ; @tools/test.sh
 quick:   ; @tools/test.sh quick
@@ -9,3 +9,4 @@ break:   ; @go run ./tools/faults $(ARGS)
 mutants: ; @go run ./tools/mutants $(ARGS)
 lint:    ; @tools/lint.sh
 release: ; @go run ./tools/release $(ARGS)
+image:   ; @tools/image.sh $(ARGS)

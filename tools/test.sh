@@ -190,6 +190,19 @@ set_up_browser() {
 	say "$(chromium --version 2>/dev/null)"
 }
 
+# set_up_engines sees that there are what builds images without a daemon, and the proxy of the
+# files for Compose.
+set_up_engines() {
+	for name in buildah nginx; do
+		command -v "$name" >/dev/null 2>&1 && continue
+		remedy="the files in deploy are tested with it: apt-get install $name"
+		[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || fail "$name is missing; $remedy"
+		say "installing $name"
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends "$name" >/dev/null || fail "$name can't be installed; $remedy"
+	done
+	say "$(buildah --version), $(nginx -v 2>&1)"
+}
+
 # condense shortens the output of go test -v: a line per package, the names of
 # skipped tests, and of packages that fail what their failed tests said. A line
 # "failed: " repeats each failed test with the first lines of its message. Of a package that
@@ -367,6 +380,7 @@ run_all() {
 	set_up_clients >"$output.clients" 2>&1 & # what it installs is needed last
 	clients_set_up=$!
 	set_up_browser
+	set_up_engines
 	set_up_disk
 	set_up_bucket
 	if [ -n "${MODELGATE_BINARY:-}" ]; then

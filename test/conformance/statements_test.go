@@ -612,7 +612,7 @@ var specification = []statement{
 	{number: "S-588", text: "Directory groups are mapped to workspaces."},
 	{number: "S-589", text: "Usage-limit policies can be created, read, updated and archived, and refuse requests with 412."},
 	{number: "S-590", text: "Rate-limit policies can be created, read, updated and archived, and refuse requests with 429."},
-	{number: "S-591", text: "The container image does not run as root.", lacks: "there is no container image: a release is one binary, which runs as the user who starts it"},
+	{number: "S-591", text: "The container image does not run as root.", tests: []string{"test/deploy.TestImageDoesNotRunAsRoot"}},
 	{number: "S-592", text: "Prices are looked up in memory, the proxy, the log store and local files, in this order; built-in prices come last.", tests: []string{"internal/model/pricing.TestTheNextSourceIsUsedAndTheLastGoodStays"}},
 	{number: "S-593", text: "Prices that were read are kept in memory for an hour.", tests: []string{"internal/model/pricing.TestPricesAreReadAgainAfterAnHour"}},
 	{number: "S-594", text: "The price proxy is used if both MODEL_CONFIGS_PROXY_FETCH_ENABLED and MODEL_CONFIGS_PROXY_URL are set; it is asked for the pricing and general files of a provider."},

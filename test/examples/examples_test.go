@@ -6,7 +6,6 @@ package examples_test
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,8 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/goccy/go-yaml"
 
 	"modelgate/internal/testing/gatewaytest"
 	"modelgate/internal/testing/programtest"
@@ -61,7 +58,7 @@ func TestEveryFileIsInTheList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range strings.FieldsSeq("modelgate.yaml policies.yaml compose.yaml configs/*.json guardrail-module/main.go grafana/*.json") {
+	for name := range strings.FieldsSeq("modelgate.yaml policies.yaml configs/*.json guardrail-module/main.go grafana/*.json") {
 		files, err := filepath.Glob(folder + name)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v, %v", name, files, err)
@@ -98,7 +95,6 @@ func TestConfigsRouteAsTheirCasesSay(t *testing.T) {
 
 func TestSettingsAreValid(t *testing.T) {
 	modelgate(t, []string{"GROQ_API_KEY=gsk-x", "OPENAI_API_KEY=sk-x"}, "check", folder+"modelgate.yaml")
-	modelgate(t, []string{"REDIS_URL=redis://redis:6379/0"}, "check", folder+"compose-node.yaml")
 }
 
 func TestPoliciesCanBeApplied(t *testing.T) {
@@ -155,59 +151,6 @@ func TestModuleDeniesTickets(t *testing.T) {
 		}
 		if r.Status != want {
 			t.Errorf("%q: status %d, want %d: %s", text, r.Status, want, r.Body)
-		}
-	}
-}
-
-// TestComposeFileStartsNodes reads what a container engine would use: mounted files exist, and
-// the program knows the flags and variables.
-func TestComposeFileStartsNodes(t *testing.T) {
-	text, err := os.ReadFile(folder + "compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings, err := os.ReadFile(folder + "compose-node.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Services map[string]struct {
-			Entrypoint  []string          `json:"entrypoint"`
-			Environment map[string]string `json:"environment"`
-			Volumes     []string          `json:"volumes"`
-			Healthcheck json.RawMessage   `json:"healthcheck"`
-		} `json:"services"`
-	}
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.UseJSONUnmarshaler()); err != nil {
-		t.Fatal(err)
-	}
-	help := modelgate(t, nil, "serve", "--help")
-	for _, name := range []string{"node-a", "node-b"} {
-		s := file.Services[name]
-		if len(s.Entrypoint) < 2 || s.Entrypoint[1] != "serve" {
-			t.Fatalf("%s starts %q", name, s.Entrypoint)
-		}
-		for _, arg := range s.Entrypoint[2:] {
-			if flag, ok := strings.CutPrefix(arg, "--"); ok && !strings.Contains(help, "\n  -"+flag+" ") {
-				t.Errorf("%s: modelgate serve has no flag %s", name, arg)
-			}
-		}
-		for variable := range s.Environment {
-			if !strings.Contains(help, variable) && !strings.Contains(string(settings), "${"+variable+"}") {
-				t.Errorf("%s: modelgate serve does not read %s", name, variable)
-			}
-		}
-		if len(s.Environment) < 3 || len(s.Volumes) < 3 || len(s.Healthcheck) == 0 {
-			t.Errorf("%s has %d variables, %d volumes and the health check %s", name, len(s.Environment), len(s.Volumes), s.Healthcheck)
-		}
-		for _, volume := range s.Volumes {
-			source, _, mounted := strings.Cut(volume, ":")
-			if !mounted || source == "../bin/modelgate" { // which tools/build.sh builds
-				continue
-			}
-			if _, err := os.Stat(folder + source); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
 		}
 	}
 }

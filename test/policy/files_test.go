@@ -11,10 +11,10 @@ import (
 
 // kinds are the endings of files in the repository. Others are by-products, which a
 // program or a test has left, or need a row here.
-var kinds = strings.Fields(".go .md .txtar .json .txt .mjs .js .ts .py .sh .sql .yaml .csv .tsv .sum .mod .html .toml .pem .xml .npmrc .gitignore .gitattributes .editorconfig .yml .service")
+var kinds = strings.Fields(".go .md .txtar .json .txt .mjs .js .ts .py .sh .sql .yaml .csv .tsv .sum .mod .html .toml .pem .xml .conf .tpl .npmrc .gitignore .gitattributes .editorconfig .yml .service")
 
 // unusual are files without an ending.
-var unusual = []string{".ci/run", "LICENSE", "Makefile"}
+var unusual = []string{".ci/run", "LICENSE", "Makefile", "deploy/image/Containerfile"}
 
 // plainName is a path that every system and tool can take.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
