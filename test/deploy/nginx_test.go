@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coder/websocket"
+
 	"modelgate/internal/simulator"
 	"modelgate/internal/testing/quotatest"
 	"modelgate/internal/testing/storetest"
@@ -107,6 +109,13 @@ func TestNoRequestIsLostWhileNodesRestart(t *testing.T) {
 	f := startFront(t)
 	provider := httptest.NewServer(simulator.New(simulator.Options{}))
 	defer provider.Close()
+
+	header := http.Header{"X-Gateway-Api-Key": {key}, "Authorization": {"Bearer sk"}, "X-Gateway-Provider": {"openai-compatible"}, "X-Gateway-Custom-Host": {provider.URL + "/v1"}}
+	socket, resp, err := websocket.Dial(t.Context(), f.url+"/v1/realtime?model=m", &websocket.DialOptions{HTTPHeader: header})
+	if err != nil {
+		t.Fatalf("a WebSocket connection through nginx: %v, %v", resp, err)
+	}
+	socket.CloseNow()
 
 	// Reads go on all the time. If a node closes a connection at the very moment at which nginx
 	// sends a request on it, nginx sends a read again.
