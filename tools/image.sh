@@ -14,6 +14,10 @@ fail() {
 # engine is what builds: what ENGINE names, docker if its daemon answers, otherwise buildah.
 if [ -n "${ENGINE:-}" ]; then
 	engine=$ENGINE
+	case $engine in
+	docker | buildah) command -v "$engine" >/dev/null 2>&1 || fail "$engine is missing" ;;
+	*) fail "ENGINE must be docker or buildah, not $engine" ;;
+	esac
 elif docker info >/dev/null 2>&1; then
 	engine=docker
 elif command -v buildah >/dev/null 2>&1; then
@@ -49,17 +53,18 @@ build() {
 	buildah) # The format of docker has health checks; that of OCI has none.
 		buildah build --format docker --isolation chroot --timestamp "$seconds" "$@" "$context"
 		;;
-	*) fail "ENGINE must be docker or buildah, not $engine" ;;
 	esac
 }
 
 [ $# -gt 0 ] || set -- linux/amd64 linux/arm64
 for platform in "$@"; do
-	arch=${platform#linux/}
-	case $arch in
-	amd64 | arm64) ;;
+	case $platform in
+	linux/amd64 | linux/arm64) ;;
 	*) fail "unknown platform $platform; use linux/amd64 or linux/arm64" ;;
 	esac
+done
+for platform in "$@"; do
+	arch=${platform#linux/}
 	echo "image: building for linux/$arch with $engine" >&2
 	CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false \
 		-ldflags "-s -w -buildid= -X main.version=$version" -o "$context/modelgate-$arch" ./cmd/modelgate

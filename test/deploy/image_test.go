@@ -235,6 +235,22 @@ func TestImagesAreReproducible(t *testing.T) {
 	}
 }
 
+func TestImageScriptRefusesWhatItCannotBuild(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ engine, platform, want string }{
+		{"buildah", "windows/amd64", "unknown platform windows/amd64; use linux/amd64 or linux/arm64"},
+		{"buildah", "amd64", "unknown platform amd64"},
+		{"podman", "linux/amd64", "ENGINE must be docker or buildah, not podman"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "../../tools/image.sh", tt.platform)
+		cmd.Env = append(slices.Clone(image.env), "ENGINE="+tt.engine)
+		out, err := cmd.CombinedOutput()
+		if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 1 || !strings.HasPrefix(string(out), "image: "+tt.want) || strings.Count(string(out), "\n") != 1 {
+			t.Errorf("%+v: %v, %s", tt, err, out)
+		}
+	}
+}
+
 // A company's own authority is one more file in the volume or a mount.
 func TestImageTrustsAnAuthorityOfYours(t *testing.T) {
 	t.Parallel()

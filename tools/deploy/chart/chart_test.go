@@ -28,6 +28,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -163,7 +164,12 @@ func (o objects) add(text string) error {
 		return errors.New("the object is there twice")
 	}
 	o[head.Kind+" "+head.Name] = v
-	return yaml.UnmarshalStrict([]byte(text), v)
+	data, err := yaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		return err
+	}
+	unknown, err := json.UnmarshalStrict(data, v) // as a cluster does: targetport is not targetPort
+	return errors.Join(append(unknown, err)...)
 }
 
 func mustRender(t *testing.T, values string) objects {
@@ -326,6 +332,10 @@ func TestGatewayTakesTheSettings(t *testing.T) {
 	if program == "" {
 		t.Fatal("set MODELGATE_BINARY to the program; TestDeployTools of test/deploy does")
 	}
+	help, err := exec.Command(program, "serve", "--help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, help)
+	}
 	for name, values := range sets {
 		t.Run(name, func(t *testing.T) {
 			o := mustRender(t, values)
@@ -338,6 +348,9 @@ func TestGatewayTakesTheSettings(t *testing.T) {
 			template, _ := pod(t, o)
 			for _, e := range template.Spec.Containers[0].Env { // those of Secrets too, which the pod has to name
 				cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
+				if strings.HasPrefix(e.Name, "MODELGATE_") && !strings.Contains(string(help), e.Name) {
+					t.Errorf("modelgate serve does not read %s", e.Name)
+				}
 				if e.ValueFrom != nil {
 					cmd.Env[len(cmd.Env)-1] = e.Name + "=" + map[string]string{"REDIS_URL": "redis://redis:6379/0"}[e.Name]
 					if e.Name != "REDIS_URL" {
