@@ -161,7 +161,7 @@ func (o objects) add(text string) error {
 		}
 	}
 	if o[head.Kind+" "+head.Name] != nil {
-		return errors.New("the object is there twice")
+		return errors.New("the object is duplicated")
 	}
 	o[head.Kind+" "+head.Name] = v
 	data, err := yaml.YAMLToJSONStrict([]byte(text))
@@ -495,7 +495,7 @@ func TestOtherReleasesHaveOtherNames(t *testing.T) {
 	}
 }
 
-func TestWhatCannotWorkIsRefused(t *testing.T) {
+func TestImpossibleValuesAreRefused(t *testing.T) {
 	for _, tt := range []struct{ values, want string }{
 		{"", "the secret needs MODELGATE_ADMIN_TOKEN"},
 		{"secret: {values: {MODELGATE_ADMIN_TOKEN: short}}", "needs 16 characters"},
