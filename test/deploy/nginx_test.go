@@ -222,3 +222,41 @@ func (s *streams) finish(t *testing.T) {
 		}
 	}
 }
+
+// nginx takes the file that the document shows, with and without its lines for WebSocket
+// connections. Only places of this machine are others.
+func TestNginxOfTheDocumentIsValid(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(string(text), "```nginx\n")[1:]
+	if len(blocks) != 2 {
+		t.Fatalf("the document has %d blocks, want the file and the lines for WebSocket connections", len(blocks))
+	}
+	file, _, _ := strings.Cut(blocks[0], "```")
+	lines, _, _ := strings.Cut(blocks[1], "```")
+	mapping, headers, ok := strings.Cut(lines, "\n")
+	before := `proxy_set_header Connection "";`
+	if !ok || !strings.Contains(file, before) {
+		t.Fatalf("the lines are %q, and the file has no line %q", lines, before)
+	}
+	folder := t.TempDir()
+	certificate, secret := storetest.NewAuthority(t, "test").Issue(t, "gateway.example.com")
+	for name, text := range map[string]string{"gateway.pem": certificate, "gateway.key": secret} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	places := strings.NewReplacer("/etc/ssl/", folder+"/", "listen 443", "listen "+place(8)+":8443")
+	for _, conf := range []string{file, mapping + "\n" + strings.Replace(file, before, headers, 1)} {
+		name := filepath.Join(folder, "nginx.conf")
+		if err := os.WriteFile(name, []byte("pid nginx.pid; events {}\nhttp {\n"+places.Replace(conf)+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("nginx", "-p", folder, "-c", name, "-e", "stderr", "-t").CombinedOutput(); err != nil {
+			t.Errorf("nginx -t: %v\n%s\n%s", err, out, conf)
+		}
+	}
+}
