@@ -144,6 +144,10 @@ func TestServicesFitTogether(t *testing.T) {
 			t.Errorf("nginx does not know %s", name)
 		}
 	}
+	settings, err := os.ReadFile(folder + "modelgate.yaml")
+	if subnet := p.Networks["default"].Ipam.Config[0].Subnet; err != nil || !strings.Contains(string(settings), "trusted_proxies: ["+subnet+"]") {
+		t.Errorf("nginx is in %s, which the nodes do not trust (%v)", subnet, err)
+	}
 	if database := *p.Services["node-a"].Environment["DATABASE_URL"]; !strings.Contains(database, ":"+*p.Services["postgres"].Environment["POSTGRES_PASSWORD"]+"@postgres:") {
 		t.Errorf("the nodes reach their database at %s", database)
 	}
