@@ -42,6 +42,8 @@ var groups = []group{
 		{"run the gateway", serve},
 		{"run the gateway with a simulated provider; needs no setup", demo},
 		{"check a settings file (modelgate.yaml), or a config object (.json) and its test cases", check},
+		{"check what serve would use: settings, databases, disk, network, providers", doctor},
+		{"write a bundle for asking for help, without secrets", support},
 		{"apply pending database migrations", migrate},
 		{"check whether a running gateway is ready", healthcheck},
 	}},

@@ -16,9 +16,9 @@ import (
 	"modelgate/internal/snapshot"
 )
 
-// checkAdmin returns an error for an admin listener that other hosts could read without
+// CheckAdmin returns an error for an admin listener that other hosts could read without
 // a token.
-func checkAdmin(addr net.Addr, token secret.String) error {
+func CheckAdmin(addr net.Addr, token secret.String) error {
 	if err := checkLength("the admin token", token); err != nil {
 		return err
 	}

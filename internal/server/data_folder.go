@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -44,6 +45,37 @@ func (s *Server) openFolder() error {
 	return nil
 }
 
+// CheckFolder returns what a start with this data folder would change in it or warn of, empty
+// for nothing, and the error with which it would fail. It changes nothing, and succeeds for a
+// folder that is missing.
+func CheckFolder(data string) (change string, err error) {
+	info, err := os.Stat(data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("data folder (--data or MODELGATE_DATA): %w", oserr.File(err))
+	}
+	owner, self, mode := ownerOf(info), thisProcess(), info.Mode().Perm()
+	switch {
+	case !info.IsDir():
+		return "", fmt.Errorf("%s is not a folder; name another one with --data", data)
+	case !owner.trustedBy(self) && self.user != 0:
+		return "", foreignFolder(data, owner, self)
+	case !owner.trustedBy(self):
+		return fmt.Sprintf("it belongs to another user (id %d), and a start as root makes root its owner", owner.user), nil
+	case mode&othersWrite != 0 && owner.sharesWith(self, mode):
+		return "a group can write to it; only the gateway should be in that group", nil
+	case mode&othersWrite != 0:
+		return fmt.Sprintf("other users can write to it (mode %04o), and a start takes that right from them", mode), nil
+	}
+	return "", nil
+}
+
+func foreignFolder(data string, owner, self folderOwner) error {
+	return fmt.Errorf("the data folder %s belongs to another user (id %d), who can exchange its files; run the gateway as that user, or chown the folder to the user of the gateway (id %d)", data, owner.user, self.user)
+}
+
 // takeFolder makes this process the owner of a data folder and of all that is in it. Only
 // root can; for others a folder of another user, except root, is an error.
 func (s *Server) takeFolder(owner folderOwner) error {
@@ -52,7 +84,7 @@ func (s *Server) takeFolder(owner folderOwner) error {
 		return nil
 	}
 	if self.user != 0 {
-		return fmt.Errorf("the data folder %s belongs to another user (id %d), who can exchange its files; run the gateway as that user, or chown the folder to the user of the gateway (id %d)", s.Data, owner.user, self.user)
+		return foreignFolder(s.Data, owner, self)
 	}
 	if err := chownAll(s.Data, owner.user); err != nil {
 		return fmt.Errorf("the data folder %s belongs to another user (id %d), who can exchange its files, and its owner cannot be changed; run the gateway as that user, or mount the folder with root as its owner: %w", s.Data, owner.user, err)

@@ -22,7 +22,7 @@ func (s *Server) listen() (err error) {
 	if s.adminAddr, err = Bind("admin", s.AdminListen); err != nil {
 		return err
 	}
-	return checkAdmin(s.adminAddr.Addr(), s.AdminToken)
+	return CheckAdmin(s.adminAddr.Addr(), s.AdminToken)
 }
 
 // makeServers creates the servers of the bound addresses.

@@ -17,7 +17,6 @@ import (
 	"modelgate/internal/dataplane"
 	"modelgate/internal/limits/inbound"
 	"modelgate/internal/provider/toolauth"
-	"modelgate/internal/records/ledger"
 )
 
 // controlTime limits a control-plane request after its body was read, so that an
@@ -191,37 +190,4 @@ func serveOther(w http.ResponseWriter, r *http.Request) {
 // health responds as long as the process serves.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "ok\n")
-}
-
-// reportBlocked reports that nothing can be recorded, which rejects requests unless
-// records may be dropped.
-func (s *Server) reportBlocked(w http.ResponseWriter) {
-	if ledger.FullPolicy(s.first.Ledger.OnFull) == ledger.DropRows {
-		io.WriteString(w, "ready, degraded: the ledger can't be written, for example because the disk is full; requests are served without records\n")
-		return
-	}
-	w.WriteHeader(http.StatusServiceUnavailable)
-	io.WriteString(w, "not ready: the ledger can't be written, for example because the disk is full; model requests are rejected\n")
-}
-
-// readiness reports to load balancers whether to send requests here.
-func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
-	if !s.ready.Load() {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		io.WriteString(w, "draining or not started\n")
-		return
-	}
-	if s.ledger != nil && (s.ledger.Blocked() || noSpace(LedgerDir(s.Data))) {
-		s.reportBlocked(w)
-		return
-	}
-	if s.away.Load() { // not a reason to send requests to other nodes
-		io.WriteString(w, "ready, degraded: the database can't be reached; requests are served from its last state\n")
-		return
-	}
-	if s.counters.unavailable() { // others are no better off
-		io.WriteString(w, "ready, degraded: the shared counters of limits can't be reached; each limit's on_store_down applies\n")
-		return
-	}
-	io.WriteString(w, "ready\n")
 }

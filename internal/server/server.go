@@ -185,6 +185,7 @@ type Server struct {
 	toolUsers   *connections.Service
 	control     *route.API
 	ready       atomic.Bool
+	space       spaceProbe // of the ledger's disk
 	draining    atomic.Bool
 	serving     *inFlight
 	firstKey    secret.String

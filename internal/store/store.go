@@ -141,6 +141,9 @@ func (db *DB) Name() string { return db.engine.name }
 // host works.
 func (db *DB) Remote() bool { return db.engine.listen != nil }
 
+// ChangeDelay returns for how long the database has accepted no change, zero if it does.
+func (db *DB) ChangeDelay() time.Duration { return db.write.Delay() }
+
 // Ready reports whether the tables are known to be up to date.
 func (db *DB) Ready() bool { return db.ready.Load() }
 

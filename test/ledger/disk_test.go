@@ -245,14 +245,22 @@ func (g *gateway) control(t *testing.T, method, path, body string) (status int, 
 	return res.StatusCode, string(b)
 }
 
-// readiness returns the status of /ready.
+// readiness returns the status of /ready. A gateway that is not ready says that the disk is
+// full.
 func (g *gateway) readiness(t *testing.T) int {
 	t.Helper()
 	res, err := g.client.Get(strings.TrimSuffix(g.url, "/v1") + "/ready")
 	if err != nil {
 		t.Fatal(err)
 	}
-	res.Body.Close()
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if full := strings.Contains(string(text), "the disk of the data folder is full"); full != (res.StatusCode == 503) {
+		t.Errorf("/ready returns %d %s", res.StatusCode, text)
+	}
 	return res.StatusCode
 }
 

@@ -113,6 +113,7 @@ var edges = []string{
 	"internal/limits/redisquota",
 	"internal/cache/...",
 	"internal/server",
+	"internal/server/bundle",
 	"internal/settings",
 	"internal/storage/sqlite",
 	"internal/store/...",

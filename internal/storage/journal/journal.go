@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,11 +85,12 @@ type DB struct {
 
 	db     *sql.DB
 	notify string
+	delay  delay
 }
 
 // New returns a DB on connections that may write. Notify is the statement that
 // notifies other processes of a change; it runs in each change. Empty means none.
-func New(db *sql.DB, notify string) *DB { return &DB{db, db, notify} }
+func New(db *sql.DB, notify string) *DB { return &DB{Reader: db, db: db, notify: notify} }
 
 // Close closes the connections.
 func (db *DB) Close() error { return db.db.Close() }
@@ -122,8 +124,13 @@ func (db *DB) Transact(ctx context.Context, f func(*Tx) error) error {
 
 // Exec runs a statement that writes to unpublished rows, and returns their number.
 func (db *DB) Exec(ctx context.Context, text string, args ...any) (n int64, err error) {
+	var failed error // of the database itself
+	defer db.delay.begin(&failed)()
 	result, err := db.db.ExecContext(ctx, text, args...)
 	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			failed = err
+		}
 		return 0, err
 	}
 	return result.RowsAffected()
@@ -131,18 +138,24 @@ func (db *DB) Exec(ctx context.Context, text string, args ...any) (n int64, err 
 
 // transact runs f in a transaction that is committed only if f returns nil.
 func (db *DB) transact(ctx context.Context, f func(*sql.Tx) error) error {
+	var failed error // of the database itself
+	defer db.delay.begin(&failed)()
 	tx, err := db.db.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("starting a transaction: %w", err)
+		failed = fmt.Errorf("starting a transaction: %w", err)
+		return failed
 	}
 	defer tx.Rollback() // without effect once committed
 	if err := f(tx); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			failed = err
+		}
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("committing a transaction: %w", err)
+		failed = fmt.Errorf("committing a transaction: %w", err)
 	}
-	return nil
+	return failed
 }
 
 // sendNotification makes the database notify other processes of a change when it is committed.

@@ -86,6 +86,23 @@ func (c *Conn) Connect(ctx context.Context) error {
 	return nil
 }
 
+// Ping connects, asks for a sign of life and closes the connection. Its errors are those of
+// [Conn.Connect], also if Redis cannot be reached.
+func Ping(ctx context.Context, o Options) error {
+	o.Check = func(ctx context.Context, client rueidis.Client) error {
+		return client.Do(ctx, client.B().Ping().Build()).Error()
+	}
+	c, err := New(o)
+	if err != nil {
+		return err
+	}
+	defer c.closeClient()
+	if err := c.connect(ctx); err != nil {
+		return c.explain(err)
+	}
+	return nil
+}
+
 // isUnavailable reports an error that may pass without a change of the settings.
 func (c *Conn) isUnavailable(err error) bool {
 	if e, ok := rueidis.IsRedisErr(err); ok {

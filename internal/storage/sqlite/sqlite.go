@@ -11,6 +11,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -181,4 +182,32 @@ func touch(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	return tx.Rollback()
+}
+
+// Inspect opens an existing file for reading and changes nothing, not even the files next to
+// it unless a process that has crashed left its log there. The error of a missing file is an
+// fs.ErrNotExist.
+func Inspect(ctx context.Context, path string) (*sql.DB, string, error) {
+	path, err := cleanPath(path)
+	if err != nil {
+		return nil, path, err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, path, openError(path, err)
+	}
+	params := readerParams()
+	params.Set("mode", "ro")
+	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
+		params.Set("immutable", "1") // nobody has it open, and an index would be created otherwise
+	}
+	db, err := pool(path, 1, params)
+	if err != nil {
+		return nil, path, openError(path, err)
+	}
+	var n int
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master`).Scan(&n); err != nil {
+		db.Close()
+		return nil, path, openError(path, err)
+	}
+	return db, path, nil
 }
