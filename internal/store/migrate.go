@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,8 +19,9 @@ import (
 )
 
 // migrations are applied in the order of their number. A file is never changed
-// once it was released: the next change is the next file. It only adds, because nodes of
-// the version before run on the tables during an upgrade.
+// once it was released: the next change is the next file. It only adds, because programs of
+// the version before run on the tables during an upgrade, and start on them after one. A
+// file that cannot keep that begins with [requiredLine].
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -29,6 +31,28 @@ type migration struct {
 	name     string
 	text     string
 	checksum string
+	required bool // programs that do not know it must not start
+}
+
+// requiredLine is the first line of a migration after which older programs must not start.
+const requiredLine = "-- required\n"
+
+// lastRequired is the last migration from the time when all of them were required.
+const lastRequired = 25
+
+// Tables of the applied migrations. Programs refuse a database with a row of the first that
+// they do not know, and ignore such rows of the second.
+const (
+	requiredTable = "schema_migrations"
+	addedTable    = "schema_additions"
+)
+
+// table returns the table that records m.
+func (m migration) table() string {
+	if m.required {
+		return requiredTable
+	}
+	return addedTable
 }
 
 // errDone ends the loop of migrate when all are applied.
@@ -124,21 +148,28 @@ func readMigrations(files fs.FS) ([]migration, error) {
 			return nil, fmt.Errorf("migration %s: its name must begin with the number %04d", name, i+1)
 		}
 		sum := sha256.Sum256(text)
-		all = append(all, migration{version, base, string(text), hex.EncodeToString(sum[:])})
+		required := version <= lastRequired || strings.HasPrefix(string(text), requiredLine)
+		all = append(all, migration{version, base, string(text), hex.EncodeToString(sum[:]), required})
 	}
 	return all, nil
 }
 
-func createHistory(ctx context.Context, tx *journal.Tx) error {
-	const q = `
-		CREATE TABLE IF NOT EXISTS schema_migrations (
+// historyText returns the statement that creates a table of applied migrations.
+func historyText(table string) string {
+	return `
+		CREATE TABLE IF NOT EXISTS ` + table + ` (
 			version BIGINT PRIMARY KEY,
 			name TEXT NOT NULL,
 			checksum TEXT NOT NULL,
 			applied_at BIGINT NOT NULL
 		)`
-	if _, err := tx.Exec(ctx, journal.Unpublished, q); err != nil {
-		return fmt.Errorf("creating the table of migrations: %w", err)
+}
+
+func createHistory(ctx context.Context, tx *journal.Tx) error {
+	for _, table := range []string{requiredTable, addedTable} {
+		if _, err := tx.Exec(ctx, journal.Unpublished, historyText(table)); err != nil {
+			return fmt.Errorf("creating the tables of migrations: %w", err)
+		}
 	}
 	return nil
 }
@@ -155,49 +186,51 @@ func step(ctx context.Context, tx *journal.Tx, all []migration) (next migration,
 	return left[0], apply(ctx, tx, left[0])
 }
 
-// unapplied checks the applied migrations and returns the others.
-func unapplied(ctx context.Context, q sqlrow.Reader, all []migration) ([]migration, error) {
-	applied, err := appliedMigrations(ctx, q)
+// unapplied checks the applied migrations and returns the others. Applied migrations that
+// this program does not know are an error if they are required.
+func unapplied(ctx context.Context, q sqlrow.Reader, all []migration) (left []migration, err error) {
+	applied, err := appliedMigrations(ctx, q, requiredTable)
 	if err != nil {
 		return nil, err
 	}
-	if len(applied) > len(all) {
-		last := applied[len(applied)-1]
-		return nil, fmt.Errorf("created by a newer modelgate (its tables are at %s, this program knows %d migrations); run that version or a later one", last.name, len(all))
+	if n := len(applied); n > 0 && applied[n-1].version > int64(len(all)) {
+		return nil, fmt.Errorf("created by a newer modelgate (its tables are at %s, this program knows %d migrations); run that version or a later one",
+			applied[n-1].name, len(all))
 	}
-	for i, a := range applied {
-		if want := all[i]; a.version != want.version || a.checksum != want.checksum {
+	if len(all) > lastRequired { // the other table has nothing else for this program
+		added, err := appliedMigrations(ctx, q, addedTable)
+		if err != nil {
+			return nil, err
+		}
+		applied = append(applied, added...)
+	}
+	known := make(map[int64]bool, len(applied))
+	for _, a := range applied {
+		if a.version < 1 || a.version > int64(len(all)) {
+			continue // of a newer program, which only added
+		}
+		known[a.version] = true
+		if want := all[a.version-1]; a.checksum != want.checksum {
 			return nil, fmt.Errorf("migration %s was applied with other content than this program's %s; run the version that created the database",
 				a.name, want.name)
 		}
 	}
-	return all[len(applied):], nil
+	return slices.DeleteFunc(slices.Clone(all), func(m migration) bool { return known[m.version] }), nil
 }
 
-func appliedMigrations(ctx context.Context, q sqlrow.Reader) ([]migration, error) {
-	const text = `
+func appliedMigrations(ctx context.Context, q sqlrow.Reader, table string) ([]migration, error) {
+	text := `
 		SELECT version, name, checksum
-		FROM schema_migrations
+		FROM ` + table + `
 		ORDER BY version`
-	rows, err := q.QueryContext(ctx, text)
-	if err != nil {
-		return nil, fmt.Errorf("reading the applied migrations: %w", err)
-	}
-	defer rows.Close()
-	var applied []migration
-	for rows.Next() {
-		var m migration
-		if err := rows.Scan(&m.version, &m.name, &m.checksum); err != nil {
-			return nil, fmt.Errorf("reading the applied migrations: %w", err)
-		}
-		applied = append(applied, m)
-	}
-	return applied, rows.Err()
+	return sqlrow.List(ctx, q, "the applied migrations", text, func(r sqlrow.Scanner) (m migration, err error) {
+		return m, r.Scan(&m.version, &m.name, &m.checksum)
+	})
 }
 
 func apply(ctx context.Context, tx *journal.Tx, m migration) error {
-	const q = `
-		INSERT INTO schema_migrations (version, name, checksum, applied_at)
+	q := `
+		INSERT INTO ` + m.table() + ` (version, name, checksum, applied_at)
 		VALUES ($1, $2, $3, $4)`
 	if _, err := tx.Exec(ctx, journal.Unpublished, m.text); err != nil {
 		return fmt.Errorf("applying migration %s: %w", m.name, err)

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,9 +18,12 @@ import (
 	"modelgate/internal/testing/waittest"
 )
 
-// previousVersion names the program of the version before, to test a real upgrade. Without
-// it, both nodes run this version, and the tables get what a later version may add.
-const previousVersion = "MODELGATE_TEST_PREVIOUS"
+// previousVersion names the program of the version before. Without it, that is built from
+// the commit or tag in previousFile.
+const (
+	previousVersion = "MODELGATE_TEST_PREVIOUS"
+	previousFile    = "testdata/previous-version"
+)
 
 // Sums of one request of the test: usage and, by the settings of its nodes, dollars.
 const (
@@ -35,11 +40,13 @@ prices:
 // to have used.
 type upgrade struct {
 	nodes
-	id, key  string // a key with a budget of tokens and a rate limit
-	paid     string // id of a key with a budget of dollars
-	paidKey  string
-	policy   string
-	requests int // of each key
+	before, this string   // the programs of both versions
+	env          []string // of the nodes
+	id, key      string   // a key with a budget of tokens and a rate limit
+	paid         string   // id of a key with a budget of dollars
+	paidKey      string
+	policy       string
+	requests     int // of each key
 }
 
 // ask sends a request with both keys to a node.
@@ -153,16 +160,37 @@ func (u *upgrade) wantSums(t *testing.T) {
 	}
 }
 
+// buildPrevious returns the program of the version before.
+func buildPrevious(t *testing.T) string {
+	t.Helper()
+	if given := os.Getenv(previousVersion); given != "" {
+		return given
+	}
+	name, err := os.ReadFile(previousFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	built := filepath.Join(dir, "bin", "modelgate")
+	c := exec.CommandContext(t.Context(), "sh", "-c", `set -e
+		top=$(git rev-parse --show-toplevel)
+		git -C "$top" archive --output="$0/tree.tar" "$1"
+		mkdir "$0/tree"
+		tar -xf "$0/tree.tar" -C "$0/tree"
+		cd "$0/tree"
+		go build -trimpath -o "$2" ./cmd/modelgate`, dir, strings.TrimSpace(string(name)), built)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("building the version before, %s: %v\n%s\nfetch the complete history, or name its program in %s", name, err, out, previousVersion)
+	}
+	return built
+}
+
 // launchUpgrade starts the node of the version before, with keys and a policy.
 func launchUpgrade(t *testing.T, dsn string) *upgrade {
 	t.Helper()
-	u := &upgrade{nodes: nodes{provider: newProvider(t, nil)}}
-	this := program
-	if before := os.Getenv(previousVersion); before != "" {
-		program = before
-	}
-	defer func() { program = this }()
-	u.start(t, dsn)
+	u := &upgrade{nodes: nodes{provider: newProvider(t, nil)}, before: buildPrevious(t), this: program,
+		env: []string{"DATABASE_URL=" + dsn, "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test"}}
+	u.start(t, u.before)
 	make := func(limits string) (id, key string) {
 		o := u.change(t, "POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["completions.write"],`+limits+`}`).object(t)
 		return fmt.Sprint(o["id"]), fmt.Sprint(o["key"])
@@ -173,10 +201,20 @@ func launchUpgrade(t *testing.T, dsn string) *upgrade {
 	return u
 }
 
-// start adds a node.
-func (u *upgrade) start(t *testing.T, dsn string) {
+// start adds a node of a version.
+func (u *upgrade) start(t *testing.T, version string) {
 	t.Helper()
-	u.list = append(u.list, launchFor(t, upgradeSettings, "DATABASE_URL="+dsn, "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test"))
+	program = version
+	defer func() { program = u.this }()
+	u.list = append(u.list, launchFor(t, upgradeSettings, u.env...))
+}
+
+// restart replaces the version of a node.
+func (u *upgrade) restart(t *testing.T, node int, version string) {
+	t.Helper()
+	program = version
+	defer func() { program = u.this }()
+	u.list[node].again(t, u.env...)
 }
 
 // TestBothVersionsTellTheRightSumsDuringAnUpgrade counts requests of two versions that run at
@@ -186,7 +224,7 @@ func TestBothVersionsTellTheRightSumsDuringAnUpgrade(t *testing.T) {
 	u := launchUpgrade(t, dsn)
 	u.traffic(t)
 	u.wantSums(t)
-	u.start(t, dsn) // which migrates
+	u.start(t, u.this) // which migrates
 	waittest.Until(t, "the new node knows the keys", func() bool {
 		return u.list[1].as(t, u.key, "GET", "/v1/auth/me", "").status != http.StatusUnauthorized && u.list[1].as(t, u.paidKey, "GET", "/v1/auth/me", "").status != http.StatusUnauthorized
 	})
@@ -196,9 +234,27 @@ func TestBothVersionsTellTheRightSumsDuringAnUpgrade(t *testing.T) {
 	u.traffic(t)
 	u.wantSums(t)
 	u.wantLimit(t)
-	_, err := launch(upgradeSettings, "DATABASE_URL="+dsn)
-	if err == nil || !strings.Contains(err.Error(), "created by a newer modelgate") || !strings.Contains(err.Error(), "run that version or a later one") {
-		t.Errorf("the start of a version that is older than the tables ended with %v", err)
+	for _, step := range []struct {
+		node    int
+		version string
+	}{
+		{0, u.before}, // the version before starts on the tables of this one
+		{1, u.before}, // and alone
+		{0, u.this},
+		{1, u.this},
+	} {
+		u.restart(t, step.node, step.version)
+		u.traffic(t)
+		u.wantSums(t)
+	}
+	storetest.Exec(t, dsn, `INSERT INTO schema_migrations (version, name, checksum, applied_at) VALUES (10000, 'later', 'x', 0)`)
+	for _, version := range []string{u.before, u.this} {
+		program = version
+		_, err := launch(upgradeSettings, u.env...)
+		program = u.this
+		if err == nil || !strings.Contains(err.Error(), "created by a newer modelgate") || !strings.Contains(err.Error(), "run that version or a later one") {
+			t.Errorf("the start of a version on tables that require a later one ended with %v", err)
+		}
 	}
 }
 
@@ -258,7 +314,8 @@ func addLater(t *testing.T, dsn string) {
 	defer rows.Close()
 	statements := []string{
 		`CREATE TABLE later (id TEXT PRIMARY KEY)`,
-		`INSERT INTO schema_migrations (version, name, checksum, applied_at) SELECT MAX(version) + 1, 'later', 'x', 0 FROM schema_migrations`,
+		`CREATE TABLE IF NOT EXISTS schema_additions (version BIGINT PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)`,
+		`INSERT INTO schema_additions (version, name, checksum, applied_at) VALUES (9999, 'later', 'x', 0)`,
 	}
 	for rows.Next() {
 		var table string

@@ -68,6 +68,7 @@ var boundedTables = map[string]string{
 
 	"revision":           "one row",
 	"schema_migrations":  "a row for each version of the database",
+	"schema_additions":   "a row for each version of the database",
 	"format":             "one row",
 	"changes":            "the latest revisions only",
 	"audit_heads":        "a row for each organisation",
