@@ -44,7 +44,9 @@ var groups = []group{
 		{"check a settings file (modelgate.yaml), or a config object (.json) and its test cases", check},
 		{"check what serve would use: settings, databases, disk, network, providers", doctor},
 		{"write a bundle for asking for help, without secrets", support},
-		{"apply pending database migrations", migrate},
+		{"apply pending database migrations, or copy a database to the other kind", migrate},
+		{"write a backup of everything that is stored, while gateways run", backup},
+		{"restore a backup", restore},
 		{"check whether a running gateway is ready", healthcheck},
 	}},
 	{"Use a running gateway", []row{

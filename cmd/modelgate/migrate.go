@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"modelgate/internal/base/oserr"
 	"modelgate/internal/base/secret"
+	"modelgate/internal/secrets/datakey"
 	"modelgate/internal/server"
+	"modelgate/internal/storage/postgres"
 	"modelgate/internal/store"
+	"modelgate/internal/store/transfer"
 )
 
 // databaseFlags are the flags for the control plane's database.
@@ -57,37 +62,157 @@ func (d databaseFlags) open(ctx context.Context) (*store.DB, error) {
 
 func migrate(p *program) *cobra.Command {
 	f := p.flags("migrate",
-		"Applies pending migrations to the control plane's database, as every start does, and prints them.\nSeveral processes may run it at the same time.",
+		"Applies pending migrations to the control plane's database, as every start does, and prints them.\nSeveral processes may run it at the same time.\n\n"+
+			"With --from and --to, it copies all data of one kind of database to the other, and verifies the copy. Stop the\n"+
+			"gateways first. It can be interrupted and run again.",
 		`modelgate migrate --dry-run
-modelgate migrate --database-url postgres://modelgate@db.example.com/modelgate`)
-	d := newDatabaseFlags(f)
-	dry := f.Bool("dry-run", false, "change nothing and list the pending migrations")
+modelgate migrate --database-url postgres://modelgate@db.example.com/modelgate
+modelgate migrate --from sqlite --to postgres --data data`)
+	d, m := newDatabaseFlags(f), newMasterFlags(f)
+	logs := logsFlag(f)
+	from := f.String("from", "", "`place` to copy from: sqlite (the data folder), a folder, postgres (the database of --database-url), or an address")
+	to := f.String("to", "", "`place` to copy to, like --from")
+	dry := f.Bool("dry-run", false, "change nothing, and list the pending migrations, or what would be copied")
 	return f.run(func(ctx context.Context) error {
-		dsn, o := d.address()
-		if path, ok := strings.CutPrefix(dsn, "file:"); *dry && ok {
-			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("database %s does not exist yet; run without --dry-run to create it", path)
-			}
+		switch {
+		case *from == "" && *to == "":
+			return p.applyMigrations(ctx, d, *dry)
+		case *from == "" || *to == "":
+			return usage("--from and --to are required together")
 		}
-		if err := os.MkdirAll(*d.data, 0o700); err != nil {
-			return fmt.Errorf("creating the data folder: %w", err)
-		}
-		db, err := store.Connect(ctx, dsn, o)
+		source, err := d.side(*from, *logs)
 		if err != nil {
 			return err
 		}
-		defer db.Close()
-		work, done := db.Migrate, "applied"
-		if *dry {
-			work, done = db.Missing, "missing"
+		target, err := d.side(*to, *logs)
+		if err != nil {
+			return err
 		}
-		names, err := work(ctx)
-		for _, name := range names {
-			fmt.Fprintln(p.out, done, name)
+		if postgres.IsAddress(source.Control) == postgres.IsAddress(target.Control) {
+			return usage("--from and --to must be databases of two kinds: sqlite and postgres; to copy a database of the same kind, use modelgate backup and restore")
 		}
-		if err == nil && len(names) == 0 {
-			fmt.Fprintf(p.out, "database %s is up to date\n", db.Name())
+		master, previous, err := m.read(ctx, p)
+		if err != nil {
+			return err
 		}
-		return err
+		box, err := server.MasterBox(master, previous)
+		if err != nil {
+			return err
+		}
+		return p.copyData(ctx, source, target, box, *dry)
 	})
+}
+
+// side returns the place that --from or --to names.
+func (d databaseFlags) side(name, logs string) (transfer.Place, error) {
+	one := d
+	switch folder, address := *d.data, ""; {
+	case name == "postgres" && *d.url == "":
+		return transfer.Place{}, usage("postgres needs the address of the database in DATABASE_URL or --database-url")
+	case name == "postgres":
+	case postgres.IsAddress(name):
+		one.url = &name
+	case name == "sqlite", !strings.Contains(name, "://"):
+		if name != "sqlite" {
+			folder = strings.TrimPrefix(name, "file:")
+		}
+		if info, err := os.Stat(folder); err == nil && !info.IsDir() {
+			if filepath.Base(folder) != "modelgate.db" {
+				return transfer.Place{}, usage("%s is a file; name the data folder with modelgate.db and logs.db", folder)
+			}
+			folder = filepath.Dir(folder)
+		}
+		one.data, one.url, logs = &folder, &address, "file"
+	default:
+		return transfer.Place{}, usage("%q is unsupported; use sqlite, a folder, postgres or a postgres:// address", name)
+	}
+	return one.place(logs)
+}
+
+// copyData copies one place to another.
+func (p *program) copyData(ctx context.Context, from, to transfer.Place, box *secret.Box, dry bool) error {
+	for _, data := range []string{from.Data, to.Data} {
+		unlock, err := server.LockFolder(data)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		if from.Data == to.Data {
+			break
+		}
+	}
+	if err := checkMasterKey(ctx, from, box); err != nil {
+		return err
+	}
+	if !dry {
+		if err := os.MkdirAll(to.Data, 0o700); err != nil {
+			return fmt.Errorf("creating the data folder: %w", oserr.File(err))
+		}
+	}
+	totals, err := transfer.Migrate(ctx, from, to, transfer.MigrateOptions{DryRun: dry, Progress: p.progress()})
+	if err != nil {
+		return err
+	}
+	p.printTotals(totals)
+	if dry {
+		fmt.Fprintln(p.out, "nothing was changed")
+		return nil
+	}
+	fmt.Fprintln(p.out, "copied and verified. Start the gateway with the new database, the same data folder and the same master key.")
+	return nil
+}
+
+// checkMasterKey returns an error unless the master key opens the data keys of a place.
+func checkMasterKey(ctx context.Context, from transfer.Place, box *secret.Box) error {
+	if path, ok := strings.CutPrefix(from.Control, "file:"); ok {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("database %s: %w", path, oserr.File(err))
+		}
+	}
+	db, err := store.Connect(ctx, from.Control, from.Options)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	list, err := db.Organisations(ctx)
+	if err != nil {
+		return fmt.Errorf("database %s: %w", db.Name(), err)
+	}
+	wrapped := make(map[string]string)
+	for _, o := range list {
+		if o.DataKey != "" {
+			wrapped[o.ID] = o.DataKey
+		}
+	}
+	return datakey.New(db, box).Check(wrapped)
+}
+
+// applyMigrations applies the pending migrations, or lists them.
+func (p *program) applyMigrations(ctx context.Context, d databaseFlags, dry bool) error {
+	dsn, o := d.address()
+	if path, ok := strings.CutPrefix(dsn, "file:"); dry && ok {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("database %s does not exist yet; run without --dry-run to create it", path)
+		}
+	}
+	if err := os.MkdirAll(*d.data, 0o700); err != nil {
+		return fmt.Errorf("creating the data folder: %w", err)
+	}
+	db, err := store.Connect(ctx, dsn, o)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	work, done := db.Migrate, "applied"
+	if dry {
+		work, done = db.Missing, "missing"
+	}
+	names, err := work(ctx)
+	for _, name := range names {
+		fmt.Fprintln(p.out, done, name)
+	}
+	if err == nil && len(names) == 0 {
+		fmt.Fprintf(p.out, "database %s is up to date\n", db.Name())
+	}
+	return err
 }

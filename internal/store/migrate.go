@@ -240,3 +240,29 @@ func apply(ctx context.Context, tx *journal.Tx, m migration) error {
 	}
 	return nil
 }
+
+// Migration is a step of the schema.
+type Migration struct {
+	Name     string // NNNN_words
+	Checksum string // hexadecimal
+	Text     string // statements that apply it and record that
+}
+
+// Migrations returns all steps of the schema in their order. The first is preceded by the
+// statements that create the tables of steps.
+func Migrations() ([]Migration, error) {
+	all, err := readMigrations(migrations)
+	list := make([]Migration, len(all))
+	for i, m := range all {
+		text := fmt.Sprintf("%s;\nINSERT INTO %s (version, name, checksum, applied_at) VALUES (%d, '%s', '%s', %d);\n",
+			strings.TrimRight(m.text, "; \n"), m.table(), m.version, m.name, m.checksum, time.Now().UnixMilli())
+		if i == 0 {
+			text = historyText(requiredTable) + ";" + historyText(addedTable) + ";\n" + text
+		}
+		list[i] = Migration{m.name, m.checksum, text}
+	}
+	return list, err
+}
+
+// HistoryTables returns the tables in which [Migrations] are recorded.
+func HistoryTables() []string { return []string{requiredTable, addedTable} }

@@ -22,7 +22,7 @@ import (
 // the commit or tag in previousFile.
 const (
 	previousVersion = "MODELGATE_TEST_PREVIOUS"
-	previousFile    = "testdata/previous-version"
+	previousFile    = "testdata/previous-version.txt"
 )
 
 // Sums of one request of the test: usage and, by the settings of its nodes, dollars.

@@ -116,6 +116,7 @@ var edges = []string{
 	"internal/server/bundle",
 	"internal/settings",
 	"internal/storage/sqlite",
+	"internal/storage/tabledata",
 	"internal/store/...",
 	"internal/records/telemetry",
 	"internal/model/tokens",

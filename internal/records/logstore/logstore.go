@@ -13,6 +13,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -170,4 +172,17 @@ func (s *Store) Close(ctx context.Context) error {
 		}
 	})
 	return err
+}
+
+// PrepareFor makes room for rows with these ids that are written to the tables directly.
+func (s *Store) PrepareFor(ctx context.Context, ids []reqlog.ID) error {
+	k, ok := s.keeper.(*postgresBackend)
+	if !ok {
+		return nil
+	}
+	days := make(map[int64]struct{})
+	for _, id := range ids {
+		days[dayOf(id)] = struct{}{}
+	}
+	return k.partition(ctx, slices.Sorted(maps.Keys(days)))
 }

@@ -86,7 +86,7 @@ func (k *postgresBackend) prepare(ctx context.Context) error {
 			guardResultTable,
 			`CREATE TABLE IF NOT EXISTS format (version BIGINT NOT NULL)`,
 			`DELETE FROM format`,
-			`INSERT INTO format (version) VALUES (` + strconv.Itoa(format) + `)`,
+			`INSERT INTO format (version) VALUES (` + strconv.Itoa(Format) + `)`,
 		} {
 			if _, err := tx.ExecContext(ctx, q); err != nil {
 				return fmt.Errorf("creating its tables: %w", err)
@@ -95,7 +95,7 @@ func (k *postgresBackend) prepare(ctx context.Context) error {
 		return nil
 	})
 	const forbidden = "42501"
-	if version == format && postgres.Code(err) == forbidden {
+	if version == Format && postgres.Code(err) == forbidden {
 		return nil // created by a user with more privileges
 	}
 	return err

@@ -10,8 +10,8 @@ import (
 	"modelgate/internal/storage/sqlite"
 )
 
-// format is the version of the tables and of the blocks in them.
-const format = 1
+// Format is the version of the tables and of the blocks in them.
+const Format = 1
 
 // pragmas of the writing connection. Rarer checkpoints reduce the overhead per entry.
 // Files created before pruning existed keep freed space for later entries.
@@ -74,7 +74,7 @@ func (k *sqliteBackend) prepare(ctx context.Context) error {
 	if err := k.addColumns(ctx, "feedback", feedbackColumns); err != nil {
 		return fmt.Errorf("adding columns to its tables: %w", err)
 	}
-	if _, err := k.write.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, format)); err != nil {
+	if _, err := k.write.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, Format)); err != nil {
 		return fmt.Errorf("writing its format: %w", err)
 	}
 	return nil
@@ -101,10 +101,10 @@ func (k *sqliteBackend) addColumns(ctx context.Context, table string, columns []
 
 // newer returns an error for a later format than ours.
 func newer(version int) error {
-	if version <= format {
+	if version <= Format {
 		return nil
 	}
-	return fmt.Errorf("its format %d is of a newer modelgate (this one knows %d); run that version or a later one", version, format)
+	return fmt.Errorf("its format %d is of a newer modelgate (this one knows %d); run that version or a later one", version, Format)
 }
 
 func (k *sqliteBackend) isUnavailable(err error) bool {
