@@ -2,12 +2,9 @@ package server
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"modelgate/internal/base/oserr"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,25 +114,4 @@ func bootID() string {
 // replaced, because it may be that of a file that was not written in full.
 func isNodeName(name string) bool {
 	return len(name) == len(rand.Text()) && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
-}
-
-// LockFolder makes sure that no gateway uses a data folder, until unlock is called. A folder
-// that does not exist is used by none.
-func LockFolder(data string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(data, nodeFile), os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("data folder (--data or MODELGATE_DATA): %w", oserr.File(err))
-	}
-	locked, err := lockFile(f)
-	if err == nil && !locked {
-		err = fmt.Errorf("a gateway uses the data folder %s; stop it first", data)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return func() { f.Close() }, nil
 }

@@ -25,6 +25,7 @@ const maxPause = 100 * time.Millisecond
 // shortTimes are functions of tests that decide by a short time outside a bubble
 // of testing/synctest, each with its reason.
 var shortTimes = map[string]string{
+	"test/conformance/backup_test.go TestMigrationsOutliveKills":                                                           "kills a process at growing ages until one ends before; the test finds less if the first is killed late",
 	"internal/dataplane/early_comments_test.go TestCommentsBeforeTheFirstEventAreHeldWhileAnotherAttemptCanFollow":         "the provider pauses on purpose, for longer than comments are held back otherwise",
 	"internal/dataplane/early_comments_test.go TestSoftDenialAfterCommentsIsACompletion":                                   "as the test before",
 	"internal/dataplane/early_comments_test.go TestCommentsBeforeTheFirstEventAreHeldWhileAGuardrailCanDeny":               "as the test before",

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 )
 
 // Copy copies the segments of a folder while processes write to them, together with
@@ -185,4 +186,31 @@ func IsCopy(path string, head []byte) (bool, error) {
 		return false, nil
 	}
 	return bytes.Equal(own[:markAt], head[:markAt]) && bytes.Equal(own[idAt:], head[idAt:segmentHead]), nil
+}
+
+// InUse reports whether a process holds a segment of a folder, as every gateway that runs on it
+// does.
+func InUse(dir string) (bool, error) {
+	names, err := list(dir)
+	if err != nil {
+		return false, err
+	}
+	for _, n := range names {
+		f, err := os.Open(n.path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("reading the ledger: %w", err)
+		}
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return true, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("reading the ledger: %w", err)
+		}
+	}
+	return false, nil
 }

@@ -34,8 +34,8 @@ func Connect(ctx context.Context, at *postgres.Server, schema string) (*Server, 
 	return s, nil
 }
 
-// Within returns another schema on the same connection, and in the same transaction.
-func (s *Server) Within(schema string) *Server { return &Server{s.conn, schema} }
+// SelectSchema returns another schema on the same connection, and in the same transaction.
+func (s *Server) SelectSchema(schema string) *Server { return &Server{s.conn, schema} }
 
 // Tables implements [DB]. Partitions are part of their table.
 func (s *Server) Tables(ctx context.Context) ([]Table, error) {

@@ -74,7 +74,7 @@ func (s *snapshot) openLog(ctx context.Context, p Place, control tabledata.DB, u
 	server, ok := control.(*tabledata.Server)
 	switch {
 	case ok && p.Log.URL == p.Control:
-		return server.Within(logSchema), nil
+		return server.SelectSchema(logSchema), nil
 	case p.Log.URL != "":
 		return s.openServer(ctx, p.Log.URL, p.Log.Postgres, logSchema)
 	case exists(p.Log.Path):
