@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -193,6 +194,8 @@ func TestBackupsOfARunningGatewayLoseAndRepeatNothing(t *testing.T) {
 			for i := range backups {
 				before[i] = r.awaitRequests(t, 30)
 				if i == backups-1 {
+					r.wantInUse(t, append([]string{"restore", "--force", filepath.Join(dir, "0")}, r.flags(r.data, r.dsn)...))
+					r.wantInUse(t, append([]string{"restore", "--force", filepath.Join(dir, "0")}, r.flags(t.TempDir(), r.dsn)...))
 					r.process.Process.Kill()
 					r.stopSending()
 					before[i] = r.ended
@@ -211,16 +214,28 @@ func TestBackupsOfARunningGatewayLoseAndRepeatNothing(t *testing.T) {
 	}
 }
 
+// wantInUse runs a command that must notice the running gateway. An empty folder is in use
+// by none.
+func (r *recorded) wantInUse(t *testing.T, args []string) {
+	t.Helper()
+	if r.dsn == "" && !slices.Contains(args, r.data) {
+		return
+	}
+	if _, errText, code := command(t, args...); code != 1 || !strings.Contains(errText, "a gateway uses the") {
+		t.Errorf("%v next to a gateway: %d %s", args, code, errText)
+	}
+}
+
 // TestMigrationsOutliveKills ends migrations with kill -9 at growing ages, until one comes to
 // its end, and starts a gateway on the copy.
 func TestMigrationsOutliveKills(t *testing.T) {
 	r := launchRecorded(t, "sqlite")
 	r.awaitRequests(t, 100)
-	r.process.Process.Kill()
-	r.stopSending()
-	r.process.Wait()
 	dsn := storetest.Postgres(t)
 	args := []string{"migrate", "--data", r.data, "--database-url", dsn, "--from", "sqlite", "--to", "postgres"}
+	r.wantInUse(t, args)
+	r.process.Process.Kill()
+	r.stopSending()
 	for age := 20 * time.Millisecond; ; age += age / 2 {
 		c := exec.CommandContext(t.Context(), program, args...)
 		c.Env = programtest.Env(recordedMaster)
