@@ -92,7 +92,7 @@ func TestForgedBackupsReachNothingElse(t *testing.T) {
 		{"nothing forged", none, "", true},
 		{"a stored file", none, "files/a/b", true},
 		{"a file above", none, "files/../../evil", false},
-		{"an absolute file", none, "/tmp/evil", false},
+		{"an absolute file", none, "/evil", false},
 		{"a segment above", none, "ledger/../../evil", false},
 		{"a table without rows", none, "control/evil", false},
 		{"a table's name", func(m map[string]any) { table(m)["name"] = `users"; DROP TABLE users; --` }, "", false},
