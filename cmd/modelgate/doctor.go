@@ -93,13 +93,7 @@ func diagnose(ctx context.Context, p *program, d doctorFlags, asJSON bool) error
 			p.printLine("%s", f)
 		}
 	}
-	n := 0
-	for _, f := range findings {
-		if f.Level == diagnosis.Failed {
-			n++
-		}
-	}
-	if n > 0 {
+	if n := diagnosis.CountFailures(findings); n > 0 {
 		return fmt.Errorf("%d of %d checks failed; each line above says what to change", n, len(findings))
 	}
 	return nil

@@ -42,7 +42,7 @@ func parseSettings(path string) (doc any, err error) {
 	return doc, nil
 }
 
-// settingsAddresses returns the texts of a settings file that are addresses.
+// settingsAddresses returns the addresses in a settings file.
 func settingsAddresses(path string) (list []string) {
 	doc, _ := parseSettings(path)
 	var walk func(any)

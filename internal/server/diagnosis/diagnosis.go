@@ -10,7 +10,6 @@ package diagnosis
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"modelgate/internal/server"
@@ -74,9 +73,14 @@ func Run(ctx context.Context, o Options) []Finding {
 	return append(findings, in.clock.finding(o.Offline))
 }
 
-// HasFailure reports whether one of the findings is a failure.
-func HasFailure(findings []Finding) bool {
-	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == Failed })
+// CountFailures returns the number of failures.
+func CountFailures(findings []Finding) (n int) {
+	for _, f := range findings {
+		if f.Level == Failed {
+			n++
+		}
+	}
+	return n
 }
 
 // check is one or more findings about the same thing.

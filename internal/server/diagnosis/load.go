@@ -109,7 +109,7 @@ func (in *input) checkDatabase(ctx context.Context) (list []Finding) {
 	dsn := server.DatabaseAddress(in.Server.Data, in.Server.Database)
 	if in.databaseFile() == "" {
 		list = in.checkPostgres(ctx, dsn, in.Server.DatabaseOptions.Postgres(), in.connections())
-		if HasFailure(list) {
+		if CountFailures(list) > 0 {
 			return list
 		}
 	}

@@ -148,7 +148,8 @@ func (in *input) checkPostgres(ctx context.Context, dsn string, o postgres.Optio
 		return one(Failed, "", "%s: %s", at.Name, at.Reason(err))
 	}
 	in.clock.add("the database", s.now, began, ended)
-	list := one(OK, "", "%s: PostgreSQL %s responds in %s, %s", at.Name, s.version, ended.Sub(began).Round(100*time.Microsecond), s.encryption())
+	took := ended.Sub(began).Round(100 * time.Microsecond)
+	list := one(OK, "", "%s: PostgreSQL %s responds in %s, %s", at.Name, s.version, took, s.encryption())
 	return append(list, s.problems(conn.Config().Host, need)...)
 }
 
