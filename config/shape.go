@@ -144,7 +144,11 @@ func (s *shape[T]) unlisted(r *reader, path string, m member, into *T) {
 		return
 	}
 	at := property(path, m.name)
-	if like := r.nearest(m.name, s.names); like != "" {
+	like := OwnName(m.name)
+	if _, own := s.spellings[like]; !own {
+		like = r.nearest(m.name, s.names)
+	}
+	if like != "" {
 		meant := s.fields[s.spellings[like]].name
 		r.fault(at, "is not a property of the config; did you mean "+quote(meant)+"?")
 		return

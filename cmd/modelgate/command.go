@@ -95,15 +95,18 @@ func (f *flags) readEnvironment() (err error) {
 // positional returns the names of a command's positional arguments.
 func positional(c *cobra.Command) []string { return strings.Fields(c.Use)[1:] }
 
-// checkArguments returns an error for the wrong number of arguments.
+// checkArguments returns an error for the wrong number of arguments. Those in brackets may be left
+// out, and of [NAME ...] there may be any number.
 func checkArguments(c *cobra.Command, args []string) error {
 	names := positional(c)
+	required := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, "[") })
+	if required < 0 {
+		required = len(names)
+	}
 	switch {
-	case len(names) > 0 && strings.HasPrefix(names[0], "["):
-		return nil
-	case len(args) < len(names):
+	case len(args) < required:
 		return usage("%s is required", strings.Join(names, " "))
-	case len(args) > len(names):
+	case len(args) > len(names) && !slices.Contains(names, "...]"):
 		return usage("unexpected argument %q", args[len(names)])
 	}
 	return nil

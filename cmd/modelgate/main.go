@@ -54,6 +54,7 @@ var groups = []group{
 		{"end the session of login", logout},
 		{"print requests as they finish", tail},
 		{"print where a request would go, or went, and why", explain},
+		{"run a coding agent through a gateway, and print what it used", runAgent},
 	}},
 	{administer, []row{
 		{"create, list and revoke gateway keys; change the master key", keys},
@@ -72,6 +73,7 @@ var groups = []group{
 	{"Prepare and measure", []row{
 		{"print the JSON Schema of a settings file or of a config object", schema},
 		{"seal a credential for modelgate.yaml with the master key", seal},
+		{"convert the configuration of LiteLLM, Portkey, Bifrost, one-api or the environment", importForeign},
 		{"convert a server.json of the public MCP registry to a file for apply", convertServer},
 		{"list the providers that the gateway knows", providers},
 		{"check prices, or compare and import public price tables", runPrices},
@@ -106,6 +108,9 @@ func main() {
 // main runs the command that args name and returns the exit code.
 func (p *program) main(ctx context.Context, args []string) int {
 	c, err := p.tree(args, p.administration).ExecuteContextC(ctx)
+	if status, ok := errors.AsType[exitStatus](err); ok {
+		return int(status)
+	}
 	switch {
 	case err == nil:
 		return 0

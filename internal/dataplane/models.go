@@ -35,13 +35,14 @@ const (
 const maxModels = 4 << 20
 
 // model is one entry of GET /v1/models. The id is valid as the model of a
-// request; Slug names the managed provider.
+// request; Slug names the managed provider, and is empty for a name that a config routes,
+// whose owner is the slug of the config.
 type model struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
-	Slug    string `json:"slug"`
+	Slug    string `json:"slug,omitempty"`
 }
 
 // modelList is the response of GET /v1/models. Failed lists the providers whose
@@ -79,11 +80,13 @@ type providerModel struct {
 	created int64
 }
 
-// listModels responds with the models of every managed provider that the key
-// may use, in the format of the client's protocol: clients of the messages
+// listModels responds with the names of models that the config of the request routes, and the
+// models of every managed provider that the key may use, in the format of the client's protocol: clients of the messages
 // dialect name its version in a header.
 func listModels(p *Plane, w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	list := gatherModels(p, r, &x.targets, x.targets.allowedSlugs())
+	list.Data = slices.Insert(list.Data, 0, x.targets.routedModels()...) // never nil
+	list.Total = len(list.Data)
 	var page any = list
 	var err error
 	switch {
@@ -99,12 +102,16 @@ func listModels(p *Plane, w http.ResponseWriter, r *http.Request, x *roundTrip) 
 }
 
 // showModel responds with one model of a managed provider, named as
-// @slug/model, in the format of the client's protocol.
+// @slug/model, or of the config of the request, in the format of the client's protocol.
 func showModel(p *Plane, w http.ResponseWriter, r *http.Request, x *roundTrip) error {
 	id := x.admission.route.model
 	slug, name, named := strings.Cut(strings.TrimPrefix(id, "@"), "/")
 	if !strings.HasPrefix(id, "@") || !named || name == "" {
-		return modelNotFound(id, "name it as @slug/model")
+		m, err := x.targets.showRoutedModel(id)
+		if err != nil {
+			return err
+		}
+		return writeModel(p, w, r, x, m)
 	}
 	if _, err := x.targets.target(providerChoice{provider: "@" + slug, model: name}); err != nil {
 		return err
@@ -120,12 +127,17 @@ func showModel(p *Plane, w http.ResponseWriter, r *http.Request, x *roundTrip) e
 	case i < 0:
 		return modelNotFound(id, "the provider @"+slug+" does not list it")
 	}
-	var shown any = list.Data[i]
+	return writeModel(p, w, r, x, list.Data[i])
+}
+
+// writeModel writes a model in the format of the client's protocol.
+func writeModel(p *Plane, w http.ResponseWriter, r *http.Request, x *roundTrip, m model) error {
+	var shown any = m
 	switch {
 	case x.admission.request.Dialect == api.DialectGemini:
-		shown = list.Data[i].geminiEntry()
+		shown = m.geminiEntry()
 	case x.admission.isMessagesClient():
-		shown = list.Data[i].entry()
+		shown = m.entry()
 	}
 	return writeJSON(p, w, r, x, shown)
 }

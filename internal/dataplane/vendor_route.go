@@ -263,7 +263,8 @@ func findModelsRoute(method, path string) (out route, ok bool) {
 }
 
 // listsModels reports whether the gateway responds to a request for models by
-// itself: unless headers name a provider and the path does not.
+// itself: unless headers name a provider and the path does not, or a config that does not
+// choose by the model.
 func (a *admission) listsModels() bool {
 	switch {
 	case a.route.op != api.Models, isCohereClient(a.request.Received.Header):
@@ -273,7 +274,7 @@ func (a *admission) listsModels() bool {
 	case a.route.dialect == api.DialectGemini:
 		return !a.opts.namesProvider() && a.opts.customHost == ""
 	}
-	return !a.opts.namesTarget()
+	return !a.opts.namesTarget() || !a.opts.namesProvider() && a.opts.customHost == "" && routesModels(a)
 }
 
 // passModelsThrough changes the route of a request for models that a provider

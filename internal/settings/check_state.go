@@ -3,7 +3,6 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -89,10 +88,14 @@ func isTime(text string) bool {
 	return text == "" || err == nil && at.Year() <= 9999 && at.Year() > 0
 }
 
-// HasState reports whether the file has a section that only `modelgate apply` reads.
+// HasState reports whether the file has a section or field that only `modelgate apply` reads.
 func (s *Settings) HasState() bool {
-	return slices.ContainsFunc(s.stateSections(), func(section stateSection) bool { return section.given })
+	f := s.checkRun()
+	return f != nil && errors.Is(f.err, errElsewhere)
 }
+
+// errElsewhere is the error for a section or field that only `modelgate apply` reads.
+var errElsewhere = errors.New("this section is not read from modelgate.yaml; load it into the database with `modelgate apply`")
 
 // stateSection is a section that only `modelgate apply` reads.
 type stateSection struct {
@@ -118,28 +121,27 @@ func (s *Settings) stateSections() []stateSection {
 // checkRun rejects what a gateway reads only from its database, and checks that what it
 // reads only from the file is complete.
 func (s *Settings) checkRun() *fault {
-	elsewhere := errors.New("this section is not read from modelgate.yaml; load it into the database with `modelgate apply`")
 	for _, section := range s.stateSections() {
 		if section.given {
-			return at(elsewhere, "%s", section.name)
+			return at(errElsewhere, "%s", section.name)
 		}
 	}
 	for i, p := range s.Providers {
 		switch {
 		case p.Integration != "":
-			return at(elsewhere, "providers[%d].integration", i)
+			return at(errElsewhere, "providers[%d].integration", i)
 		case p.Workspace != "":
-			return at(elsewhere, "providers[%d].workspace", i)
+			return at(errElsewhere, "providers[%d].workspace", i)
 		case p.Name+p.Note+p.ExpiresAt != "" || p.UsageLimits != nil || p.RateLimits != nil || p.Tags != nil || p.MadeByGrant:
-			return at(elsewhere, "providers[%d]", i)
+			return at(errElsewhere, "providers[%d]", i)
 		}
 	}
 	for i, c := range s.Configs {
 		switch {
 		case c.Workspace != "":
-			return at(elsewhere, "configs[%d].workspace", i)
+			return at(errElsewhere, "configs[%d].workspace", i)
 		case c.Name != "" || c.Default:
-			return at(elsewhere, "configs[%d]", i)
+			return at(errElsewhere, "configs[%d]", i)
 		}
 		_, err := config.ReplaceCredentials(c.Config, func(found config.Credential) (string, error) {
 			if found.Declared && found.Value.Reveal() == KeptCredential {
@@ -152,18 +154,18 @@ func (s *Settings) checkRun() *fault {
 			return at(err, "configs[%d].config", i)
 		}
 	}
-	return s.checkRunningKeys(elsewhere)
+	return s.checkRunningKeys()
 }
 
-func (s *Settings) checkRunningKeys(elsewhere error) *fault {
+func (s *Settings) checkRunningKeys() *fault {
 	for i, k := range s.Keys {
 		switch {
 		case k.Workspace != "":
-			return at(elsewhere, "keys[%d].workspace", i)
+			return at(errElsewhere, "keys[%d].workspace", i)
 		case k.Type+k.Member+k.Description+k.Mask+k.ExpiresAt != "" || k.ConfigFixed || k.Disabled || k.WithoutSecret ||
 			k.Metadata != nil || k.UsageLimits != nil ||
 			k.RateLimits != nil || k.AlertEmails != nil || k.RotationPolicy != nil:
-			return at(elsewhere, "keys[%d]", i)
+			return at(errElsewhere, "keys[%d]", i)
 		case !isSelection(k.Tools):
 			return at(errors.New("must be patterns such as github and github/tool/create_*"), "keys[%d].tools", i)
 		case strings.Contains(k.Config, "@"):

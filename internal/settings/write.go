@@ -57,6 +57,21 @@ func (s *Settings) WriteState(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("writing the state: %w", err)
 	}
+	return writeYAML(w, text)
+}
+
+// WriteSections writes the sections that s has as a file for Parse, or for ParseState if
+// HasState reports true. Credentials are written as their references.
+func (s *Settings) WriteSections(w io.Writer) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("writing the settings: %w", err)
+	}
+	return writeYAML(w, text)
+}
+
+// writeYAML writes a JSON object as YAML.
+func writeYAML(w io.Writer, text []byte) error {
 	v, err := jsonedit.ParseValue(text)
 	if err != nil {
 		return fmt.Errorf("writing the state: %w", err)

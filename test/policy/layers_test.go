@@ -115,6 +115,7 @@ var edges = []string{
 	"internal/server",
 	"internal/server/bundle",
 	"internal/settings",
+	"internal/settings/foreign",
 	"internal/storage/sqlite",
 	"internal/storage/tabledata",
 	"internal/store/...",

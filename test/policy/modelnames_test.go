@@ -15,8 +15,8 @@ import (
 var modelName = regexp.MustCompile(`(?i)\b(gpt-[0-9o]|o[1-9]-(mini|pro)|chatgpt-|claude-([0-9]|opus|sonnet|haiku|v2|instant)|gemini-([0-9]|pro|flash|embedding)|grok-[0-9]|dall-e|imagen|gemma\b|mixtral|(mistral|magistral)-(small|medium|large|[0-9])|codestral-|llama-?[0-9]|titan-[a-z]|nova-[a-z0-9]|deepseek-(v[0-9]|reasoner|chat)|command-[ra]|qwen-?[0-9]|(opus|sonnet|haiku)-[0-9])`)
 
 // elsewhere are packages and files where names of models decide nothing: they
-// show a user what to type, or play a provider.
-var elsewhere = []string{"internal/model/modeldata/", "internal/simulator/", "tools/bench/"}
+// show a user what to type, play a provider, or are conditions of an imported file.
+var elsewhere = []string{"internal/model/modeldata/", "internal/simulator/", "tools/bench/", "internal/settings/foreign/"}
 
 // What is known of a model is a row of internal/model/modeldata, so that a new model
 // changes one place and has its source.

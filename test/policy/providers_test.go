@@ -18,11 +18,14 @@ import (
 // the key of a decision that belongs into the provider's row.
 var providerWords = []struct{ where, words, why string }{
 	{"api", "cohere gemini ollama oracle replicate", "dialects"},
-	{"cmd/modelgate", "openai-compatible", "the row that a demo and an offline check configure"},
+	{"cmd/modelgate", "gemini openai-compatible", "the row that a demo and an offline check configure, and the name of an agent"},
 	{"config", "ollama passthrough triton", "which configs are valid is checked without the table, since others import the package"},
 	{"tools/bench", "anthropic bedrock cometapi gemini google openai-compatible", "the rows that are measured"},
 	{"internal/dialect/chat", "anthropic azure google openai x-ai xai", "fields and formats of the wire, and the vendor in the name of a model"},
 	{"internal/dialect/converse", "ai21 anthropic cohere mistral openai qwen", "the vendor in the id of a model"},
+	{"internal/settings/foreign", "ai21 ai360 anthropic azure-openai baichuan baidu-qianfan bedrock cohere dashscope deepseek friendli google groq huggingface hunyuan lambda " +
+		"lingyi minimax mistral-ai moonshot novita-ai ollama openai openai-compatible openrouter perplexity-ai replicate sagemaker sglang siliconflow stepfun together-ai vertex-ai vllm volcengine workers-ai x-ai xunfei-spark z-ai zhipu",
+		"names and numbers of providers in the files of other gateways"},
 	{"internal/testing/gatewaytest", "openai-compatible", "the row that tests configure"},
 	{"internal/model/llm", "anthropic google openai", "vendors, who sign what their models think"},
 	{"internal/model/modeldata", "anthropic qwen", "a publisher in the paths of Vertex AI, and a name of models"},

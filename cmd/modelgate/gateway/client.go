@@ -89,6 +89,9 @@ var ErrAddress = errors.New("--url (MODELGATE_URL) must be an http or https addr
 // isWeb reports whether an address is one of http or https.
 func isWeb(u *url.URL) bool { return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") }
 
+// Key returns the gateway key or session that requests have, empty for none.
+func (c *Client) Key() secret.String { return c.key }
+
 // Address returns the base address of the gateway, without /v1.
 func (c *Client) Address() string { return c.base }
 
