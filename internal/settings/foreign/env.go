@@ -114,14 +114,15 @@ func (b *builder) addVariables(a account) error {
 		return err
 	}
 	b.lists(slug, "")
-	text := "provider @" + slug + "; clients name its models @" + slug + "/model"
+	var text strings.Builder
+	text.WriteString("provider @" + slug + "; clients name its models @" + slug + "/model")
 	for _, f := range families {
 		if f.provider == a.spec.ID {
 			b.rules = append(b.rules, condition{map[string]any{"params.model": map[string]any{"$regex": f.pattern}}, slug})
-			text += ", or by their own names if they match " + f.pattern
+			text.WriteString(", or by their own names if they match " + f.pattern)
 		}
 	}
-	b.note(cutNote(a), Taken, text)
+	b.note(cutNote(a), Taken, text.String())
 	return nil
 }
 

@@ -35,20 +35,21 @@ func TestNoCredentialIsInPlainText(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", format, err)
 			}
-			text := string(file)
+			var text strings.Builder
+			text.WriteString(string(file))
 			for _, n := range report.Notes {
-				text += n.Setting + n.Text
+				text.WriteString(n.Setting + n.Text)
 			}
 			for _, v := range report.Variables {
-				text += v.Name + v.From
+				text.WriteString(v.Name + v.From)
 			}
 			for _, word := range []string{"-plain-", "hunter2", "sk-master-key", "sk-bf-team", "sk-ant-env", "sk-oneapi"} {
-				if strings.Contains(text, word) {
-					t.Errorf("%s: the result has %q in plain text:\n%s", format, word, text)
+				if strings.Contains(text.String(), word) {
+					t.Errorf("%s: the result has %q in plain text:\n%s", format, word, text.String())
 				}
 			}
-			if sealer != nil && !strings.Contains(text, "sealed:v1:") {
-				t.Errorf("%s: nothing is sealed:\n%s", format, text)
+			if sealer != nil && !strings.Contains(text.String(), "sealed:v1:") {
+				t.Errorf("%s: nothing is sealed:\n%s", format, text.String())
 			}
 		}
 	}
@@ -72,12 +73,13 @@ func TestEverySettingIsReported(t *testing.T) {
 }
 
 func TestHostileSourcesAreRefused(t *testing.T) {
-	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	var bomb strings.Builder
+	bomb.WriteString("a: &a [x,x,x,x,x,x,x,x,x]\n")
 	for c := 'b'; c < 'k'; c++ {
-		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+",", 8) + "*" + string(c-1) + "]\n"
+		bomb.WriteString(string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+",", 8) + "*" + string(c-1) + "]\n")
 	}
 	for _, tt := range []struct{ name, format, text, want string }{
-		{"aliases that repeat", "litellm", bomb, "values"},
+		{"aliases that repeat", "litellm", bomb.String(), "values"},
 		{"an alias of itself", "litellm", "a: &a {b: *a}\n", "nested deeper"},
 		{"brackets", "litellm", strings.Repeat("[", 100_000), "nested deeper"},
 		{"sequences in a line", "litellm", strings.Repeat("- ", 100_000), "nested deeper"},
