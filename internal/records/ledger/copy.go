@@ -8,7 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
+
+	"modelgate/internal/base/filelock"
 )
 
 // Copy copies the segments of a folder while processes write to them, together with
@@ -203,9 +204,9 @@ func InUse(dir string) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("reading the ledger: %w", err)
 		}
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err = filelock.TryLock(f)
 		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+		if errors.Is(err, filelock.ErrLocked) {
 			return true, nil
 		}
 		if err != nil {
