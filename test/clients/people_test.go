@@ -145,7 +145,7 @@ func TestPeopleOnTwoNodes(t *testing.T) {
 	for name, host := range map[string]string{
 		"signin.test.mjs": "127.0.0.1", "saml.test.mjs": "127.0.0.1", "device.test.mjs": "127.0.0.1",
 		"toolsignin.test.mjs": "127.0.0.1",
-		"factors.test.mjs": "localhost", // passkeys need a name
+		"factors.test.mjs":    "localhost", // passkeys need a name
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
