@@ -20,7 +20,9 @@ import (
 	"modelgate/internal/server/connections"
 	"modelgate/internal/store"
 	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/storetest"
 	"modelgate/internal/testing/toolservertest"
+	"modelgate/internal/testing/waittest"
 )
 
 // openSealer seals nothing.
@@ -228,5 +230,45 @@ func TestManyCallersRenewOnce(t *testing.T) {
 	w.ask("when it works", 3)
 	if most := w.doer.most.Load(); most != 1 {
 		t.Errorf("%d requests at once", most)
+	}
+}
+
+// TestANodeRenewsATokenThatAnotherHasRenewed has a token refused that a node has just read, because
+// the one that it remembered had been renewed by another node.
+func TestANodeRenewsATokenThatAnotherHasRenewed(t *testing.T) {
+	t.Parallel()
+	dsn := storetest.Postgres(t)
+	o := gatewaytest.Options{MasterKey: "a master key of a test, long enough", Database: dsn}
+	w := &signInWorld{t: t, Gateway: gatewaytest.New(t, o), server: toolservertest.New(t), auth: toolservertest.NewAuthorization(t)}
+	two := gatewaytest.New(t, o)
+	w.auth.Protect(w.server, nil)
+	w.addServer("oauth_auto", "")
+	ann := w.user("ann")
+	ann.signIn()
+	for i := range 5 {
+		waittest.Until(t, "the other node has the connection", func() bool { _, text := ann.call(two); return text != "" })
+		for _, g := range []*gatewaytest.Gateway{w.Gateway, two} {
+			w.auth.Expire()
+			if _, text := ann.call(g); text == "" {
+				t.Fatalf("round %d: a call fails, the state is %v", i, ann.state())
+			}
+		}
+	}
+}
+
+// TestTokensThatAreRefusedAtOnceEndAConnection has a server that accepts no token any more.
+func TestTokensThatAreRefusedAtOnceEndAConnection(t *testing.T) {
+	t.Parallel()
+	w := newSignInWorld(t, "", nil)
+	ann := w.user("ann")
+	ann.signIn()
+	if _, text := ann.call(w.Gateway); text == "" {
+		t.Fatal("the call after the sign-in failed")
+	}
+	before := len(w.auth.Requests("/token"))
+	w.server.Handle("POST", toolservertest.Status(http.StatusUnauthorized))
+	waittest.Until(t, "the connection ends", func() bool { ann.call(w.Gateway); return ann.state() == "needs_reauth" })
+	if n := len(w.auth.Requests("/token")) - before; n > 2 {
+		t.Errorf("it was renewed %d times before", n)
 	}
 }

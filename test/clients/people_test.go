@@ -144,8 +144,8 @@ func TestPeopleOnTwoNodes(t *testing.T) {
 	node, idp := mustNode(t), mustProvider(t)
 	for name, host := range map[string]string{
 		"signin.test.mjs": "127.0.0.1", "saml.test.mjs": "127.0.0.1", "device.test.mjs": "127.0.0.1",
-		"toolsignin.test.mjs": "127.0.0.1",
-		"factors.test.mjs":    "localhost", // passkeys need a name
+		"toolsignin.test.mjs": "127.0.0.1", "toolconnect.test.mjs": "localhost",
+		"factors.test.mjs": "localhost", // passkeys need a name
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -91,6 +91,9 @@ type view struct {
 	err   error           // why there is no token although the user has signed in; nil for none
 	read  time.Time
 	fails int // refreshes of this version that failed, one after another
+	// fetched is true for tokens that this node has got from the authorization server just now,
+	// until the row is read again.
+	fetched bool
 }
 
 // New returns a service.
@@ -333,8 +336,8 @@ func (s *Service) renew(ctx context.Context, r refusal) (string, error) {
 			return v, nil
 		case bearer(v.grant) != r.sent: // another request has renewed it
 			return v, nil
-		case r.tried > 0 || v.grant.Refresh.Empty():
-			return s.end(ctx, r.server, v)
+		case v.grant.Refresh.Empty(), r.tried > 0 && before != nil && before.fetched && bearer(before.grant) == r.sent:
+			return s.end(ctx, r.server, v) // another one would be refused too
 		}
 		return s.refresh(ctx, r.server, v, true)
 	})
@@ -344,8 +347,6 @@ func (s *Service) renew(ctx context.Context, r refusal) (string, error) {
 	switch {
 	case r.failure.Status != http.StatusUnauthorized:
 		return "", s.stepUpError(r, v)
-	case r.tried > 0 && v.has(r.server) && bearer(v.grant) != r.sent:
-		return "", nil
 	case v.err != nil:
 		return "", v.err
 	case !v.has(r.server):

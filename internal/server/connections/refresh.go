@@ -98,7 +98,7 @@ func (s *Service) refreshLeased(ctx context.Context, server *toolserver.Server, 
 		return v, err
 	}
 	row.Version++
-	return &view{row: row, grant: next, read: s.Now(), until: s.Now().Add(freshTime), renew: next.RenewAt()}, nil
+	return &view{row: row, grant: next, read: s.Now(), until: s.Now().Add(freshTime), renew: next.RenewAt(), fetched: true}, nil
 }
 
 // fetch asks the authorization server that gave the tokens for new ones.
