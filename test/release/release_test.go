@@ -44,8 +44,12 @@ func run(m *testing.M) (int, error) {
 		return 1, err
 	}
 	made.folder = filepath.Join(scratch, "dist")
+	before := changes()
 	if err := build(made.folder); err != nil {
 		return 1, err
+	}
+	if after := changes(); after != before { // the next build would have another version
+		return 1, fmt.Errorf("building a release changes the sources:\n%s", after)
 	}
 	version, err := exec.Command(filepath.Join(made.root, "tools", "version.sh")).Output()
 	if err != nil {
@@ -53,6 +57,17 @@ func run(m *testing.M) (int, error) {
 	}
 	made.version = strings.TrimSpace(string(version))
 	return m.Run(), nil
+}
+
+// changes returns the changed files of the tree.
+func changes() string {
+	cmd := exec.Command("git", "status", "--short")
+	cmd.Dir = made.root
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
 }
 
 // build builds the release for this platform into a folder.

@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"context"
 	"debug/buildinfo"
-	"encoding/json"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,42 +16,38 @@ import (
 // module is a module whose code is in a binary.
 type module struct{ Path, Version, Dir string }
 
+// moduleLine is a line of go list for the module of a package.
+const moduleLine = "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}{{end}}{{end}}"
+
 // modules returns those of all binaries of the release, and where their sources are.
 func (r *release) modules(ctx context.Context) ([]module, error) {
 	found := map[string]module{}
 	for _, p := range r.platforms {
+		env := []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOFLAGS=-mod=readonly"}
+		text, err := output(ctx, env, "go", "list", "-deps", "-f", moduleLine, "./cmd/modelgate")
+		if err != nil {
+			return nil, err
+		}
+		listed := map[string]module{}
+		for line := range strings.Lines(text) {
+			if path, rest, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+				version, dir, _ := strings.Cut(rest, "\t")
+				listed[path] = module{path, version, dir}
+			}
+		}
 		info, err := buildinfo.ReadFile(r.binary(p))
 		if err != nil {
 			return nil, err
 		}
 		for _, d := range info.Deps {
-			if d.Replace != nil {
-				return nil, fmt.Errorf("%s is replaced", d.Path)
+			m := listed[d.Path]
+			if d.Replace != nil || m.Version != d.Version || m.Dir == "" {
+				return nil, fmt.Errorf("the binary has %s %s, which is not the module that is listed", d.Path, d.Version)
 			}
-			found[d.Path] = module{Path: d.Path, Version: d.Version}
+			found[d.Path] = m
 		}
 	}
-	text, err := output(ctx, []string{"GOFLAGS=-mod=mod"}, "go", "list", "-m", "-json", "all")
-	if err != nil {
-		return nil, err
-	}
-	var list []module
-	for all := json.NewDecoder(strings.NewReader(text)); ; {
-		var m module
-		if err := all.Decode(&m); err == io.EOF {
-			break
-		} else if err != nil {
-			return nil, err
-		}
-		if have, ok := found[m.Path]; ok && have.Version == m.Version {
-			list = append(list, m)
-		}
-	}
-	if len(list) != len(found) {
-		return nil, fmt.Errorf("%d of %d modules have no source here; run go mod download", len(found)-len(list), len(found))
-	}
-	slices.SortFunc(list, func(a, b module) int { return strings.Compare(a.Path, b.Path) })
-	return list, nil
+	return slices.SortedFunc(maps.Values(found), func(a, b module) int { return strings.Compare(a.Path, b.Path) }), nil
 }
 
 // licenceFile matches the names of files with the terms of a module.
