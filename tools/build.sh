@@ -10,4 +10,4 @@ fi
 echo "build: bin/modelgate (the first build takes a minute or two)" >&2
 # -s -w leave out what only a debugger reads; stack traces and profiles are the same.
 mkdir -p bin
-CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(tools/version.sh)" -o bin/modelgate ./cmd/modelgate
+CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(tools/version.sh) -X main.commit=$(git rev-parse HEAD 2>/dev/null || true)" -o bin/modelgate ./cmd/modelgate

@@ -67,7 +67,7 @@ for platform in "$@"; do
 	arch=${platform#linux/}
 	echo "image: building for linux/$arch with $engine" >&2
 	CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false \
-		-ldflags "-s -w -buildid= -X main.version=$version" -o "$context/modelgate-$arch" ./cmd/modelgate
+		-ldflags "-s -w -buildid= -X main.version=$version -X main.commit=$(git rev-parse HEAD 2>/dev/null || true)" -o "$context/modelgate-$arch" ./cmd/modelgate
 	(cd tools/deploy && go run ./rootfs "$context/modelgate-$arch" "$seconds") >"$context/root-$arch.tar"
 	rm "$context/modelgate-$arch"
 	build "$arch"

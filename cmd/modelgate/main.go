@@ -22,6 +22,10 @@ import (
 // version is a semantic version, set by the build scripts.
 var version = "0.1.0-dev"
 
+// commit is the id of the commit that the program was built from, set by the build scripts.
+// Empty if there is none.
+var commit string
+
 // group is a group of commands in the help.
 type group struct {
 	title    string

@@ -100,6 +100,7 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 		AdminListen: *sf.admin,
 		Config:      *sf.config,
 		Version:     version,
+		Commit:      commit,
 
 		ModuleCompiler: compilerCommand(),
 		HeapFloor:      server.HeapFloor,

@@ -52,7 +52,10 @@ func (s *Server) openJobs(set *settings.Settings) error {
 	if s.exports != nil {
 		kinds = append(kinds, s.exports.Kind())
 	}
-	s.jobs = jobs.New(jobs.Options{DB: s.store, Node: s.process, Kinds: kinds, Logger: s.Logger})
+	s.jobs = jobs.New(jobs.Options{DB: s.store, Node: s.process, Kinds: kinds, Logger: s.Logger,
+		Ended: func(kind, state string, took time.Duration) {
+			s.metrics.jobs.WithLabelValues(kind, state).Observe(took.Seconds())
+		}})
 	return nil
 }
 

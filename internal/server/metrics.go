@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/records/telemetry"
 	"modelgate/internal/snapshot"
+	"modelgate/internal/store/publication"
 )
 
 // metrics are the metrics of the admin listener. Labels have few values: operations and
@@ -55,12 +56,18 @@ type metrics struct {
 	children growOnlyMap[requestLabels, *requestMetrics]
 	tries    growOnlyMap[attemptLabels, prometheus.Counter]
 	codes    growOnlyMap[string, prometheus.Counter]
+	statuses growOnlyMap[string, prometheus.Counter] // of the cache
+	savings  growOnlyMap[savingLabels, prometheus.Counter]
 	tools    toolMetrics
+	models   modelMetrics
+	open     relayGauges
+	jobs     *prometheus.HistogramVec
 }
 
 var (
-	seconds  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
-	overhead = []float64{.00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .05, .1}
+	seconds    = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
+	jobSeconds = []float64{.01, .1, 1, 10, 60, 600, 3600}
+	overhead   = []float64{.00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .05, .1}
 )
 
 func newMetrics(s *Server) *metrics {
@@ -114,6 +121,8 @@ func newMetrics(s *Server) *metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.errors)
 	m.tools.register(m.registry)
+	m.models.register(m.registry)
+	m.open = newRelayGauges(m.registry)
 	m.registerSources(s)
 	return m
 }
@@ -128,6 +137,10 @@ func (m *metrics) signIn(outcome string) { m.signIns.WithLabelValues(outcome).In
 
 // registerSources registers the metrics of other packages.
 func (m *metrics) registerSources(s *Server) {
+	m.jobs = histograms("modelgate_job_duration_seconds", "Time of a run of a background job on this node, by kind and the state that it left the job in.",
+		jobSeconds, "kind", "state")
+	m.registry.MustRegister(m.jobs, workspaceGauges{s}, breakerGauges{s}, buildInfo(s.Version, s.Commit))
+	m.registry.MustRegister(readinessMetrics(s)...)
 	m.registry.MustRegister(ledgerMetrics(s)...)
 	m.registry.MustRegister(telemetryMetrics(s)...)
 	m.registry.MustRegister(counterMetrics(s.counters)...)
@@ -164,7 +177,9 @@ func counterFunc(name, help string, f func() float64) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, f)
 }
 
-func (m *metrics) published(s *snapshot.Snapshot) {
+// published records the snapshot in use, and the names of workspaces that are in its state.
+func (m *metrics) published(s *snapshot.Snapshot, names map[string]publication.WorkspaceName) {
+	m.models.names.Store(&names)
 	m.revision.Set(float64(s.Revision))
 	m.keys.Set(float64(s.Keys()))
 }
@@ -209,6 +224,7 @@ type (
 		provider string
 		status   int
 	}
+	savingLabels struct{ provider, cache string }
 )
 
 type requestMetrics struct {
@@ -270,6 +286,7 @@ func (m *metrics) count(e *reqlog.Entry) {
 	}
 	m.countCache(e)
 	m.tools.count(e)
+	m.models.count(e)
 	if e.ErrorSource == "gateway" {
 		m.codes.of(e.ErrorCode, otherLabel, func(code string) prometheus.Counter { return m.errors.WithLabelValues(code) }).Inc()
 	}
@@ -282,14 +299,20 @@ func (m *metrics) count(e *reqlog.Entry) {
 // countCache counts what caches did for a request.
 func (m *metrics) countCache(e *reqlog.Entry) {
 	if e.CacheStatus != "" && e.CacheStatus != "DISABLED" {
-		m.cached.WithLabelValues(e.CacheStatus).Inc()
+		m.statuses.of(e.CacheStatus, otherLabel, func(status string) prometheus.Counter { return m.cached.WithLabelValues(status) }).Inc()
 	}
 	if e.Saved.Response > 0 {
-		m.saved.WithLabelValues(e.Provider, "response").Add(float64(e.Saved.Response) / 1e9)
+		m.saving(e.Provider, "response").Add(float64(e.Saved.Response) / 1e9)
 	}
 	if e.Saved.Prompt > 0 {
-		m.saved.WithLabelValues(e.Provider, "prompt").Add(float64(e.Saved.Prompt) / 1e9)
+		m.saving(e.Provider, "prompt").Add(float64(e.Saved.Prompt) / 1e9)
 	}
+}
+
+// saving returns the counter of what a kind of cache saved of a provider.
+func (m *metrics) saving(provider, cache string) prometheus.Counter {
+	return m.savings.of(savingLabels{provider, cache}, savingLabels{otherLabel, cache},
+		func(l savingLabels) prometheus.Counter { return m.saved.WithLabelValues(l.provider, l.cache) })
 }
 
 // recorder passes the entry of an ended request to the metrics, the ledger, which

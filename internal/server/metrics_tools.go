@@ -1,6 +1,8 @@
 package server
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"modelgate/internal/records/reqlog"
@@ -33,6 +35,10 @@ func (m *toolMetrics) register(r *prometheus.Registry) {
 	m.cost = counters("modelgate_tool_dollars_total", "Dollars that calls of tools cost.", "server", "tool")
 	m.duration = histograms("modelgate_tool_call_seconds", "Time from sending the call of a tool to its result.", seconds, "server")
 	r.MustRegister(m.calls, m.cost, m.duration)
+	m.children.own = func(l toolLabels) toolLabels {
+		l.server, l.tool = strings.Clone(l.server), strings.Clone(l.tool)
+		return l
+	}
 }
 
 // count counts a call of a tool or a message to an agent, and nothing for other requests.
@@ -41,7 +47,7 @@ func (m *toolMetrics) count(e *reqlog.Entry) {
 		return
 	}
 	rest := toolLabels{server: otherLabel, tool: otherLabel}
-	c := m.children.of(toolLabels{e.Slug, e.Model, e.Outcome()}, rest, func(l toolLabels) *toolCounters {
+	c := m.children.of(toolLabels{label(e.Slug), label(e.Model), e.Outcome()}, rest, func(l toolLabels) *toolCounters {
 		return &toolCounters{m.calls.WithLabelValues(l.server, l.tool, l.outcome.String()), m.cost.WithLabelValues(l.server, l.tool),
 			m.duration.WithLabelValues(l.server)}
 	})

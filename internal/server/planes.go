@@ -66,7 +66,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		SkipGuardrails:     s.Off[route.Guardrails],
 		Cache:              s.cache,
 		Keeper:             s.kept,
-		Tools:              s.agents,
+		Tools:              countedTools{s.agents, s.metrics.open},
 		UseSecret:          s.useClientSecret,
 		Responses:          s.kept.Responses(),
 		Files:              s.kept.Files(),

@@ -81,7 +81,7 @@ func (s *Server) publish(set *settings.Settings, stored *publication.State) erro
 		s.secrets.Retain(used)
 		s.compiler.retain(next.guardrails)
 	}
-	s.metrics.published(snap)
+	s.metrics.published(snap, next.stored.Workspaces)
 	return nil
 }
 

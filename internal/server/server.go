@@ -131,6 +131,7 @@ type Options struct {
 	// LogLevel is set to the level in the settings. Nil keeps the logger's own.
 	LogLevel *slog.LevelVar
 	Version  string
+	Commit   string // from which the program was built; empty if it is unknown
 
 	// NoRecording disables the ledger and the log, to measure what recording costs.
 	// There is deliberately no setting for it.

@@ -5,14 +5,16 @@ import (
 	"syscall"
 )
 
-// noSpace reports whether the disk of a folder is known to be full for this process.
-func noSpace(dir string) bool {
+// space returns how many bytes of the disk of a folder this process may still write, and its
+// size. A size of zero means that the file system does not say.
+func space(dir string) (free, size uint64) {
 	var st syscall.Statfs_t
-	if syscall.Statfs(dir, &st) != nil || st.Blocks == 0 { // some file systems do not say
-		return false
+	if syscall.Statfs(dir, &st) != nil {
+		return 0, 0
 	}
+	block := uint64(max(st.Bsize, 1))
 	if os.Geteuid() == 0 { // may use the blocks reserved for root
-		return st.Bfree == 0
+		return st.Bfree * block, st.Blocks * block
 	}
-	return st.Bavail == 0
+	return st.Bavail * block, st.Blocks * block
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -45,6 +46,15 @@ func (c *certificates) server() *tls.Config {
 		NextProtos:         nextProtos,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.config.Load(), nil },
 	}
+}
+
+// expiry returns when the certificate in use expires; zero if it cannot be read.
+func (c *certificates) expiry() time.Time {
+	leaf := c.config.Load().Certificates[0].Leaf
+	if leaf == nil {
+		return time.Time{}
+	}
+	return leaf.NotAfter
 }
 
 // renew reads the files again if they have changed. On an error the previous ones stay

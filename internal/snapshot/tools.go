@@ -2,6 +2,8 @@ package snapshot
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 
 	"modelgate/internal/identity/access"
@@ -44,6 +46,22 @@ func newToolServers(in *Input) toolServers {
 // ToolServers returns the tool servers of a workspace, sorted by slug. The slice is shared.
 func (s *Snapshot) ToolServers(workspace string) []*toolserver.Server {
 	return s.tools.servers[workspace]
+}
+
+// AllToolServers returns the tool servers and agents of all workspaces, in the order of the ids
+// of workspaces and of slugs. They are shared.
+func (s *Snapshot) AllToolServers() iter.Seq[*toolserver.Server] {
+	return func(yield func(*toolserver.Server) bool) {
+		for _, of := range [...]map[string][]*toolserver.Server{s.tools.servers, s.tools.agents} {
+			for _, workspace := range slices.Sorted(maps.Keys(of)) {
+				for _, t := range of[workspace] {
+					if !yield(t) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // ToolServer returns the tool server of a workspace with this slug.

@@ -151,7 +151,7 @@ func (r *release) buildBinaries(ctx context.Context) error {
 func (r *release) compile(ctx context.Context, p platform, to string) error {
 	env := []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0"}
 	_, err := output(ctx, env, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -buildid= -X main.version="+r.version, "-o", to, "./cmd/modelgate")
+		"-ldflags", "-s -w -buildid= -X main.version="+r.version+" -X main.commit="+r.commit, "-o", to, "./cmd/modelgate")
 	return err
 }
 

@@ -88,3 +88,24 @@ func (s *circuits) list(now time.Time) (list []CircuitReport) {
 	})
 	return list
 }
+
+// OpenCircuits is how many circuit breakers of a managed provider are not closed.
+type OpenCircuits struct {
+	Key
+	Open int
+}
+
+// OpenCircuits returns one for each provider that is remembered, in any order.
+func (g *Registry) OpenCircuits(now time.Time) []OpenCircuits {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	known := maps.Clone(g.known)
+	g.mu.Unlock()
+	list := make([]OpenCircuits, 0, len(known))
+	for k, r := range known {
+		list = append(list, OpenCircuits{k, len(r.circuits.list(now))})
+	}
+	return list
+}

@@ -77,6 +77,10 @@ type Options struct {
 	Poll  time.Duration // interval of looking for jobs; 2 s
 	Grace time.Duration // for jobs to return when the runner stops; 5 s
 
+	// Ended is called after each run of a job with its kind, the state that it left the job in,
+	// or "lost" if the job is another node's, and how long it took. Nil is not called.
+	Ended func(kind, state string, took time.Duration)
+
 	Now func() time.Time // time.Now
 
 	// Elapsed is a monotonic clock. If nil, it follows Now, which does not jump if it is
@@ -100,6 +104,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Ended == nil {
+		o.Ended = func(string, string, time.Duration) {}
 	}
 	return o
 }

@@ -20,6 +20,7 @@ func (r *Runner) runJob(ctx context.Context, j *Job) {
 		j.kind.free <- struct{}{}
 		r.Notify()
 	}()
+	began := r.Elapsed()
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var lease sync.WaitGroup
@@ -29,6 +30,11 @@ func (r *Runner) runJob(ctx context.Context, j *Job) {
 	stop(nil)
 	lease.Wait()
 	r.endJob(ctx, j, isLost, err)
+	row, _ := j.current()
+	if row.State == store.JobRunning { // nothing could be stored
+		row.State = "lost"
+	}
+	r.Ended(j.kind.Name, row.State, r.Elapsed()-began)
 }
 
 // await returns the error of work, or errHangs if it does not return soon after ctx ends.

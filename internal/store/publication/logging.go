@@ -25,8 +25,14 @@ func (l *loader) readLogging(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	slugs := make(map[string]string, len(l.organisations))
+	for _, o := range l.organisations {
+		slugs[o.ID] = o.Slug
+	}
+	l.state.Workspaces = make(map[string]WorkspaceName, len(list))
 	for i := range list {
 		w := &list[i]
+		l.state.Workspaces[w.ID] = WorkspaceName{w.Organisation, slugs[w.Organisation], w.Slug}
 		s, err := decode[store.KeyDefaults](w, w.Settings)
 		if err != nil {
 			return err

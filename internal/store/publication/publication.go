@@ -46,6 +46,9 @@ type State struct {
 	// themselves: by id of their workspace, else of their organisation.
 	Logging map[string]access.Logging
 
+	// Workspaces are the names of active workspaces, by id.
+	Workspaces map[string]WorkspaceName
+
 	// Egress limits where requests go, by id of the organisation or the workspace.
 	Egress map[string]*egress.Policy
 
@@ -106,6 +109,13 @@ type State struct {
 
 	// References are the secret references, by id.
 	References map[string]store.SecretReference
+}
+
+// WorkspaceName names a workspace in metrics.
+type WorkspaceName struct {
+	OrganisationID string
+	Organisation   string // slug
+	Slug           string
 }
 
 // Load reads the state, all of it at one moment. What has not changed since before
@@ -179,8 +189,10 @@ var parts = [...]part{
 	{read: (*loader).readDeployments},
 	{
 		tables: []journal.Rows{journal.Organisations, journal.Workspaces},
-		keep:   func(s, before *State) { s.Logging, s.Egress = before.Logging, before.Egress },
-		read:   (*loader).readLogging,
+		keep: func(s, before *State) {
+			s.Logging, s.Egress, s.Workspaces = before.Logging, before.Egress, before.Workspaces
+		},
+		read: (*loader).readLogging,
 	},
 	{read: (*loader).readIdentities}, // decides by itself which of them
 	{
