@@ -11,9 +11,12 @@ package alert
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"modelgate/internal/base/webhook"
 )
 
 // Types of alerts.
@@ -39,11 +42,16 @@ type Alert struct {
 type Data struct {
 	Organisation string `json:"organisation_id"`
 	Workspace    string `json:"workspace_id,omitempty"` // empty for an object of the organisation
-	Object       string `json:"object"`                 // api_key, workspace, provider, integration, user or policy
-	ID           string `json:"id"`
-	Name         string `json:"name,omitempty"`
-	ValueKey     string `json:"value_key,omitempty"` // of the counter of a policy
-	Groups       int    `json:"groups,omitempty"`    // of the policy in this period, if the alert is about several
+
+	// Names are added when the alert is sent, and empty if they are unknown.
+	OrganisationName string `json:"organisation_name,omitempty"`
+	WorkspaceName    string `json:"workspace_name,omitempty"`
+
+	Object   string `json:"object"` // api_key, workspace, provider, integration, user or policy
+	ID       string `json:"id"`
+	Name     string `json:"name,omitempty"`
+	ValueKey string `json:"value_key,omitempty"` // of the counter of a policy
+	Groups   int    `json:"groups,omitempty"`    // of the policy in this period, if the alert is about several
 
 	Measure   string     `json:"measure,omitempty"` // cost, tokens, requests or seconds; empty if no budget is concerned
 	Used      float64    `json:"used,omitempty"`
@@ -98,56 +106,105 @@ func (a *Alert) subject() string {
 	return "Test alert"
 }
 
-// text returns the body of an e-mail.
-func (a *Alert) text() string {
-	var b strings.Builder
-	line := func(name, value string) {
+// meaning returns what the alert means for requests, empty for nothing.
+func (a *Alert) meaning() string {
+	switch a.Type {
+	case Exhausted:
+		return "Requests that need this budget are rejected until it is raised or reset."
+	case Expired, Ended:
+		return "Requests that use it are rejected."
+	case Test:
+		return "The gateway can send alerts to this address."
+	}
+	return ""
+}
+
+// facts returns what is known about the object. Texts are as they are stored.
+func (a *Alert) facts() (list []webhook.Fact) {
+	add := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "%-16s %s\n", name+":", value)
+			list = append(list, webhook.Fact{Name: name, Value: value})
 		}
 	}
 	d := &a.Data
-	b.WriteString(a.subject() + ".\n\n")
-	switch a.Type {
-	case Exhausted:
-		b.WriteString("Requests that need this budget are rejected until it is raised or reset.\n\n")
-	case Expired, Ended:
-		b.WriteString("Requests that use it are rejected.\n\n")
-	case Test:
-		b.WriteString("The gateway can send alerts to this address.\n\n")
-	}
-	line("Object", d.Object)
-	line("Name", quoted(d.Name))
-	line("Id", d.ID)
-	line("Counter", quoted(d.ValueKey))
+	add("Object", d.Object)
+	add("Name", d.Name)
+	add("Id", d.ID)
+	add("Counter", d.ValueKey)
 	if d.Groups > 0 {
-		line("Groups", strconv.Itoa(d.Groups))
+		add("Groups", strconv.Itoa(d.Groups))
 	}
-	line("Workspace", d.Workspace)
-	line("Organisation", d.Organisation)
+	add("Workspace", named(d.WorkspaceName, d.Workspace))
+	add("Organisation", named(d.OrganisationName, d.Organisation))
 	if d.Measure != "" {
-		line("Used", amount(d.Measure, d.Used))
+		add("Used", amount(d.Measure, d.Used)+d.percent(d.Used))
 	}
 	if d.Threshold != nil {
-		line("Alert threshold", amount(d.Measure, *d.Threshold))
+		add("Alert threshold", amount(d.Measure, *d.Threshold)+d.percent(*d.Threshold))
 	}
 	if d.Limit != nil {
-		line("Budget", amount(d.Measure, *d.Limit))
+		add("Budget", amount(d.Measure, *d.Limit))
 	}
-	line("Next reset", when(d.ResetsAt))
-	line("Expires", when(d.ExpiresAt))
-	line("Time", when(&a.Time))
-	if d.Last {
-		b.WriteString("\nFurther alerts about this object within an hour are only in the audit log.\n")
+	add("Next reset", when(d.ResetsAt))
+	add("Expires", when(d.ExpiresAt))
+	add("Time", when(&a.Time))
+	return list
+}
+
+// percent returns an amount in per cent of the limit, in brackets; empty without a limit.
+func (d *Data) percent(n float64) string {
+	if d.Limit == nil || *d.Limit <= 0 {
+		return ""
+	}
+	return " (" + strconv.FormatFloat(math.Round(1000*n / *d.Limit)/10, 'f', -1, 64) + "%)"
+}
+
+// named returns a name and its id.
+func named(name, id string) string {
+	if name == "" || id == "" {
+		return id
+	}
+	return name + " (" + id + ")"
+}
+
+// further is the last line of an alert after which others are not sent.
+const further = "Further alerts about this object within an hour are only in the audit log."
+
+// text returns the body of an e-mail.
+func (a *Alert) text() string {
+	var b strings.Builder
+	b.WriteString(a.subject() + ".\n\n")
+	if m := a.meaning(); m != "" {
+		b.WriteString(m + "\n\n")
+	}
+	for _, f := range a.facts() {
+		fmt.Fprintf(&b, "%-16s %s\n", f.Name+":", plain(f.Value))
+	}
+	if a.Data.Last {
+		b.WriteString("\n" + further + "\n")
 	}
 	return b.String()
 }
 
-func quoted(text string) string {
-	if text == "" {
-		return ""
+// body returns the message for a webhook in a format.
+func (a *Alert) body(f webhook.Format) []byte {
+	if f == "" {
+		return a.payload()
 	}
-	return strconv.Quote(text)
+	n := &webhook.Note{Title: a.subject(), Text: a.meaning(), Facts: a.facts()}
+	if a.Data.Last {
+		n.Text = strings.TrimSpace(n.Text + " " + further)
+	}
+	return n.Encode(f)
+}
+
+// plain returns a text as it is if it has only characters that show, else in quotation marks
+// with escapes, so that it cannot add lines.
+func plain(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 func when(t *time.Time) string {

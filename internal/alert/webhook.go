@@ -21,8 +21,18 @@ type Client = webhook.Client
 // Webhook receives alerts by HTTP.
 type Webhook struct {
 	URL    string
-	Secret secret.String // in the form that webhook.CheckSecret accepts
+	Secret secret.String // in the form that webhook.CheckSecret accepts; empty only with a format
+	Format webhook.Format
 }
+
+// StatusError is the error of a webhook that did not accept an alert.
+type StatusError struct {
+	Status int
+	Header http.Header // of the response
+}
+
+// Error implements error.
+func (e *StatusError) Error() string { return fmt.Sprintf("the webhook returned status %d", e.Status) }
 
 // Host returns the host of the webhook's address, whose path may be a secret.
 func (w *Webhook) Host() string {
@@ -33,17 +43,21 @@ func (w *Webhook) Host() string {
 	return u.Host
 }
 
-// Send posts a. It returns nil once the webhook has answered with 2xx. Errors contain
+// Send posts a in the format of the webhook. It returns nil once the webhook has answered with 2xx. Errors contain
 // neither the address, whose path may be a secret, nor what the webhook returned.
 func (w *Webhook) Send(ctx context.Context, c Client, a *Alert, now time.Time) error {
-	m := webhook.Message{ID: a.ID, Body: a.payload()}
-	switch status, err := m.Send(ctx, c, w.URL, now, w.Secret); {
+	m := webhook.Message{ID: a.ID, Body: a.body(w.Format)}
+	var secrets []secret.String
+	if !w.Secret.Empty() {
+		secrets = append(secrets, w.Secret)
+	}
+	switch res, err := m.Send(ctx, c, w.URL, now, secrets...); {
 	case err != nil:
 		return fmt.Errorf("the webhook cannot be reached: %w", err)
-	case status == http.StatusGone:
+	case res.Status == http.StatusGone:
 		return ErrGone
-	case status/100 != 2:
-		return fmt.Errorf("the webhook returned status %d", status)
+	case res.Status/100 != 2:
+		return &StatusError{res.Status, res.Header}
 	}
 	return nil
 }

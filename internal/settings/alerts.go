@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"modelgate/internal/alert"
@@ -31,14 +32,17 @@ type Alerts struct {
 
 // AlertWebhook receives alerts by HTTP, signed as standard-webhooks describes.
 type AlertWebhook struct {
-	URL    string `json:"url" maxLength:"2048" doc:"Address that alerts are posted to"`
-	Secret string `json:"secret" doc:"Key of the signature, whsec_ and 24 to 64 bytes in base64: ${NAME} for an environment variable, or a sealed value"`
+	URL    string `json:"url" maxLength:"2048" doc:"Address that alerts are posted to. With a format, ${NAME} for an environment variable or a sealed value too, because the address lets anybody post"`
+	Secret string `json:"secret,omitempty" doc:"Key of the signature, whsec_ and 24 to 64 bytes in base64: ${NAME} for an environment variable, or a sealed value. Required without a format"`
+	Format string `json:"format,omitempty" enum:",slack,teams" doc:"Form of the message: slack for an incoming webhook of Slack, teams for a workflow of Teams that posts a card. Without it, signed JSON"`
 
-	secret secret.String
+	secret, address secret.String
 }
 
-// Webhook returns the webhook with its opened secret.
-func (w *AlertWebhook) Webhook() alert.Webhook { return alert.Webhook{URL: w.URL, Secret: w.secret} }
+// Webhook returns the webhook with its opened address and secret.
+func (w *AlertWebhook) Webhook() alert.Webhook {
+	return alert.Webhook{URL: w.address.Reveal(), Secret: w.secret, Format: webhook.Format(w.Format)}
+}
 
 // AlertEmail is the mail server that accepts alerts. It is disabled without a server.
 type AlertEmail struct {
@@ -76,12 +80,24 @@ const longestNotice = 90 * 24 * time.Hour
 func (a *Alerts) check(o SecretResolver) (f *fault) {
 	for i := range a.Webhooks {
 		w := &a.Webhooks[i]
-		u, err := url.Parse(w.URL)
+		if err := webhook.CheckFormat(webhook.Format(w.Format)); err != nil {
+			return at(err, "alerts.webhooks[%d].format", i)
+		}
+		var err error
+		if w.address = secret.New(w.URL); w.Format != "" && !strings.Contains(w.URL, "://") {
+			if w.address, err = o.Open(w.URL); err != nil {
+				return at(err, "alerts.webhooks[%d].url", i)
+			}
+		}
+		u, err := url.Parse(w.address.Reveal())
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
 			return at(errors.New("must be an http or https address without credentials"), "alerts.webhooks[%d].url", i)
 		}
-		if slices.ContainsFunc(a.Webhooks[:i], func(v AlertWebhook) bool { return v.URL == w.URL }) {
+		if slices.ContainsFunc(a.Webhooks[:i], func(v AlertWebhook) bool { return v.address.Reveal() == w.address.Reveal() }) {
 			return at(errors.New("this address is duplicated"), "alerts.webhooks[%d].url", i)
+		}
+		if w.Format != "" && w.Secret == "" {
+			continue // the program does not verify a signature
 		}
 		if w.secret, err = o.Open(w.Secret); err == nil {
 			err = webhook.CheckSecret(w.secret)

@@ -1,7 +1,9 @@
-// Package webhook signs messages in the form of Standard Webhooks, and sends them.
+// Package webhook signs messages in the form of Standard Webhooks, or writes them in that of a
+// chat program, and sends them.
 //
 // It guarantees that an error contains neither the address, whose path may be a secret,
-// nor what the receiver returned, and that a redirect is not followed. It does not decide
+// nor what the receiver returned, that a redirect is not followed, and that text in a chat
+// message notifies nobody. It does not decide
 // which addresses may be reached, which is the job of the [Client], or whether a message
 // is sent again.
 // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
@@ -85,30 +87,38 @@ func (m *Message) Sign(at time.Time, secrets ...secret.String) (string, error) {
 	return strings.Join(signatures, " "), nil
 }
 
-// Send posts the message to an address and returns the status of the response, whichever
-// it is. An error means that there was no response.
-func (m *Message) Send(ctx context.Context, c Client, address string, at time.Time, secrets ...secret.String) (status int, err error) {
+// Response is the response to a message.
+type Response struct {
+	Status int
+	Header http.Header
+}
+
+// Send posts the message to an address and returns the response, whichever it is. An error
+// means that there was none. Without a secret the message is not signed.
+func (m *Message) Send(ctx context.Context, c Client, address string, at time.Time, secrets ...secret.String) (Response, error) {
 	signatures, err := m.Sign(at, secrets...)
 	if err != nil {
-		return 0, err
+		return Response{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(m.Body))
 	if err != nil {
-		return 0, errors.New("the address of the webhook is invalid")
+		return Response{}, errors.New("the address of the webhook is invalid")
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Webhook-Id", m.ID)
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
-	req.Header.Set("Webhook-Signature", signatures)
+	if signatures != "" {
+		req.Header.Set("Webhook-Signature", signatures)
+	}
 	res, err := c.Do(req, true)
 	if err != nil {
-		return 0, err
+		return Response{}, err
 	}
 	defer res.Body.Close()
 	if res.ContentLength > 0 && res.ContentLength <= maxDrained {
 		io.CopyN(io.Discard, res.Body, res.ContentLength) // an error only costs the connection
 	}
-	return res.StatusCode, nil
+	return Response{res.StatusCode, res.Header}, nil
 }

@@ -51,9 +51,9 @@ func TestReceiversVerifyWhatIsSent(t *testing.T) {
 	defer hook.Close()
 	current, previous := webhook.NewSecret(), webhook.NewSecret()
 	m := webhook.Message{ID: "msg_1", Body: []byte(`{"type":"batch.completed"}`)}
-	status, err := m.Send(t.Context(), direct{}, hook.URL, time.Now(), current, previous)
-	if status != http.StatusAccepted || err != nil {
-		t.Fatalf("Send() = %d, %v", status, err)
+	res, err := m.Send(t.Context(), direct{}, hook.URL, time.Now(), current, previous)
+	if res.Status != http.StatusAccepted || err != nil {
+		t.Fatalf("Send() = %d, %v", res.Status, err)
 	}
 	if string(body) != string(m.Body) || head.Get("Content-Type") != "application/json" || head.Get("Webhook-Id") != "msg_1" {
 		t.Errorf("%v\n%s", head, body)
@@ -95,9 +95,9 @@ func TestBodiesOfReceiversAreNotRead(t *testing.T) {
 			defer hook.Close()
 			m := webhook.Message{ID: "msg_1", Body: []byte(`{}`)}
 			began := time.Now()
-			status, err := m.Send(t.Context(), direct{}, hook.URL, began, webhook.NewSecret())
-			if status != http.StatusOK || err != nil || time.Since(began) > webhook.Timeout/2 {
-				t.Errorf("Send() = %d, %v after %v", status, err, time.Since(began))
+			res, err := m.Send(t.Context(), direct{}, hook.URL, began, webhook.NewSecret())
+			if res.Status != http.StatusOK || err != nil || time.Since(began) > webhook.Timeout/2 {
+				t.Errorf("Send() = %d, %v after %v", res.Status, err, time.Since(began))
 			}
 		})
 	}
@@ -114,9 +114,9 @@ func (hanging) Do(req *http.Request, _ bool) (*http.Response, error) {
 func TestAReceiverThatHangsIsLeftAfterTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, began := webhook.Message{ID: "msg_1", Body: []byte(`{}`)}, time.Now()
-		status, err := m.Send(t.Context(), hanging{}, "https://hooks.example.com", began, webhook.NewSecret())
-		if status != 0 || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != webhook.Timeout {
-			t.Errorf("Send() = %d, %v after %v", status, err, time.Since(began))
+		res, err := m.Send(t.Context(), hanging{}, "https://hooks.example.com", began, webhook.NewSecret())
+		if res.Status != 0 || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != webhook.Timeout {
+			t.Errorf("Send() = %d, %v after %v", res.Status, err, time.Since(began))
 		}
 	})
 }

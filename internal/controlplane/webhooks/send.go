@@ -188,7 +188,8 @@ func (s *Sender) send(ctx context.Context, e *store.WebhookEndpoint, m webhook.M
 	if err != nil {
 		return 0, err
 	}
-	status, err = m.Send(ctx, s.Client, e.URL, s.Now(), secrets...)
+	response, err := m.Send(ctx, s.Client, e.URL, s.Now(), secrets...)
+	status = response.Status
 	switch {
 	case err != nil:
 		return 0, connectionError(err)

@@ -321,7 +321,7 @@ func (in *input) serviceChecks() (list []check) {
 		list = append(list, in.reachCheck("telemetry", set.Telemetry.Endpoint, false))
 	}
 	for i := range set.Alerts.Webhooks {
-		list = append(list, in.reachCheck(fmt.Sprintf("alerts.webhooks[%d]", i), set.Alerts.Webhooks[i].URL, true))
+		list = append(list, in.reachCheck(fmt.Sprintf("alerts.webhooks[%d]", i), set.Alerts.Webhooks[i].Webhook().URL, true))
 	}
 	if set.Audit.Webhook.URL != "" {
 		list = append(list, in.reachCheck("audit.webhook", set.Audit.Webhook.URL, false))

@@ -15,6 +15,7 @@ import (
 
 	"modelgate/internal/alert"
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/provider/health"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -24,6 +25,7 @@ const (
 	alertLease      = 3 * time.Minute      // of the node that sends an alert; longer than all of its deliveries
 	alertPause      = 5 * time.Second      // before the second attempt, doubled for each further one
 	maxAlertPause   = time.Hour            // between attempts
+	maxAskedPause   = 10 * time.Minute     // that a destination may ask for; others wait as long
 	maxAlertAge     = 3 * 24 * time.Hour   // of an alert that is still tried
 	alertRetention  = 100 * 24 * time.Hour // of a finished alert, so that it is not sent again
 	maxRecipients   = 100                  // of one alert
@@ -78,6 +80,7 @@ func (a *alertQueue) deliver(ctx context.Context, set *settings.Alerts, stored *
 	sent := &alert.Alert{ID: stored.ID, Type: stored.Type, Time: stored.CreatedAt}
 	var t attempt
 	if t.err = json.Unmarshal(stored.Data, &sent.Data); t.err == nil {
+		a.addNames(ctx, &sent.Data)
 		t = a.sendAll(ctx, set, stored, sent, logger)
 	}
 	var next time.Time
@@ -89,13 +92,27 @@ func (a *alertQueue) deliver(ctx context.Context, set *settings.Alerts, stored *
 		a.out.CountAlerts("any", "dropped", 1)
 		logger.Error("alert dropped; its destinations failed for three days", "err", t.err.Error())
 	default:
-		next = now.Add(backoff(stored.Attempts))
+		next = now.Add(max(backoff(stored.Attempts), min(t.pause, maxAskedPause)))
 		logger.Warn("alert not sent; retrying", "attempt", stored.Attempts, "next", next.UTC().Format(time.RFC3339), "err", t.err.Error())
 	}
 	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
 	defer cancel()
 	if err := a.out.Store.PutAlert(short, stored.ID, slices.Concat(stored.Delivered, t.done), next); err != nil {
 		logger.Warn("alert result not stored; it may be sent again", "err", err.Error())
+	}
+}
+
+// addNames adds the names of the organisation and the workspace. Those that cannot be read are
+// left out: the alert has the ids.
+func (a *alertQueue) addNames(ctx context.Context, d *alert.Data) {
+	if o, err := a.out.Store.Organisation(ctx, d.Organisation); err == nil {
+		d.OrganisationName = o.Name
+	}
+	if d.Workspace == "" {
+		return
+	}
+	if w, err := a.out.Store.Workspace(ctx, d.Organisation, d.Workspace); err == nil {
+		d.WorkspaceName = w.Name
 	}
 }
 
@@ -108,14 +125,16 @@ func backoff(attempts int) time.Duration {
 
 // attempt is the result of sending an alert to a destination, or to all.
 type attempt struct {
-	done    []string // destinations that have it, or rejected it for good
-	waiting int      // destinations to be tried again
-	err     error    // of one of them
+	done    []string      // destinations that have it, or rejected it for good
+	waiting int           // destinations to be tried again
+	err     error         // of one of them
+	pause   time.Duration // that a destination asked for
 }
 
 func (t *attempt) add(u attempt) {
 	t.done = append(t.done, u.done...)
 	t.waiting += u.waiting
+	t.pause = max(t.pause, u.pause)
 	if u.err != nil {
 		t.err = u.err
 	}
@@ -149,7 +168,11 @@ func (a *alertQueue) sendWebhook(ctx context.Context, w alert.Webhook, sent *ale
 	case errors.Is(err, alert.ErrGone):
 		logger.Warn("alert rejected", "host", w.Host(), "err", err.Error())
 	case err != nil:
-		return attempt{waiting: 1, err: fmt.Errorf("%s: %w", w.Host(), err)}
+		t := attempt{waiting: 1, err: fmt.Errorf("%s: %w", w.Host(), err)}
+		if refused, ok := errors.AsType[*alert.StatusError](err); ok {
+			t.pause, _ = health.RetryAfter(refused.Header, time.Now())
+		}
+		return t
 	}
 	return attempt{done: []string{webhookName(w.URL)}}
 }
