@@ -215,6 +215,7 @@ type Usage struct {
 	Type              string   `json:"type,omitempty" enum:"cost,tokens" doc:"Defaults to cost"`
 	CreditLimit       *float64 `json:"credit_limit,omitempty" minimum:"1" maximum:"1000000000000000" doc:"US dollars, or at least 100 tokens"`
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty" minimum:"1" maximum:"1000000000000000"`
+	AlertPercent      *float64 `json:"alert_threshold_percent,omitempty" minimum:"1" maximum:"99" doc:"Instead of alert_threshold: in per cent of credit_limit"`
 	PeriodicReset     string   `json:"periodic_reset,omitempty" enum:"monthly,weekly"`
 	PeriodicResetDays int      `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365"`
 	TimeZone          string   `json:"time_zone,omitempty" maxLength:"64" doc:"Time zone of periodic resets, such as Europe/Berlin; defaults to UTC"`

@@ -16,6 +16,7 @@ type LimitPolicy struct {
 
 	CreditLimit       *float64 `json:"credit_limit,omitempty" doc:"Of a usage limit"`
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty"`
+	AlertPercent      *float64 `json:"alert_threshold_percent,omitempty" minimum:"1" maximum:"99" doc:"Instead of alert_threshold: in per cent of credit_limit"`
 	PeriodicReset     string   `json:"periodic_reset,omitempty" enum:",monthly,weekly"`
 	PeriodicResetDays int      `json:"periodic_reset_days,omitempty" minimum:"0" maximum:"365"`
 	FirstReset        string   `json:"next_usage_reset_at,omitempty" format:"date-time" doc:"Time of the first reset"`

@@ -51,6 +51,7 @@ type PolicySettings struct {
 	Value json.Number `json:"value"` // of a rate limit, or the credit limit: dollars, tokens, requests or seconds
 
 	AlertThreshold    json.Number `json:"alert_threshold,omitempty"`
+	AlertPercent      *float64    `json:"alert_threshold_percent,omitempty"` // of Value, from which AlertThreshold was calculated
 	PeriodicReset     string      `json:"periodic_reset,omitempty"`
 	PeriodicResetDays int         `json:"periodic_reset_days,omitempty"`
 	TimeZone          string      `json:"time_zone,omitempty"`          // IANA name; empty is UTC

@@ -41,6 +41,7 @@ type BudgetInput struct {
 	CreditLimit       *float64 `json:"credit_limit,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"Limit in US dollars, or in tokens (minimum 100). Omit to track usage without a limit."`
 	Type              string   `json:"type,omitempty" enum:"cost,tokens" default:"cost"`
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"Less than credit_limit"`
+	AlertPercent      *float64 `json:"alert_threshold_percent,omitempty" nullable:"true" minimum:"1" maximum:"99" doc:"alert_threshold in per cent of credit_limit"`
 	PeriodicReset     *string  `json:"periodic_reset,omitempty" nullable:"true" enum:"monthly,weekly" doc:"On the first of the month or on Sunday, 00:00 in time_zone"`
 	PeriodicResetDays *int     `json:"periodic_reset_days,omitempty" nullable:"true" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
 	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"Time of the first reset in ISO 8601 format, in the future; a day means 00:00 in time_zone"`
@@ -57,7 +58,10 @@ func (in *BudgetInput) Apply(field string, old *Budget, now time.Time) (*Budget,
 	if err := in.check(field); err != nil {
 		return nil, err
 	}
-	u := &Budget{quota.Budget{Type: in.Type, CreditLimit: in.CreditLimit, AlertThreshold: in.AlertThreshold}}
+	u := &Budget{quota.Budget{Type: in.Type, CreditLimit: in.CreditLimit, AlertThreshold: in.AlertThreshold, AlertPercent: in.AlertPercent}}
+	if in.AlertPercent != nil {
+		u.AlertThreshold = new(PartOf(*in.CreditLimit, *in.AlertPercent))
+	}
 	if u.Type == "" {
 		u.Type = Cost
 	}
@@ -84,8 +88,15 @@ func (in *BudgetInput) Apply(field string, old *Budget, now time.Time) (*Budget,
 	return u, nil
 }
 
+// PartOf returns a part of a limit in per cent.
+func PartOf(limit, percent float64) float64 { return limit * percent / 100 }
+
 func (in *BudgetInput) check(field string) error {
 	switch {
+	case in.AlertPercent != nil && in.CreditLimit == nil:
+		return route.Invalid(field+".alert_threshold_percent", "requires a credit_limit")
+	case in.AlertPercent != nil && in.AlertThreshold != nil && *in.AlertThreshold != PartOf(*in.CreditLimit, *in.AlertPercent):
+		return route.Invalid(field+".alert_threshold_percent", "differs from alert_threshold; send one of them")
 	case in.CreditLimit == nil && in.AlertThreshold == nil:
 		return route.Invalid(field, "must have a credit_limit or an alert_threshold")
 	case in.CreditLimit != nil && in.Type == Tokens && *in.CreditLimit < 100:
@@ -249,6 +260,7 @@ type BudgetResponse struct {
 	CreditLimit       *float64   `json:"credit_limit"`
 	Type              string     `json:"type"`
 	AlertThreshold    *float64   `json:"alert_threshold"`
+	AlertPercent      *float64   `json:"alert_threshold_percent,omitempty" doc:"If the threshold was set in per cent"`
 	PeriodicReset     *string    `json:"periodic_reset"`
 	PeriodicResetDays *int       `json:"periodic_reset_days"`
 	NextUsageResetAt  route.Time `json:"next_usage_reset_at"`
@@ -269,7 +281,7 @@ func (u *Budget) Response(all reqlog.Spend, status string) *BudgetResponse {
 		return nil
 	}
 	a := &BudgetResponse{
-		CreditLimit: u.CreditLimit, Type: u.Type, AlertThreshold: u.AlertThreshold,
+		CreditLimit: u.CreditLimit, Type: u.Type, AlertThreshold: u.AlertThreshold, AlertPercent: u.AlertPercent,
 		NextUsageResetAt: route.Time(u.NextResetAt), CurrentUsage: u.Used(all), Status: status,
 		LastResetAt: route.Time(u.LastResetAt), OnBudgetEnd: cmp.Or(u.OnBudgetEnd, "finish"),
 		ThresholdSent: u.ThresholdSent, ExhaustedSent: u.ExhaustedSent, ExpiredSent: status == store.Expired, TimeZone: u.TimeZone,

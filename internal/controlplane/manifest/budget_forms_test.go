@@ -32,12 +32,14 @@ func TestBudgetsInAFileAreWrittenInOneWay(t *testing.T) {
 			t.Errorf("%s: a list of another budget changes nothing", tt.field)
 		}
 		wrong := map[string]string{
-			"{credit_limit: 0.5}":                         "credit_limit",
-			"[{credit_limit: 5, type: euros}]":            "type",
-			"{credit_limit: 5, alert_threshold: 6}":       "alert_threshold",
-			"[{credit_limit: 50, type: tokens}]":          "credit_limit",
-			"{credit_limit: 5, time_zone: Nowhere}":       "time_zone",
-			"[{credit_limit: 5, periodic_rest: monthly}]": "periodic_rest",
+			"{credit_limit: 0.5}":                                                "credit_limit",
+			"[{credit_limit: 5, type: euros}]":                                   "type",
+			"{credit_limit: 5, alert_threshold: 6}":                              "alert_threshold",
+			"{credit_limit: 5, alert_threshold_percent: 100}":                    "alert_threshold_percent",
+			"{credit_limit: 5, alert_threshold: 2, alert_threshold_percent: 80}": "alert_threshold_percent",
+			"[{credit_limit: 50, type: tokens}]":                                 "credit_limit",
+			"{credit_limit: 5, time_zone: Nowhere}":                              "time_zone",
+			"[{credit_limit: 5, periodic_rest: monthly}]":                        "periodic_rest",
 			"text": "",
 			"[{credit_limit: 5}, {credit_limit: 6, colour: red}]": "colour",
 		}

@@ -152,10 +152,14 @@ func usage(u *limits.Budget) *settings.Usage {
 	if u == nil {
 		return nil
 	}
-	return &settings.Usage{
-		Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, PeriodicReset: u.PeriodicReset,
+	out := &settings.Usage{
+		Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, AlertPercent: u.AlertPercent, PeriodicReset: u.PeriodicReset,
 		PeriodicResetDays: u.PeriodicResetDays, TimeZone: u.TimeZone, OnBudgetEnd: u.OnBudgetEnd,
 	}
+	if out.AlertPercent != nil {
+		out.AlertThreshold = nil // it follows
+	}
+	return out
 }
 
 func rates(raw json.RawMessage) ([]settings.Rate, error) {

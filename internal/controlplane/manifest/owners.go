@@ -139,7 +139,8 @@ func input(u *settings.Usage) *limits.BudgetInput {
 		return nil
 	}
 	return &limits.BudgetInput{
-		Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, TimeZone: u.TimeZone, OnBudgetEnd: u.OnBudgetEnd,
+		Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, AlertPercent: u.AlertPercent,
+		TimeZone: u.TimeZone, OnBudgetEnd: u.OnBudgetEnd,
 		PeriodicReset: optional(u.PeriodicReset), PeriodicResetDays: optional(u.PeriodicResetDays),
 	}
 }

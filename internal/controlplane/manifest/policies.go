@@ -69,12 +69,16 @@ func (p *plan) limitPolicy(path string, want *settings.LimitPolicy, old *store.P
 			Excludes: p.values(c.Key, c.Excludes)})
 	}
 	row.Settings = store.PolicySettings{
-		Value: number(want.Value), AlertThreshold: number(want.AlertThreshold), PeriodicReset: want.PeriodicReset,
+		Value: number(want.Value), AlertThreshold: number(want.AlertThreshold), AlertPercent: want.AlertPercent,
+		PeriodicReset:     want.PeriodicReset,
 		PeriodicResetDays: want.PeriodicResetDays,
 		TimeZone:          want.TimeZone, OnBudgetEnd: want.OnBudgetEnd, OnStoreDown: want.OnStoreDown, Target: target,
 	}
 	if want.Kind == store.UsagePolicy {
 		row.Settings.Value = number(want.CreditLimit)
+	}
+	if want.AlertPercent != nil && want.CreditLimit != nil {
+		row.Settings.AlertThreshold = number(new(limits.PartOf(*want.CreditLimit, *want.AlertPercent)))
 	}
 	if want.Loop != nil {
 		row.Settings.Loop = policy.Loop(*want.Loop)
@@ -99,6 +103,7 @@ func checkPolicyKind(v *settings.LimitPolicy) error {
 	}{
 		{"unit", v.Unit != "", !rate}, {"value", v.Value != nil, !rate},
 		{"credit_limit", v.CreditLimit != nil, rate}, {"alert_threshold", v.AlertThreshold != nil, rate},
+		{"alert_threshold_percent", v.AlertPercent != nil, rate},
 		{"periodic_reset", v.PeriodicReset != "", rate}, {"periodic_reset_days", v.PeriodicResetDays != 0, rate},
 		{"next_usage_reset_at", v.FirstReset != "", rate}, {"on_budget_end", v.OnBudgetEnd != "", rate},
 		{"time_zone", v.TimeZone != "", rate},
@@ -112,6 +117,8 @@ func checkPolicyKind(v *settings.LimitPolicy) error {
 		return errors.New("type must be requests or tokens in a policy of the kind rate")
 	case rate && v.Unit == "":
 		return errors.New("unit is required in a policy of the kind rate")
+	case v.AlertPercent != nil && v.AlertThreshold != nil:
+		return errors.New("alert_threshold_percent cannot be combined with alert_threshold")
 	case len(v.Conditions) == 0 || len(v.GroupBy) == 0:
 		return errors.New("conditions and group_by must not be empty")
 	}
@@ -151,11 +158,15 @@ func (r *reader) limitPolicy(row *store.Policy) (v settings.LimitPolicy, ok bool
 	s := &row.Settings
 	v = settings.LimitPolicy{
 		Name: row.Name, Workspace: slug, Kind: row.Kind, Description: row.Description, GroupBy: row.GroupBy, Type: row.Type, Unit: row.Unit,
-		AlertThreshold: amount(s.AlertThreshold), PeriodicReset: s.PeriodicReset, PeriodicResetDays: s.PeriodicResetDays,
+		AlertThreshold: amount(s.AlertThreshold), AlertPercent: s.AlertPercent,
+		PeriodicReset: s.PeriodicReset, PeriodicResetDays: s.PeriodicResetDays,
 		TimeZone: s.TimeZone, OnBudgetEnd: s.OnBudgetEnd, OnStoreDown: s.OnStoreDown, Target: string(s.Target),
 	}
 	if v.Value = amount(s.Value); row.Kind == store.UsagePolicy {
 		v.Value, v.CreditLimit = nil, v.Value
+	}
+	if v.AlertPercent != nil {
+		v.AlertThreshold = nil // it follows
 	}
 	for _, c := range row.Conditions {
 		v.Conditions = append(v.Conditions, settings.PolicyCondition{Key: c.Key, Value: r.values(c.Key, c.Value),

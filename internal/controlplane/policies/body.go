@@ -105,14 +105,15 @@ type RateBody struct {
 // UsageBody is a new usage-limit policy.
 type UsageBody struct {
 	Common
-	Type              string `json:"type" enum:"cost,tokens,requests,seconds" doc:"cost is in US dollars; requests are those sent to providers; seconds limits the time of a session"`
-	CreditLimit       Number `json:"credit_limit"`
-	AlertThreshold    Number `json:"alert_threshold,omitempty" doc:"Less than credit_limit"`
-	PeriodicReset     string `json:"periodic_reset,omitempty" enum:"monthly,weekly" doc:"On the first of the month or on Monday, 00:00 in time_zone"`
-	PeriodicResetDays int    `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
-	NextUsageResetAt  string `json:"next_usage_reset_at,omitempty" maxLength:"40" doc:"Time of the first reset in ISO 8601 format, in the future; a day means 00:00 in time_zone"`
-	TimeZone          string `json:"time_zone,omitempty" maxLength:"64" doc:"Time zone of periodic resets, such as Europe/Berlin; defaults to UTC"`
-	OnBudgetEnd       string `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"When the limit is reached, finish (default) lets responses finish; stop ends streams, and rejects other requests whose largest possible use does not fit"`
+	Type              string   `json:"type" enum:"cost,tokens,requests,seconds" doc:"cost is in US dollars; requests are those sent to providers; seconds limits the time of a session"`
+	CreditLimit       Number   `json:"credit_limit"`
+	AlertThreshold    Number   `json:"alert_threshold,omitempty" doc:"Less than credit_limit"`
+	AlertPercent      *float64 `json:"alert_threshold_percent,omitempty" minimum:"1" maximum:"99" doc:"alert_threshold in per cent of credit_limit"`
+	PeriodicReset     string   `json:"periodic_reset,omitempty" enum:"monthly,weekly" doc:"On the first of the month or on Monday, 00:00 in time_zone"`
+	PeriodicResetDays int      `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
+	NextUsageResetAt  string   `json:"next_usage_reset_at,omitempty" maxLength:"40" doc:"Time of the first reset in ISO 8601 format, in the future; a day means 00:00 in time_zone"`
+	TimeZone          string   `json:"time_zone,omitempty" maxLength:"64" doc:"Time zone of periodic resets, such as Europe/Berlin; defaults to UTC"`
+	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"When the limit is reached, finish (default) lets responses finish; stop ends streams, and rejects other requests whose largest possible use does not fit"`
 }
 
 func (b *Common) policy() store.Policy {
@@ -141,10 +142,32 @@ func (b *UsageBody) policy(now time.Time) (p store.Policy, err error) {
 	s.Value, s.AlertThreshold = b.CreditLimit.number(), b.AlertThreshold.number()
 	s.PeriodicReset, s.PeriodicResetDays, s.OnBudgetEnd = b.PeriodicReset, b.PeriodicResetDays, b.OnBudgetEnd
 	s.TimeZone = b.TimeZone
+	if err := setPercent(s, b.AlertPercent, b.AlertThreshold != ""); err != nil {
+		return p, err
+	}
 	if s.NextReset, err = parseReset(b.NextUsageResetAt, s.TimeZone, now); err != nil {
 		return p, err
 	}
 	return p, check(&p)
+}
+
+// setPercent sets the alert threshold in per cent of the credit limit, nil for none. An amount
+// that was sent too must be the same.
+func setPercent(s *store.PolicySettings, percent *float64, hasAmount bool) error {
+	s.AlertPercent = percent
+	if percent == nil {
+		return nil
+	}
+	limit, err := s.Value.Float64()
+	if err != nil {
+		return route.Invalid("credit_limit", "must be a number")
+	}
+	part := limits.PartOf(limit, *percent)
+	if amount, err := s.AlertThreshold.Float64(); hasAmount && (err != nil || amount != part) {
+		return route.Invalid("alert_threshold_percent", "differs from alert_threshold; send one of them")
+	}
+	s.AlertThreshold = json.Number(strconv.FormatFloat(part, 'f', -1, 64))
+	return nil
 }
 
 // conditions converts conditions of a request.

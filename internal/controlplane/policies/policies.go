@@ -331,6 +331,7 @@ type updateUsageInput struct {
 		Update
 		CreditLimit       Number                 `json:"credit_limit,omitempty"`
 		AlertThreshold    route.Optional[Number] `json:"alert_threshold,omitempty" doc:"null removes it"`
+		AlertPercent      *float64               `json:"alert_threshold_percent,omitempty" minimum:"1" maximum:"99" doc:"alert_threshold in per cent of credit_limit; it changes with the limit"`
 		PeriodicReset     route.Optional[string] `json:"periodic_reset,omitempty" enum:"monthly,weekly"`
 		PeriodicResetDays route.Optional[int]    `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365"`
 		NextUsageResetAt  route.Optional[string] `json:"next_usage_reset_at,omitempty" maxLength:"40"`
@@ -350,8 +351,14 @@ func updateUsage(ctx context.Context, c *route.Caller, in *updateUsageInput) (*c
 	if b.CreditLimit != "" {
 		s.Value = b.CreditLimit.number()
 	}
+	percent := b.AlertPercent
 	if b.AlertThreshold.Set {
 		s.AlertThreshold = b.AlertThreshold.Value.number()
+	} else if percent == nil {
+		percent = s.AlertPercent
+	}
+	if err := setPercent(s, percent, b.AlertThreshold.Set); err != nil {
+		return nil, err
 	}
 	s.PeriodicReset = b.PeriodicReset.Or(s.PeriodicReset)
 	s.PeriodicResetDays = b.PeriodicResetDays.Or(s.PeriodicResetDays)

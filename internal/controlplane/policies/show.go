@@ -39,6 +39,7 @@ type UsageResponse struct {
 	Item
 	CreditLimit       Number           `json:"credit_limit"`
 	AlertThreshold    *Number          `json:"alert_threshold"`
+	AlertPercent      *float64         `json:"alert_threshold_percent,omitempty" doc:"If the threshold was set in per cent"`
 	PeriodicReset     *string          `json:"periodic_reset"`
 	PeriodicResetDays *int             `json:"periodic_reset_days"`
 	NextUsageResetAt  route.Time       `json:"next_usage_reset_at"`
@@ -90,7 +91,7 @@ func usageResponse(c *route.Caller) func(store.Policy) UsageResponse {
 	return func(p store.Policy) UsageResponse {
 		s := &p.Settings
 		r := UsageResponse{Item: itemOf(&p, usageObject), CreditLimit: Number(s.Value),
-			PeriodicReset: route.OrNull(s.PeriodicReset), TimeZone: s.TimeZone, OnBudgetEnd: s.OnBudgetEnd}
+			PeriodicReset: route.OrNull(s.PeriodicReset), TimeZone: s.TimeZone, OnBudgetEnd: s.OnBudgetEnd, AlertPercent: s.AlertPercent}
 		if r.OnBudgetEnd == "" {
 			r.OnBudgetEnd = "finish"
 		}

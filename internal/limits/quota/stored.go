@@ -50,10 +50,11 @@ type Budget struct {
 	Type              string   `json:"type"`                   // "cost" or "tokens"
 	CreditLimit       *float64 `json:"credit_limit,omitempty"` // dollars or tokens; nil counts without a limit
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty"`
-	PeriodicReset     string   `json:"periodic_reset,omitempty"`      // "monthly", "weekly" or empty
-	PeriodicResetDays int      `json:"periodic_reset_days,omitempty"` // zero for none
-	TimeZone          string   `json:"time_zone,omitempty"`           // IANA name of the time zone of resets; empty is UTC
-	OnBudgetEnd       string   `json:"on_budget_end,omitempty"`       // "stop", or empty for finish
+	AlertPercent      *float64 `json:"alert_threshold_percent,omitempty"` // of CreditLimit, from which AlertThreshold was calculated
+	PeriodicReset     string   `json:"periodic_reset,omitempty"`          // "monthly", "weekly" or empty
+	PeriodicResetDays int      `json:"periodic_reset_days,omitempty"`     // zero for none
+	TimeZone          string   `json:"time_zone,omitempty"`               // IANA name of the time zone of resets; empty is UTC
+	OnBudgetEnd       string   `json:"on_budget_end,omitempty"`           // "stop", or empty for finish
 
 	// NextResetAt is the time of the next reset; zero is never.
 	NextResetAt time.Time `json:"next_usage_reset_at,omitzero"`
