@@ -177,11 +177,11 @@ func counterMetrics(c *limitCounters) []prometheus.Collector {
 	return []prometheus.Collector{
 		gaugeFunc("modelgate_limit_counters_up", "0 while the shared counters of limits are not called because they failed, else 1.",
 			func() float64 { return one(!c.unavailable()) }),
-		counterFunc("modelgate_limit_counter_calls_total", "Calls of the shared counters of limits.",
+		counterFunc("modelgate_limit_store_calls_total", "Calls of the shared counters of limits.",
 			stat(func(s breaker.Stats) int64 { return s.Calls })),
-		counterFunc("modelgate_limit_counter_failures_total", "Calls of the shared counters of limits that failed or exceeded their deadline.",
+		counterFunc("modelgate_limit_store_failures_total", "Calls of the shared counters of limits that failed or exceeded their deadline.",
 			stat(func(s breaker.Stats) int64 { return s.Failed })),
-		counterFunc("modelgate_limit_counter_skips_total", "Calls of the shared counters of limits skipped because earlier ones failed.",
+		counterFunc("modelgate_limit_store_skips_total", "Calls of the shared counters of limits skipped because earlier ones failed.",
 			stat(func(s breaker.Stats) int64 { return s.Skipped })),
 		counterFunc("modelgate_limit_decisions_alone_total", "Reservations decided by on_store_down.", func() float64 {
 			if c.guard == nil {

@@ -60,8 +60,8 @@ func TestFailingCountersAreReported(t *testing.T) {
 			got[f.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
 		want := map[string]float64{
-			"modelgate_limit_counters_up": 0, "modelgate_limit_counter_calls_total": 5, "modelgate_limit_counter_failures_total": 5,
-			"modelgate_limit_counter_skips_total": 5, "modelgate_limit_decisions_alone_total": 10, "modelgate_limit_settlements_lost_total": 7,
+			"modelgate_limit_counters_up": 0, "modelgate_limit_store_calls_total": 5, "modelgate_limit_store_failures_total": 5,
+			"modelgate_limit_store_skips_total": 5, "modelgate_limit_decisions_alone_total": 10, "modelgate_limit_settlements_lost_total": 7,
 		}
 		for name, n := range want {
 			if v, ok := got[name]; !ok || v != n {

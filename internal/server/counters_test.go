@@ -302,7 +302,7 @@ func TestEachSettingDecidesWhilePostgreSQLIsStopped(t *testing.T) {
 						t.Errorf("request %d while it is stopped: %d %s, want %d", i+1, res.Status, res.Body, status)
 					}
 				}
-				if n := requestLabels(t, l.Gateway)["modelgate_limit_counter_failures_total"]; n == "0" {
+				if n := requestLabels(t, l.Gateway)["modelgate_limit_store_failures_total"]; n == "0" {
 					t.Error("no call of PostgreSQL failed")
 				}
 				resume()

@@ -124,7 +124,25 @@ func newMetrics(s *Server) *metrics {
 	m.models.register(m.registry)
 	m.open = newRelayGauges(m.registry)
 	m.registerSources(s)
+	m.prepare()
 	return m
+}
+
+// prepare makes counters of deliveries appear with 0, so that a rule sees the first failure as an
+// increase.
+func (m *metrics) prepare() {
+	for _, outcome := range []string{"sent", "failed", "dropped"} {
+		m.alertsSent.WithLabelValues("webhook", outcome)
+		m.alertsSent.WithLabelValues("email", outcome)
+	}
+	m.alertsSent.WithLabelValues("any", "dropped")
+	for _, outcome := range []string{"sent", "failed"} {
+		m.auditsSent.WithLabelValues("webhook", outcome)
+		m.auditsSent.WithLabelValues("syslog", outcome)
+	}
+	for _, outcome := range []string{"delivered", "failed", "gone"} {
+		m.webhooksSent.WithLabelValues(outcome)
+	}
 }
 
 // count returns a function that adds to the counters of c.

@@ -26,17 +26,28 @@ const maxGauges = 1000
 const scrapeTime = time.Second
 
 var (
-	spentDollars = prometheus.NewDesc("modelgate_workspace_spent_dollars", "Cost of all requests of a workspace, counted by all nodes, in US dollars.",
+	spentDollars = prometheus.NewDesc("modelgate_workspace_spent_dollars",
+		"Cost of all requests of a workspace, counted by all nodes, in US dollars.",
 		[]string{"organisation", "workspace"}, nil)
 	budgetLabels  = []string{"organisation", "workspace", "period"}
-	budgetDollars = prometheus.NewDesc("modelgate_workspace_budget_dollars", "Budget of a workspace in a period, in US dollars.", budgetLabels, nil)
-	usedDollars   = prometheus.NewDesc("modelgate_workspace_budget_used_dollars", "Part of the budget of a workspace that is used, in US dollars.", budgetLabels, nil)
-	budgetTokens  = prometheus.NewDesc("modelgate_workspace_budget_tokens", "Budget of a workspace in a period, in tokens.", budgetLabels, nil)
-	usedTokens    = prometheus.NewDesc("modelgate_workspace_budget_used_tokens", "Part of the budget of a workspace that is used, in tokens.", budgetLabels, nil)
+	budgetDollars = prometheus.NewDesc("modelgate_workspace_budget_dollars",
+		"Budget of a workspace in a period, in US dollars.",
+		budgetLabels, nil)
+	usedDollars = prometheus.NewDesc("modelgate_workspace_budget_used_dollars",
+		"Part of the budget of a workspace that is used, in US dollars.",
+		budgetLabels, nil)
+	budgetTokens = prometheus.NewDesc("modelgate_workspace_budget_tokens",
+		"Budget of a workspace in a period, in tokens.",
+		budgetLabels, nil)
+	usedTokens = prometheus.NewDesc("modelgate_workspace_budget_used_tokens",
+		"Part of the budget of a workspace that is used, in tokens.",
+		budgetLabels, nil)
 
-	openBreakers = prometheus.NewDesc("modelgate_provider_open_breakers", "Circuit breakers of a managed provider that are not closed.",
+	openBreakers = prometheus.NewDesc("modelgate_provider_open_breakers",
+		"Circuit breakers of a managed provider that are not closed.",
 		[]string{"organisation", "workspace", "provider", "slug"}, nil)
-	brokenTools = prometheus.NewDesc("modelgate_tool_server_broken", "1 if a tool server or an agent has failed repeatedly and is not asked for a while, else 0.",
+	brokenTools = prometheus.NewDesc("modelgate_tool_server_broken",
+		"1 if a tool server or an agent has failed repeatedly and is not asked for a while, else 0.",
 		[]string{"organisation", "workspace", "server"}, nil)
 )
 
@@ -139,11 +150,13 @@ func (g breakerGauges) Collect(to chan<- prometheus.Metric) {
 	s := g.server
 	open := s.providers.OpenCircuits(time.Now())
 	slices.SortFunc(open, func(a, b health.OpenCircuits) int { // those with open breakers are first
-		return cmp.Or(cmp.Compare(min(b.Open, 1), min(a.Open, 1)), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Slug, b.Slug), cmp.Compare(a.Provider, b.Provider))
+		return cmp.Or(cmp.Compare(min(b.Open, 1), min(a.Open, 1)), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Slug, b.Slug),
+			cmp.Compare(a.Provider, b.Provider))
 	})
 	for _, p := range open[:min(len(open), maxGauges)] {
 		name := s.metrics.nameOf(p.Workspace)
-		to <- prometheus.MustNewConstMetric(openBreakers, prometheus.GaugeValue, float64(p.Open), name.Organisation, name.Slug, p.Provider, p.Slug)
+		to <- prometheus.MustNewConstMetric(openBreakers, prometheus.GaugeValue, float64(p.Open),
+			name.Organisation, name.Slug, p.Provider, p.Slug)
 	}
 	snap := s.holder.Load()
 	if snap == nil || s.toolPeers == nil {
@@ -192,7 +205,8 @@ func (c countedTools) ServeTools(w http.ResponseWriter, r *http.Request, t *data
 
 // buildInfo returns a metric that says which program this is.
 func buildInfo(version, commit string) prometheus.Collector {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "modelgate_build_info", Help: "Version, commit and Go version of the program; always 1.",
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "modelgate_build_info",
+		Help:        "Version, commit and Go version of the program; always 1.",
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "goversion": runtime.Version()}})
 	g.Set(1)
 	return g
@@ -209,11 +223,13 @@ func readinessMetrics(s *Server) []prometheus.Collector {
 	}
 	for _, p := range slices.Concat(blocking, degrading) {
 		list = append(list, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "modelgate_problem",
-			Help: "1 while /ready has the problem or would have it after those before it, else 0.", ConstLabels: prometheus.Labels{"problem": p.name}},
+			Help:        "1 while /ready has the problem or would have it after those before it, else 0.",
+			ConstLabels: prometheus.Labels{"problem": p.name}},
 			func() float64 { return one(p.reason(s) != "") }))
 	}
 	if s.certificates != nil {
-		list = append(list, gaugeFunc("modelgate_tls_certificate_expiry_timestamp_seconds", "When the certificate of the listener expires, in seconds since 1970.",
+		list = append(list, gaugeFunc("modelgate_tls_certificate_expiry_timestamp_seconds",
+			"When the certificate of the listener expires, in seconds since 1970.",
 			func() float64 { return float64(s.certificates.expiry().Unix()) }))
 	}
 	return list

@@ -64,11 +64,21 @@ var (
 
 func (m *modelMetrics) register(r *prometheus.Registry) {
 	labels := []string{"organisation", "workspace", "provider", "slug", "model"}
-	m.requests = counters("modelgate_model_requests_total", "Requests with a key by workspace, provider, model and outcome.", append(labels, "outcome")...)
-	m.tokens = counters("modelgate_model_tokens_total", "Tokens by workspace, provider, model and kind: input, output.", append(labels, "kind")...)
-	m.cost = counters("modelgate_model_dollars_total", "Known cost in US dollars by workspace, provider and model.", labels...)
-	m.duration = histograms("modelgate_model_duration_seconds", "Time from acceptance to the last byte sent, by workspace, provider and model.", modelSeconds, labels...)
-	m.first = histograms("modelgate_model_first_token_seconds", "Time from acceptance to the first token, by workspace, provider and model.", firstSeconds, labels...)
+	m.requests = counters("modelgate_model_requests_total",
+		"Requests with a key by workspace, provider, model and outcome.",
+		append(labels, "outcome")...)
+	m.tokens = counters("modelgate_model_tokens_total",
+		"Tokens by workspace, provider, model and kind: input, output.",
+		append(labels, "kind")...)
+	m.cost = counters("modelgate_model_dollars_total",
+		"Known cost in US dollars by workspace, provider and model.",
+		labels...)
+	m.duration = histograms("modelgate_model_duration_seconds",
+		"Time from acceptance to the last byte sent, by workspace, provider and model.",
+		modelSeconds, labels...)
+	m.first = histograms("modelgate_model_first_token_seconds",
+		"Time from acceptance to the first token, by workspace, provider and model.",
+		firstSeconds, labels...)
 	m.folded = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_model_requests_folded_total",
 		Help: "Requests with the labels " + otherLabel + " in metrics of models, because there are too many combinations of labels."})
 	r.MustRegister(m.requests, m.tokens, m.cost, m.duration, m.first, m.folded)

@@ -28,7 +28,7 @@ func CheckFormat(f Format) error {
 	return nil
 }
 
-// Limits of the texts of a [Note] in characters, and of its facts. They are below those of
+// Limits of a [Note]: of a string in characters, and of the number of facts. They are below those of
 // Slack (150 of a header, 2000 of a field, 10 fields of a section) and keep a message for Teams
 // below its 28 KB.
 const (
@@ -38,7 +38,7 @@ const (
 	perPart  = 10
 )
 
-// Note is a message for people. Its texts may be hostile: they are shown as they are, and
+// Note is a message for people. Its strings may be hostile: they are shown as they are, and
 // cannot be a mention, a link or formatting.
 type Note struct {
 	Title string

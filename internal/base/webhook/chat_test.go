@@ -49,7 +49,7 @@ func TestSlackShowsHostileTextAsItIs(t *testing.T) {
 	n := &webhook.Note{Title: hostile, Text: hostile, Facts: []webhook.Fact{{Name: hostile, Value: hostile}}}
 	_, by := encode(t, n, webhook.Slack)
 	if len(by["plain_text"]) != 3 || len(by[""]) != 1 {
-		t.Fatalf("the texts are %q", by)
+		t.Fatalf("the strings are %q", by)
 	}
 	for kind, list := range by {
 		for _, text := range list {
@@ -67,7 +67,7 @@ func TestTeamsShowsHostileTextAsItIs(t *testing.T) {
 	n := &webhook.Note{Title: hostile, Text: hostile, Facts: []webhook.Fact{{Name: hostile, Value: hostile}}}
 	body, by := encode(t, n, webhook.Teams)
 	if len(by) != 1 || len(by["TextRun"]) != 4 { // TextBlock and FactSet would read Markdown
-		t.Errorf("the texts are %q", by)
+		t.Errorf("the strings are %q", by)
 	}
 	for _, text := range by["TextRun"] {
 		if strings.ContainsAny(text, "\n\x00\u202E") || !strings.Contains(text, "<!channel>") {
