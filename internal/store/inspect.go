@@ -37,7 +37,7 @@ func Inspect(ctx context.Context, dsn string, o Options) (*DB, error) {
 // nothing. For an empty database it returns all of them.
 func (db *DB) Pending(ctx context.Context) ([]string, error) {
 	names, err := pending(ctx, db.Reader, migrations)
-	if postgres.Code(err) == "42P01" || err != nil && strings.Contains(err.Error(), "no such table: schema_migrations") {
+	if err != nil && isMissingTable(err, requiredTable) {
 		all, err := readMigrations(migrations)
 		for _, m := range all {
 			names = append(names, m.name)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/postgres"
 	"modelgate/internal/storage/sqlrow"
 )
 
@@ -199,7 +200,7 @@ func unapplied(ctx context.Context, q sqlrow.Reader, all []migration) (left []mi
 	}
 	if len(all) > lastRequired { // the other table has nothing else for this program
 		added, err := appliedMigrations(ctx, q, addedTable)
-		if err != nil {
+		if err != nil && !isMissingTable(err, addedTable) { // a program without the table left no rows
 			return nil, err
 		}
 		applied = append(applied, added...)
@@ -216,6 +217,12 @@ func unapplied(ctx context.Context, q sqlrow.Reader, all []migration) (left []mi
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(m migration) bool { return known[m.version] }), nil
+}
+
+// isMissingTable reports whether a statement failed because a table does not exist.
+func isMissingTable(err error, table string) bool {
+	text := err.Error()
+	return strings.Contains(text, "no such table: "+table) || postgres.Code(err) == "42P01" && strings.Contains(text, `"`+table+`"`)
 }
 
 func appliedMigrations(ctx context.Context, q sqlrow.Reader, table string) ([]migration, error) {
