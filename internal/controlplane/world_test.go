@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/cache/respcache"
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/analytics"
+	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/policies"
@@ -88,9 +89,9 @@ func newWorld(t testing.TB) *world {
 		SignIn: signin.Routes{Protocols: signin.Protocols{OIDC: oidc.NewCache(login, nil)}, LookupTXT: func(context.Context, string) ([]string, error) {
 			return w.Query(`SELECT 'modelgate-domain=' || challenge FROM domains`), nil
 		}},
-		Integrations: integrations.Routes{Try: func(context.Context, *integrations.Trial) (*dataplane.ProviderTrialResult, error) {
+		Integrations: integrations.Routes{Tests: credentials.NewTester(func(context.Context, *credentials.Trial) (*dataplane.ProviderTrialResult, error) {
 			return new(dataplane.ProviderTrialResult), nil
-		}},
+		})},
 		Guardrails: guardrails.Routes{CheckModule: new(checks.Modules).Check, Log: w.log},
 		Policies:   policies.Routes{Policies: func() *policy.Set { return w.policies }},
 		Analytics:  analytics.Routes{Log: w.log},

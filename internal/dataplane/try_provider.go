@@ -50,6 +50,9 @@ const (
 	TrialSkipped TrialState = "skipped"
 )
 
+// TrialCredential is the step that says whether the provider accepts the credential.
+const TrialCredential = "credential"
+
 // TrialStep is a step of a trial. Its message has no credential.
 type TrialStep struct {
 	Name    string // of an upstream.Step, or credential, models or completion
@@ -99,7 +102,7 @@ func (x *providerTrial) add(s TrialStep) { x.out.Steps = append(x.out.Steps, s) 
 
 // trialSteps are all steps, in their order.
 var trialSteps = [...]string{string(upstream.StepAddress), string(upstream.StepResolve), string(upstream.StepConnect),
-	string(upstream.StepTLS), "credential", "models", "completion"}
+	string(upstream.StepTLS), TrialCredential, "models", "completion"}
 
 // addSkipped adds the steps that were not tried.
 func (x *providerTrial) addSkipped() {
@@ -146,7 +149,7 @@ func (x *providerTrial) list(ctx context.Context) bool {
 	defer cancel()
 	began := time.Now()
 	res, err := sendModels(x.plane, ctx, x.Target)
-	credential, models := TrialStep{Name: "credential", Took: time.Since(began)}, TrialStep{Name: "models"}
+	credential, models := TrialStep{Name: TrialCredential, Took: time.Since(began)}, TrialStep{Name: "models"}
 	switch e, ok := errors.AsType[*apierr.Error](err); {
 	case errors.Is(err, errNoModelList):
 		credential.State, credential.Message, models.State, models.Message = TrialSkipped, noList, TrialSkipped, noList
@@ -278,7 +281,7 @@ func (x *providerTrial) judgeCredential(completion TrialStep) {
 	for i := range x.out.Steps {
 		s := &x.out.Steps[i]
 		switch {
-		case s.Name != "credential":
+		case s.Name != TrialCredential:
 		case completion.Status == http.StatusUnauthorized || completion.Status == http.StatusForbidden:
 			s.State, s.Status, s.Message = TrialFailed, completion.Status, "the provider does not accept the credential: "+completion.Message
 		case completion.State == TrialOK && s.State == TrialSkipped:

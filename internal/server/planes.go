@@ -78,6 +78,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		AttemptsTimeout: orNone(set.Timeouts.Budget),
 	})
 	s.plane, s.requests = plane, plane
+	tests := s.newCredentialTester()
 	logs := &controlplane.LogHandler{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog,
 		DB: s.store, Files: s.files, Logger: s.Logger}
 	s.logRoute, s.tail.Logs = logs, logs
@@ -97,8 +98,8 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 			Commands: func() []string { return slices.Sorted(maps.Keys(set.Tools.Commands)) }},
 		Workloads:    workloads.Routes{Verifier: workload.NewVerifier(s.engine.Client), Issue: s.issueWorkloadKey},
 		Guardrails:   guardrails.Routes{Test: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove, Log: s.logs},
-		Integrations: integrations.Routes{Try: s.tryIntegration},
-		Providers:    providers.Routes{Health: s.providerHealth, Node: s.process},
+		Integrations: integrations.Routes{Tests: tests},
+		Providers:    providers.Routes{Health: s.providerHealth, Node: s.process, Tests: tests},
 		Catalogue:    catalogue.Routes{Snapshot: s.holder.Load},
 		Policies:     policies.Routes{Policies: s.currentPolicies, Counters: s.engine.Quota},
 		Secrets:      secrets.Routes{References: s.references},

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"modelgate/internal/base/apierr"
-	"modelgate/internal/controlplane/integrations"
+	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/provider"
 	"modelgate/internal/secrets/secretref"
@@ -14,9 +14,14 @@ import (
 	"modelgate/internal/store/publication"
 )
 
+// newCredentialTester returns what tests the credentials of integrations and virtual keys.
+func (s *Server) newCredentialTester() *credentials.Tester {
+	return credentials.NewTester(s.tryIntegration)
+}
+
 // tryIntegration tries an integration with the target that requests for the model would
 // have after it was stored.
-func (s *Server) tryIntegration(ctx context.Context, t *integrations.Trial) (*dataplane.ProviderTrialResult, error) {
+func (s *Server) tryIntegration(ctx context.Context, t *credentials.Trial) (*dataplane.ProviderTrialResult, error) {
 	row := &t.Integration
 	values, err := s.trialSecrets(ctx, t)
 	if err != nil {
@@ -53,7 +58,7 @@ func (s *Server) tryIntegration(ctx context.Context, t *integrations.Trial) (*da
 
 // trialSecrets returns what opens the secrets of a trial, and the references that it maps,
 // which must be available to the workspace of the trial.
-func (s *Server) trialSecrets(ctx context.Context, t *integrations.Trial) (v secretValues, err error) {
+func (s *Server) trialSecrets(ctx context.Context, t *credentials.Trial) (v secretValues, err error) {
 	o, err := s.store.Organisation(ctx, t.Integration.Organisation)
 	if err != nil {
 		return v, err

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"modelgate/internal/controlplane/catalogue"
+	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
@@ -17,10 +18,10 @@ import (
 
 // newBench serves the catalogue, and integrations whose test always succeeds.
 func newBench(t *testing.T) *routetest.Bench {
-	try := func(context.Context, *integrations.Trial) (*dataplane.ProviderTrialResult, error) {
+	try := func(context.Context, *credentials.Trial) (*dataplane.ProviderTrialResult, error) {
 		return new(dataplane.ProviderTrialResult), nil
 	}
-	return routetest.New(t, catalogue.Routes{}.Add, integrations.Routes{Try: try}.Add)
+	return routetest.New(t, catalogue.Routes{}.Add, integrations.Routes{Tests: credentials.NewTester(try)}.Add)
 }
 
 type listed struct {

@@ -15,22 +15,19 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/dataplane"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/store"
 )
 
 // Routes are the routes of integrations.
 type Routes struct {
-	// Try tries an integration that may not be stored. Nil has no tests.
-	Try func(ctx context.Context, t *Trial) (*dataplane.ProviderTrialResult, error)
+	Tests *credentials.Tester // of credentials; nil has none
 }
 
 // family serves the routes.
 type family struct {
 	keeper *credentials.Manager
-	try    func(context.Context, *Trial) (*dataplane.ProviderTrialResult, error)
-	slots  route.Slots
+	tests  *credentials.Tester
 }
 
 // Add adds the routes of integrations without their tests.
@@ -38,7 +35,7 @@ func Add(a *route.API) { Routes{}.Add(a) }
 
 // Add adds the routes of integrations.
 func (o Routes) Add(a *route.API) {
-	f := &family{credentials.New(a.Deps), o.Try, route.Slots{Tests: "tests of integrations"}}
+	f := &family{credentials.New(a.Deps), o.Tests}
 	r := route.Family{Path: "/integrations", Tag: "Integrations",
 		Scopes: []string{"organisation_integrations", "workspace_integrations"}, Resource: "integration", Versioned: true}
 	route.Add(a, r.Route(http.MethodPost, "", "create-integration", "create", "Store credentials of a provider"), f.create)

@@ -14,14 +14,6 @@ import (
 	"modelgate/internal/store"
 )
 
-// Trial is an integration to try, as it would be after it was stored.
-type Trial struct {
-	Integration store.Integration
-	Models      []store.IntegrationModel
-	Identity    *access.Identity // of the caller, in the workspace whose limits apply
-	Model       string           // gets a completion; empty sends none
-}
-
 // maxListed is how many models the response to a test lists.
 const maxListed = 1000
 
@@ -37,8 +29,9 @@ func (f *family) addTest(a *route.API) {
 type testInput struct {
 	Body struct {
 		Integration    string                             `json:"integration,omitempty" maxLength:"255" doc:"Id or slug of a stored integration, whose settings the other fields replace"`
+		Managed        string                             `json:"provider,omitempty" maxLength:"255" doc:"Id or slug of a provider of the workspace, instead of integration"`
 		Workspace      string                             `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug of the workspace whose limits apply; required for organisation keys with model"`
-		Provider       string                             `json:"ai_provider_id,omitempty" maxLength:"128" doc:"Id or alias of a provider; required without integration"`
+		Provider       string                             `json:"ai_provider_id,omitempty" maxLength:"128" doc:"Id or alias of a provider; required without integration and provider"`
 		Key            route.Optional[string]             `json:"key,omitempty" maxLength:"16384"`
 		Configurations route.Optional[credentials.Fields] `json:"configurations,omitempty" doc:"As for a new integration"`
 		Mappings       []credentials.Mapping              `json:"secret_mappings,omitempty" maxItems:"64"`
@@ -74,14 +67,7 @@ func (f *family) test(ctx context.Context, c *route.Caller, in *testInput) (*tes
 	if err != nil {
 		return nil, err
 	}
-	if f.try == nil {
-		return nil, apierr.New(apierr.Unavailable, "this gateway cannot test integrations")
-	}
-	if err := f.slots.Take(c.Organisation); err != nil {
-		return nil, err
-	}
-	defer f.slots.Leave(c.Organisation)
-	res, err := f.try(ctx, t)
+	res, err := f.tests.Try(ctx, c, t)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +75,14 @@ func (f *family) test(ctx context.Context, c *route.Caller, in *testInput) (*tes
 }
 
 // trial returns what a request asks to try.
-func (f *family) trial(ctx context.Context, c *route.Caller, in *testInput) (t *Trial, err error) {
+func (f *family) trial(ctx context.Context, c *route.Caller, in *testInput) (t *credentials.Trial, err error) {
 	b := &in.Body
-	t = &Trial{Model: b.Model}
+	if b.Managed != "" {
+		if b.Integration, err = managed(ctx, c, in); err != nil {
+			return nil, err
+		}
+	}
+	t = &credentials.Trial{Model: b.Model}
 	if b.Integration != "" {
 		t.Integration, t.Models, err = f.storedTrial(ctx, c, in)
 	} else {
@@ -115,7 +106,7 @@ func (f *family) trial(ctx context.Context, c *route.Caller, in *testInput) (t *
 	if err := credentials.CheckMappings(ctx, c.DB(), &t.Integration); err != nil {
 		return nil, err
 	}
-	workspace, err := payer(ctx, c, t.Integration.Workspace, in)
+	workspace, err := credentials.Payer(ctx, c, t.Integration.Workspace, b.Workspace, b.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -123,25 +114,35 @@ func (f *family) trial(ctx context.Context, c *route.Caller, in *testInput) (t *
 	return t, err
 }
 
-// payer returns the workspace whose limits and egress policies apply to a test of an
-// integration of owner, empty for the organisation.
-func payer(ctx context.Context, c *route.Caller, owner string, in *testInput) (string, error) {
-	named := in.Body.Workspace
-	if named == "" && owner != "" {
-		named = owner
+// managed returns the id of the integration of the provider that a request names.
+func managed(ctx context.Context, c *route.Caller, in *testInput) (string, error) {
+	b := &in.Body
+	if b.Integration != "" {
+		return "", route.Invalid("provider", "cannot be given with integration; leave one of them out")
 	}
-	if named == "" && in.Body.Model == "" && bound(c) == "" {
-		return "", nil
+	limit, err := c.VisibleWorkspace(ctx, b.Workspace)
+	if err != nil {
+		return "", err
 	}
-	w, err := c.InWorkspace(ctx, named)
-	return w.ID, err
+	if limit == "" {
+		w, err := c.InWorkspace(ctx, b.Workspace)
+		if err != nil {
+			return "", err
+		}
+		limit = w.ID
+	}
+	row, err := c.DB().Provider(ctx, c.Organisation, limit, b.Managed)
+	if apierr.IsNotFound(err) {
+		return "", route.NotFound("provider", "provider", b.Managed)
+	}
+	return row.Integration, err
 }
 
 // newTrial returns an integration that is not stored.
 func (f *family) newTrial(ctx context.Context, c *route.Caller, in *testInput) (row store.Integration, err error) {
 	b := &in.Body
 	if b.Provider == "" {
-		return row, route.Invalid("ai_provider_id", "is required, or else integration")
+		return row, route.Invalid("ai_provider_id", "is required, or else integration or provider")
 	}
 	spec, err := credentials.Row("ai_provider_id", b.Provider, b.Configurations.Value)
 	if err != nil {

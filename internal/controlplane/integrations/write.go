@@ -13,6 +13,7 @@ import (
 )
 
 type createInput struct {
+	credentials.TestQuery
 	Body struct {
 		Name           string                `json:"name" minLength:"1" maxLength:"255"`
 		Provider       string                `json:"ai_provider_id" minLength:"1" maxLength:"128" doc:"Id or alias of a provider"`
@@ -65,6 +66,9 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 	given.Key.Set, given.Key.Value = true, b.Key
 	given.Fields.Set, given.Fields.Value = true, b.Configurations
 	if err := f.keeper.Apply(ctx, &row, given); err != nil {
+		return nil, err
+	}
+	if err := f.tests.Check(ctx, c, in.TestQuery, b.Workspace, row); err != nil {
 		return nil, err
 	}
 	c.SetAuditSubject(row.Workspace, row.ID)
@@ -123,6 +127,7 @@ func (in *createInput) store(ctx context.Context, tx *store.Tx, c *route.Caller,
 
 type updateInput struct {
 	Named
+	credentials.TestQuery
 	Body struct {
 		Name           route.Optional[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
 		Key            route.Optional[string]                `json:"key,omitempty" maxLength:"16384"`
@@ -148,13 +153,16 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	if err := f.keeper.Apply(ctx, &row, given); err != nil {
 		return nil, err
 	}
+	if err := f.tests.Check(ctx, c, in.TestQuery, in.Workspace, row); err != nil {
+		return nil, err
+	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Integration(ctx, c.Organisation, row.ID)
 		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
 		before := now
-		if b.Key.Set || b.Configurations.Set {
+		if b.Key.Set || b.Configurations.Set || in.Test { // what was tested is what is stored
 			if now.Sealed != read.Sealed || !same(now.Configuration, read.Configuration) {
 				return apierr.New(apierr.Conflict, "the credentials were changed by another request; read the integration again and retry")
 			}

@@ -31,6 +31,8 @@ type Routes struct {
 	// requests cannot use it. Nil has seen nothing.
 	Health func(workspace, slug string) (seen *health.Recent, fault error)
 	Node   string // name of this process among those with the same database
+
+	Tests *credentials.Tester // of credentials of virtual keys; nil has none
 }
 
 // Add adds the routes of providers without their health.
@@ -47,7 +49,7 @@ func (o Routes) Add(a *route.API) {
 	route.Add(a, f.Route(http.MethodPut, "/{provider}", "update-provider", "update", "Change a provider"), update)
 	route.Add(a, f.Route(http.MethodDelete, "/{provider}", "delete-provider", "delete", "Archive a provider"), archive)
 	f.AddRestore(a, store.RestoreProvider, nil)
-	addVirtualKeys(a)
+	addVirtualKeys(a, o.Tests)
 }
 
 // Input describes a provider completely: a new one, or one of a file.

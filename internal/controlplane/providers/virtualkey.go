@@ -15,10 +15,13 @@ import (
 )
 
 // virtualKeys is the receiver of the route handlers of virtual keys.
-type virtualKeys struct{ keeper *credentials.Manager }
+type virtualKeys struct {
+	keeper *credentials.Manager
+	tests  *credentials.Tester
+}
 
-func addVirtualKeys(a *route.API) {
-	v := &virtualKeys{credentials.New(a.Deps)}
+func addVirtualKeys(a *route.API, tests *credentials.Tester) {
+	v := &virtualKeys{credentials.New(a.Deps), tests}
 	const older = " (older form of /providers)"
 	f := route.Family{Path: "/virtual-keys", Tag: "Virtual keys", Scopes: []string{"virtual_keys"}, Resource: "virtual_key", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-virtual-key", "create", "Create a provider with its own credentials"+older), v.create)
@@ -101,7 +104,10 @@ type madeKey struct {
 	Warnings []string `json:"warnings,omitempty" doc:"What was left out of addresses in the request"`
 }
 
-type createKeyInput struct{ Body KeyBody }
+type createKeyInput struct {
+	credentials.TestQuery
+	Body KeyBody
+}
 
 func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKeyInput) (*statusResponse[madeKey], error) {
 	b := &in.Body
@@ -131,6 +137,9 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 	}
 	g.Key.Set, g.Fields.Set = true, true
 	if err := v.keeper.Apply(ctx, &i, g); err != nil {
+		return nil, err
+	}
+	if err := v.tests.Check(ctx, c, in.TestQuery, w.ID, i); err != nil {
 		return nil, err
 	}
 	c.SetAuditSubject(w.ID, row.ID)
@@ -243,6 +252,7 @@ func (v *virtualKeys) get(ctx context.Context, c *route.Caller, in *Named) (*Key
 
 type updateKeyInput struct {
 	Named
+	credentials.TestQuery
 	Body KeyBody
 }
 
@@ -255,7 +265,7 @@ func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKey
 	if err != nil {
 		return nil, err
 	}
-	change, warnings, err := v.credentials(ctx, c, row, b)
+	change, warnings, err := v.credentials(ctx, c, row, in)
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +285,8 @@ func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKey
 // credentials returns the step that changes a virtual key's credentials, and warnings about
 // them. The change is prepared outside the transaction because sealing may need one.
 func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row store.Provider,
-	b *KeyBody) (change func(context.Context, *store.Tx) error, warnings []string, err error) {
+	in *updateKeyInput) (change func(context.Context, *store.Tx) error, warnings []string, err error) {
+	b := &in.Body
 	g := b.credentials()
 	i, err := c.DB().Integration(ctx, c.Organisation, row.Integration)
 	if err != nil {
@@ -287,6 +298,9 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 		}
 	}
 	if !g.Key.Set && !g.Fields.Set && !b.Mappings.Set {
+		if in.Test || in.TestModel != "" {
+			return nil, nil, route.Invalid("test", "needs new credentials: the request changes neither key, settings nor secret_mappings")
+		}
 		return func(context.Context, *store.Tx) error { return nil }, nil, nil
 	}
 	if !i.Implicit {
@@ -299,6 +313,9 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 		}
 	}
 	if err := v.keeper.Apply(ctx, &i, g); err != nil {
+		return nil, nil, err
+	}
+	if err := v.tests.Check(ctx, c, in.TestQuery, row.Workspace, i); err != nil {
 		return nil, nil, err
 	}
 	return func(ctx context.Context, tx *store.Tx) error {
