@@ -37,7 +37,8 @@ func (c AlertCheck) Run(ctx context.Context) (list []AlertDestination, err error
 	if err != nil {
 		return nil, err
 	}
-	client := upstream.New(upstream.Options{TrustedHosts: slices.Concat(c.TrustedHosts, set.Upstream.TrustedHosts)})
+	client := upstream.New(upstream.Options{TrustedHosts: slices.Concat(c.TrustedHosts, set.Upstream.TrustedHosts),
+		RootCAs: authorities(&set.Upstream)})
 	defer client.Close()
 	now := time.Now()
 	test := &alert.Alert{ID: reqlog.NewID(now).String(), Type: alert.Test, Time: now, Data: alert.Data{Object: "test"}}

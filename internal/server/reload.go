@@ -36,7 +36,7 @@ func (s *Server) Reload(context.Context) error {
 		s.Logger.Info("settings changed", "change", c)
 	}
 	if startSettings(s.first) != startSettings(set) {
-		s.Logger.Warn("listener.proxy_protocol, listener.tls, limits, timeouts, drain, trusted hosts, secrets, ledger, logs.retention, log.queue, cache, realtime and compat.prompt_envelope_only take effect at the next start")
+		s.Logger.Warn("listener.proxy_protocol, listener.tls, limits, timeouts, drain, upstream, secrets, ledger, logs.retention, log.queue, cache, realtime and compat.prompt_envelope_only take effect at the next start")
 	}
 	return nil
 }

@@ -328,7 +328,11 @@ func loadSettings(file string, box *secret.Box) (*settings.Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return set, checkTrustedHosts(file, set.Upstream.TrustedHosts)
+	_, err = set.Upstream.Authorities()
+	if err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return set, errors.Join(checkTrustedHosts(file, set.Upstream.TrustedHosts), err)
 }
 
 // checkTrustedHosts checks a list of trusted hosts. Place names it in errors.

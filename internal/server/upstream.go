@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/x509"
 	"net"
 	"slices"
 	"time"
@@ -17,8 +18,21 @@ func (s *Server) upstreamOptions(set *settings.Settings) upstream.Options {
 	o.TrustLoopback = o.TrustLoopback || s.TrustLoopback
 	o.OwnHosts = slices.Concat(o.OwnHosts, s.ownHosts())
 	o.OwnListeners = append(slices.Clone(o.OwnListeners), s.ownListeners()...)
+	if o.RootCAs == nil {
+		o.RootCAs = authorities(&set.Upstream)
+	}
 	o.DialTimeout = set.Timeouts.Connect.Or(10 * time.Second)
 	return o
+}
+
+// authorities returns the authorities of the settings, nil for the system's. A file that has
+// changed since it was checked and cannot be read any more trusts nobody.
+func authorities(set *settings.Upstream) *x509.CertPool {
+	pool, err := set.Authorities()
+	if err != nil {
+		return x509.NewCertPool()
+	}
+	return pool
 }
 
 // ownListeners returns the addresses that this process listens on.

@@ -231,6 +231,9 @@ type Upstream struct {
 	// TrustedHosts are custom hosts that are allowed although their addresses are
 	// private.
 	TrustedHosts []string `json:"trusted_hosts,omitempty"`
+
+	CA     string `json:"ca,omitempty" maxLength:"262144" doc:"Authorities that sign certificates of providers and other services, in addition to the system's: a file, or PEM"`
+	OnlyCA bool   `json:"only_ca,omitempty" doc:"Trusts the authorities of ca alone, and none of the system"`
 }
 
 // Compat configures compatibility with clients of other gateways.

@@ -63,6 +63,9 @@ func load(o Options) (in *input, findings []Finding) {
 	shared := o.Server.Upstream
 	shared.TrustedHosts = slices.Concat(shared.TrustedHosts, o.Server.TrustedHosts, in.settings.Upstream.TrustedHosts)
 	shared.TrustLoopback = shared.TrustLoopback || o.Server.TrustLoopback
+	if pool, err := in.settings.Upstream.Authorities(); err == nil && pool != nil { // its error is one of the settings
+		shared.RootCAs = pool
+	}
 	shared.DialTimeout, shared.TLSHandshakeTimeout = o.Timeout*3/5, o.Timeout*3/5
 	in.client = upstream.New(shared)
 	shared.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }

@@ -149,7 +149,7 @@ func failureOf(steps []upstream.Step) *upstream.Failure {
 var fixes = map[upstream.FailureKind]string{
 	upstream.DNS:  "check the name, and the name server in /etc/resolv.conf",
 	upstream.Dial: "check the firewall, and whether HTTPS_PROXY must name a proxy",
-	upstream.TLS: "check the certificate of the host; a private authority must be among the system's, or in the file that SSL_CERT_FILE names; " +
+	upstream.TLS: "check the certificate of the host; a private authority must be in upstream.ca, or among the system's; " +
 		"a proxy may exchange certificates",
 	upstream.Reset:        "check the port, the firewall and the proxy",
 	upstream.TotalTimeout: "it is slow, or a firewall drops its packets: check both, and whether HTTPS_PROXY must name a proxy",
