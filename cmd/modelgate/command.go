@@ -216,6 +216,8 @@ func valueOf(f *pflag.Flag) string {
 		return "a duration such as 90s or 12h"
 	case "int":
 		return "an integer"
+	case poolLimitType:
+		return "a number from 2 to 1000"
 	}
 	return "a number"
 }

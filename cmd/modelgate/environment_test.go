@@ -37,7 +37,7 @@ func TestUnknownVariablesAreRefusedByName(t *testing.T) {
 
 // TestVariablesAreThoseOfHelpAndDocuments keeps the list complete in all three.
 func TestVariablesAreThoseOfHelpAndDocuments(t *testing.T) {
-	name := regexp.MustCompile(`\b(MODELGATE_[A-Z_]*[A-Z]|DATABASE_URL|DB_SSL(_[A-Z]+)?)\b`)
+	name := regexp.MustCompile(`\b(MODELGATE_[A-Z_]*[A-Z]|DATABASE_URL|DB_CONNECTIONS|DB_SSL(_[A-Z]+)?)\b`)
 	var help strings.Builder
 	for _, c := range [][]string{
 		{"serve"}, {"demo"}, {"tail"}, {"explain"}, {"keys", "create"}, {"keys", "list"}, {"keys", "revoke"}, {"keys", "rotate-master"}, {"apply"}, {"export"},
@@ -77,4 +77,15 @@ func found(name *regexp.Regexp, text string) []string {
 	list := name.FindAllString(text, -1)
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+func TestLimitOfConnectionsIsChecked(t *testing.T) {
+	t.Parallel()
+	for env, args := range map[string][]string{
+		"DB_CONNECTIONS=1": {"migrate", "--dry-run"}, "DB_CONNECTIONS=many": {"doctor"}, "HOME=/": {"migrate", "--db-connections", "1001"},
+	} {
+		if code, _, errs := invoke(t, []string{env}, "", args...); code != 2 || !strings.Contains(errs, "--db-connections must be a number from 2 to 1000") {
+			t.Errorf("%s %v: %d %s", env, args, code, errs)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,7 @@ type databaseFlags struct {
 	data               *string
 	url                *string
 	ssl, ca, cert, key *string
+	connections        *poolLimit
 }
 
 func newDatabaseFlags(f *flags) databaseFlags {
@@ -40,8 +42,40 @@ func (d databaseFlags) withAddress(f *flags) databaseFlags {
 	d.ca = f.text("db-ssl-ca", "DB_SSL_CA", "", "`file` or PEM text with the authorities that sign the server's certificate")
 	d.cert = f.text("db-ssl-cert", "DB_SSL_CERT", "", "`file` or PEM text with the client's own certificate")
 	d.key = f.text("db-ssl-key", "DB_SSL_KEY", "", "`file` or PEM text with the key of the client's certificate")
+	d.connections = new(poolLimit)
+	f.Var(d.connections, "db-connections",
+		"at most `N` connections in each pool, 2 to 1000; defaults to 12, or 8 for the log and the counters of limits"+environmentNote("DB_CONNECTIONS"))
+	f.Lookup("db-connections").Annotations = map[string][]string{environmentOf: {"DB_CONNECTIONS"}}
 	return d
 }
+
+// poolLimit is the limit of connections in a pool. Zero is the default. It implements
+// pflag.Value.
+type poolLimit int
+
+// String implements pflag.Value.
+func (l *poolLimit) String() string {
+	if *l == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(*l))
+}
+
+// Set implements pflag.Value. With one connection, a pool could not serve a request while
+// another waits for the database.
+func (l *poolLimit) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 2 || n > 1000 {
+		return errors.New("must be a number from 2 to 1000")
+	}
+	*l = poolLimit(n)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (l *poolLimit) Type() string { return poolLimitType }
+
+const poolLimitType = "connections"
 
 // logsFlag adds the flag for the log's database.
 func logsFlag(f *flags) *string {
@@ -51,7 +85,8 @@ func logsFlag(f *flags) *string {
 
 // address returns the address of the database and its options.
 func (d databaseFlags) address() (string, store.Options) {
-	return server.DatabaseAddress(*d.data, secret.New(*d.url)), store.Options{SSL: *d.ssl, CA: *d.ca, Cert: *d.cert, Key: *d.key}
+	o := store.Options{SSL: *d.ssl, CA: *d.ca, Cert: *d.cert, Key: *d.key, Connections: int(*d.connections)}
+	return server.DatabaseAddress(*d.data, secret.New(*d.url)), o
 }
 
 // open opens the database and applies pending migrations.

@@ -25,7 +25,8 @@ type Listener struct {
 }
 
 // Listen passes notifications of changes to l until ctx ends. It returns at once for
-// SQLite, which sends no notifications. With a bad network notifications may be late or
+// SQLite, which sends no notifications, and for a pooler of transactions without another way.
+// With a bad network notifications may be late or
 // lost, so callers must also poll [Queries.Revision].
 func (db *DB) Listen(ctx context.Context, l Listener) {
 	if db.engine.listen == nil {
@@ -70,7 +71,7 @@ const (
 )
 
 // errSwallowed means that the server accepted a notification that did not arrive.
-var errSwallowed = errors.New("notifications do not arrive; connect the gateway to PostgreSQL without a transaction-level connection pooler")
+var errSwallowed = errors.New("notifications do not arrive; if the address is a pooler of transactions, add pool_mode=transaction&direct=HOST:PORT to it")
 
 // pgListen connects and listens until the connection fails or notifications do not arrive.
 func pgListen(ctx context.Context, at *postgres.Server, probe func(ctx context.Context, channel string) error, l Listener) error {

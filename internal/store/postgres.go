@@ -13,7 +13,8 @@ import (
 type Options struct {
 	SSL, CA, Cert, Key string
 
-	// Connections is the limit of each of the two pools. Zero means 12.
+	// Connections is the limit of each pool, here and in other stores. Zero means 12 for each
+	// of the two here.
 	Connections int
 
 	// NoAudit disables the audit log, for either database.
@@ -22,7 +23,7 @@ type Options struct {
 
 // Postgres returns the options of package postgres.
 func (o Options) Postgres() postgres.Options {
-	return postgres.Options{SSL: o.SSL, CA: o.CA, Cert: o.Cert, Key: o.Key}
+	return postgres.Options{SSL: o.SSL, CA: o.CA, Cert: o.Cert, Key: o.Key, Connections: o.Connections}
 }
 
 func openPostgres(dsn string, o Options) (*DB, error) {
@@ -36,10 +37,12 @@ func openPostgres(dsn string, o Options) (*DB, error) {
 			conflict: postgres.IsConflict, away: postgres.IsUnavailable, explain: at.Explain,
 		},
 		// A process that stops within a transaction must not block all others.
-		write: journal.New(at.Pool(o.Connections, `SET idle_in_transaction_session_timeout = '30s'`), notifyChange),
+		write: journal.New(at.Pool(0, `SET idle_in_transaction_session_timeout = '30s'`), notifyChange),
 	}
-	db.engine.listen = func(ctx context.Context, l Listener) error { return pgListen(ctx, at, db.notify, l) }
-	read := at.Pool(o.Connections, `SET default_transaction_read_only = on`)
+	if at.CanListen() {
+		db.engine.listen = func(ctx context.Context, l Listener) error { return pgListen(ctx, at, db.notify, l) }
+	}
+	read := at.Pool(0, `SET default_transaction_read_only = on`)
 	db.read, db.Queries = read, Queries{read}
 	db.close = func() error { return errors.Join(read.Close(), db.write.Close()) }
 	return db, nil

@@ -18,7 +18,7 @@ var dialers = map[string]string{
 	"internal/identity/oidc/discovery.go": "sends what it is given through upstream.Client",
 	"internal/testing/oidctest/":          "tests",
 	"internal/testing/quotatest/redis.go": "tests",
-	"internal/testing/storetest/relay.go": "tests",
+	"internal/testing/storetest/":         "tests",
 	"internal/testing/gatewaytest/":       "tests",
 	"tools/bench/":                        "measures another process",
 	"cmd/":                                "commands that call a gateway",

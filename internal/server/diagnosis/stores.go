@@ -3,7 +3,6 @@ package diagnosis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/netip"
 	"strings"
@@ -18,22 +17,28 @@ import (
 	"modelgate/internal/storage/sqlite"
 )
 
-// Connections that a node opens at most; see docs/operations.md.
-const (
-	storeConnections   = 25
-	logConnections     = 8
-	counterConnections = 8
-)
+// storeConnections, logConnections and counterConnections return how many connections a node
+// opens at most; see docs/operations.md.
+func (in *input) storeConnections() int {
+	return 2*in.Server.DatabaseOptions.Postgres().PoolSize(0) + 1
+}
+
+func (in *input) logConnections() int {
+	o := in.Server.DatabaseOptions.Postgres()
+	return o.PoolSize(6) + o.PoolSize(2)
+}
+
+func (in *input) counterConnections() int { return in.Server.DatabaseOptions.Postgres().PoolSize(8) }
 
 // connections returns how many connections to the control plane's database a node opens.
 func (in *input) connections() int {
-	n := storeConnections
+	n := in.storeConnections()
 	address, err := server.LogsAddress(in.Server.LogsDatabase, in.Server.Database)
 	if err == nil && !address.Empty() && isSame(address, in.Server.Database) {
-		n += logConnections
+		n += in.logConnections()
 	}
 	if isSame(in.counters(), in.Server.Database) {
-		n += counterConnections
+		n += in.counterConnections()
 	}
 	return n
 }
@@ -69,7 +74,7 @@ func (in *input) storeChecks() []check {
 		}
 		o := o
 		o.Setting = "MODELGATE_LOGS_DATABASE_URL"
-		return in.checkPostgres(ctx, address.Reveal(), o, logConnections)
+		return in.checkPostgres(ctx, address.Reveal(), o, in.logConnections())
 	}}
 	list := []check{log}
 	if c := &in.settings.Cache; c.Store == settings.CacheInRedis {
@@ -81,7 +86,7 @@ func (in *input) storeChecks() []check {
 	case postgres.IsAddress(counters.Reveal()):
 		o.Setting = "limits.counters.url"
 		list = append(list, check{"counters of limits", true, func(ctx context.Context) []Finding {
-			return in.checkPostgres(ctx, counters.Reveal(), o, counterConnections)
+			return in.checkPostgres(ctx, counters.Reveal(), o, in.counterConnections())
 		}})
 	default:
 		list = append(list, redisCheck("counters of limits", "limits.counters.url", counters))
@@ -113,11 +118,12 @@ func redisCheck(name, setting string, address secret.String) check {
 
 // databaseServer is what PostgreSQL says of itself.
 type databaseServer struct {
-	version              string
-	now                  time.Time
-	readOnly, mayCreate  bool
-	limit, reserved, use int
-	tls                  string // version; empty if the connection is not encrypted
+	version             string
+	now                 time.Time
+	readOnly, mayCreate bool
+	limit, reserved     int
+	others, nodes       int    // connections that are not of gateways, and gateways that listen for changes
+	tls                 string // version; empty if the connection is not encrypted
 }
 
 const serverQuery = `
@@ -125,7 +131,10 @@ const serverQuery = `
 		pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on',
 		coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
 		current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int,
-		(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int,
+		(SELECT count(*) FROM pg_stat_activity
+			WHERE backend_type = 'client backend' AND (datname <> current_database() OR usename <> current_user))::int,
+		(SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND usename = current_user AND query LIKE 'LISTEN "modelgate_%')::int,
 		coalesce((SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid()), '')`
 
 // checkPostgres connects to a database and asks what it allows. Need is the number of
@@ -142,7 +151,8 @@ func (in *input) checkPostgres(ctx context.Context, dsn string, o postgres.Optio
 	defer conn.Close(context.WithoutCancel(ctx))
 	var s databaseServer
 	began := time.Now()
-	err = conn.QueryRow(ctx, serverQuery).Scan(&s.version, &s.now, &s.readOnly, &s.mayCreate, &s.limit, &s.reserved, &s.use, &s.tls)
+	err = conn.QueryRow(ctx, serverQuery).Scan(&s.version, &s.now, &s.readOnly, &s.mayCreate, &s.limit,
+		&s.reserved, &s.others, &s.nodes, &s.tls)
 	ended := time.Now()
 	if err != nil {
 		return one(Failed, "", "%s: %s", at.Name, at.Reason(err))
@@ -170,9 +180,10 @@ func (s *databaseServer) problems(host string, need int) (list []Finding) {
 	} else if !s.mayCreate {
 		list = append(list, one(Failed, "GRANT CREATE ON SCHEMA public TO the user of the address", "the user may not create tables")...)
 	}
-	if free := s.limit - s.reserved - s.use; free < need {
-		list = append(list, one(Warning, "raise max_connections of the server, or stop programs that use it",
-			"%s, and a node opens up to %d", fmt.Sprintf("%d of %d connections are free", max(free, 0), s.limit), need)...)
+	nodes := max(s.nodes, 1)
+	if free := s.limit - s.reserved - s.others; free < nodes*need {
+		list = append(list, one(Warning, "raise max_connections of the server, lower DB_CONNECTIONS, or use a pooler",
+			"a node opens up to %d connections, %d nodes %d, and %d of %d are free for them", need, nodes, nodes*need, max(free, 0), s.limit)...)
 	}
 	return list
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -33,6 +34,8 @@ type Options struct {
 	// modes that verify, and the client's own certificate. Both or none of Cert
 	// and Key are given.
 	CA, Cert, Key string
+	// Connections is the limit of each pool. Zero leaves each at its own.
+	Connections int
 	// Setting is where the address is set, for messages. Empty means DATABASE_URL.
 	Setting string
 }
@@ -44,7 +47,17 @@ type Server struct {
 
 	config  *pgx.ConnConfig
 	setting string // that has the address, for messages
+	limit   int    // of each pool; zero for none
+
+	pooled bool            // a pooler gives connections to transactions
+	direct *pgx.ConnConfig // past the pooler; nil if there is no way, or no pooler
 }
+
+// Parameters of addresses that are not the server's.
+const (
+	poolMode   = "pool_mode" // of a pooler in front of the server: session or transaction
+	directHost = "direct"    // host:port of the server itself
+)
 
 // IsAddress reports whether dsn is the address of a PostgreSQL database.
 func IsAddress(dsn string) bool {
@@ -59,7 +72,10 @@ func ParseServer(dsn string, o Options) (*Server, error) {
 		return nil, fmt.Errorf("database: the address in %s cannot be read; it must have the form postgres://user:password@host:5432/name",
 			setting)
 	}
-	s := &Server{Name: fmt.Sprintf("%s at %s", cfg.Database, cfg.Host), config: cfg, setting: setting}
+	s := &Server{Name: fmt.Sprintf("%s at %s", cfg.Database, cfg.Host), config: cfg, setting: setting, limit: o.Connections}
+	if err := s.readPooler(dsn, o); err != nil {
+		return nil, err
+	}
 	if o.SSL != "" || !strings.Contains(dsn, "sslmode=") {
 		if err := o.secure(cfg); err != nil {
 			return nil, fmt.Errorf("database %s: %w", s.Name, err)
@@ -72,16 +88,67 @@ func ParseServer(dsn string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Pool returns a pool of at most size connections, each of which begins with the
-// statement first. Size zero means 12.
-func (s *Server) Pool(size int, first string) *sql.DB {
-	if size == 0 {
-		size = 12
+// readPooler reads the parameters about a pooler, and removes them from what the server gets.
+func (s *Server) readPooler(dsn string, o Options) error {
+	mode, direct := s.config.RuntimeParams[poolMode], s.config.RuntimeParams[directHost]
+	delete(s.config.RuntimeParams, poolMode)
+	delete(s.config.RuntimeParams, directHost)
+	switch {
+	case mode != "" && mode != "session" && mode != "transaction":
+		return fmt.Errorf("database: %s in %s must be session or transaction, not %.20q", poolMode, s.setting, mode)
+	case mode != "transaction" && direct != "":
+		return fmt.Errorf("database: %s in %s is used with %s=transaction only; leave it out", directHost, s.setting, poolMode)
+	case mode != "transaction":
+		return nil
 	}
-	db := stdlib.OpenDB(*s.config, stdlib.OptionShouldPing(probeIdle), stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
-		_, err := c.Exec(ctx, first)
+	s.pooled = true
+	// A prepared statement belongs to a session; a description does not.
+	s.config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	if direct == "" {
+		return nil
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return fmt.Errorf("database: the address in %s cannot be read", s.setting)
+	}
+	if _, port, err := net.SplitHostPort(direct); err != nil || port == "" {
+		return fmt.Errorf("database: %s in %s must be host:port of the server itself, not %.100q", directHost, s.setting, direct)
+	}
+	query := u.Query()
+	query.Del(poolMode)
+	query.Del(directHost)
+	u.Host, u.RawQuery = direct, query.Encode()
+	own, err := ParseServer(u.String(), o)
+	if err != nil {
 		return err
-	}))
+	}
+	s.direct = own.config
+	return nil
+}
+
+// CanListen reports whether notifications arrive at the connections of [Server.Connect].
+func (s *Server) CanListen() bool { return !s.pooled || s.direct != nil }
+
+// PoolSize returns the number of connections of [Server.Pool]: size, and at most the limit of
+// the options. Size zero means the limit, or else 12.
+func (o Options) PoolSize(size int) int {
+	limit := cmp.Or(o.Connections, cmp.Or(size, 12))
+	return min(cmp.Or(size, limit), limit)
+}
+
+// Pool returns a pool of at most size connections, as [Options.PoolSize] says. Session has
+// statements of the form SET name = value that apply to all that is done with it.
+func (s *Server) Pool(size int, session string) *sql.DB {
+	size = Options{Connections: s.limit}.PoolSize(size)
+	var db *sql.DB
+	if s.pooled {
+		db = sql.OpenDB(pooledConnector{stdlib.GetConnector(*s.config, stdlib.OptionShouldPing(probeIdle)), localSettings(session)})
+	} else {
+		db = stdlib.OpenDB(*s.config, stdlib.OptionShouldPing(probeIdle), stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+			_, err := c.Exec(ctx, session)
+			return err
+		}))
+	}
 	db.SetMaxOpenConns(size)
 	db.SetMaxIdleConns(size)
 	db.SetConnMaxIdleTime(5 * time.Minute)
@@ -94,8 +161,11 @@ func probeIdle(_ context.Context, p stdlib.ShouldPingParams) bool {
 	return p.IdleDuration > 20*time.Millisecond
 }
 
-// Connect returns a new connection outside of any pool.
+// Connect returns a new connection outside of any pool, past a pooler if the address says how.
 func (s *Server) Connect(ctx context.Context) (*pgx.Conn, error) {
+	if s.direct != nil {
+		return pgx.ConnectConfig(ctx, s.direct.Copy())
+	}
 	return pgx.ConnectConfig(ctx, s.config.Copy())
 }
 

@@ -294,8 +294,17 @@ func programs() (string, error) {
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Getuid() != 0 {
 		return "", errors.New("no PostgreSQL is installed; " + remedy)
 	}
+	out, err := aptInstall("postgresql-15")
+	if bin := installed(); bin != "" {
+		return bin, nil
+	}
+	return "", fmt.Errorf("PostgreSQL cannot be installed (%v: %s); %s", err, last(out), remedy)
+}
+
+// aptInstall installs a package of Debian, and returns what apt-get printed.
+func aptInstall(name string) ([]byte, error) {
 	install := func() ([]byte, error) {
-		c := exec.Command("apt-get", "install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300", "postgresql-15")
+		c := exec.Command("apt-get", "install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300", name)
 		c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		return c.CombinedOutput()
 	}
@@ -304,10 +313,7 @@ func programs() (string, error) {
 		exec.Command("apt-get", "update").Run()
 		out, err = install()
 	}
-	if bin := installed(); bin != "" {
-		return bin, nil
-	}
-	return "", fmt.Errorf("PostgreSQL cannot be installed (%v: %s); %s", err, last(out), remedy)
+	return out, err
 }
 
 // installed returns the folder with the newest initdb and postgres.
