@@ -151,18 +151,29 @@ func simulateHelp() string {
 	return b.String()
 }
 
+// readyInterval is the time between two questions of healthcheck --wait.
+const readyInterval = 100 * time.Millisecond
+
 func healthcheck(p *program) *cobra.Command {
 	f := p.flags("healthcheck",
 		"Checks whether a running gateway is ready; exit code 0 if it is.",
-		"modelgate healthcheck --listen 127.0.0.1:8787")
+		"modelgate healthcheck --listen 127.0.0.1:8787\nmodelgate healthcheck --wait 30s")
 	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
+	wait := f.Duration("wait", 0, "how long to wait until it is ready")
 	return f.run(func(ctx context.Context) error {
+		if *wait < 0 {
+			return usage("--wait must not be negative")
+		}
 		to, err := connect(gateway.Options{Address: "http://" + *listen, Anonymous: true, Timeout: 5 * time.Second,
 			Agent: "modelgate/" + version})
 		if err != nil {
 			return err
 		}
 		text, err := to.Do(ctx, gateway.Request{Method: http.MethodGet, Path: "/ready"})
+		for end := time.Now().Add(*wait); err != nil && time.Now().Before(end) && ctx.Err() == nil; {
+			<-time.After(readyInterval)
+			text, err = to.Do(ctx, gateway.Request{Method: http.MethodGet, Path: "/ready"})
+		}
 		if status, ok := errors.AsType[*gateway.StatusError](err); ok {
 			text, err = status.Body, fmt.Errorf("the gateway is not ready: status %d", status.Code)
 		}

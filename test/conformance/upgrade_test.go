@@ -6,23 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"modelgate/internal/testing/programtest"
 	"modelgate/internal/testing/storetest"
 	"modelgate/internal/testing/waittest"
-)
-
-// previousVersion names the program of the version before. Without it, that is built from
-// the commit or tag in previousFile.
-const (
-	previousVersion = "MODELGATE_TEST_PREVIOUS"
-	previousFile    = "testdata/previous-version.txt"
 )
 
 // Sums of one request of the test: usage and, by the settings of its nodes, dollars.
@@ -160,35 +151,14 @@ func (u *upgrade) wantSums(t *testing.T) {
 	}
 }
 
-// buildPrevious returns the program of the version before.
-func buildPrevious(t *testing.T) string {
-	t.Helper()
-	if given := os.Getenv(previousVersion); given != "" {
-		return given
-	}
-	name, err := os.ReadFile(previousFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	built := filepath.Join(dir, "bin", "modelgate")
-	c := exec.CommandContext(t.Context(), "sh", "-c", `set -e
-		top=$(git rev-parse --show-toplevel)
-		git -C "$top" archive --output="$0/tree.tar" "$1"
-		mkdir "$0/tree"
-		tar -xf "$0/tree.tar" -C "$0/tree"
-		cd "$0/tree"
-		go build -trimpath -o "$2" ./cmd/modelgate`, dir, strings.TrimSpace(string(name)), built)
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("building the version before, %s: %v\n%s\nfetch the complete history, or name its program in %s", name, err, out, previousVersion)
-	}
-	return built
-}
-
 // launchUpgrade starts the node of the version before, with keys and a policy.
 func launchUpgrade(t *testing.T, dsn string) *upgrade {
 	t.Helper()
-	u := &upgrade{nodes: nodes{provider: newProvider(t, nil)}, before: buildPrevious(t), this: program,
+	before, err := programtest.BuildPrevious(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &upgrade{nodes: nodes{provider: newProvider(t, nil)}, before: before, this: program,
 		env: []string{"DATABASE_URL=" + dsn, "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test"}}
 	u.start(t, u.before)
 	make := func(limits string) (id, key string) {

@@ -26,6 +26,32 @@ const Binary = "MODELGATE_BINARY"
 // older than the sources, such as that of a release.
 const AllowStale = "MODELGATE_BINARY_STALE"
 
+// Previous is the environment variable that names the program of the version before. Without it,
+// that is built from the commit or tag in previousFile.
+const Previous = "MODELGATE_TEST_PREVIOUS"
+
+const previousFile = "test/conformance/testdata/previous-version.txt"
+
+// BuildPrevious returns the path of the program of the version before: the file that Previous
+// names, or one that it builds in the folder dir from the history of the repository.
+func BuildPrevious(dir string) (string, error) {
+	if named := os.Getenv(Previous); named != "" {
+		return named, nil
+	}
+	built := filepath.Join(dir, "previous", "bin", "modelgate")
+	out, err := exec.Command("sh", "-c", `set -e
+		mkdir -p "$0/previous/tree"
+		top=$(git rev-parse --show-toplevel)
+		git -C "$top" archive --output="$0/previous/tree.tar" "$(cat "$top/$1")"
+		tar -xf "$0/previous/tree.tar" -C "$0/previous/tree"
+		cd "$0/previous/tree"
+		go build -trimpath -o "$2" ./cmd/modelgate`, dir, previousFile, built).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building the version before, of %s: %w\n%s\nfetch the complete history, or name its program in %s", previousFile, err, out, Previous)
+	}
+	return built, nil
+}
+
 // Build returns the absolute path of the program to test: the file that Binary
 // names, or one that it builds in the folder dir. It writes to log which one
 // that is. A named binary must be at least as new as every file that it would be
