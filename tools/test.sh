@@ -193,14 +193,14 @@ set_up_browser() {
 # set_up_engines sees that there are what builds images without a daemon, and the proxy of the
 # files for Compose.
 set_up_engines() {
-	for name in buildah nginx; do
+	for name in buildah nginx caddy; do
 		command -v "$name" >/dev/null 2>&1 && continue
-		remedy="the files in deploy are tested with it: apt-get install $name"
+		remedy="the files in deploy and examples of the documents are tested with it: apt-get install $name"
 		[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || fail "$name is missing; $remedy"
 		say "installing $name"
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends "$name" >/dev/null || fail "$name can't be installed; $remedy"
 	done
-	say "$(buildah --version), $(nginx -v 2>&1)"
+	say "$(buildah --version), $(nginx -v 2>&1), caddy $(caddy version)"
 }
 
 # condense shortens the output of go test -v: a line per package, the names of

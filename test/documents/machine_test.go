@@ -119,7 +119,7 @@ func (m *machine) prepare(t *testing.T) {
 	}
 	link(program, m.bin("modelgate"))
 	for _, name := range []string{"systemctl", "apt", "sudo", "curl"} {
-		link(filepath.Join(files, name), m.bin(name))
+		link(filepath.Join(files, name+".sh"), m.bin(name))
 	}
 }
 

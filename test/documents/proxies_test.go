@@ -41,6 +41,11 @@ func TestCaddyOfTheDocument(t *testing.T) {
 		strings.Replace(conf, "{\n", "{\n tls gateway.pem gateway.key\n", 1))
 	m.run(t, "XDG_DATA_HOME=$PWD XDG_CONFIG_HOME=$PWD caddy run --adapter caddyfile --config Caddyfile >caddy.log 2>&1 &")
 	client, got := httpClient(t), ""
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(m.run(t, "cat caddy.log"))
+		}
+	})
 	waittest.Until(t, "Caddy serves", func() bool {
 		resp, err := client.Get("https://gateway.example.com/ready")
 		if err != nil {
@@ -61,7 +66,7 @@ func TestCaddyOfTheDocument(t *testing.T) {
 			t.Errorf("a request gets %d", resp.StatusCode)
 		}
 	}
-	if got != "ready\n" {
+	if strings.TrimSpace(got) != "ready" {
 		t.Errorf("the gateway says %q", got)
 	}
 }

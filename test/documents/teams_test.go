@@ -41,7 +41,7 @@ func TestFortyTeams(t *testing.T) {
 	wants(t, "sums", m.until(t, p, "See what they spend", "team-40", "gpt-4o-mini"), "team-01", "team-17")
 	m.do(t, p, "Change all of them")
 	wants(t, "a budget", m.run(t, "modelgate workspaces show team-17 -o json"), "800")
-	m.do(t, p, "Say goodbye to a team")
+	m.do(t, p, "Remove a team")
 	waittest.Until(t, "the last team is refused", func() bool { return chat("team-40") != http.StatusOK })
 	if got := chat("team-01"); got != http.StatusOK {
 		t.Errorf("a request of another team gets %d", got)

@@ -193,8 +193,8 @@ var variables = []struct {
 	{regexp.MustCompile(`curl [^|]*?"?\$([A-Z_]+)/`), []string{"BASE"}},
 	{regexp.MustCompile(`(?i)x-gateway-api-key: \$([A-Z_]+)`), []string{"KEY", "MAKER"}}, // MAKER is made by its example
 	{regexp.MustCompile(`(?i)authorization: Bearer \$([A-Z]+)"`), []string{"KEY", "TOKEN"}},
-	{regexp.MustCompile(`--key "?\$([A-Z_]+)`), []string{"KEY"}},
-	{regexp.MustCompile(`(?m)^(?:export )?([A-Z]+)=(?:https?://[^ \n]*:8787\S*|mg-\.\.\.)`), []string{"BASE", "KEY"}},
+	{regexp.MustCompile(`--key "?\$([A-Z_]+)`), []string{"KEY", "LEAKED"}},
+	{regexp.MustCompile(`(?m)^(?:export )?([A-Z]+)=(?:https?://[^ \n]*:8787\S*|mg-\.\.\.)`), []string{"BASE", "KEY", "LEAKED"}},
 }
 
 func TestExamplesHaveOneVocabulary(t *testing.T) {

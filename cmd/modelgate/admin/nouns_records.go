@@ -103,7 +103,7 @@ var recordNouns = []noun{
 				columns: "ID=id STATUS=status TOTAL=request_counts.total DONE=request_counts.completed FAILED=request_counts.failed CREATED=created_at:unix | ENDPOINT=endpoint OUTPUT=output_file_id",
 				example: []string{""}},
 			{name: "show", op: "batch", example: []string{"gw_batch_0a1b"}},
-			{name: "create", op: "create-batch", example: []string{"--input-file-id gw_file_0a1b"}},
+			{name: "create", op: "create-batch", example: []string{"--input-file-id gw_file_0a1b --endpoint /v1/chat/completions"}},
 			{name: "cancel", op: "cancel-batch", example: []string{"gw_batch_0a1b"}},
 			{name: "output", op: "batch-output", raw: true, example: []string{"gw_batch_0a1b > results.jsonl"}},
 		}},

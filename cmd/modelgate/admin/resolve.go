@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -88,7 +89,7 @@ func (c *call) candidates(n *noun, text string, archived bool) ([]candidate, err
 	}
 	rows, _, err := other.fetch(listOptions{limit: 10_000})
 	if err != nil {
-		if _, refused := err.(*gateway.StatusError); refused {
+		if status, refused := err.(*gateway.StatusError); refused && status.Code != http.StatusUnauthorized {
 			return nil, nil // who may not list them uses ids or slugs
 		}
 		return nil, err

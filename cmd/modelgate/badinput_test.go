@@ -1,0 +1,127 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// leaves returns the commands of the program that do something: those of the API where both have one.
+func leaves(t *testing.T) (list []*cobra.Command) {
+	t.Helper()
+	p := newProgram()
+	for _, c := range listed(p.tree([]string{"--url", "http://127.0.0.1:1"}, p.administration)) {
+		if c.HasAvailableSubCommands() {
+			continue
+		}
+		// A verb of the API is complete only in a call of its noun.
+		args := append(pathOf(c), "--url", "http://127.0.0.1:1")
+		complete, _, err := p.tree(args, p.administration).Find(args)
+		if err != nil {
+			t.Errorf("%s: %v", c.CommandPath(), err)
+			continue
+		}
+		list = append(list, complete)
+	}
+	if len(list) < 250 {
+		t.Errorf("%d commands are checked", len(list))
+	}
+	return list
+}
+
+// pathOf returns the names of a command after the program's.
+func pathOf(c *cobra.Command) []string { return strings.Fields(c.CommandPath())[1:] }
+
+// complain runs a command that must fail with a code, and checks that it says why in one line. It
+// returns the line.
+func complain(t *testing.T, env []string, want int, args ...string) string {
+	t.Helper()
+	code, _, errs := invoke(t, env, "", args...)
+	if code != want || strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, "modelgate") {
+		t.Errorf("modelgate %s = %d %q, want %d and one line", strings.Join(args, " "), code, errs, want)
+	}
+	for _, problem := range sentenceProblems(errs) {
+		t.Errorf("modelgate %s: %q %s", strings.Join(args, " "), errs, problem)
+	}
+	return errs
+}
+
+func TestEveryCommandRefusesWrongUsage(t *testing.T) {
+	t.Chdir(t.TempDir()) // for a command that runs after all
+	env := []string{"MODELGATE_URL=http://127.0.0.1:1"}
+	needing := 0
+	for _, c := range leaves(t) {
+		name := c.CommandPath()
+		if line := complain(t, env, 2, append(pathOf(c), "--no-such-flag")...); !strings.Contains(line, "--no-such-flag") || !strings.Contains(line, name+" --help") {
+			t.Errorf("%s: an unknown flag is answered with %q", name, line)
+		}
+		if names := positional(c); c.ValidateArgs(nil) != nil || slices.ContainsFunc(names[:min(len(names), 1)], isRequired) {
+			needing++
+			if line := complain(t, env, 2, pathOf(c)...); !strings.Contains(line, name+" --help") {
+				t.Errorf("%s: a missing argument is answered with %q", name, line)
+			}
+		}
+		many := slices.Repeat([]string{"more"}, 6)
+		if c.ValidateArgs(many) == nil {
+			continue // takes any number
+		}
+		if line := complain(t, env, 2, append(pathOf(c), many...)...); !strings.Contains(line, name+" --help") {
+			t.Errorf("%s: arguments too many are answered with %q", name, line)
+		}
+	}
+	if needing < 20 {
+		t.Errorf("%d commands need an argument", needing)
+	}
+}
+
+// isRequired reports whether a positional argument must be given.
+func isRequired(name string) bool { return name[0] >= 'A' && name[0] <= 'Z' }
+
+// asks returns the calls of the examples of commands that ask a gateway, without files.
+func asks(t *testing.T) (list [][]string) {
+	t.Helper()
+	for _, c := range leaves(t) {
+		if c.Flags().Lookup("url") == nil || c.Name() == "login" || c.Name() == "logout" || c.CommandPath() == "modelgate run" {
+			continue
+		}
+		for _, line := range examples(c) {
+			if args := shellWords(line); !strings.ContainsAny(line, "@|'<") && !strings.Contains(line, "-f ") && !strings.Contains(line, ".json") {
+				list = append(list, args)
+			}
+		}
+	}
+	if len(list) < 150 {
+		t.Errorf("%d calls are checked", len(list))
+	}
+	return list
+}
+
+func TestEveryCommandSaysThatAGatewayIsUnreachable(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, args := range asks(t) {
+		line := complain(t, nil, 1, append(args, "--url", "http://127.0.0.1:1", "--key", "mg-x")...)
+		if !strings.Contains(line, "127.0.0.1:1") || !strings.Contains(line, "--url") {
+			t.Errorf("modelgate %s: %q names neither the address nor its flag", strings.Join(args, " "), line)
+		}
+	}
+}
+
+func TestEveryCommandSaysThatAKeyIsWrong(t *testing.T) {
+	t.Chdir(t.TempDir())
+	g := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // as gateways do
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		w.Write([]byte(`{"status":"failure","message":"invalid gateway key","code":"invalid_api_key"}`))
+	}))
+	t.Cleanup(g.Close)
+	for _, args := range asks(t) {
+		line := complain(t, nil, 1, append(args, "--url", g.URL, "--key", "mg-of-another-gateway")...)
+		if !strings.Contains(line, "--key") || strings.Contains(line, "mg-of-another") {
+			t.Errorf("modelgate %s: %q does not say which flag to change", strings.Join(args, " "), line)
+		}
+	}
+}
