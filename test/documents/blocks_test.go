@@ -95,6 +95,7 @@ func TestTasksSetEveryVariableThatTheyUse(t *testing.T) {
 // own are variables that one page has for a thing that others do not speak of.
 var own = map[string]bool{
 	"MODELGATE_MASTER_KEY": true, "OPENAI_API_KEY": true, // first-day.md
+	"POLICY":  true,                   // limits.md
 	"LEAKED":  true,                   // incidents.md
 	"VERSION": true, "PREVIOUS": true, // upgrades.md
 }
