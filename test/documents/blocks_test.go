@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -51,12 +52,7 @@ func TestEveryScriptIsOne(t *testing.T) {
 
 // isTask reports whether a page is one of the pages of tasks.
 func isTask(name string) bool {
-	for _, task := range tasks {
-		if task == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(tasks, name)
 }
 
 // Uses and settings of variables in a script.

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -101,16 +102,16 @@ func openNetwork() error {
 			return fmt.Errorf("address %s: %w", address, err)
 		}
 	}
-	hosts := ""
+	var hosts strings.Builder
 	for name, address := range internet {
-		hosts += address + " " + name + "\n"
+		hosts.WriteString(address + " " + name + "\n")
 	}
 	file, err := os.CreateTemp("", "hosts")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(file.Name()) // stays as long as it is mounted
-	if err := errors.Join(os.WriteFile(file.Name(), []byte(hosts), 0o644), os.Chmod(file.Name(), 0o644), file.Close()); err != nil {
+	if err := errors.Join(os.WriteFile(file.Name(), []byte(hosts.String()), 0o644), os.Chmod(file.Name(), 0o644), file.Close()); err != nil {
 		return err
 	}
 	return syscall.Mount(file.Name(), "/etc/hosts", "", syscall.MS_BIND, "")

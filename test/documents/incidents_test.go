@@ -205,11 +205,10 @@ func fillDisk(t *testing.T, p *page) {
 	}
 	m := start(t, "a gateway on a small disk")
 	m.run(t, "mount -t tmpfs -o size=320m tmpfs /var/lib/modelgate")
-	m.write(t, "/etc/modelgate/modelgate.yaml", "version: 1\n")
+	m.write(t, "/etc/modelgate/modelgate.yaml", "version: 1\nlogs: {level: full, body_size: 1 MB}\n")
 	m.node(t, "127.0.0.1:8787", "MODELGATE_ADMIN_LISTEN=127.0.0.3:8788")
 	m.run(t, `
 export MODELGATE_URL=http://127.0.0.1:8787 MODELGATE_BOOTSTRAP_KEY=$(cat admin.key)
-curl -s -X PUT "$MODELGATE_URL/v1/admin/organisation" -H "x-gateway-api-key: $MODELGATE_BOOTSTRAP_KEY" --json '{"settings": {"request_logging": "full"}}'
 echo sk-1 | modelgate integrations create OpenAI --slug openai-main --ai-provider openai --workspace default --credential @-
 KEY=$(modelgate keys create app --workspace default --scopes completions.write)`)
 	key := m.variable(t, "KEY")
@@ -219,11 +218,14 @@ KEY=$(modelgate keys create app --workspace default --scopes completions.write)`
 		rand.Read(raw)
 		return n.send(t, "http://127.0.0.1:8787", key, "gpt-4o-mini", base64.StdEncoding.EncodeToString(raw), "X-Gateway-Provider", "@openai-main")
 	}
-	for range 450 {
-		if got := ask(90 << 10); got != http.StatusOK {
+	for range 250 {
+		if got := ask(200 << 10); got != http.StatusOK {
 			t.Fatalf("a request gets %d", got)
 		}
 	}
+	waittest.Until(t, "the log has all entries, which can be removed from it", func() bool {
+		return strings.Contains(m.run(t, "curl -s http://127.0.0.3:8788/metrics"), "\nmodelgate_log_queue_depth 0\n")
+	})
 	m.run(t, "head -c 400M /dev/zero >/var/lib/modelgate/filler 2>/dev/null || true")
 	waittest.Until(t, "requests are refused", func() bool { return ask(1) == http.StatusServiceUnavailable })
 	out, _ := m.attempt(t, p.find(t, "The disk fills").scripts()[0].text)
@@ -231,6 +233,7 @@ KEY=$(modelgate keys create app --workspace default --scopes completions.write)`
 	wants(t, "a full disk", out, "not ready: the ledger can't be written (the disk of the data folder is full", "logs.db")
 	p.replace("2GB", "64MB", "2 GB", "64 MB")
 	m.do(t, p, "The disk fills", 1)
+	m.write(t, "/etc/modelgate/modelgate.yaml", "version: 1\n") // the page adds logs
 	waittest.Until(t, "requests are served", func() bool { return ask(1) == http.StatusOK })
 	wants(t, "the end", m.do(t, p, "The disk fills"), "ready")
 }

@@ -94,16 +94,16 @@ func start(t *testing.T, name string, env ...string) *machine {
 // prepare makes the folder of the machine.
 func (m *machine) prepare(t *testing.T) {
 	t.Helper()
-	hosts := ""
+	var hosts strings.Builder
 	for name, address := range internet {
-		hosts += address + " " + name + "\n"
+		hosts.WriteString(address + " " + name + "\n")
 	}
 	for _, name := range []string{"disk", "home", "bin", "versions"} {
 		if err := os.Mkdir(filepath.Join(m.dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"hosts": hosts, "authority.pem": trusted(t).PEM} {
+	for name, text := range map[string]string{"hosts": hosts.String(), "authority.pem": trusted(t).PEM} {
 		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -15,11 +15,11 @@ func TestFortyTeams(t *testing.T) {
 	p := open(t, "forty-teams.md")
 	m := start(t, "a gateway of forty teams")
 	m.serve(t, "")
-	names := ""
+	var names strings.Builder
 	for i := range 40 {
-		names += fmt.Sprintf("team-%02d\n", i+1)
+		names.WriteString(fmt.Sprintf("team-%02d\n", i+1))
 	}
-	m.write(t, "teams.txt", names)
+	m.write(t, "teams.txt", names.String())
 	m.write(t, "openai.key", "sk-1\n")
 	m.do(t, p, "Forty teams")
 	if made := strings.Count(m.do(t, p, "Make the workspaces"), "created workspace"); made != 40 {
