@@ -10,7 +10,8 @@ import (
 	"modelgate/internal/testing/gatewaytest"
 )
 
-// requestLabels returns the names and labels of the gateway's own figures.
+// requestLabels returns the names and labels of the gateway's own figures, without those by
+// model, of which there is a limited number.
 func requestLabels(t *testing.T, g *gatewaytest.Gateway) map[string]string {
 	t.Helper()
 	res, err := http.Get(g.AdminURL + "/metrics")
@@ -20,7 +21,7 @@ func requestLabels(t *testing.T, g *gatewaytest.Gateway) map[string]string {
 	defer res.Body.Close()
 	list := make(map[string]string)
 	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		if line := lines.Text(); strings.HasPrefix(line, "modelgate_") {
+		if line := lines.Text(); strings.HasPrefix(line, "modelgate_") && !strings.HasPrefix(line, "modelgate_model_") {
 			i := strings.LastIndexByte(line, ' ')
 			list[line[:i]] = line[i+1:]
 		}

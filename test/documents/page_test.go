@@ -1,7 +1,6 @@
 package documents_test
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -205,6 +204,6 @@ modelgate serve &
 	}
 	p := parse("x.md", "# A\n\n*2 commands.* Do it.\n\n```sh\na\n```\n\n1. x\n\n   ```sh\n   b\n   ```\n## B\n```yaml\n# c\n```\n")
 	if n, ok := p.sections[1].promised(); n != 2 || !ok || p.sections[1].count() != 2 || p.sections[1].scripts()[1].text != "b\n" || len(p.sections) != 3 {
-		t.Error(fmt.Sprintf("%d %v %+v", n, ok, p.sections[1]))
+		t.Errorf("%d %v %+v", n, ok, p.sections[1])
 	}
 }

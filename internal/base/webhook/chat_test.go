@@ -93,7 +93,7 @@ func TestLongNotesFit(t *testing.T) {
 	for i := range 100 {
 		n.Facts = append(n.Facts, webhook.Fact{Name: fmt.Sprint("fact ", i), Value: strings.Repeat("<😀", 5000)})
 	}
-	body, by := encode(t, n, webhook.Teams)
+	body, _ := encode(t, n, webhook.Teams)
 	if len(body) > 28<<10 {
 		t.Errorf("%d bytes for Teams", len(body))
 	}
@@ -104,7 +104,7 @@ func TestLongNotesFit(t *testing.T) {
 			Fields []struct{ Text string }
 		}
 	}
-	body, by = encode(t, n, webhook.Slack)
+	body, by := encode(t, n, webhook.Slack)
 	if err := json.Unmarshal(body, &sent); err != nil || len(by["plain_text"]) != 18 {
 		t.Fatalf("%d texts, %v", len(by["plain_text"]), err)
 	}
