@@ -232,7 +232,7 @@ KEY=$(modelgate keys create app --workspace default --scopes completions.write)`
 	p.find(t, "The disk fills").ran++
 	wants(t, "a full disk", out, "not ready: the ledger can't be written (the disk of the data folder is full", "logs.db")
 	p.replace("2GB", "64MB", "2 GB", "64 MB")
-	m.run(t, "truncate -s -40M /var/lib/modelgate/filler") // as the page says: SQLite needs room to remove
+	m.run(t, "truncate -s -80M /var/lib/modelgate/filler") // as the page says: SQLite needs room to remove
 	m.do(t, p, "The disk fills", 1)
 	m.write(t, "/etc/modelgate/modelgate.yaml", "version: 1\n") // the page adds logs
 	waittest.Until(t, "requests are served", func() bool { return ask(1) == http.StatusOK })
