@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/server"
 	"modelgate/internal/settings"
+	"modelgate/internal/storage/sqlite"
 )
 
 // log returns the options of the log with the address url.
@@ -56,7 +57,7 @@ modelgate logs prune --bytes 20GB --bodies-days 7`)
 		}
 		s, err := logstore.Open(ctx, o)
 		if err != nil {
-			return err
+			return explainFull(err)
 		}
 		work, done := s.Prune, "removed"
 		if *dry {
@@ -70,8 +71,16 @@ modelgate logs prune --bytes 20GB --bodies-days 7`)
 		if *sums > 0 {
 			fmt.Fprintf(p.out, "%s %d rollups\n", done, sum.Sums)
 		}
-		return errors.Join(err, s.Close(ctx))
+		return explainFull(errors.Join(err, s.Close(ctx)))
 	})
+}
+
+// explainFull returns err, or what to do if the disk is too full to remove anything from it.
+func explainFull(err error) error {
+	if sqlite.IsFull(err) {
+		return errors.New("the disk is full, and SQLite needs room to remove entries; delete something else until a few tens of megabytes are free, and run the command again")
+	}
+	return err
 }
 
 // retention returns the retention in the flags.
