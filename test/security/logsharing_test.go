@@ -127,6 +127,7 @@ func TestLogsNamedByOthersIDsShowNothing(t *testing.T) {
 	})
 }
 
+// Metrics by workspace name it by its slug. Only the admin address has them.
 func TestMetricsAndHeadersNameNoTenant(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t, options{}, nil)
@@ -158,12 +159,24 @@ func TestMetricsAndHeadersNameNoTenant(t *testing.T) {
 	attack(t, "isolation", "metrics by tenant", func(t *testing.T) {
 		waittest.Until(t, "the requests are counted", func() bool { return strings.Contains(w.metrics(t), "modelgate_attempts_total{") })
 		text := w.metrics(t)
-		for _, n := range w.all {
-			ids = append(ids, n.name)
-		}
-		for _, id := range append(ids, "canary", rootKey) {
+		for _, id := range append(ids, rootKey) {
 			if strings.Contains(text, id) {
 				t.Errorf("the metrics contain %s", id)
+			}
+		}
+		for line := range strings.Lines(text) {
+			before, after, _ := strings.Cut(line, `model="`) // the one word of clients, of which there is a limited number
+			_, after, _ = strings.Cut(after, `"`)
+			if strings.Contains(before+after, "canary") {
+				t.Errorf("the metrics contain a client's word: %s", line)
+			}
+			if strings.Contains(line, `workspace="`) {
+				continue // counted by workspace, for the operator
+			}
+			for _, n := range w.all {
+				if strings.Contains(line, n.name) {
+					t.Errorf("metrics that are not by workspace name %s: %s", n.name, line)
+				}
 			}
 		}
 	})
