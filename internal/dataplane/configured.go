@@ -39,6 +39,7 @@ func (rs *resolver) configHandler() (exchange.Handler, error) {
 			return nil, stored.Err
 		}
 		text, rs.admission.entry.Config = stored.Text.Reveal(), stored.Ref()
+		rs.admission.entry.ConfigVersion = stored.Version
 		rs.admission.request.Cache.Config = rs.admission.entry.Config
 	}
 	tree, err := rs.tree(text)

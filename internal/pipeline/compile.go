@@ -128,6 +128,7 @@ func (b *build) call(n *config.Config) exchange.Handler {
 	return &attempt.TargetHandler{
 		Engine:  b.Engine,
 		Path:    n.Path,
+		Name:    n.Name,
 		Leaf:    len(b.tree.Leaves) - 1,
 		Timeout: n.RequestTimeout,
 		Forward: n.ForwardHeaders,

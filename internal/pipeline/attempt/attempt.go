@@ -55,7 +55,7 @@ func (h *TargetHandler) newAttempt(r *exchange.Request, t *exchange.Trail) (*att
 	if r.Received.Upload != nil && r.Received.Upload.Watch != nil {
 		r.Received.Upload.Watch(leaf.AllowModel)
 	}
-	a.plan.record.Record = reqlog.Attempt{Target: h.Path, Provider: a.plan.record.Target.ID, Slug: a.plan.record.Target.Slug}
+	a.plan.record.Record = reqlog.Attempt{Target: h.Path, Name: h.Name, Provider: a.plan.record.Target.ID, Slug: a.plan.record.Target.Slug}
 	if a.plan.record.Target.Base != nil {
 		a.plan.record.Record.Host = a.plan.record.Target.Base.Host
 	}

@@ -63,6 +63,7 @@ type Signer interface {
 type TargetHandler struct {
 	Engine *Engine
 	Path   string // JSON path of the target in its config
+	Name   string // of the target in its config; empty without one
 	Leaf   int    // index in Request.Leaves
 
 	// Timeout is the time until the response must be usable: a JSON body is

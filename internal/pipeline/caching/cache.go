@@ -60,6 +60,7 @@ type cacheHandler struct {
 	cache    *Cache
 	bounds   *exchange.Bounds
 	path     string
+	name     string        // of the target in its config
 	leaf     int           // index in Request.Leaves
 	settings respcache.Key // hash of the leaf's settings
 	forward  []string
@@ -93,7 +94,7 @@ func EmbedsBy(n *config.Config) *config.Embedding {
 // stores those of next. n are the leaf's effective settings, which have a cache.
 func (c *Cache) Around(n *config.Config, at Place, next exchange.Handler) exchange.Handler {
 	return &cacheHandler{
-		cache: c, bounds: at.Bounds, path: n.Path, leaf: at.Leaf, settings: leafKey(n),
+		cache: c, bounds: at.Bounds, path: n.Path, name: n.Name, leaf: at.Leaf, settings: leafKey(n),
 		forward: n.ForwardHeaders, timeout: n.RequestTimeout, options: *n.Cache,
 		embedding: at.Embedder, embed: at.Embed, next: next,
 	}
@@ -198,7 +199,7 @@ func (h *cacheHandler) outcome(r *exchange.Request, t *exchange.Trail, model str
 	}
 	a := &exchange.Attempt{
 		Target: leaf.Target, Prompt: r.Prompt, Model: model, Params: params, NamesRequestedModel: r.NamesRequestedModel(""),
-		Record: reqlog.Attempt{Target: h.path, Provider: leaf.Target.ID, Slug: leaf.Target.Slug},
+		Record: reqlog.Attempt{Target: h.path, Name: h.name, Provider: leaf.Target.ID, Slug: leaf.Target.Slug},
 	}
 	if leaf.Prompt != nil {
 		a.Prompt = leaf.Prompt.Prompt

@@ -266,7 +266,8 @@ func (t *Trail) Record(e *reqlog.Entry) {
 		}
 	}
 	if a := t.Outcome; a != nil {
-		e.Provider, e.Slug, e.OptionIndex, e.Prompt, e.UpstreamModel = a.Record.Provider, a.Record.Slug, a.Record.Target, a.Prompt, a.Model
+		e.Provider, e.Slug, e.OptionIndex, e.TargetName = a.Record.Provider, a.Record.Slug, a.Record.Target, a.Record.Name
+		e.Prompt, e.UpstreamModel = a.Prompt, a.Model
 	}
 	b := t.Bill()
 	e.Decisions = b.PromptCache.decide(e.Decisions)

@@ -166,6 +166,12 @@ func (p packed) entry() (*reqlog.Entry, error) {
 		e.Saved.Response = catalog.NanoDollars(r.varint())
 		e.Saved.Prompt = catalog.NanoDollars(r.varint())
 	}
+	if h.flags&flagConfigVersion != 0 {
+		e.ConfigVersion = r.varint()
+	}
+	if h.flags&flagTargetName != 0 {
+		e.TargetName = r.ref()
+	}
 	if r.bad {
 		return nil, errDamaged
 	}

@@ -38,6 +38,8 @@ const (
 	flagLimits
 	flagChecks
 	flagSaved
+	flagConfigVersion
+	flagTargetName
 )
 
 // Fields with shared strings; see [encoder.ref].
@@ -75,6 +77,7 @@ const (
 	refUpstreamModel
 	refLimit
 	refCheck
+	refTargetName
 	refFields
 )
 
@@ -181,6 +184,12 @@ func (c *encoder) addChangesr(e *reqlog.Entry, flags uint64) {
 		c.varint(int64(e.Saved.Response))
 		c.varint(int64(e.Saved.Prompt))
 	}
+	if flags&flagConfigVersion != 0 {
+		c.varint(e.ConfigVersion)
+	}
+	if flags&flagTargetName != 0 {
+		c.ref(refTargetName, e.TargetName)
+	}
 }
 
 func (c *encoder) addHead(e *reqlog.Entry, flags uint64) {
@@ -222,6 +231,8 @@ func flagsOf(e *reqlog.Entry) uint64 {
 	set(len(e.Limits) > 0, flagLimits)
 	set(len(e.Checks)+len(e.Unchecked) > 0, flagChecks)
 	set(e.Saved != reqlog.Saved{}, flagSaved)
+	set(e.ConfigVersion != 0, flagConfigVersion)
+	set(e.TargetName != "", flagTargetName)
 	set(e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "", flagSpans)
 	return f
 }

@@ -32,6 +32,12 @@ type Totals struct {
 	Latencies Sketch // empty unless requested
 	latency   int64  // sum, in microseconds
 
+	// FirstTokens are times to the first token, of the requests that have one; empty
+	// unless requested. Begun counts these requests.
+	FirstTokens Sketch
+	Begun       int64
+	firstToken  int64 // sum, in microseconds
+
 	first, last int64 // times of ids, in milliseconds; undefined without requests
 
 	// Rated is the number of requests whose trace has feedback, if requested, and
@@ -46,6 +52,15 @@ func (s *Totals) AverageLatency() time.Duration {
 		return 0
 	}
 	return time.Duration(float64(s.latency) / float64(s.Requests) * float64(time.Microsecond))
+}
+
+// AverageFirstToken returns the average time to the first token, zero if no request has
+// one.
+func (s *Totals) AverageFirstToken() time.Duration {
+	if s.Begun == 0 {
+		return 0
+	}
+	return time.Duration(float64(s.firstToken) / float64(s.Begun) * float64(time.Microsecond))
 }
 
 // First returns when the first request began.
@@ -73,6 +88,11 @@ func (s *Totals) add(e *reqlog.Entry) {
 	s.Rescued.add(e)
 	s.latency += e.Total.Microseconds()
 	s.Latencies.Add(e.Total)
+	if e.FirstToken > 0 {
+		s.Begun++
+		s.firstToken += e.FirstToken.Microseconds()
+		s.FirstTokens.Add(e.FirstToken)
+	}
 	at := millis(e.ID)
 	s.extendPeriod(at, at)
 	s.Requests++
@@ -103,6 +123,9 @@ func (s *Totals) Merge(o *Totals) {
 	s.Rated += o.Rated
 	s.Weighted += o.Weighted
 	s.Latencies.Merge(&o.Latencies)
+	s.Begun += o.Begun
+	s.firstToken += o.firstToken
+	s.FirstTokens.Merge(&o.FirstTokens)
 }
 
 func (s *Totals) extendPeriod(first, last int64) {
@@ -135,13 +158,17 @@ func (set groupSet) at(k groupKey) *Totals {
 // Values that follow from keys, such as successes, are not stored. Format 1 has no
 // rescued requests, 2 no estimated ones, and 4 no savings. Up to format 3 keys have no
 // strings after the cache's and no outcome, which then follows from the status.
+//
+// Details are in the last string, which older programs do not refer to: they read the
+// same sums without details, several totals of which then have the same key.
 const sumFormat = 5
 
 func (set groupSet) append(dst []byte, bucket int64) []byte {
 	var c encoder
 	c.reset()
+	details := []byte(detailMark)
 	for k, s := range set {
-		for _, t := range k.texts[1:] {
+		for _, t := range k.texts[1:ByStatus] {
 			c.uvarint(c.number(t))
 		}
 		c.varint(int64(k.status))
@@ -156,7 +183,9 @@ func (set groupSet) append(dst []byte, bucket int64) []byte {
 		sketch := s.Latencies.append(nil)
 		c.uvarint(uint64(len(sketch)))
 		c.body = append(c.body, sketch...)
+		details = appendDetails(details, &c, &k, s)
 	}
+	c.number(string(details))
 	dst = append(dst, sumFormat)
 	dst = binary.AppendUvarint(dst, uint64(len(c.numbers)))
 	dst = append(dst, c.table...)
@@ -169,9 +198,9 @@ func (s *Totals) numbers(bucket int64) [9]int64 {
 }
 
 // readSums calls f with each totals of a stored set. It does not retain data. The
-// values passed to f are valid until f returns, and their latencies are encoded in
-// sketch.
-func readSums(data []byte, bucket int64, f func(k *groupKey, s *Totals, sketch []byte) error) error {
+// values passed to f are valid until f returns, and their durations are encoded in
+// its sketches.
+func readSums(data []byte, bucket int64, f func(k *groupKey, s *Totals, at sketches) error) error {
 	r := reader{b: data}
 	v := r.take(1)
 	if r.bad || v[0] < 1 || v[0] > sumFormat {
@@ -183,6 +212,7 @@ func readSums(data []byte, bucket int64, f func(k *groupKey, s *Totals, sketch [
 		texts = int(ByCache) + 1
 	}
 	var k groupKey
+	details := detailsOf(&r)
 	for range r.count(texts + 10) {
 		for i := 1; i < texts; i++ {
 			k.texts[i] = r.ref()
@@ -213,7 +243,8 @@ func readSums(data []byte, bucket int64, f func(k *groupKey, s *Totals, sketch [
 			saved.Prompt = catalog.NanoDollars(r.varint())
 		}
 		sketch := r.take(r.count(1))
-		if r.bad {
+		firsts := details.read(&k)
+		if r.bad || details.bad {
 			return errDamaged
 		}
 		s := Totals{
@@ -221,8 +252,9 @@ func readSums(data []byte, bucket int64, f func(k *groupKey, s *Totals, sketch [
 			Requests: n[0], Counted: n[1], Prompt: n[2], Completion: n[3], Priced: n[4], Cost: catalog.NanoDollars(n[5]),
 			latency: n[6], first: n[7] + bucket, last: n[8] + bucket,
 		}
+		s.Begun, s.firstToken = firsts.begun, firsts.sum
 		s.countKey(&k)
-		if err := f(&k, &s, sketch); err != nil {
+		if err := f(&k, &s, sketches{sketch, firsts.sketch}); err != nil {
 			return err
 		}
 	}
@@ -234,14 +266,14 @@ func readSums(data []byte, bucket int64, f func(k *groupKey, s *Totals, sketch [
 
 // mergeStored adds a stored set to set.
 func (set groupSet) mergeStored(data []byte, bucket int64) error {
-	return readSums(data, bucket, func(k *groupKey, s *Totals, sketch []byte) error {
+	return readSums(data, bucket, func(k *groupKey, s *Totals, at sketches) error {
 		into := set.at(*k)
 		into.Merge(s)
-		return into.Latencies.mergeStored(sketch)
+		return at.addTo(into)
 	})
 }
 
 // checkSums returns an error unless a stored set can be read completely.
 func checkSums(data []byte) error {
-	return readSums(data, 0, func(_ *groupKey, _ *Totals, sketch []byte) error { return new(Sketch).mergeStored(sketch) })
+	return readSums(data, 0, func(_ *groupKey, _ *Totals, at sketches) error { return at.addTo(new(Totals)) })
 }

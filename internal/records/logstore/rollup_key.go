@@ -13,7 +13,7 @@ import (
 // Field is a property by which entries can be grouped. The zero Field is none.
 type Field uint8
 
-// Fields. The key of a rollup has a string for each field before ByStatus.
+// Fields. The key of a rollup has a string for each field except ByStatus and ByOutcome.
 const (
 	ByNothing Field = iota
 	ByWorkspace
@@ -29,6 +29,15 @@ const (
 	ByTarget // path of the target in its config
 	ByStatus
 	ByOutcome
+
+	// The following are details: see [groupSet.append].
+	ByErrorCode
+	ByTargetName    // name of the target in its config
+	ByConfigVersion // ref of the saved config and its version, written main@3
+	ByPromptVersion // slug of the saved prompt and its version
+	ByOperation
+
+	numFields = int(ByOperation) + 1
 )
 
 // otherValues replaces the rarest values of a bounded field in a minute or hour of an
@@ -43,11 +52,11 @@ const (
 )
 
 // bounded are the fields whose values clients or providers choose.
-var bounded = [...]Field{ByModel, ByUpstreamModel, ByResponseModel, ByTarget}
+var bounded = [...]Field{ByModel, ByUpstreamModel, ByResponseModel, ByTarget, ByErrorCode, ByTargetName}
 
 // groupKey holds the values that grouped entries have in common.
 type groupKey struct {
-	texts   [ByStatus]string // by field; the string of ByNothing is empty
+	texts   [numFields]string // by field; empty for ByNothing, ByStatus and ByOutcome
 	status  int
 	outcome reqlog.ExchangeOutcome
 }
@@ -65,7 +74,20 @@ func keyOf(e *reqlog.Entry) groupKey {
 	k.texts[ByUpstreamModel] = clip(e.UpstreamModel)
 	k.texts[ByResponseModel] = clip(e.ResponseModel)
 	k.texts[ByTarget] = clip(e.OptionIndex)
+	k.texts[ByErrorCode] = clip(e.ErrorCode)
+	k.texts[ByTargetName] = clip(e.TargetName)
+	k.texts[ByConfigVersion] = versionOf(e.Config, e.ConfigVersion)
+	k.texts[ByPromptVersion] = versionOf(e.Prompt.Slug, e.Prompt.Version)
+	k.texts[ByOperation] = clip(string(e.Operation))
 	return k
+}
+
+// versionOf returns a version in the form of groups and filters, empty for none.
+func versionOf(ref string, version int64) string {
+	if ref == "" || version <= 0 {
+		return ""
+	}
+	return clip(ref) + "@" + strconv.FormatInt(version, 10)
 }
 
 // text returns the value of a field.
@@ -162,6 +184,9 @@ func (set groupSet) replace(chosen func(*groupKey) bool, fields ...Field) {
 		}
 		delete(set, k)
 		for _, f := range fields {
+			if k.texts[f] == "" && f > ByOutcome {
+				continue // a success is not of another error code
+			}
 			k.texts[f] = otherValues
 		}
 		set.at(k).Merge(s)

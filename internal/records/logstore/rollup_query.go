@@ -151,8 +151,8 @@ func (t *totals) list() []Group {
 }
 
 // stored returns a function that adds the totals of a stored set.
-func (t *totals) stored(bucket int64) func(*groupKey, *Totals, []byte) error {
-	return func(k *groupKey, s *Totals, sketch []byte) error {
+func (t *totals) stored(bucket int64) func(*groupKey, *Totals, sketches) error {
+	return func(k *groupKey, s *Totals, at sketches) error {
 		if !t.q.wants(k) {
 			return nil
 		}
@@ -161,7 +161,7 @@ func (t *totals) stored(bucket int64) func(*groupKey, *Totals, []byte) error {
 		if !t.q.Percentiles {
 			return nil
 		}
-		return into.Latencies.mergeStored(sketch)
+		return at.addTo(into)
 	}
 }
 

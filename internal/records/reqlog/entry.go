@@ -71,7 +71,10 @@ type Input struct {
 	Model     string // the requested model; may be empty
 	Prompt    Prompt // the saved prompt of the request; zero for none
 	Config    string // id of the saved config; empty for none
-	Metadata  map[string]string
+	// ConfigVersion is the number of the version of Config that was used; zero for a
+	// config without versions.
+	ConfigVersion int64
+	Metadata      map[string]string
 
 	RequestBytes int64
 }
@@ -86,6 +89,7 @@ type Origin struct {
 	ResponseModel string
 
 	OptionIndex string // JSON path of the target in its config
+	TargetName  string // name of that target in its config; empty without one
 	CacheStatus string
 }
 
@@ -174,10 +178,12 @@ type Attempt struct {
 	Start    time.Duration // relative to the exchange's Time
 	Took     time.Duration // until the response headers, or the error
 
-	// Host is the host of the target, and SpanID the span id sent to the provider,
-	// empty if none was sent. The log stores neither.
+	// Host is the host of the target, SpanID the span id sent to the provider, empty if
+	// none was sent, and Name the name of the target in its config. The log stores none of
+	// them.
 	Host   string
 	SpanID string
+	Name   string
 }
 
 // Decision is a reason why an exchange was routed as it was.

@@ -124,8 +124,14 @@ func (e *Entry) writeTarget(w *jsonedit.Builder) {
 	writeText(w, "upstream_model", e.UpstreamModel)
 	writeText(w, "response_model", e.ResponseModel)
 	writeText(w, "option_index", e.OptionIndex)
+	writeText(w, "target_name", e.TargetName)
 	writeText(w, "cache_status", e.CacheStatus)
 	writeText(w, "config", e.Config)
+	if e.ConfigVersion > 0 {
+		writeInt(w, "config_version", e.ConfigVersion)
+	} else {
+		writeNull(w, "config_version")
+	}
 	w.Name("prompt")
 	if e.Prompt == (Prompt{}) {
 		w.Null()
