@@ -11,6 +11,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -130,34 +131,17 @@ func (l *LogHandler) one(r *http.Request, who *access.Identity, text string) ([]
 }
 
 func (l *LogHandler) list(r *http.Request, who *access.Identity) ([]byte, error) {
-	ctx, q := r.Context(), r.URL.Query()
+	q := r.URL.Query()
 	if err := allow(who, access.ScopeLogsList); err != nil {
 		return nil, err
 	}
-	query, err := parseQuery(q)
+	sent, err := route.RenameParams(q, isFilter)
 	if err != nil {
 		return nil, err
 	}
-	if query.Text != "" {
-		if err := l.checkSearch(ctx, who, query); err != nil {
-			return nil, err
-		}
-	}
-	if err := l.limit(ctx, who, &query, access.ScopeLogsList.Permission()); err != nil {
-		return nil, err
-	}
-	if readsAcross(who) && query.Text == "" { // text matches bodies, which are not visible across organisations
-		query.Scope = everything
-		if err := l.auditAcross(ctx, who, r, ""); err != nil {
-			return nil, err
-		}
-	}
-	if err := l.Flush(ctx); err != nil {
-		return nil, err
-	}
-	page, err := l.Store.List(ctx, query)
+	page, next, err := l.page(r, who, q)
 	if err != nil {
-		return nil, err
+		return nil, route.AsSent(err, sent)
 	}
 	out := []byte(`{"object":"list","data":[`)
 	for i, e := range page.Entries {
@@ -167,12 +151,41 @@ func (l *LogHandler) list(r *http.Request, who *access.Identity) ([]byte, error)
 		out = e.AppendJSON(out)
 	}
 	out = append(out, `],"has_more":`...)
-	out = strconv.AppendBool(out, page.Next != "")
+	out = strconv.AppendBool(out, next != "")
 	out = append(out, `,"next_cursor":`...)
-	if page.Next == "" {
+	if next == "" {
 		return append(out, "null}"...), nil
 	}
-	return append(strconv.AppendQuote(out, page.Next), '}'), nil
+	return append(strconv.AppendQuote(out, next), '}'), nil
+}
+
+// page returns the page of entries that a query selects, and the cursor of the next.
+func (l *LogHandler) page(r *http.Request, who *access.Identity, q url.Values) (page logstore.Page, next string, err error) {
+	ctx := r.Context()
+	query, err := parseQuery(q)
+	if err != nil {
+		return page, "", err
+	}
+	from, to := query.From, query.To
+	if query.Text != "" {
+		if err := l.checkSearch(ctx, who, query); err != nil {
+			return page, "", err
+		}
+	}
+	if err := l.limit(ctx, who, &query, access.ScopeLogsList.Permission()); err != nil {
+		return page, "", err
+	}
+	if readsAcross(who) && query.Text == "" { // text matches bodies, which are not visible across organisations
+		query.Scope = everything
+		if err := l.auditAcross(ctx, who, r, ""); err != nil {
+			return page, "", err
+		}
+	}
+	if err := l.Flush(ctx); err != nil {
+		return page, "", err
+	}
+	page, err = l.Store.List(ctx, query)
+	return page, pinned(q, from, to, page.Next), err
 }
 
 // checkSearch returns an error if a caller who may not read single entries searches for

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/limits/inbound"
 	"modelgate/internal/records/logstore"
@@ -270,9 +271,12 @@ func (w *subscriber) sendDropped(send func([]byte) bool) bool {
 }
 
 // unwatched are the filters of a list that make no sense for future entries.
-var unwatched = []string{"from", "to", "cursor", "limit", "text"}
+var unwatched = []string{"from", "to", "cursor", "limit", "text", "order", "order_by"}
 
 func parseTail(values url.Values) (logstore.Query, error) {
+	if _, err := route.RenameParams(values, isFilter); err != nil {
+		return logstore.Query{}, err
+	}
 	for name := range values {
 		if slices.Contains(unwatched, name) || strings.HasSuffix(name, "_min") || strings.HasSuffix(name, "_max") {
 			return logstore.Query{}, bad(name, "is not supported for a log tail; use it with GET %s", LogPath)

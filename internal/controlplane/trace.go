@@ -53,17 +53,21 @@ func (t traces) restrict(ctx context.Context, c *route.Caller, q *logstore.Query
 
 // logFilters are the filters of a log list, as strings that the log parses.
 type logFilters struct {
-	From          string `query:"from" maxLength:"64" doc:"A time such as 2006-01-02T15:04:05Z, or Unix seconds. Defaults to 30 days before the end."`
+	From          string `query:"from" maxLength:"64" doc:"A time such as 2006-01-02T15:04:05Z, or a span before now such as 7d. Defaults to 30 days before the end."`
 	To            string `query:"to" maxLength:"64" doc:"End of the range, exclusive. Defaults to now."`
 	Workspace     string `query:"workspace" maxLength:"255" doc:"Id or slug"`
-	Status        string `query:"status" maxLength:"16" doc:"A status such as 429, or a class such as 5xx"`
-	Outcome       string `query:"outcome" enum:"success,error,cancelled,other"`
+	Status        string `query:"status" maxLength:"255" doc:"Statuses such as 429 and classes such as 5xx, separated by commas"`
+	Outcome       string `query:"outcome" maxLength:"64" doc:"success, error, cancelled or other, or several separated by commas"`
 	Model         string `query:"model" maxLength:"1024" doc:"Requested model"`
 	UpstreamModel string `query:"upstream_model" maxLength:"1024" doc:"Model sent to the provider"`
 	ResponseModel string `query:"response_model" maxLength:"1024" doc:"Model named in the provider's response"`
-	Target        string `query:"target" maxLength:"1024" doc:"Path of the target in its config"`
+	Target        string `query:"target" maxLength:"1024" doc:"Path of the target in its config, or its name"`
 	Provider      string `query:"provider" maxLength:"255" doc:"Provider id, or slug or id of a managed provider; @slug is always a slug"`
 	Key           string `query:"api_key" maxLength:"255" doc:"Id"`
+	User          string `query:"user" maxLength:"255" doc:"Id of a user, whose keys sent the requests"`
+	ErrorCode     string `query:"error_code" maxLength:"1024" doc:"Error code"`
+	Prompt        string `query:"prompt" maxLength:"1024" doc:"Slug of a prompt, or one of its versions such as greeting@3"`
+	CacheStatus   string `query:"cache_status" maxLength:"128" doc:"HIT, SEMANTIC HIT, MISS, SEMANTIC MISS, REFRESH or DISABLED"`
 	Config        string `query:"config" maxLength:"255" doc:"Id or slug"`
 	TraceID       string `query:"trace_id" maxLength:"256"`
 	Operation     string `query:"operation" maxLength:"64"`
@@ -81,7 +85,7 @@ type logFilters struct {
 	WeightedMin   string `query:"weighted_feedback_min" maxLength:"32" doc:"Average of value times weight in the trace"`
 	WeightedMax   string `query:"weighted_feedback_max" maxLength:"32"`
 	Limit         string `query:"limit" maxLength:"8" doc:"Traces per page, 1 to 1000; defaults to 100"`
-	Cursor        string `query:"cursor" maxLength:"128" doc:"next_cursor of the previous page"`
+	Cursor        string `query:"cursor" maxLength:"255" doc:"next_cursor of the previous page"`
 }
 
 func (f *logFilters) query() (logstore.Query, error) {
@@ -89,6 +93,7 @@ func (f *logFilters) query() (logstore.Query, error) {
 	for name, v := range map[string]string{
 		"from": f.From, "to": f.To, "workspace": f.Workspace, "status": f.Status, "outcome": f.Outcome, "provider": f.Provider,
 		"model": f.Model, "upstream_model": f.UpstreamModel, "response_model": f.ResponseModel, "target": f.Target,
+		"user": f.User, "error_code": f.ErrorCode, "prompt": f.Prompt, "cache_status": f.CacheStatus,
 		"api_key": f.Key, "config": f.Config, "trace_id": f.TraceID, "operation": f.Operation, "stream": f.Stream, "min_latency_ms": f.MinLatency,
 		"cost_min": f.CostMin, "cost_max": f.CostMax, "total_units_min": f.TotalMin, "total_units_max": f.TotalMax,
 		"prompt_token_min": f.PromptMin, "prompt_token_max": f.PromptMax,
@@ -126,6 +131,7 @@ type traceRecord struct {
 	Status   int        `json:"status" doc:"Highest status"`
 	Errors   int64      `json:"errors" doc:"Requests with the outcome error, including broken streams"`
 	Cost     *float64   `json:"cost" doc:"US cents of the requests with a known cost"`
+	Nano     *int64     `json:"cost_nano_usd" doc:"The same in nano-dollars"`
 	Unpriced int64      `json:"unpriced_spans" doc:"Requests with unknown cost"`
 	Tokens   *int64     `json:"total_tokens" doc:"Tokens of the requests with known usage"`
 }
@@ -137,7 +143,8 @@ func record(t *logstore.Trace) traceRecord {
 	}
 	if t.Priced > 0 {
 		cost := float64(t.Cost) / 1e7
-		r.Cost = &cost
+		nano := int64(t.Cost)
+		r.Cost, r.Nano = &cost, &nano
 	}
 	if t.Counted > 0 {
 		r.Tokens = &t.Tokens
@@ -150,6 +157,7 @@ func (t traces) list(ctx context.Context, c *route.Caller, in *logFilters) (*tra
 	if err != nil {
 		return nil, err
 	}
+	from, to := q.From, q.To
 	if err := t.restrict(ctx, c, &q, access.ScopeLogsList); err != nil {
 		return nil, err
 	}
@@ -162,7 +170,8 @@ func (t traces) list(ctx context.Context, c *route.Caller, in *logFilters) (*tra
 		out.Data[i] = record(&page.Traces[i])
 	}
 	if out.More {
-		out.Next = &page.Next
+		next := pinned(url.Values{"from": {in.From}, "to": {in.To}}, from, to, page.Next)
+		out.Next = &next
 	}
 	return out, nil
 }

@@ -7,18 +7,6 @@ import (
 	"time"
 )
 
-// moment parses a time: RFC 3339, or Unix seconds.
-func moment(v string) (time.Time, error) {
-	if sec, err := strconv.ParseInt(v, 10, 64); err == nil {
-		return time.Unix(sec, 0), nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, v)
-	if err != nil {
-		return t, errors.New("must be a time such as 2006-01-02T15:04:05Z, or Unix seconds")
-	}
-	return t, nil
-}
-
 func count(v string) (int, error) {
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 1 {

@@ -11,6 +11,7 @@ package analytics
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -76,10 +77,7 @@ func (f Routes) sum(ctx context.Context, c *route.Caller, in *Filters, q logstor
 // restrictToVisible limits q to what the caller may see.
 func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) (err error) {
 	q.Scope.Organisation = c.Organisation
-	named := in.WorkspaceID
-	if named == "" {
-		named = in.Workspace
-	}
+	named := in.Workspace
 	isAdmin, err := administers(ctx, c)
 	if err != nil {
 		return err
@@ -90,7 +88,7 @@ func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *log
 		}
 		w, err := c.DB().Workspace(ctx, c.Organisation, named)
 		if apierr.IsNotFound(err) {
-			return route.Missing("workspace_id", "workspace", named)
+			return route.LogNames{DB: c.DB(), Scope: q.Scope}.Missing(ctx, "workspace", "workspace", named)
 		}
 		q.Scope.Workspace = w.ID
 		return err
@@ -98,7 +96,7 @@ func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *log
 	if q.Scope.Workspace, err = c.VisibleWorkspace(ctx, named); err != nil {
 		return err
 	}
-	if err := c.CheckOwnWorkspace(ctx, "workspace_id", named); err != nil {
+	if err := c.CheckOwnWorkspace(ctx, "workspace", named); err != nil {
 		return err
 	}
 	if q.Scope.Workspace == "" {
@@ -117,7 +115,7 @@ func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *log
 func (f Routes) resolve(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) error {
 	names := route.LogNames{DB: c.DB(), Scope: q.Scope, Files: c.Files(), Sum: f.GroupEntries}
 	if len(in.Configs) > 0 {
-		list, err := names.Configs(ctx, "configs", in.Configs)
+		list, err := names.Configs(ctx, "config", in.Configs)
 		if err != nil {
 			return err
 		}
@@ -133,11 +131,24 @@ func (f Routes) resolve(ctx context.Context, c *route.Caller, in *Filters, q *lo
 		}
 		addFilter(q, logstore.ByProvider, list)
 	}
-	if err := names.CheckKeys(ctx, "api_key_ids", in.Keys); err != nil {
+	if err := names.CheckKeys(ctx, "api_key", in.Keys); err != nil {
 		return err
 	}
-	if err := names.CheckPrompts(ctx, "prompt_slug", in.Prompts); err != nil {
+	if err := names.CheckPrompts(ctx, "prompt", in.Prompts); err != nil {
 		return err
+	}
+	if err := names.CheckErrorCodes(ctx, "error_code", in.Codes); err != nil {
+		return err
+	}
+	if len(in.Users) > 0 {
+		keys, err := names.UserKeys(ctx, "user", in.Users)
+		if err != nil {
+			return err
+		}
+		if len(in.Keys) > 0 {
+			keys = slices.DeleteFunc(keys, func(id string) bool { return !slices.Contains(in.Keys, id) })
+		}
+		addFilter(q, logstore.ByKey, keys)
 	}
 	var err error
 	q.Providers, err = names.Providers(ctx, "provider", in.Providers)

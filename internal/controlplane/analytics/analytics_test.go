@@ -297,7 +297,7 @@ func TestQueriesThatCantBeMeantAreRefused(t *testing.T) {
 		"groups/model?weighted_feedback_min=high":                 "weighted_feedback_min",
 		"graphs/feedbacks/scores?weighted_feedback_max=11":        "weighted_feedback_max",
 		"graphs/feedbacks?ai_org_model=gpt":                       "ai_org_model",
-		"graphs/cost?time_of_generation_min=now":                  "time_of_generation_min",
+		"graphs/cost?time_of_generation_min=soon":                 "time_of_generation_min",
 		"graphs/cost?time_of_generation_min=2024-05-01T00:00:00Z": "time_of_generation_min",
 		"graphs/cost?time_of_generation_min=2026-05-01T00:00:00Z&time_of_generation_max=2026-05-01T00:00:00Z": "time_of_generation_max",
 	} {
@@ -318,7 +318,7 @@ func TestGraphsTellTheirSummary(t *testing.T) {
 	for path, want := range map[string]string{
 		"requests":            `{"total":5}`,
 		"requests/rescued":    `{"fallback":1,"retry":[{"count":1,"retry_success_count":1},{"count":1,"retry_success_count":3}]}`,
-		"cost":                `{"avg":2,"estimated_requests":0,"total":4,"unpriced_requests":3}`,
+		"cost":                `{"avg":2,"estimated_requests":0,"total":4,"total_nano_usd":40000000,"unpriced_requests":3}`,
 		"tokens":              `{"avg":30,"estimated_requests":0,"total":90}`,
 		"errors":              `{"total":2}`,
 		"errors/rate":         `{"rate":40}`,
@@ -341,7 +341,7 @@ func TestGraphsTellTheirSummary(t *testing.T) {
 			t.Errorf("latency %s = %v, want %v within 1 %%", name, got, want)
 		}
 	}
-	if got, want := mustGet(t, c, "/analytics/summary/cache"), `{"object":"analytics-summary","summary":{"hits":2,"avg_latency":400,"total_requests":5,"cache_speedup":0.15,"saved_cost":3,"prompt_cache_saved_cost":-0.5}}`; got != want {
+	if got, want := mustGet(t, c, "/analytics/summary/cache"), `{"object":"analytics-summary","summary":{"hits":2,"avg_latency":400,"total_requests":5,"cache_speedup":0.15,"saved_cost":3,"saved_cost_nano_usd":30000000,"prompt_cache_saved_cost_nano_usd":-5000000,"prompt_cache_saved_cost":-0.5}}`; got != want {
 		t.Errorf("cache = %s, want %s", got, want)
 	}
 }

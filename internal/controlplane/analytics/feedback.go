@@ -44,13 +44,12 @@ func (w *FeedbackRange) span() (r logstore.FloatRange, err error) {
 // feedbackFilters are the filters for feedback. The time range applies to the time at
 // which feedback was given.
 type feedbackFilters struct {
-	From        time.Time `query:"time_of_generation_min" doc:"ISO 8601 with an offset; rounded down to the minute. Defaults to 7 days before the end."`
-	To          time.Time `query:"time_of_generation_max" doc:"End of the range, exclusive. Defaults to now."`
-	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug; keys of a workspace may name their own only"`
-	Workspace   string    `query:"workspace_slug" maxLength:"255" doc:"The same as workspace_id"`
-	Keys        []string  `query:"api_key_ids" maxItems:"100" doc:"Only traces with one of these keys"`
-	Models      []string  `query:"ai_org_model" maxItems:"100" doc:"Only traces with one of these models, written provider__model"`
-	TraceID     string    `query:"trace_id" maxLength:"255"`
+	From      time.Time `query:"from" doc:"A time such as 2026-11-30T12:00:00Z, or a span before now such as 7d; rounded down to the minute. Defaults to 7 days before the end."`
+	To        time.Time `query:"to" doc:"End of the range, exclusive. Defaults to now."`
+	Workspace string    `query:"workspace" maxLength:"255" doc:"Id or slug; keys of a workspace may name their own only"`
+	Keys      []string  `query:"api_key" maxItems:"100" doc:"Only traces with one of these keys"`
+	Models    []string  `query:"ai_org_model" maxItems:"100" doc:"Only traces with one of these models, written provider__model"`
+	TraceID   string    `query:"trace_id" maxLength:"255"`
 	FeedbackRange
 }
 
@@ -79,7 +78,7 @@ func (f Routes) addFeedback(a *route.API) {
 // opinions groups the feedback that the caller may see and that matches the filters.
 func (f Routes) opinions(ctx context.Context, c *route.Caller, in *feedbackFilters) ([]logstore.FeedbackGroup,
 	*Filters, time.Duration, error) {
-	of := &Filters{From: in.From, To: in.To, WorkspaceID: in.WorkspaceID, Workspace: in.Workspace, Keys: in.Keys, Models: in.Models}
+	of := &Filters{From: in.From, To: in.To, Workspace: in.Workspace, Keys: in.Keys, Models: in.Models}
 	var q logstore.GroupQuery
 	if err := c.CheckFilters(); err != nil {
 		return nil, nil, 0, err

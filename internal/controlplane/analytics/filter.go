@@ -14,25 +14,27 @@ import (
 // metadata, trace, tokens and cost are evaluated on the entries themselves, not on
 // rollups.
 type Filters struct {
-	From        time.Time `query:"time_of_generation_min" doc:"ISO 8601 with an offset; rounded down to the minute, or to the hour if older than two days. Defaults to 7 days before the end."`
-	To          time.Time `query:"time_of_generation_max" doc:"End of the range, exclusive. Defaults to now."`
-	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug; keys of a workspace may name their own only"`
-	Workspace   string    `query:"workspace_slug" maxLength:"255" doc:"The same as workspace_id"`
-	Statuses    []int     `query:"status_code" maxItems:"100" minimum:"100" maximum:"999" doc:"Only these statuses"`
-	Outcomes    []string  `query:"outcome" maxItems:"4" enum:"success,error,cancelled,other" doc:"Only these outcomes"`
-	Providers   []string  `query:"provider" maxItems:"100" doc:"Provider ids, or slugs or ids of managed providers; @slug is always a slug"`
-	Slugs       []string  `query:"virtual_keys" maxItems:"100" doc:"Slugs or ids of managed providers"`
-	Targets     []string  `query:"target" maxItems:"100" doc:"Paths of targets in their config"`
-	Configs     []string  `query:"configs" maxItems:"100" doc:"Ids or slugs of configs"`
-	Keys        []string  `query:"api_key_ids" maxItems:"100" doc:"Ids of keys"`
-	Models      []string  `query:"ai_org_model" maxItems:"100" doc:"Requested models, written provider__model"`
-	Requested   []string  `query:"model" maxItems:"100" doc:"Requested models"`
-	Upstream    []string  `query:"upstream_model" maxItems:"100" doc:"Models sent to providers"`
-	Response    []string  `query:"response_model" maxItems:"100" doc:"Models named in provider responses"`
-	Prompts     []string  `query:"prompt_slug" maxItems:"100" doc:"Slugs of prompts"`
-	Metadata    string    `query:"metadata" maxLength:"4096" doc:"JSON object with string values; all must match"`
-	TraceID     string    `query:"trace_id" maxLength:"255"`
-	SpanID      string    `query:"span_id" maxLength:"255"`
+	From      time.Time `query:"from" doc:"A time such as 2026-11-30T12:00:00Z, or a span before now such as 7d; rounded down to the minute, or to the hour if older than two days. Defaults to 7 days before the end."`
+	To        time.Time `query:"to" doc:"End of the range, exclusive. Defaults to now."`
+	Workspace string    `query:"workspace" maxLength:"255" doc:"Id or slug; keys of a workspace may name their own only"`
+	Statuses  []string  `query:"status" maxItems:"100" doc:"Only these statuses, such as 429, or classes, such as 5xx"`
+	Outcomes  []string  `query:"outcome" maxItems:"4" enum:"success,error,cancelled,other" doc:"Only these outcomes"`
+	Codes     []string  `query:"error_code" maxItems:"100" doc:"Only these error codes"`
+	Caches    []string  `query:"cache_status" maxItems:"6" enum:"HIT,SEMANTIC HIT,MISS,SEMANTIC MISS,REFRESH,DISABLED" doc:"Only these cache statuses"`
+	Providers []string  `query:"provider" maxItems:"100" doc:"Provider ids, or slugs or ids of managed providers; @slug is always a slug"`
+	Slugs     []string  `query:"virtual_keys" maxItems:"100" doc:"Slugs or ids of managed providers"`
+	Targets   []string  `query:"target" maxItems:"100" doc:"Paths of targets in their config, or their names"`
+	Configs   []string  `query:"config" maxItems:"100" doc:"Ids or slugs of configs, or their versions such as main@3"`
+	Keys      []string  `query:"api_key" maxItems:"100" doc:"Ids of keys"`
+	Users     []string  `query:"user" maxItems:"100" doc:"Ids of users, whose keys sent the requests"`
+	Models    []string  `query:"ai_org_model" maxItems:"100" doc:"Requested models, written provider__model"`
+	Requested []string  `query:"model" maxItems:"100" doc:"Requested models"`
+	Upstream  []string  `query:"upstream_model" maxItems:"100" doc:"Models sent to providers"`
+	Response  []string  `query:"response_model" maxItems:"100" doc:"Models named in provider responses"`
+	Prompts   []string  `query:"prompt" maxItems:"100" doc:"Slugs of prompts, or their versions such as greeting@3"`
+	Metadata  string    `query:"metadata" maxLength:"4096" doc:"JSON object with string values; all must match"`
+	TraceID   string    `query:"trace_id" maxLength:"255"`
+	SpanID    string    `query:"span_id" maxLength:"255"`
 
 	TotalMin      string `query:"total_units_min" doc:"Tokens of a request"`
 	TotalMax      string `query:"total_units_max"`
@@ -42,6 +44,8 @@ type Filters struct {
 	CompletionMax string `query:"completion_token_max"`
 	CostMin       string `query:"cost_min" doc:"US cents of a request"`
 	CostMax       string `query:"cost_max"`
+	NanoMin       string `query:"cost_nano_usd_min" doc:"Nano-dollars of a request"`
+	NanoMax       string `query:"cost_nano_usd_max"`
 
 	FeedbackRange
 }
@@ -59,12 +63,13 @@ func (f *Filters) apply(q *logstore.GroupQuery, now time.Time) error {
 	}
 	q.From, q.To = f.From, f.To
 	q.TraceID, q.SpanID = f.TraceID, f.SpanID
-	statuses := make([]string, len(f.Statuses))
-	for i, s := range f.Statuses {
-		statuses[i] = strconv.Itoa(s)
+	statuses, err := expandStatuses(f.Statuses)
+	if err != nil {
+		return err
 	}
 	for field, list := range map[logstore.Field][]string{
 		logstore.ByStatus: statuses, logstore.ByOutcome: f.Outcomes, logstore.ByKey: f.Keys,
+		logstore.ByErrorCode: f.Codes, logstore.ByCache: f.Caches,
 		logstore.ByPrompt: f.Prompts, logstore.ByTarget: f.Targets,
 		logstore.ByModel: f.Requested, logstore.ByUpstreamModel: f.Upstream, logstore.ByResponseModel: f.Response,
 	} {
@@ -79,13 +84,12 @@ func (f *Filters) apply(q *logstore.GroupQuery, now time.Time) error {
 		}
 		q.Models = append(q.Models, served)
 	}
-	if err := route.CheckKeyIDs("api_key_ids", f.Keys); err != nil {
+	if err := route.CheckKeyIDs("api_key", f.Keys); err != nil {
 		return err
 	}
 	if f.Metadata != "" && (json.Unmarshal([]byte(f.Metadata), &q.Metadata) != nil || q.Metadata == nil) {
 		return route.Invalid("metadata", "must be a JSON object with string values")
 	}
-	var err error
 	if q.Weighted, err = f.FeedbackRange.span(); err != nil {
 		return err
 	}
@@ -95,6 +99,11 @@ func (f *Filters) apply(q *logstore.GroupQuery, now time.Time) error {
 // bound adds the ranges of tokens and cost to q. They are checked here because
 // declaring them would keep eight compiled expressions for each route.
 func (f *Filters) bound(q *logstore.GroupQuery) error {
+	for _, same := range [...][3]string{{"cost_min", f.CostMin, f.NanoMin}, {"cost_max", f.CostMax, f.NanoMax}} {
+		if same[1] != "" && same[2] != "" {
+			return route.Invalid(same[0], "is the same bound in cents as the one in nano-dollars; set one of them")
+		}
+	}
 	for _, b := range []struct {
 		name, text string
 		decimals   int
@@ -104,6 +113,7 @@ func (f *Filters) bound(q *logstore.GroupQuery) error {
 		{"prompt_token_min", f.PromptMin, 0, &q.Prompt.Min}, {"prompt_token_max", f.PromptMax, 0, &q.Prompt.Max},
 		{"completion_token_min", f.CompletionMin, 0, &q.Completion.Min}, {"completion_token_max", f.CompletionMax, 0, &q.Completion.Max},
 		{"cost_min", f.CostMin, centDecimals, &q.Cost.Min}, {"cost_max", f.CostMax, centDecimals, &q.Cost.Max},
+		{"cost_nano_usd_min", f.NanoMin, 0, &q.Cost.Min}, {"cost_nano_usd_max", f.NanoMax, 0, &q.Cost.Max},
 	} {
 		if b.text == "" {
 			continue
@@ -125,6 +135,25 @@ func (f *Filters) bound(q *logstore.GroupQuery) error {
 	return nil
 }
 
+// expandStatuses returns statuses with those of classes, such as 5xx.
+func expandStatuses(list []string) (all []string, err error) {
+	for _, s := range list {
+		digit, class := strings.CutSuffix(s, "xx")
+		n, err := strconv.Atoi(digit)
+		switch {
+		case err == nil && !class && n >= 100 && n <= 999:
+			all = append(all, s)
+		case err == nil && class && n >= 1 && n <= 9:
+			for status := n * 100; status < n*100+100; status++ {
+				all = append(all, strconv.Itoa(status))
+			}
+		default:
+			return nil, route.Invalid("status", "must be numbers such as 429 or classes such as 5xx, not %.20q", s)
+		}
+	}
+	return all, nil
+}
+
 // addFilter restricts q to entries whose field has one of the values in list. An empty
 // list restricts nothing.
 func addFilter(q *logstore.GroupQuery, field logstore.Field, list []string) {
@@ -144,9 +173,9 @@ func (f *Filters) span(now time.Time) error {
 	}
 	switch {
 	case !f.From.Before(f.To):
-		return route.Invalid("time_of_generation_max", "must be later than time_of_generation_min")
+		return route.Invalid("to", "must be later than from")
 	case f.To.Sub(f.From) > longestRange:
-		return route.Invalid("time_of_generation_min", "must be at most 366 days before time_of_generation_max")
+		return route.Invalid("from", "must be at most 366 days before to")
 	}
 	return nil
 }

@@ -25,13 +25,23 @@ var graphs = []graphOf{
 	{path: "requests", name: "graph-requests", summary: "Count requests over time",
 		tell: func(s *logstore.Totals) figures { return figures{"total": s.Requests} }},
 	{path: "cost", name: "graph-cost", summary: "Sum costs over time, in US cents", tell: func(s *logstore.Totals) figures {
-		return figures{"total": cost(s), "avg": nullIfZero(s.Priced, float64(s.Cost)/1e7/float64(max(s.Priced, 1))),
+		return figures{"total": cost(s), "total_nano_usd": nullIfZero(s.Priced, int64(s.Cost)), "avg": nullIfZero(s.Priced, float64(s.Cost)/1e7/float64(max(s.Priced, 1))),
 			"unpriced_requests": s.Requests - s.Priced, "estimated_requests": s.Estimated}
 	}},
 	{path: "latency", name: "graph-latency", summary: "Latency over time, in milliseconds", percentiles: true,
 		tell: func(s *logstore.Totals) figures {
 			at := func(p int) any { return nullIfZero(s.Requests, milliseconds(s.Latencies.Percentile(p))) }
 			return figures{"avg": latency(s), "p50": at(50), "p90": at(90), "p99": at(99)}
+		}},
+	{path: "first-token", name: "graph-first-token", summary: "Time to the first token over time, in milliseconds", percentiles: true,
+		tell: func(s *logstore.Totals) figures {
+			return figures{"avg": nullIfZero(s.Begun, milliseconds(s.AverageFirstToken())), "p50": firstToken(s, 50), "p90": firstToken(s, 90),
+				"p99": firstToken(s, 99), "requests": s.Begun}
+		}},
+	{path: "outcomes", name: "graph-outcomes", summary: "Count requests by outcome over time",
+		tell: func(s *logstore.Totals) figures {
+			return figures{"success": s.Successes, "error": s.Errors, "cancelled": s.Cancelled,
+				"other": s.Requests - s.Successes - s.Errors - s.Cancelled, "total": s.Requests}
 		}},
 	{path: "tokens", name: "graph-tokens", summary: "Sum tokens over time", tell: func(s *logstore.Totals) figures {
 		return figures{"total": nullIfZero(s.Counted, s.Prompt+s.Completion), "avg": ratio(s.Prompt+s.Completion, s.Counted),

@@ -44,12 +44,14 @@ type summary struct {
 }
 
 type savings struct {
-	Hits     int64    `json:"hits"`
-	Latency  *float64 `json:"avg_latency" doc:"Of hits, in milliseconds"`
-	Requests int64    `json:"total_requests"`
-	Speedup  *float64 `json:"cache_speedup" doc:"Average latency of misses divided by the average latency of hits"`
-	Saved    float64  `json:"saved_cost" doc:"Original cost of the responses of hits, in US cents; not part of any cost"`
-	Prompt   float64  `json:"prompt_cache_saved_cost" doc:"US cents saved by prompt caches of providers; negative if writing cost more"`
+	Hits       int64    `json:"hits"`
+	Latency    *float64 `json:"avg_latency" doc:"Of hits, in milliseconds"`
+	Requests   int64    `json:"total_requests"`
+	Speedup    *float64 `json:"cache_speedup" doc:"Average latency of misses divided by the average latency of hits"`
+	Saved      float64  `json:"saved_cost" doc:"Original cost of the responses of hits, in US cents; not part of any cost"`
+	SavedNano  int64    `json:"saved_cost_nano_usd" doc:"saved_cost in nano-dollars"`
+	PromptNano int64    `json:"prompt_cache_saved_cost_nano_usd" doc:"prompt_cache_saved_cost in nano-dollars"`
+	Prompt     float64  `json:"prompt_cache_saved_cost" doc:"US cents saved by prompt caches of providers; negative if writing cost more"`
 }
 
 // Cache statuses that are hits and misses. Requests that did not use the cache are
@@ -71,6 +73,8 @@ func (f Routes) cache(ctx context.Context, c *route.Caller, in *Filters) (*summa
 		out.Summary.Requests += s.Requests
 		out.Summary.Saved += float64(s.Saved.Response) / 1e7
 		out.Summary.Prompt += float64(s.Saved.Prompt) / 1e7
+		out.Summary.SavedNano += int64(s.Saved.Response)
+		out.Summary.PromptNano += int64(s.Saved.Prompt)
 		switch s.Value {
 		case hits[0], hits[1]:
 			hit.Merge(&s.Totals)

@@ -23,8 +23,8 @@ func Add(a *route.API) {
 }
 
 type listInput struct {
-	From         time.Time `query:"start_time" required:"true" doc:"ISO 8601 with an offset"`
-	To           time.Time `query:"end_time" required:"true" doc:"ISO 8601 with an offset; later than start_time"`
+	From         time.Time `query:"from" required:"true" doc:"A time such as 2026-11-30T12:00:00Z, or a span before now such as 7d"`
+	To           time.Time `query:"to" required:"true" doc:"Later than from; now is the present"`
 	Organisation string    `query:"organisation_id" maxLength:"255" doc:"The organisation of the key; any other is not found"`
 	Workspace    string    `query:"workspace_id" maxLength:"255" doc:"Id or slug"`
 	Method       string    `query:"method" enum:"POST,PUT,PATCH,DELETE,APPLY,CLI"`

@@ -38,8 +38,9 @@ type Caller struct {
 
 	refused bool // a rejected token that the audit log must record
 
-	ifMatch    string      // as in the request
-	idempotent *idempotent // nil unless the request has an Idempotency-Key
+	sent       map[string]string // the other names of parameters that the client sent
+	ifMatch    string            // as in the request
+	idempotent *idempotent       // nil unless the request has an Idempotency-Key
 
 	tx *store.Tx // the change that the caller is part of; nil for a request
 }

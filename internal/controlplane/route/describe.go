@@ -24,7 +24,7 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 	if r.Method == http.MethodPut {
 		r.keptByNull = keptByNull(reflect.TypeFor[In]())
 	}
-	r.lists = listParams(reflect.TypeFor[In]())
+	r.params = paramsOf(reflect.TypeFor[In]())
 	r.budgets = budgetFormOf(reflect.TypeFor[In]())
 	if r.Form {
 		r.fields = bodyFields(reflect.TypeFor[In]())
@@ -45,9 +45,10 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 		}
 		a.pending = append(a.pending, func() {
 			huma.Register(a.huma, op, func(ctx context.Context, in *In) (*response, error) {
-				out, err := f(ctx, callerOf(ctx), in)
+				c := callerOf(ctx)
+				out, err := f(ctx, c, in)
 				if err != nil {
-					return nil, a.failure(err)
+					return nil, a.failure(AsSent(err, c.sent))
 				}
 				if list, ok := any(out).(interface{ SetPage(number, size int) }); ok && r.paged {
 					list.SetPage(pageOf(reflect.ValueOf(in).Elem()))

@@ -14,9 +14,11 @@ import (
 const formType = "application/x-www-form-urlencoded"
 
 // normaliseInput replaces the spellings of a request that a route accepts in addition to
-// those that handlers read: forms, and list parameters that are repeated.
+// those that handlers read: forms, and other names and forms of parameters.
 func (r *Route) normaliseInput(req *http.Request, c *Caller) error {
-	r.joinLists(req)
+	if err := r.params.normalise(req, c); err != nil {
+		return err
+	}
 	if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); !r.Form || err != nil || kind != formType {
 		return nil
 	}
@@ -37,38 +39,6 @@ func (r *Route) normaliseInput(req *http.Request, c *Caller) error {
 	c.body, err = json.Marshal(members)
 	req.Header.Set("Content-Type", "application/json")
 	return err
-}
-
-// joinLists joins the values of list parameters with commas, as handlers read them.
-func (r *Route) joinLists(req *http.Request) {
-	if len(r.lists) == 0 || req.URL.RawQuery == "" {
-		return
-	}
-	query, err := url.ParseQuery(req.URL.RawQuery)
-	if err != nil {
-		return // reported later
-	}
-	changed := false
-	for _, name := range r.lists {
-		if values := query[name]; len(values) > 1 {
-			query[name], changed = []string{strings.Join(values, ",")}, true
-		}
-	}
-	if changed {
-		req.URL.RawQuery = query.Encode()
-	}
-}
-
-// listParams returns the query parameters of an input that are lists.
-func listParams(input reflect.Type) []string {
-	var names []string
-	for _, f := range reflect.VisibleFields(input) {
-		if name := f.Tag.Get("query"); name != "" && f.Type.Kind() == reflect.Slice {
-			name, _, _ = strings.Cut(name, ",")
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // bodyFields returns the names of the members of an input's body.

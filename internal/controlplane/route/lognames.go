@@ -8,6 +8,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/records/logstore"
 	"modelgate/internal/store"
@@ -34,7 +35,7 @@ func (n LogNames) Workspace(ctx context.Context, field, ref string) (string, err
 		return "", err
 	}
 	if err != nil || n.Scope.Workspace != "" && w.ID != n.Scope.Workspace {
-		return "", missingName(field, "workspace", ref)
+		return "", n.Missing(ctx, field, "workspace", ref)
 	}
 	return w.ID, nil
 }
@@ -78,7 +79,7 @@ func ProviderModel(field, text string) (m logstore.ServedModel, err error) {
 		return m, Invalid(field, "must be provider__model, not %.60q", text)
 	}
 	if _, ok := table.Lookup(service); !ok {
-		return m, missingName(field, "provider", service)
+		return m, missingAmong(field, "provider", service, slugsOf(table.All(), func(s *provider.Spec) string { return s.ID }))
 	}
 	return logstore.ServedModel{Service: service, Model: model}, nil
 }
@@ -131,33 +132,25 @@ func (n LogNames) Slug(ctx context.Context, field, ref string) (string, error) {
 	if len(found) > 0 {
 		return found[0], nil
 	}
-	return name, n.checkLogged(ctx, logstore.ByProvider, name, missingName(field, "provider", ref))
+	return name, n.checkLogged(ctx, logstore.ByProvider, name, func() error { return n.Missing(ctx, field, "provider", ref) })
 }
 
 // loggedRange is how far back entries are searched to prove that an object existed.
 const loggedRange = 366 * 24 * time.Hour
 
-// checkLogged returns missing unless the log has entries with a value of a field.
-func (n LogNames) checkLogged(ctx context.Context, field logstore.Field, value string, missing error) error {
+// checkLogged returns what missing returns, unless the log has entries with a value of a field.
+func (n LogNames) checkLogged(ctx context.Context, field logstore.Field, value string, missing func() error) error {
 	if n.Sum == nil || n.Scope.Organisation == "" || value == "" {
-		return missing
+		return missing()
 	}
 	now := time.Now()
 	sums, err := n.Sum(ctx, logstore.GroupQuery{
 		Scope: n.Scope, From: now.Add(-loggedRange), To: now.Add(time.Minute), Is: map[logstore.Field][]string{field: {value}},
 	})
 	if err == nil && len(sums) == 0 {
-		err = missing
+		err = missing()
 	}
 	return err
-}
-
-// missingName is [Missing] for a filter, and names the route that lists what exists.
-func missingName(field, what, ref string) error {
-	lists := map[string]string{"workspace": "/v1/workspaces", "provider": "/v1/providers",
-		"API key": "/v1/api-keys", "config": "/v1/configs", "prompt": "/v1/prompts"}
-	return apierr.New(apierr.NotFound, "%s %.60q not found; GET %s lists those that exist", what, ref,
-		lists[what]).WithParam(field).WithCode("AB02")
 }
 
 // CheckKeys returns an error unless all are ids of keys, which may be revoked.
@@ -168,14 +161,14 @@ func (n LogNames) CheckKeys(ctx context.Context, field string, ids []string) err
 	place := func(k store.Key) (string, string, string) { return k.ID, k.Workspace, "" }
 	for _, id := range ids {
 		if n.Scope.Keys != nil && !slices.Contains(n.Scope.Keys, id) {
-			return missingName(field, "API key", id) // of somebody else
+			return n.Missing(ctx, field, "API key", id) // of somebody else
 		}
 		if _, ok := FindDeclared(n.Files.Keys, n.Scope.Workspace, id, place); ok || id == bootstrapKey && n.seesDefault() {
 			continue
 		}
 		known, err := n.DB.KeyExists(ctx, n.Scope.Organisation, n.Scope.Workspace, id)
 		if err == nil && !known {
-			err = n.checkLogged(ctx, logstore.ByKey, id, missingName(field, "API key", id))
+			err = n.checkLogged(ctx, logstore.ByKey, id, func() error { return n.Missing(ctx, field, "API key", id) })
 		}
 		if err != nil {
 			return err
@@ -214,10 +207,14 @@ func (n LogNames) seesDefault() bool {
 
 // CheckPrompts returns an error unless all are slugs of prompts, which may be archived.
 func (n LogNames) CheckPrompts(ctx context.Context, field string, slugs []string) error {
-	for _, slug := range slugs {
+	for _, ref := range slugs {
+		slug, err := checkVersion(field, ref)
+		if err != nil {
+			return err
+		}
 		known, err := n.DB.PromptExists(ctx, n.Scope.Organisation, n.Scope.Workspace, slug)
 		if err == nil && !known {
-			err = n.checkLogged(ctx, logstore.ByPrompt, slug, missingName(field, "prompt", slug))
+			err = n.checkLogged(ctx, logstore.ByPrompt, slug, func() error { return n.Missing(ctx, field, "prompt", slug) })
 		}
 		if err != nil {
 			return err
@@ -227,12 +224,13 @@ func (n LogNames) CheckPrompts(ctx context.Context, field string, slugs []string
 }
 
 // Configs resolves configs, given by id or slug, to what entries contain: ids, and
-// slugs of declared configs.
+// slugs of declared configs. A ref with a version, such as main@3, has it afterwards too.
 func (n LogNames) Configs(ctx context.Context, field string, refs []string) (list []string, err error) {
 	place := func(c store.ConfigText) (string, string, string) { return c.ID, c.Workspace, c.Slug }
 	for _, ref := range refs {
-		if strings.Contains(ref, "@") {
-			return nil, Invalid("config", "must not name a version; entries of all versions have the id of the config")
+		whole := ref
+		if ref, err = checkVersion(field, whole); err != nil {
+			return nil, err
 		}
 		ids, err := n.DB.ConfigIDs(ctx, n.Scope.Organisation, n.Scope.Workspace, ref)
 		if err != nil {
@@ -248,11 +246,13 @@ func (n LogNames) Configs(ctx context.Context, field string, refs []string) (lis
 		}
 		if len(ids) == 0 {
 			ids = []string{ref}
-			if err := n.checkLogged(ctx, logstore.ByConfig, ref, missingName(field, "config", ref)); err != nil {
+			if err := n.checkLogged(ctx, logstore.ByConfig, ref, func() error { return n.Missing(ctx, field, "config", ref) }); err != nil {
 				return nil, err
 			}
 		}
-		list = append(list, ids...)
+		for _, id := range ids {
+			list = append(list, id+whole[len(ref):])
+		}
 	}
 	return list, nil
 }

@@ -133,7 +133,7 @@ type Route struct {
 	// UncheckedBody leaves checking the shape of the body to the handler.
 	UncheckedBody bool
 
-	lists      []string // query parameters that may be repeated
+	params     params   // of the query
 	fields     []string // of a form: members of the body
 	budgets    budgetForm
 	paged      bool     // a list, whose pages are selected by parameters
@@ -379,7 +379,11 @@ var configureHuma = sync.OnceFunc(func() {
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		return invalid(status, message, errs)
 	}
-	huma.NewErrorWithContext = func(_ huma.Context, status int, message string, errs ...error) huma.StatusError {
-		return invalid(status, message, errs)
+	huma.NewErrorWithContext = func(hc huma.Context, status int, message string, errs ...error) huma.StatusError {
+		f := invalid(status, message, errs)
+		if c := callerOf(hc.Context()); c != nil {
+			f.err = apierr.From(AsSent(f.err, c.sent))
+		}
+		return f
 	}
 })

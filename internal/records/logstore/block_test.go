@@ -80,7 +80,7 @@ func FuzzDecode(f *testing.F) {
 			mustBeDamage(t, err)
 			return
 		}
-		flt, _ := (&plan{high: 1<<63 - 1, q: Query{TraceID: "t", Metadata: map[string]string{"": ""}}}).filterFor(b, data)
+		flt, _ := (&plan{q: Query{TraceID: "t", Metadata: map[string]string{"": ""}}}).filterFor(b, data)
 		for {
 			p, ok, err := b.next()
 			if err != nil || !ok {

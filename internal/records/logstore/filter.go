@@ -3,6 +3,7 @@ package logstore
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"modelgate/internal/records/reqlog"
 )
@@ -46,12 +47,22 @@ func (p *plan) filterFor(b *blockReader, data []byte) (filter, bool) {
 		}
 		f.wanted = append(f.wanted, condition{c.of, n})
 	}
+	for field, list := range p.q.Is {
+		if !b.mayHave(field, list) {
+			return f, false
+		}
+	}
 	for _, text := range []string{p.q.Slug, p.q.UpstreamModel, p.q.ResponseModel, p.q.Target} {
 		if _, ok := b.number(text); text != "" && !ok {
 			return f, false
 		}
 	}
-	if p.q.Configs != nil && !slices.ContainsFunc(p.q.Configs, func(c string) bool { _, ok := b.number(c); return ok }) {
+	if p.q.Providers != nil && !slices.ContainsFunc(p.q.Providers, func(p Provider) bool {
+		return b.mayHave(ByService, []string{p.Service}) && b.mayHave(ByProvider, []string{p.Slug})
+	}) {
+		return f, false
+	}
+	if p.q.Configs != nil && !b.mayHave(ByConfig, p.q.Configs) {
 		return f, false
 	}
 	if p.q.Scope.Keys != nil {
@@ -75,6 +86,22 @@ func (p *plan) filterFor(b *blockReader, data []byte) (filter, bool) {
 	return f, p.q.TraceID == "" || bytes.Contains(data, []byte(p.q.TraceID))
 }
 
+// mayHave reports whether the block may have an entry with one of these values of a field.
+func (b *blockReader) mayHave(f Field, list []string) bool {
+	if f == ByStatus || f == ByOutcome {
+		return true
+	}
+	return slices.ContainsFunc(list, func(value string) bool {
+		whole, _, _ := strings.Cut(value, "@") // without its version
+		for _, text := range b.strings {
+			if clipped := clip(text); clipped == value || clipped == whole || value == "" {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // matches reports whether e matches.
 func (f *filter) matches(e packed) (bool, error) {
 	r := &reader{b: e.body[len(e.id):], strings: e.block.strings}
@@ -84,7 +111,8 @@ func (f *filter) matches(e packed) (bool, error) {
 	}
 	p := f.plan
 	switch {
-	case h.status < int64(p.low) || h.status > int64(p.high),
+	case !hasStatus(p.statuses, int(h.status)),
+		p.q.MaxLatency > 0 && h.total > int64(p.q.MaxLatency),
 		h.total < int64(p.q.MinLatency),
 		p.q.Stream != nil && *p.q.Stream != (h.flags&flagStream != 0),
 		p.q.TraceID != "" && p.q.TraceID != string(h.trace),
@@ -109,30 +137,44 @@ func (f *filter) matches(e packed) (bool, error) {
 
 // namesLater reports whether the query has filters that matchesLater checks.
 func (q *Query) namesLater() bool {
-	return q.Configs != nil || q.Slug != "" || q.UpstreamModel != "" || q.ResponseModel != "" || q.Target != "" || q.Outcome != ""
+	return q.Configs != nil || q.Slug != "" || q.UpstreamModel != "" || q.ResponseModel != "" || q.Target != "" || q.Outcome != "" || len(q.Is) > 0 || q.Providers != nil
 }
 
 // matchesLater checks the filters by names that the head of an encoded entry does not
 // contain.
 func (q *Query) matchesLater(e *reqlog.Entry) bool {
-	return (q.Configs == nil || slices.Contains(q.Configs, e.Config)) && equalOrEmpty(q.Slug, e.Slug) &&
+	if len(q.Is) > 0 || q.Configs != nil || q.Target != "" {
+		k := keyOf(e)
+		for field, list := range q.Is {
+			if !k.is(field, list) {
+				return false
+			}
+		}
+		if q.Configs != nil && !k.is(ByConfig, q.Configs) || q.Target != "" && !k.is(ByTarget, []string{clip(q.Target)}) {
+			return false
+		}
+	}
+	if q.Providers != nil && !slices.ContainsFunc(q.Providers, func(p Provider) bool { return p.Matches(e.Provider, e.Slug) }) {
+		return false
+	}
+	return equalOrEmpty(q.Slug, e.Slug) &&
 		equalOrEmpty(q.UpstreamModel, e.UpstreamModel) && equalOrEmpty(q.ResponseModel, e.ResponseModel) &&
-		equalOrEmpty(q.Target, e.OptionIndex) && equalOrEmpty(q.Outcome, e.Outcome().String())
+		equalOrEmpty(q.Outcome, e.Outcome().String())
 }
 
 func equalOrEmpty(want, got string) bool { return want == "" || want == got }
 
 // Matcher checks single entries like a list does, except for times, ranges and text.
 type Matcher struct {
-	q         Query
-	low, high int
+	q        Query
+	statuses []statusSpan
 }
 
 // Matcher returns the matcher of q. An invalid filter is an error that names it.
 func (q Query) Matcher() (*Matcher, error) {
 	m := &Matcher{q: q}
 	var err error
-	if m.low, m.high, err = statusRange(q.Status); err != nil {
+	if m.statuses, err = statusSpans(q.Status); err != nil {
 		return nil, err
 	}
 	return m, q.checkOutcome()
@@ -143,7 +185,8 @@ func (m *Matcher) Matches(e *reqlog.Entry) bool {
 	q := &m.q
 	switch {
 	case !q.Scope.shows(e),
-		e.Status < m.low || e.Status > m.high,
+		!hasStatus(m.statuses, e.Status),
+		q.MaxLatency > 0 && e.Total > q.MaxLatency,
 		e.Total < q.MinLatency,
 		q.Stream != nil && *q.Stream != e.Stream,
 		!q.matchesLater(e):

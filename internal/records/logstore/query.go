@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,15 +33,22 @@ type Query struct {
 	// means 30 days before To, or before now. A zero To sets no limit.
 	From, To time.Time
 
-	Status   string // a status such as "429", or a class such as "5xx"
+	Status   string // statuses such as "429" and classes such as "5xx", separated by commas
 	Outcome  string // name of a [reqlog.ExchangeOutcome]
 	Model    string // requested model
 	Provider string
 	Slug     string // of the managed provider
 
+	// Providers are providers and managed providers, any of which must match. Nil matches
+	// all.
+	Providers []Provider
+
 	UpstreamModel, ResponseModel string
 	Target                       string   // path of the target in its config
 	Configs                      []string // any of these, in the form of entries
+
+	// Is has the values of fields, any of which must match, as in [GroupQuery].
+	Is map[Field][]string
 
 	KeyID      string
 	Workspace  string
@@ -50,6 +56,7 @@ type Query struct {
 	Operation  api.Operation
 	Stream     *bool
 	MinLatency time.Duration // total duration
+	MaxLatency time.Duration // zero is unlimited
 	Metadata   map[string]string
 
 	// Text is searched, ignoring case, in stored bodies, the error message, the model,
@@ -71,6 +78,9 @@ type Query struct {
 
 	// Cursor continues a list: it is Next of the previous page, with the same filters.
 	Cursor string
+
+	// Order is the order of the list. The zero Order is the newest id first.
+	Order Order
 }
 
 // Bounds is a closed range; nil is unlimited.
@@ -98,8 +108,8 @@ const (
 type plan struct {
 	q            Query
 	limit        int
-	from, before reqlog.ID       // from is inclusive, before is exclusive
-	low, high    int             // status, inclusive
+	from, before reqlog.ID // from is inclusive, before is exclusive
+	statuses     []statusSpan
 	traces       map[string]bool // of q.Traces, regardless of the workspace
 	fingerprint  uint32
 }
@@ -112,6 +122,9 @@ func (q Query) plan(now time.Time) (*plan, error) {
 	if p.limit < 1 || p.limit > maxLimit {
 		return nil, apierr.New(apierr.Invalid, "limit must be 1 to %d, not %d", maxLimit, q.Limit).WithParam("limit")
 	}
+	if q.MaxLatency != 0 && q.MaxLatency < q.MinLatency {
+		return nil, apierr.New(apierr.Invalid, "max_latency_ms must not be less than min_latency_ms").WithParam("max_latency_ms")
+	}
 	if q.MinLatency < 0 {
 		return nil, apierr.New(apierr.Invalid, "min_latency must not be negative").WithParam("min_latency")
 	}
@@ -122,7 +135,7 @@ func (q Query) plan(now time.Time) (*plan, error) {
 		return nil, err
 	}
 	var err error
-	if p.low, p.high, err = statusRange(q.Status); err != nil {
+	if p.statuses, err = statusSpans(q.Status); err != nil {
 		return nil, err
 	}
 	if err := q.checkOutcome(); err != nil {
@@ -145,20 +158,33 @@ func (q Query) plan(now time.Time) (*plan, error) {
 	return p, nil
 }
 
-// statusRange returns the lowest and highest status that a filter matches.
-func statusRange(s string) (low, high int, err error) {
+// statusSpan is a range of statuses, inclusive.
+type statusSpan struct{ low, high int }
+
+// statusSpans returns the statuses that a filter matches, nil for all.
+func statusSpans(s string) (list []statusSpan, err error) {
 	if s == "" {
-		return math.MinInt, math.MaxInt, nil
+		return nil, nil
 	}
-	digits, class := strings.CutSuffix(s, "xx")
-	n, err := strconv.Atoi(digits)
-	switch {
-	case err == nil && class && len(digits) == 1 && n > 0:
-		return n * 100, n*100 + 99, nil
-	case err == nil && !class && len(digits) == 3 && n >= 100:
-		return n, n, nil
+	for part := range strings.SplitSeq(s, ",") {
+		digits, class := strings.CutSuffix(part, "xx")
+		n, err := strconv.Atoi(digits)
+		switch {
+		case err == nil && class && len(digits) == 1 && n > 0:
+			list = append(list, statusSpan{n * 100, n*100 + 99})
+		case err == nil && !class && len(digits) == 3 && n >= 100:
+			list = append(list, statusSpan{n, n})
+		default:
+			return nil, apierr.New(apierr.Invalid, "status must be numbers such as 429 or classes such as 5xx, separated by commas, not %.20q", part).
+				WithParam("status")
+		}
 	}
-	return 0, 0, apierr.New(apierr.Invalid, "status must be a number such as 429 or a class such as 5xx, not %.20q", s).WithParam("status")
+	return list, nil
+}
+
+// hasStatus reports whether a status is in one of the spans; no spans have all.
+func hasStatus(list []statusSpan, status int) bool {
+	return list == nil || slices.ContainsFunc(list, func(s statusSpan) bool { return status >= s.low && status <= s.high })
 }
 
 func (q *Query) checkOutcome() error {
@@ -224,6 +250,15 @@ func (q Query) fingerprint() uint32 {
 	if q.Text != "" {
 		put("text")
 		put(q.Text)
+	}
+	if q.Providers != nil {
+		put(fmt.Sprintf("providers %q", q.Providers))
+	}
+	if q.MaxLatency != 0 {
+		put("max latency" + q.MaxLatency.String())
+	}
+	for _, f := range slices.Sorted(maps.Keys(q.Is)) {
+		put(fmt.Sprintf("is %d %q", f, q.Is[f]))
 	}
 	if q.Weighted != (FloatRange{}) {
 		put("weighted" + q.Weighted.text())

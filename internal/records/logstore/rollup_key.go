@@ -82,6 +82,19 @@ func keyOf(e *reqlog.Entry) groupKey {
 	return k
 }
 
+// finer are the fields whose values select some entries of another field's values: a filter
+// by the other field accepts them as well.
+var finer = map[Field]Field{ByTarget: ByTargetName, ByConfig: ByConfigVersion, ByPrompt: ByPromptVersion}
+
+// is reports whether the value of a field is in list.
+func (k *groupKey) is(f Field, list []string) bool {
+	if slices.Contains(list, k.text(f)) {
+		return true
+	}
+	detail, ok := finer[f]
+	return ok && k.texts[detail] != "" && slices.Contains(list, k.texts[detail])
+}
+
 // versionOf returns a version in the form of groups and filters, empty for none.
 func versionOf(ref string, version int64) string {
 	if ref == "" || version <= 0 {

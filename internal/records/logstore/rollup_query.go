@@ -24,8 +24,10 @@ type GroupQuery struct {
 	By   Field         // one group for each value; ByNothing makes one group
 	Step time.Duration // and for each step of time, in full minutes; zero makes none
 
-	Is     map[Field][]string // any of these values
-	Models []ServedModel      // any of these
+	// Is has the values of fields, any of which must match. A target may be given by its
+	// name, and a config or prompt with a version, such as main@3.
+	Is     map[Field][]string
+	Models []ServedModel // any of these
 
 	// Providers are providers and managed providers, any of which must match. Nil
 	// matches all.
@@ -190,7 +192,7 @@ func (q *GroupQuery) wants(k *groupKey) bool {
 		return false
 	}
 	for field, list := range q.Is {
-		if !slices.Contains(list, k.text(field)) {
+		if !k.is(field, list) {
 			return false
 		}
 	}

@@ -91,12 +91,15 @@ func find(data []byte, id reqlog.ID) (*reqlog.Entry, error) {
 	}
 }
 
-// List returns the entries that match q, newest id first, without their bodies. Paging
+// List returns the entries that match q in its order, by default newest id first, without their bodies. Paging
 // returns each entry once, even if entries are recorded concurrently. An invalid filter
 // or cursor is an error that names it.
 func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	if err := s.resolve(ctx, &q); err != nil {
 		return Page{}, err
+	}
+	if q.Order != (Order{}) {
+		return s.listSorted(ctx, q)
 	}
 	p, err := q.plan(time.Now())
 	if err != nil {

@@ -229,14 +229,18 @@ func (e *Entry) writeSaved(w *jsonedit.Builder) {
 	w.Open('{')
 	writeCents(w, "response_cache", e.Saved.Response)
 	writeCents(w, "prompt_cache", e.Saved.Prompt)
+	writeInt(w, "response_cache_nano_usd", int64(e.Saved.Response))
+	writeInt(w, "prompt_cache_nano_usd", int64(e.Saved.Prompt))
 	w.Close('}')
 }
 
 func (e *Entry) writeCost(w *jsonedit.Builder) {
 	if e.Priced {
 		writeCents(w, "cost", e.Cost)
+		writeInt(w, "cost_nano_usd", int64(e.Cost))
 	} else {
 		writeNull(w, "cost")
+		writeNull(w, "cost_nano_usd")
 	}
 	writeText(w, "price", e.Price)
 }

@@ -33,13 +33,13 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 	want := `{"id":"0190a5a5-1234-7000-8000-0000000000ff","created_at":"2026-05-01T12:00:00.007Z",` +
 		`"trace_id":"t","span_id":null,"parent_span_id":null,"span_name":null,"organisation":"acme","workspace":"w","api_key":{"id":"k","name":"ci"},` +
 		`"method":"POST","path":"/v1/chat/completions","operation":"chat","stream":true,` +
-		`"provider":"openai","provider_slug":null,"model":"m","upstream_model":null,"response_model":null,"option_index":null,"cache_status":"MISS","config":"c","prompt":{"id":"p","slug":"pp-a","version":3},` +
+		`"provider":"openai","provider_slug":null,"model":"m","upstream_model":null,"response_model":null,"option_index":null,"target_name":null,"cache_status":"MISS","config":"c","config_version":null,"prompt":{"id":"p","slug":"pp-a","version":3},` +
 		`"status":502,"outcome":"error","error":{"source":"provider","code":"upstream_failed","message":"a \"b\"\n\u0001` + "\uFFFD" + `"},` +
 		`"attempts":[{"target":"config","provider":"openai","slug":null,"status":null,"error":"reset","start_ms":1,"took_ms":1.5}],` +
 		`"decisions":[{"path":"config","text":"drawn"}],"params":["seed;dropped"],"limits":[],` +
 		`"checks":[{"event":"before","target":"config","hook":"g","version":"v","check":"default.contains","verdict":"failed","denied":true,"transformed":true,"async":false,"shadow":true,"took_ms":3}],"unchecked":["image"],` +
 		`"usage":{"prompt_tokens":15,"completion_tokens":7,"total_tokens":22,"cached_tokens":5,"cache_write_5m_tokens":0,"cache_write_1h_tokens":0,"reasoning_tokens":4,"input_audio_tokens":0,"output_audio_tokens":0},` +
-		`"cost":1.200045,"price":"openai/m","usage_estimated":false,"cost_estimated":false,"saved_cost":{"response_cache":3.4,"prompt_cache":-0.5},` +
+		`"cost":1.200045,"cost_nano_usd":12000450,"price":"openai/m","usage_estimated":false,"cost_estimated":false,"saved_cost":{"response_cache":3.4,"prompt_cache":-0.5,"response_cache_nano_usd":34000000,"prompt_cache_nano_usd":-5000000},` +
 		`"finish_reason":null,"timing":{"total_ms":2.5,"upstream_ms":0,"first_token_ms":null,"overhead_us":45},` +
 		`"request_bytes":12,"response_bytes":0,"metadata":{"a":"1","b":"2"},"user_agent":null,"logging":"full"}`
 	if diff := cmp.Diff(want, string(e.AppendJSON(nil))); diff != "" {

@@ -1,0 +1,171 @@
+package route
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"modelgate/config"
+	"modelgate/internal/base/apierr"
+	"modelgate/internal/provider"
+	"modelgate/internal/provider/table"
+	"modelgate/internal/records/logstore"
+	"modelgate/internal/store"
+)
+
+// listRoutes are the routes that list what filters name.
+var listRoutes = map[string]string{"workspace": "/v1/workspaces", "provider": "/v1/providers",
+	"API key": "/v1/api-keys", "config": "/v1/configs", "prompt": "/v1/prompts", "user": "/v1/admin/users"}
+
+// missingName is [Missing] for a filter, and names the route that lists what exists.
+func missingName(field, what, ref string) error { return missingAmong(field, what, ref, nil) }
+
+// missingAmong is missingName with names of those that exist.
+func missingAmong(field, what, ref string, known []string) error {
+	return apierr.New(apierr.NotFound, "%s %.60q not found%s; GET %s lists those that exist", what, ref, Suggest(ref, known), listRoutes[what]).
+		WithParam(field).WithCode("AB02")
+}
+
+// mostSuggested is the number of names that an error lists completely.
+const mostSuggested = 8
+
+// Suggest returns the part of an error that says which names exist: all if there are few,
+// otherwise the one that name was probably meant to be. It is empty if there is none.
+func Suggest(name string, known []string) string {
+	known = slices.Compact(slices.Sorted(slices.Values(known)))
+	switch near := config.Nearest(name, known); {
+	case len(known) > 0 && len(known) <= mostSuggested:
+		return "; there are " + strings.Join(known, ", ")
+	case near != "":
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
+// Missing returns the error for a name that nothing has, with names that the caller sees. A
+// caller who sees only entries of some keys gets none.
+func (n LogNames) Missing(ctx context.Context, field, what, ref string) error {
+	if n.Scope.Keys != nil || n.Scope.Organisation == "" {
+		return missingName(field, what, ref)
+	}
+	known, err := n.known(ctx, what)
+	if err != nil {
+		return err
+	}
+	return missingAmong(field, what, ref, known)
+}
+
+// known returns the slugs of objects of a kind, newest first, and ids of providers.
+func (n LogNames) known(ctx context.Context, what string) (slugs []string, err error) {
+	page := store.Page{Size: 1000}
+	switch what {
+	case "workspace":
+		q := store.WorkspaceQuery{Organisation: n.Scope.Organisation, ID: n.Scope.Workspace, Statuses: []string{store.Active}}
+		list, _, err := n.DB.Workspaces(ctx, q, page)
+		return slugsOf(list, func(w store.Workspace) string { return w.Slug }), err
+	case "provider":
+		list, _, err := n.DB.Providers(ctx, n.Scope.Organisation, n.Scope.Workspace, nil, page)
+		slugs = slugsOf(list, func(p store.Provider) string { return p.Slug })
+		for _, p := range n.Files.Providers {
+			if n.Scope.Workspace == "" || n.Scope.Workspace == p.Workspace {
+				slugs = append(slugs, p.Slug)
+			}
+		}
+		return append(slugs, slugsOf(table.All(), func(s *provider.Spec) string { return s.ID })...), err
+	case "config":
+		list, _, err := n.DB.Configs(ctx, n.Scope.Organisation, n.Scope.Workspace, page)
+		return slugsOf(list, func(c store.Config) string { return c.Slug }), err
+	case "prompt":
+		q := store.PromptQuery{Organisation: n.Scope.Organisation, Workspace: n.Scope.Workspace, Kind: store.KindPrompt}
+		list, _, err := n.DB.Prompts(ctx, q, page)
+		return slugsOf(list, func(p store.Prompt) string { return p.Slug }), err
+	}
+	return nil, nil
+}
+
+func slugsOf[T any](list []T, of func(T) string) (slugs []string) {
+	for _, v := range list {
+		slugs = append(slugs, of(v))
+	}
+	return slugs
+}
+
+// checkVersion returns ref without its version, such as main for main@3.
+func checkVersion(field, ref string) (string, error) {
+	name, version, ok := strings.Cut(ref, "@")
+	if n, err := strconv.ParseInt(version, 10, 64); ok && (err != nil || n < 1 || name == "") {
+		return "", Invalid(field, "must be an id or slug, or one with the number of a version such as main@3, not %.60q", ref)
+	}
+	return name, nil
+}
+
+// CheckErrorCodes returns an error unless all are codes of the gateway or of entries that the
+// caller sees.
+func (n LogNames) CheckErrorCodes(ctx context.Context, field string, codes []string) error {
+	for _, code := range codes {
+		if status, ok := strings.CutPrefix(code, "status_"); slices.Contains(apierr.Codes, code) || ok && isStatus(status) {
+			continue
+		}
+		if err := n.checkLogged(ctx, logstore.ByErrorCode, code, func() error { return n.unknownCode(ctx, field, code) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isStatus(text string) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && n >= 100 && n <= 999
+}
+
+// unknownCode returns the error for an error code that does not exist.
+func (n LogNames) unknownCode(ctx context.Context, field, code string) error {
+	if near := config.Nearest(code, apierr.Codes); near != "" {
+		return Invalid(field, "must be an error code, not %.60q; did you mean %s?", code, near)
+	}
+	var logged []string
+	if n.Sum != nil && n.Scope.Organisation != "" {
+		now := time.Now()
+		sums, err := n.Sum(ctx, logstore.GroupQuery{Scope: n.Scope, From: now.Add(-loggedRange), To: now, By: logstore.ByErrorCode})
+		if err != nil {
+			return err
+		}
+		for i := range sums {
+			if sums[i].Value != "" {
+				logged = append(logged, sums[i].Value)
+			}
+		}
+	}
+	return Invalid(field, "must be an error code, not %.60q%s; docs/errors.md lists those of the gateway", code, Suggest(code, logged))
+}
+
+// UserKeys returns the ids of the keys of users, who must be known to the caller: those of
+// whom the scope has keys or members.
+func (n LogNames) UserKeys(ctx context.Context, field string, users []string) ([]string, error) {
+	owners, err := n.DB.KeyOwners(ctx, n.Scope.Organisation, n.Scope.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	keys := []string{}
+	for _, user := range users {
+		found := false
+		for id, owner := range owners {
+			if owner == user && (n.Scope.Keys == nil || slices.Contains(n.Scope.Keys, id)) {
+				keys, found = append(keys, id), true
+			}
+		}
+		if !found && n.Scope.Keys == nil {
+			m, err := n.DB.Membership(ctx, n.Scope.Organisation, user)
+			if err != nil {
+				return nil, err
+			}
+			found = m.Role != "" && (n.Scope.Workspace == "" || m.RoleIn(n.Scope.Workspace) != "")
+		}
+		if !found {
+			return nil, missingName(field, "user", user)
+		}
+	}
+	return keys, nil
+}
