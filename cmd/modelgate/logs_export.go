@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"modelgate/cmd/modelgate/gateway"
+	"modelgate/internal/base/moment"
 )
 
 const logsExportHelp = `Exports a part of the request log to a file. A gateway must be running; the key needs the
@@ -30,12 +31,13 @@ scope logs.export. Ctrl-C stops the export.
 func logsExport(p *program) *cobra.Command {
 	f := p.flags("export",
 		logsExportHelp,
-		"modelgate logs export --out november.csv --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z")
+		"modelgate logs export --out november.csv --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z\nmodelgate logs export --out week.parquet --since 7d")
 	gate := f.gateway()
 	out := f.String("out", "", "the `file` to write")
 	format := f.String("format", "", "`format` of the file: jsonl, csv or parquet; defaults to the file's extension, otherwise jsonl")
-	from := f.String("from", "", "`time` such as 2026-11-01T00:00:00Z; defaults to a day before the end")
+	from := f.String("from", "", "`time` such as 2026-11-01T00:00:00Z, or a span before now such as 7d; defaults to a day before the end")
 	to := f.String("to", "", "`time`; defaults to now")
+	since, until := f.String("since", "", "`time`, the same as --from"), f.String("until", "", "`time`, the same as --to")
 	fields := f.String("fields",
 		"id,created_at,ai_org,ai_model,response_status_code,req_units,res_units,total_units,cost,response_time,metadata", "`names` of fields")
 	workspace := f.String("workspace", "", "id or slug of the `workspace`; required for organisation keys")
@@ -44,7 +46,10 @@ func logsExport(p *program) *cobra.Command {
 		if *out == "" {
 			return usage("--out is required")
 		}
-		body, err := exportBody(*from, *to, *filters, time.Now())
+		if *from != "" && *since != "" || *to != "" && *until != "" {
+			return usage("--since and --until are other names of --from and --to; use one of them")
+		}
+		body, err := exportBody(cmp.Or(*from, *since), cmp.Or(*to, *until), *filters, time.Now())
 		if err != nil {
 			return err
 		}
@@ -128,19 +133,23 @@ func formatOf(asked, file string) string {
 // exportBody returns a request for a time range and additional filters.
 func exportBody(from, to, filters string, now time.Time) (map[string]any, error) {
 	// The end of the range is exclusive, and requests that have just ended are wanted.
-	end, err := time.Parse(time.RFC3339, cmp.Or(to, now.UTC().Add(time.Second).Format(time.RFC3339)))
-	if err != nil {
-		return nil, usage("--to must be a time such as 2026-11-01T00:00:00Z, not %q", to)
+	end, begin := now.UTC().Add(time.Second), time.Time{}
+	var err error
+	if to != "" {
+		if end, err = moment.Parse(to, now, time.Local); err != nil {
+			return nil, usage("--to %w", err)
+		}
 	}
-	begin, err := time.Parse(time.RFC3339, cmp.Or(from, end.AddDate(0, 0, -1).Format(time.RFC3339)))
-	if err != nil {
-		return nil, usage("--from must be a time such as 2026-11-01T00:00:00Z, not %q", from)
+	if begin = end.AddDate(0, 0, -1); from != "" {
+		if begin, err = moment.Parse(from, now, time.Local); err != nil {
+			return nil, usage("--from %w", err)
+		}
 	}
 	var wanted map[string]any
 	if err := json.Unmarshal([]byte(filters), &wanted); err != nil || wanted == nil {
 		return nil, usage("--filters must be a JSON object")
 	}
-	wanted["time_of_generation_min"], wanted["time_of_generation_max"] = begin, end
+	wanted["time_of_generation_min"], wanted["time_of_generation_max"] = begin.UTC(), end.UTC()
 	return map[string]any{"filters": wanted}, nil
 }
 

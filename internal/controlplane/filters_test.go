@@ -74,6 +74,11 @@ func TestFiltersNameWhatExists(t *testing.T) {
 		return filterCase{path, param, known, "", http.StatusBadRequest}
 	}
 	cases := []filterCase{
+		named("/logs?prompt=VALUE", "prompt", "prompt"), named("/logs?config=VALUE@2", "config", "config"), named("/logs?api_key_ids=VALUE", "api_key_ids", "key"),
+		named("/logs?workspace_id=VALUE", "workspace_id", "workspace"), named("/logs?provider=openai,VALUE", "provider", "provider"),
+		set("/logs?error_code=VALUE", "error_code", "rate_limited"), set("/logs?error_code=status_404,VALUE", "error_code", "timeout"), set("/logs?cache_status=VALUE", "cache_status", "HIT,MISS"),
+		set("/logs?order_by=VALUE", "order_by", "cost"), set("/logs?order=VALUE", "order", "asc"), set("/logs?status=4xx,VALUE", "status", "200,5xx"), set("/logs?from=VALUE", "from", "7d"),
+		set("/logs?cost_nano_usd_min=VALUE", "cost_nano_usd_min", "5"), set("/logs?max_latency_ms=VALUE", "max_latency_ms", "5"),
 		{"/analytics/graphs/cost?configs=VALUE", "configs", ids["config"][0], ids["config"][1], http.StatusNotFound},
 		named("/analytics/graphs/cost?workspace_slug=VALUE", "workspace_id", "workspace"),
 		named("/logs/traces?config=VALUE", "config", "config"), named("/logs/traces?api_key=VALUE", "api_key", "key"),
@@ -91,6 +96,8 @@ func TestFiltersNameWhatExists(t *testing.T) {
 	for name, kind := range map[string]string{"api_key_ids": "key", "configs": "config", "prompt_slug": "prompt", "provider": "provider", "virtual_keys": "provider"} {
 		cases = append(cases, named(`{"`+name+`":"VALUE"}`, "filters."+name, kind))
 	}
+	cases = append(cases, set(`{"error_code":"VALUE"}`, "filters.error_code", "timeout"), set(`{"status":"VALUE"}`, "filters.status", "4xx"), set(`{"cache_status":"VALUE"}`, "filters.cache_status", "MISS"),
+		named(`{"prompt":"VALUE"}`, "filters.prompt", "prompt"), named(`{"config":"VALUE@3"}`, "filters.config", "config"), named(`{"api_key":"VALUE"}`, "filters.api_key", "key"))
 	cases = append(cases, set(`{"outcome":"VALUE"}`, "filters.outcome", "error"), set(`{"status_code":"VALUE"}`, "filters.status_code", "200"))
 	for _, tt := range cases {
 		if res := tt.send(g, team, tt.known); res.Status != 200 {

@@ -141,7 +141,7 @@ func (l *LogHandler) list(r *http.Request, who *access.Identity) ([]byte, error)
 	}
 	page, next, err := l.page(r, who, q)
 	if err != nil {
-		return nil, route.AsSent(err, sent)
+		return nil, route.RestoreNames(err, sent)
 	}
 	out := []byte(`{"object":"list","data":[`)
 	for i, e := range page.Entries {

@@ -17,6 +17,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/records/logstore"
+	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
 
@@ -48,7 +49,7 @@ var filters = map[string]func(q *logstore.Query, value string) error{
 	"user":           func(q *logstore.Query, v string) error { return setList(q, byUser, v) },
 	"error_code":     func(q *logstore.Query, v string) error { return setList(q, logstore.ByErrorCode, v) },
 	"prompt":         func(q *logstore.Query, v string) error { return setList(q, logstore.ByPrompt, v) },
-	"cache_status":   func(q *logstore.Query, v string) error { return setOf(q, logstore.ByCache, v, cacheStatuses) },
+	"cache_status":   func(q *logstore.Query, v string) error { return setOf(q, logstore.ByCache, v, reqlog.CacheStatuses) },
 	"order_by":       func(q *logstore.Query, v string) (err error) { q.Order.By, err = sortField(v); return },
 	"order":          func(q *logstore.Query, v string) (err error) { q.Order.Ascending, err = ascending(v); return },
 	"workspace":      func(q *logstore.Query, v string) error { q.Workspace = v; return nil },
@@ -167,11 +168,8 @@ func unpin(q *logstore.Query, values url.Values) error {
 // byUser stands for the user filter until [LogHandler.resolve] replaces it by keys.
 const byUser = logstore.ByNothing
 
-// Values of filters that are one of a set.
-var (
-	outcomes      = []string{"success", "error", "cancelled", "other"}
-	cacheStatuses = []string{"HIT", "SEMANTIC HIT", "MISS", "SEMANTIC MISS", "REFRESH", "DISABLED"}
-)
+// outcomes are the names of outcomes.
+var outcomes = []string{"success", "error", "cancelled", "other"}
 
 // maxListed is the limit of the values of a list.
 const maxListed = 100
@@ -189,7 +187,7 @@ func setList(q *logstore.Query, field logstore.Field, v string) error {
 	return nil
 }
 
-// setOf is setList for values that must be in known.
+// setOf filters like setList, by values that must be in known.
 func setOf(q *logstore.Query, field logstore.Field, v string, known []string) error {
 	for value := range strings.SplitSeq(v, ",") {
 		if !slices.Contains(known, value) {

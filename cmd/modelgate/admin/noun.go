@@ -109,7 +109,7 @@ var pathNouns = map[string]string{
 // to by their id.
 var references = map[string]string{
 	"workspace": "workspaces", "workspace_id": "workspaces", "workspaces.id": "workspaces", "workspaces.workspace_id": "workspaces",
-	"user_id": "users", "users.id": "users", "user_access.user_id": "users",
+	"user_id": "users", "user": "users", "users.id": "users", "user_access.user_id": "users",
 	"api_key": "keys", "api_key_ids": "keys", "api_key_id": "keys", "integration": "integrations", "integration_id": "integrations",
 	"guardrail": "guardrails", "config": "configs", "configs": "configs", "defaults.config_id": "configs",
 	"collection_id": "collections", "parent_collection_id": "collections", "label_id": "labels",
@@ -123,7 +123,7 @@ var renamed = map[string]string{
 	"key": "credential", "url": "endpoint", "defaults.metadata": "metadata", "defaults.config_id": "config",
 	"time_of_generation_min": "since", "time_of_generation_max": "until",
 	"start_time": "since", "end_time": "until", "from": "since", "to": "until", "order_by": "by",
-	"order_by_type": "order", "ai_provider_id": "ai-provider",
+	"ai_provider_id": "ai-provider",
 }
 
 // flagName returns the name of the flag for a member of a body or a query parameter.

@@ -2,10 +2,11 @@ package admin
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"modelgate/internal/base/moment"
 )
 
 // stripControl returns s with control characters replaced, so that it can neither control a
@@ -34,29 +35,9 @@ func escapeControl(s string) string {
 	return out.String()
 }
 
-// age is a span of time: a number of seconds, minutes, hours, days or weeks.
-var age = regexp.MustCompile(`^([0-9]{1,6})(s|m|h|d|w)$`)
-
-var units = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
-
-// parseTime reads a time: in ISO 8601, a date, or a span before now, such as 7d. A span with a
-// plus sign is after now.
+// parseTime reads a time as every route does; a time without an offset is in the local zone.
 func parseTime(text string, now time.Time) (time.Time, error) {
-	if m := age.FindStringSubmatch(strings.TrimPrefix(text, "+")); m != nil {
-		n, _ := strconv.Atoi(m[1]) // six digits
-		span := time.Duration(n) * units[m[2]]
-		if strings.HasPrefix(text, "+") {
-			return now.Add(span), nil
-		}
-		return now.Add(-span), nil
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("must be a time such as 2026-11-30T12:00:00Z or 2026-11-30, "+
-		"a span before now such as 24h or 7d, or one after now such as +90d, not %.60q", text)
+	return moment.Parse(text, now, time.Local)
 }
 
 // shortTime returns a time relative to now, or its local date if that is more than ten weeks

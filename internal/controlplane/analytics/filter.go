@@ -63,7 +63,7 @@ func (f *Filters) apply(q *logstore.GroupQuery, now time.Time) error {
 	}
 	q.From, q.To = f.From, f.To
 	q.TraceID, q.SpanID = f.TraceID, f.SpanID
-	statuses, err := expandStatuses(f.Statuses)
+	statuses, err := route.ExpandStatuses("status", f.Statuses)
 	if err != nil {
 		return err
 	}
@@ -133,25 +133,6 @@ func (f *Filters) bound(q *logstore.GroupQuery) error {
 		}
 	}
 	return nil
-}
-
-// expandStatuses returns statuses with those of classes, such as 5xx.
-func expandStatuses(list []string) (all []string, err error) {
-	for _, s := range list {
-		digit, class := strings.CutSuffix(s, "xx")
-		n, err := strconv.Atoi(digit)
-		switch {
-		case err == nil && !class && n >= 100 && n <= 999:
-			all = append(all, s)
-		case err == nil && class && n >= 1 && n <= 9:
-			for status := n * 100; status < n*100+100; status++ {
-				all = append(all, strconv.Itoa(status))
-			}
-		default:
-			return nil, route.Invalid("status", "must be numbers such as 429 or classes such as 5xx, not %.20q", s)
-		}
-	}
-	return all, nil
 }
 
 // addFilter restricts q to entries whose field has one of the values in list. An empty

@@ -25,7 +25,8 @@ var graphs = []graphOf{
 	{path: "requests", name: "graph-requests", summary: "Count requests over time",
 		tell: func(s *logstore.Totals) figures { return figures{"total": s.Requests} }},
 	{path: "cost", name: "graph-cost", summary: "Sum costs over time, in US cents", tell: func(s *logstore.Totals) figures {
-		return figures{"total": cost(s), "total_nano_usd": nullIfZero(s.Priced, int64(s.Cost)), "avg": nullIfZero(s.Priced, float64(s.Cost)/1e7/float64(max(s.Priced, 1))),
+		return figures{"total": cost(s), "total_nano_usd": nullIfZero(s.Priced, int64(s.Cost)),
+			"avg":               nullIfZero(s.Priced, float64(s.Cost)/1e7/float64(max(s.Priced, 1))),
 			"unpriced_requests": s.Requests - s.Priced, "estimated_requests": s.Estimated}
 	}},
 	{path: "latency", name: "graph-latency", summary: "Latency over time, in milliseconds", percentiles: true,

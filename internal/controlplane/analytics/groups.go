@@ -137,17 +137,17 @@ type grouping struct {
 }
 
 func (f Routes) grouped(ctx context.Context, c *route.Caller, in *Filters, p *Paging, g grouping) (*route.List[group], error) {
-	g.query.Percentiles = slices.ContainsFunc(append(g.columns, p.By), func(name string) bool { return strings.HasPrefix(name, "p") && len(name) > 3 && name[3] == '_' })
+	g.query.Percentiles = slices.ContainsFunc(append(g.columns, p.By), isPercentile)
 	other, err := g.compare.period(in, c.Now)
 	if err != nil {
 		return nil, err
 	}
-	sums, err := f.joined(ctx, c, in, &g)
+	sums, err := f.sumGroup(ctx, c, in, &g)
 	if err != nil {
 		return nil, err
 	}
 	if other != nil {
-		before, err := f.joined(ctx, c, other, &g)
+		before, err := f.sumGroup(ctx, c, other, &g)
 		if err != nil {
 			return nil, err
 		}
@@ -157,9 +157,12 @@ func (f Routes) grouped(ctx context.Context, c *route.Caller, in *Filters, p *Pa
 	return route.Listing(route.Cut(sums, p.Page, p.Size), len(sums), nil, func(s logstore.Group) group { return g.show(&s) })
 }
 
-// joined returns the groups of a period. The keys of a user are one group if they are grouped
+// isPercentile reports whether a column is a percentile, such as p50_latency.
+func isPercentile(name string) bool { return name[0] == 'p' && strings.IndexByte(name, '_') == 3 }
+
+// sumGroup returns the groups of a period. The keys of a user are one group if they are grouped
 // by user.
-func (f Routes) joined(ctx context.Context, c *route.Caller, in *Filters, g *grouping) ([]logstore.Group, error) {
+func (f Routes) sumGroup(ctx context.Context, c *route.Caller, in *Filters, g *grouping) ([]logstore.Group, error) {
 	sums, err := f.sum(ctx, c, in, g.query)
 	if err != nil || !g.byUser {
 		return sums, err
@@ -232,7 +235,9 @@ func (p *Paging) order(sums []logstore.Group, number bool) {
 }
 
 // shortOrders are the columns by which lists of log entries are sorted under other names.
-var shortOrders = map[string]string{"latency": "avg_latency", "tokens": "total_tokens", "first_token": "avg_first_token", "created_at": "last_seen"}
+var shortOrders = map[string]string{
+	"latency": "avg_latency", "tokens": "total_tokens", "first_token": "avg_first_token", "created_at": "last_seen",
+}
 
 // worth returns the number by which a group is sorted, NaN if unknown.
 func (p *Paging) worth(s *logstore.Totals) float64 {

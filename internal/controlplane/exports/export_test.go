@@ -19,3 +19,6 @@ func (r *Runner) SweepNow(ctx context.Context) { r.sweep(ctx) }
 
 // LinkLife is how long links are of use.
 const LinkLife time.Duration = linkLife
+
+// AllowedFields returns fields without the denied ones.
+func AllowedFields(fields, denied []string) []string { return allowedFields(fields, denied) }

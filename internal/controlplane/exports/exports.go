@@ -63,7 +63,7 @@ type createInput struct {
 	Body struct {
 		Workspace string   `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for organisation keys"`
 		Filters   Filters  `json:"filters"`
-		Requested []string `json:"requested_data" nullable:"false" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target" doc:"Fields of a row; the file has them in the order of this list"`
+		Requested []string `json:"requested_data" nullable:"false" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target,target_name,error_code,cost_nano_usd,first_token_ms,config_version,prompt_version,api_key_id,operation,workspace_id" doc:"Fields of a row; the file has them in the order of this list"`
 		Format    string   `json:"format,omitempty" enum:"jsonl,csv,parquet" default:"jsonl"`
 	}
 }
@@ -171,9 +171,14 @@ func checkFields(ctx context.Context, q store.Queries, row *store.Export) error 
 	return err
 }
 
+// sameFields are fields with the value of another one, which denies them too.
+var sameFields = map[string]string{"cost_nano_usd": "cost", "cost": "cost_nano_usd"}
+
 // allowedFields returns fields without the denied ones.
 func allowedFields(fields, denied []string) []string {
-	return slices.DeleteFunc(slices.Clone(fields), func(name string) bool { return slices.Contains(denied, name) })
+	return slices.DeleteFunc(slices.Clone(fields), func(name string) bool {
+		return slices.Contains(denied, name) || sameFields[name] != "" && slices.Contains(denied, sameFields[name])
+	})
 }
 
 // Named identifies an export in a request. It is exported because the OpenAPI generator
@@ -187,7 +192,7 @@ type updateInput struct {
 	Named
 	Body struct {
 		Filters   route.Optional[Filters] `json:"filters,omitempty" doc:"Replaces all filters"`
-		Requested []string                `json:"requested_data,omitempty" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target"`
+		Requested []string                `json:"requested_data,omitempty" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target,target_name,error_code,cost_nano_usd,first_token_ms,config_version,prompt_version,api_key_id,operation,workspace_id"`
 		Format    string                  `json:"format,omitempty" enum:"jsonl,csv,parquet"`
 	}
 }

@@ -62,6 +62,18 @@ var fields = []field{
 	{parquet.Column{Name: "upstream_model", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.UpstreamModel) }},
 	{parquet.Column{Name: "response_model", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.ResponseModel) }},
 	{parquet.Column{Name: "target", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.OptionIndex) }},
+	{parquet.Column{Name: "target_name", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.TargetName) }},
+	{parquet.Column{Name: "error_code", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.ErrorCode) }},
+	{parquet.Column{Name: "cost_nano_usd", Type: parquet.Int, Null: true}, func(e *reqlog.Entry) any { return when(e.Priced, int64(e.Cost)) }},
+	{parquet.Column{Name: "first_token_ms", Type: parquet.Float, Null: true},
+		func(e *reqlog.Entry) any { return when(e.FirstToken > 0, float64(e.FirstToken.Microseconds())/1000) }},
+	{parquet.Column{Name: "config_version", Type: parquet.Int, Null: true},
+		func(e *reqlog.Entry) any { return when(e.ConfigVersion > 0, e.ConfigVersion) }},
+	{parquet.Column{Name: "prompt_version", Type: parquet.Int, Null: true},
+		func(e *reqlog.Entry) any { return when(e.Prompt.Version > 0, e.Prompt.Version) }},
+	{parquet.Column{Name: "api_key_id", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.KeyID) }},
+	{parquet.Column{Name: "operation", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(string(e.Operation)) }},
+	{parquet.Column{Name: "workspace_id", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.Workspace) }},
 }
 
 // orderedFields returns names in the order of fields, without duplicates.

@@ -18,24 +18,26 @@ import (
 
 // Filters select the rows of an export. A row must match all of them.
 type Filters struct {
-	From time.Time `json:"time_of_generation_min" doc:"ISO 8601 with an offset"`
-	To   time.Time `json:"time_of_generation_max" doc:"Exclusive; at most 366 days after time_of_generation_min"`
+	From time.Time `json:"time_of_generation_min" doc:"A time such as 2026-11-30T12:00:00Z, or a span before now such as 7d; also called from"`
+	To   time.Time `json:"time_of_generation_max" doc:"Exclusive; at most 366 days after time_of_generation_min; also called to"`
 	Size int       `json:"page_size,omitempty" minimum:"1" maximum:"50000" doc:"Rows of the file; defaults to 50000"`
 	Page int       `json:"current_page,omitempty" minimum:"0" maximum:"1000000" doc:"Page to export; skips page × page_size newer rows"`
 
 	Workspace string     `json:"workspace_slug,omitempty" maxLength:"255" doc:"The same as workspace_id"`
-	Statuses  StringList `json:"status_code,omitzero" doc:"Only these statuses"`
+	Statuses  StringList `json:"status_code,omitzero" doc:"Only these statuses, such as 429, or classes, such as 5xx"`
 	Outcomes  StringList `json:"outcome,omitzero" doc:"Any of success, error, cancelled and other"`
+	Codes     StringList `json:"error_code,omitzero" doc:"Only these error codes"`
+	Caches    StringList `json:"cache_status,omitzero" doc:"Only these cache statuses, such as HIT"`
 	Providers StringList `json:"provider,omitzero" doc:"Provider ids, or slugs or ids of managed providers; @slug is always a slug"`
 	Slugs     StringList `json:"virtual_keys,omitzero" doc:"Slugs or ids of managed providers"`
-	Targets   StringList `json:"target,omitzero" doc:"Paths of targets in their config"`
-	Configs   StringList `json:"configs,omitzero" doc:"Ids or slugs of configs"`
+	Targets   StringList `json:"target,omitzero" doc:"Paths of targets in their config, or their names"`
+	Configs   StringList `json:"configs,omitzero" doc:"Ids or slugs of configs, or their versions such as main@3"`
 	Keys      StringList `json:"api_key_ids,omitzero" doc:"Ids of keys"`
 	Models    StringList `json:"ai_org_model,omitzero" doc:"Requested models, written provider__model"`
 	Requested StringList `json:"model,omitzero" doc:"Requested models"`
 	Upstream  StringList `json:"upstream_model,omitzero" doc:"Models sent to providers"`
 	Response  StringList `json:"response_model,omitzero" doc:"Models named in provider responses"`
-	Prompts   StringList `json:"prompt_slug,omitzero" doc:"Slugs of prompts"`
+	Prompts   StringList `json:"prompt_slug,omitzero" doc:"Slugs of prompts, or their versions such as greeting@3"`
 	Metadata  Metadata   `json:"metadata,omitzero" doc:"Object with string values; all must match"`
 	TraceID   string     `json:"trace_id,omitempty" maxLength:"255"`
 	SpanID    string     `json:"span_id,omitempty" maxLength:"255"`
@@ -48,6 +50,8 @@ type Filters struct {
 	CompletionMax *int64 `json:"completion_token_max,omitempty" minimum:"0"`
 	CostMin       Cents  `json:"cost_min,omitzero" doc:"US cents of a request, with up to 7 decimals"`
 	CostMax       Cents  `json:"cost_max,omitzero"`
+	NanoMin       *int64 `json:"cost_nano_usd_min,omitempty" minimum:"0" doc:"Nano-dollars of a request"`
+	NanoMax       *int64 `json:"cost_nano_usd_max,omitempty" minimum:"0"`
 
 	FeedbackMin *float64 `json:"weighted_feedback_min,omitempty" minimum:"-10" maximum:"10" doc:"Average feedback of a request's trace, value times weight"`
 	FeedbackMax *float64 `json:"weighted_feedback_max,omitempty" minimum:"-10" maximum:"10"`
@@ -183,6 +187,7 @@ func (f *Filters) compile() (*rowFilter, error) {
 	if err := f.readLists(w); err != nil {
 		return nil, err
 	}
+	w.query.Is, w.query.Providers = w.is, w.providers
 	return w, f.readRanges(w)
 }
 
@@ -195,6 +200,18 @@ func (f *Filters) readRanges(w *rowFilter) error {
 	most, err := f.CostMax.nano("cost_max")
 	if err != nil {
 		return err
+	}
+	for _, same := range []struct {
+		name  string
+		cents **int64
+		nano  *int64
+	}{{"cost_min", &least, f.NanoMin}, {"cost_max", &most, f.NanoMax}} {
+		if *same.cents != nil && same.nano != nil {
+			return route.Invalid("filters."+same.name, "is the same bound in cents as the one in nano-dollars; set one of them")
+		}
+		if same.nano != nil {
+			*same.cents = same.nano
+		}
 	}
 	for _, b := range []struct {
 		field     string

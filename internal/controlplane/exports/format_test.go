@@ -27,13 +27,13 @@ import (
 func oddEntries() []*reqlog.Entry {
 	return []*reqlog.Entry{
 		{},
-		{Result: reqlog.Result{Status: 200, Usage: llm.Usage{Known: true, Input: 7, Output: 2}}, Origin: reqlog.Origin{Provider: "openai"}, Input: reqlog.Input{Model: "gpt"}, Durations: reqlog.Durations{Total: 1234567 * time.Microsecond}, Charge: reqlog.Charge{Priced: true, Cost: 1}},
+		{Result: reqlog.Result{Status: 200, Usage: llm.Usage{Known: true, Input: 7, Output: 2}}, Origin: reqlog.Origin{Provider: "openai"}, Input: reqlog.Input{Model: "gpt", Operation: "chat", Config: "c", ConfigVersion: 3}, Sender: reqlog.Sender{KeyID: "k1"}, Durations: reqlog.Durations{Total: 1234567 * time.Microsecond, FirstToken: 250500 * time.Microsecond}, Charge: reqlog.Charge{Priced: true, Cost: 1}},
 		{Result: reqlog.Result{Status: 200, Usage: llm.Usage{Known: true}}, Charge: reqlog.Charge{Priced: true}},
 		{Result: reqlog.Result{Status: 299, Usage: llm.Usage{Known: true, Input: math.MaxInt32 << 8, Reasoning: 1, Output: 3}}, Charge: reqlog.Charge{Priced: true, Cost: 12_345_678_901_234_567}},
 		{Result: reqlog.Result{Status: 300}, Charge: reqlog.Charge{Priced: true, Cost: 120_000_000}},
 		{Result: reqlog.Result{Status: 499}, Trace: reqlog.Trace{TraceID: "=cmd|' /C calc'!A0"}, Input: reqlog.Input{Model: "+1", Config: "-x", Prompt: reqlog.Prompt{ID: "p", Slug: "@slug", Version: 2}}},
-		{Result: reqlog.Result{Status: 500}, Input: reqlog.Input{Path: "/v1/things", Model: "a \"quoted\", one;\nwith lines\tand tabs"}, Origin: reqlog.Origin{Provider: "naïve 日本 \U0001f600"}},
-		{Result: reqlog.Result{Status: 200}, Input: reqlog.Input{Path: "/v1/x", Model: "broken \xff utf-8", Metadata: map[string]string{"z": "1", "a": "=2", "quote\"": "<b>&\n", "": "\xff"}}, Origin: reqlog.Origin{OptionIndex: "config.targets[1]"}},
+		{Result: reqlog.Result{Status: 500, ErrorSource: "gateway", ErrorCode: "timeout"}, Input: reqlog.Input{Path: "/v1/things", Model: "a \"quoted\", one;\nwith lines\tand tabs"}, Origin: reqlog.Origin{Provider: "naïve 日本 \U0001f600"}},
+		{Result: reqlog.Result{Status: 200}, Input: reqlog.Input{Path: "/v1/x", Model: "broken \xff utf-8", Metadata: map[string]string{"z": "1", "a": "=2", "quote\"": "<b>&\n", "": "\xff"}}, Origin: reqlog.Origin{OptionIndex: "config.targets[1]", TargetName: "cheap"}},
 		{Result: reqlog.Result{Status: 200}, Level: reqlog.LevelFull, Bodies: &reqlog.Bodies{
 			Request:  reqlog.Body{Type: "application/json", Data: []byte(`{"messages":[{"content":"<b>=\"x\",\n"}]}`), Size: 40},
 			Response: reqlog.Body{Type: "text/event-stream", Data: []byte("data: {}\r\n\r\ndata: é"), Size: 4096, Cut: true},
@@ -163,7 +163,9 @@ func inLog(t *testing.T, e *reqlog.Entry) map[string]string {
 		"total_units": within("usage", "total_tokens"), "request_url": shown["path"], "cost": shown["cost"], "response_time": within("timing", "total_ms"),
 		"response_status_code": shown["status"], "config": shown["config"], "prompt_slug": within("prompt", "slug"), "metadata": shown["metadata"],
 		"outcome": shown["outcome"], "provider_slug": shown["provider_slug"], "upstream_model": shown["upstream_model"], "response_model": shown["response_model"],
-		"target": shown["option_index"],
+		"target": shown["option_index"], "target_name": shown["target_name"], "error_code": within("error", "code"), "cost_nano_usd": shown["cost_nano_usd"],
+		"first_token_ms": within("timing", "first_token_ms"), "config_version": shown["config_version"], "prompt_version": within("prompt", "version"),
+		"api_key_id": within("api_key", "id"), "operation": shown["operation"], "workspace_id": shown["workspace"],
 	} {
 		row[name] = plain(v)
 	}
@@ -171,14 +173,14 @@ func inLog(t *testing.T, e *reqlog.Entry) map[string]string {
 }
 
 // numbers are spelled as they like by readers.
-var numbers = map[string]bool{"response_time": true}
+var numbers = map[string]bool{"response_time": true, "first_token_ms": true}
 
 func wantSame(t *testing.T, format string, want, got map[string]string) {
 	t.Helper()
 	for _, name := range exports.Fields() {
 		a, b := want[name], got[name]
 		switch {
-		case numbers[name]:
+		case numbers[name] && a != "null":
 			x, okX := new(big.Rat).SetString(a)
 			y, okY := new(big.Rat).SetString(b)
 			if !okX || !okY || x.Cmp(y) != 0 {

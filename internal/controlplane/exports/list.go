@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 
 	"modelgate/internal/controlplane/route"
@@ -18,22 +17,18 @@ var listed = []struct {
 	name  string
 	words func(f *Filters) StringList
 	field logstore.Field
-	of    func(e *reqlog.Entry) string
 }{
-	{"status_code", func(f *Filters) StringList { return f.Statuses }, logstore.ByStatus,
-		func(e *reqlog.Entry) string { return strconv.Itoa(e.Status) }},
-	{"outcome", func(f *Filters) StringList { return f.Outcomes }, logstore.ByOutcome,
-		func(e *reqlog.Entry) string { return e.Outcome().String() }},
-	{"virtual_keys", func(f *Filters) StringList { return f.Slugs }, logstore.ByProvider, func(e *reqlog.Entry) string { return e.Slug }},
-	{"configs", func(f *Filters) StringList { return f.Configs }, logstore.ByConfig, func(e *reqlog.Entry) string { return e.Config }},
-	{"prompt_slug", func(f *Filters) StringList { return f.Prompts }, logstore.ByPrompt,
-		func(e *reqlog.Entry) string { return e.Prompt.Slug }},
-	{"target", func(f *Filters) StringList { return f.Targets }, logstore.ByTarget, func(e *reqlog.Entry) string { return e.OptionIndex }},
-	{"model", func(f *Filters) StringList { return f.Requested }, logstore.ByModel, func(e *reqlog.Entry) string { return e.Model }},
-	{"upstream_model", func(f *Filters) StringList { return f.Upstream }, logstore.ByUpstreamModel,
-		func(e *reqlog.Entry) string { return e.UpstreamModel }},
-	{"response_model", func(f *Filters) StringList { return f.Response }, logstore.ByResponseModel,
-		func(e *reqlog.Entry) string { return e.ResponseModel }},
+	{"status_code", func(f *Filters) StringList { return f.Statuses }, logstore.ByStatus},
+	{"outcome", func(f *Filters) StringList { return f.Outcomes }, logstore.ByOutcome},
+	{"error_code", func(f *Filters) StringList { return f.Codes }, logstore.ByErrorCode},
+	{"cache_status", func(f *Filters) StringList { return f.Caches }, logstore.ByCache},
+	{"virtual_keys", func(f *Filters) StringList { return f.Slugs }, logstore.ByProvider},
+	{"configs", func(f *Filters) StringList { return f.Configs }, logstore.ByConfig},
+	{"prompt_slug", func(f *Filters) StringList { return f.Prompts }, logstore.ByPrompt},
+	{"target", func(f *Filters) StringList { return f.Targets }, logstore.ByTarget},
+	{"model", func(f *Filters) StringList { return f.Requested }, logstore.ByModel},
+	{"upstream_model", func(f *Filters) StringList { return f.Upstream }, logstore.ByUpstreamModel},
+	{"response_model", func(f *Filters) StringList { return f.Response }, logstore.ByResponseModel},
 }
 
 // resolve replaces the names of providers and configs by slugs and ids, as entries have
@@ -48,6 +43,9 @@ func (f *Filters) resolve(ctx context.Context, names route.LogNames) error {
 		{"api_key_ids", &f.Keys, func(list []string) ([]string, error) { return list, names.CheckKeys(ctx, "filters.api_key_ids", list) }},
 		{"prompt_slug", &f.Prompts, func(list []string) ([]string, error) {
 			return list, names.CheckPrompts(ctx, "filters.prompt_slug", list)
+		}},
+		{"error_code", &f.Codes, func(list []string) ([]string, error) {
+			return list, names.CheckErrorCodes(ctx, "filters.error_code", list)
 		}},
 		{"virtual_keys", &f.Slugs, func(list []string) (slugs []string, err error) {
 			for _, ref := range list {
@@ -100,9 +98,14 @@ func (f *Filters) readLists(w *rowFilter) (err error) {
 			w.is[l.field] = list
 		}
 	}
-	for _, s := range w.is[logstore.ByStatus] {
-		if n, err := strconv.Atoi(s); err != nil || n < 100 || n > 999 {
-			return route.Invalid("filters.status_code", "must be a list of statuses such as 200 and 429, not %.20q", s)
+	if list, ok := w.is[logstore.ByStatus]; ok {
+		if w.is[logstore.ByStatus], err = route.ExpandStatuses("filters.status_code", list); err != nil {
+			return err
+		}
+	}
+	for _, s := range w.is[logstore.ByCache] {
+		if !slices.Contains(reqlog.CacheStatuses, s) {
+			return route.Invalid("filters.cache_status", "must be one or more of %s, not %.40q", strings.Join(reqlog.CacheStatuses, ", "), s)
 		}
 	}
 	for _, s := range w.is[logstore.ByOutcome] {
@@ -141,14 +144,8 @@ func (f *Filters) readLists(w *rowFilter) (err error) {
 // matches reports whether an entry found by the log matches the filters that the log
 // does not evaluate.
 func (w *rowFilter) matches(e *reqlog.Entry) bool {
-	for _, l := range listed {
-		if list := w.is[l.field]; list != nil && !slices.Contains(list, l.of(e)) {
-			return false
-		}
-	}
 	return (w.span == "" || w.span == e.SpanID) &&
-		(w.models == nil || slices.Contains(w.models, logstore.ServedModel{Service: e.Provider, Model: e.Model})) &&
-		(w.providers == nil || slices.ContainsFunc(w.providers, func(p logstore.Provider) bool { return p.Matches(e.Provider, e.Slug) }))
+		(w.models == nil || slices.Contains(w.models, logstore.ServedModel{Service: e.Provider, Model: e.Model}))
 }
 
 // count returns the approximate number of rows; times are rounded to the minute.

@@ -41,6 +41,9 @@ func (a *API) checkBody(r *http.Request, route *Route, c *Caller) error {
 	if err := a.Off.checkBody(c.Identity, c.body); err != nil {
 		return err
 	}
+	if err := route.normaliseFilters(r, c); err != nil {
+		return err
+	}
 	return route.normaliseBudgets(r, c)
 }
 

@@ -24,7 +24,7 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 	if r.Method == http.MethodPut {
 		r.keptByNull = keptByNull(reflect.TypeFor[In]())
 	}
-	r.params = paramsOf(reflect.TypeFor[In]())
+	r.params, r.filters = paramsOf(reflect.TypeFor[In]()), filtersOf(reflect.TypeFor[In]())
 	r.budgets = budgetFormOf(reflect.TypeFor[In]())
 	if r.Form {
 		r.fields = bodyFields(reflect.TypeFor[In]())
@@ -48,7 +48,7 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 				c := callerOf(ctx)
 				out, err := f(ctx, c, in)
 				if err != nil {
-					return nil, a.failure(AsSent(err, c.sent))
+					return nil, a.failure(RestoreNames(err, c.sent))
 				}
 				if list, ok := any(out).(interface{ SetPage(number, size int) }); ok && r.paged {
 					list.SetPage(pageOf(reflect.ValueOf(in).Elem()))

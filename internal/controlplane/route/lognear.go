@@ -22,18 +22,19 @@ var listRoutes = map[string]string{"workspace": "/v1/workspaces", "provider": "/
 // missingName is [Missing] for a filter, and names the route that lists what exists.
 func missingName(field, what, ref string) error { return missingAmong(field, what, ref, nil) }
 
-// missingAmong is missingName with names of those that exist.
+// missingAmong returns the error of missingName with names of those that exist.
 func missingAmong(field, what, ref string, known []string) error {
-	return apierr.New(apierr.NotFound, "%s %.60q not found%s; GET %s lists those that exist", what, ref, Suggest(ref, known), listRoutes[what]).
+	const message = "%s %.60q not found%s; GET %s lists those that exist"
+	return apierr.New(apierr.NotFound, message, what, ref, suggest(ref, known), listRoutes[what]).
 		WithParam(field).WithCode("AB02")
 }
 
 // mostSuggested is the number of names that an error lists completely.
 const mostSuggested = 8
 
-// Suggest returns the part of an error that says which names exist: all if there are few,
+// suggest returns the part of an error that says which names exist: all if there are few,
 // otherwise the one that name was probably meant to be. It is empty if there is none.
-func Suggest(name string, known []string) string {
+func suggest(name string, known []string) string {
 	known = slices.Compact(slices.Sorted(slices.Values(known)))
 	switch near := config.Nearest(name, known); {
 	case len(known) > 0 && len(known) <= mostSuggested:
@@ -50,15 +51,15 @@ func (n LogNames) Missing(ctx context.Context, field, what, ref string) error {
 	if n.Scope.Keys != nil || n.Scope.Organisation == "" {
 		return missingName(field, what, ref)
 	}
-	known, err := n.known(ctx, what)
+	known, err := n.listNames(ctx, what)
 	if err != nil {
 		return err
 	}
 	return missingAmong(field, what, ref, known)
 }
 
-// known returns the slugs of objects of a kind, newest first, and ids of providers.
-func (n LogNames) known(ctx context.Context, what string) (slugs []string, err error) {
+// listNames returns the slugs of objects of a kind, newest first, and ids of providers.
+func (n LogNames) listNames(ctx context.Context, what string) (slugs []string, err error) {
 	page := store.Page{Size: 1000}
 	switch what {
 	case "workspace":
@@ -138,7 +139,7 @@ func (n LogNames) unknownCode(ctx context.Context, field, code string) error {
 			}
 		}
 	}
-	return Invalid(field, "must be an error code, not %.60q%s; docs/errors.md lists those of the gateway", code, Suggest(code, logged))
+	return Invalid(field, "must be an error code, not %.60q%s; docs/errors.md lists those of the gateway", code, suggest(code, logged))
 }
 
 // UserKeys returns the ids of the keys of users, who must be known to the caller: those of
@@ -168,4 +169,24 @@ func (n LogNames) UserKeys(ctx context.Context, field string, users []string) ([
 		}
 	}
 	return keys, nil
+}
+
+// ExpandStatuses returns statuses with those of classes, such as 5xx. Field is the name of the
+// filter.
+func ExpandStatuses(field string, list []string) (all []string, err error) {
+	for _, s := range list {
+		digit, class := strings.CutSuffix(s, "xx")
+		n, err := strconv.Atoi(digit)
+		switch {
+		case err == nil && !class && n >= 100 && n <= 999:
+			all = append(all, s)
+		case err == nil && class && n >= 1 && n <= 9:
+			for status := n * 100; status < n*100+100; status++ {
+				all = append(all, strconv.Itoa(status))
+			}
+		default:
+			return nil, Invalid(field, "must be numbers such as 429 or classes such as 5xx, not %.20q", s)
+		}
+	}
+	return all, nil
 }

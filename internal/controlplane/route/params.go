@@ -1,10 +1,14 @@
 package route
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,26 +27,35 @@ var otherNames = map[string]string{
 // RenameParams gives the parameters of a query the names that has reports true for. It returns
 // the name that was sent for each renamed one.
 func RenameParams(query url.Values, has func(name string) bool) (sent map[string]string, err error) {
-	for old, name := range otherNames {
-		values, ok := query[old]
-		if !ok || has(old) || !has(name) {
-			continue
+	return rename(query, has, Invalid)
+}
+
+// rename gives members the names that has reports true for, from either side of otherNames.
+func rename[V any](members map[string]V, has func(name string) bool,
+	invalid func(name, format string, args ...any) error) (sent map[string]string, err error) {
+	for other, name := range otherNames {
+		for _, pair := range [...][2]string{{other, name}, {name, other}} {
+			from, to := pair[0], pair[1]
+			value, ok := members[from]
+			if !ok || has(from) || !has(to) {
+				continue
+			}
+			if _, twice := members[to]; twice {
+				return nil, invalid(from, "is another name of %s; send one of them", to)
+			}
+			members[to] = value
+			delete(members, from)
+			if sent == nil {
+				sent = make(map[string]string)
+			}
+			sent[to] = from
 		}
-		if query.Has(name) {
-			return nil, Invalid(old, "is another name of %s; send one of them", name)
-		}
-		query[name] = values
-		delete(query, old)
-		if sent == nil {
-			sent = make(map[string]string)
-		}
-		sent[name] = old
 	}
 	return sent, nil
 }
 
-// AsSent returns err for the parameter names that the client sent.
-func AsSent(err error, sent map[string]string) error {
+// RestoreNames returns err with the names of parameters that the client sent.
+func RestoreNames(err error, sent map[string]string) error {
 	e, ok := err.(*apierr.Error)
 	if !ok {
 		return err
@@ -113,7 +126,7 @@ func (p *params) normalise(req *http.Request, c *Caller) error {
 		}
 		t, err := moment.Parse(values[0], c.Now, time.UTC)
 		if err != nil {
-			return AsSent(Invalid(name, "%v", err), c.sent)
+			return RestoreNames(Invalid(name, "%v", err), c.sent)
 		}
 		query[name] = []string{t.UTC().Format(time.RFC3339Nano)}
 	}
@@ -121,4 +134,71 @@ func (p *params) normalise(req *http.Request, c *Caller) error {
 	u.RawQuery = query.Encode()
 	req.URL = &u
 	return nil
+}
+
+// filterMember is the member of bodies that has the filters of a query.
+const filterMember = "filters"
+
+// filtersOf returns the members of the filters in the body of an input; none without filters.
+func filtersOf(input reflect.Type) (p params) {
+	body, ok := input.FieldByName("Body")
+	if !ok || body.Type.Kind() != reflect.Struct {
+		return p
+	}
+	for _, f := range reflect.VisibleFields(body.Type) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != filterMember {
+			continue
+		}
+		of := f.Type
+		if value, ok := of.FieldByName("Value"); ok { // of an Optional
+			of = value.Type
+		}
+		for _, m := range reflect.VisibleFields(of) {
+			name, _, _ := strings.Cut(m.Tag.Get("json"), ",")
+			if p.names = append(p.names, name); m.Type == reflect.TypeFor[time.Time]() {
+				p.times = append(p.times, name)
+			}
+		}
+	}
+	return p
+}
+
+// normaliseFilters gives the filters in a body their declared names and makes times absolute,
+// like [params.normalise] of a query.
+func (r *Route) normaliseFilters(req *http.Request, c *Caller) error {
+	var body, filters map[string]json.RawMessage
+	if r.filters.names == nil || json.Unmarshal(c.body, &body) != nil || json.Unmarshal(body[filterMember], &filters) != nil {
+		return nil // reported later
+	}
+	invalid := func(name, format string, args ...any) error { return Invalid(filterMember+"."+name, format, args...) }
+	sent, err := rename(filters, func(name string) bool { return slices.Contains(r.filters.names, name) }, invalid)
+	if err != nil {
+		return err
+	}
+	for name, old := range sent {
+		if c.sent == nil {
+			c.sent = make(map[string]string)
+		}
+		c.sent[filterMember+"."+name] = filterMember + "." + old
+	}
+	changed := len(sent) > 0
+	for _, name := range r.filters.times {
+		var text string
+		if json.Unmarshal(filters[name], &text) != nil {
+			continue
+		}
+		t, err := moment.Parse(text, c.Now, time.UTC)
+		if err != nil {
+			return RestoreNames(invalid(name, "%v", err), c.sent)
+		}
+		changed, filters[name] = true, []byte(strconv.Quote(t.UTC().Format(time.RFC3339Nano)))
+	}
+	if !changed {
+		return nil
+	}
+	if body[filterMember], err = json.Marshal(filters); err == nil {
+		c.body, err = json.Marshal(body)
+	}
+	req.Body = io.NopCloser(bytes.NewReader(c.body))
+	return err
 }

@@ -134,6 +134,7 @@ type Route struct {
 	UncheckedBody bool
 
 	params     params   // of the query
+	filters    params   // in the body
 	fields     []string // of a form: members of the body
 	budgets    budgetForm
 	paged      bool     // a list, whose pages are selected by parameters
@@ -382,7 +383,7 @@ var configureHuma = sync.OnceFunc(func() {
 	huma.NewErrorWithContext = func(hc huma.Context, status int, message string, errs ...error) huma.StatusError {
 		f := invalid(status, message, errs)
 		if c := callerOf(hc.Context()); c != nil {
-			f.err = apierr.From(AsSent(f.err, c.sent))
+			f.err = apierr.From(RestoreNames(f.err, c.sent))
 		}
 		return f
 	}

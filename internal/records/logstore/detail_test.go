@@ -48,12 +48,12 @@ func variedEntries(n int) []*reqlog.Entry {
 	return list
 }
 
-// plainSum is a sum in the words of the test.
+// plainSum is a sum that the test makes.
 type plainSum struct {
 	Requests, Errors, Begun, Tokens, Cost, LatencyUs, FirstTokenUs int64
 }
 
-// valueIn returns the value of a field of an entry in the words of the test.
+// valueIn returns the value of a field of an entry.
 func valueIn(e *reqlog.Entry, f Field) string {
 	switch f {
 	case ByErrorCode:
@@ -85,7 +85,7 @@ func valueIn(e *reqlog.Entry, f Field) string {
 var detailFields = []Field{ByErrorCode, ByTargetName, ByConfigVersion, ByPromptVersion, ByOperation, ByKey, ByStatus, ByTarget, ByCache}
 
 // TestDetailsAreWhatEntriesComeTo compares groups by every detail, with percentiles, with sums
-// that are made from the entries alone: of batches, of minutes, and of hours.
+// of the entries: of batches, of minutes, and of hours.
 func TestDetailsAreWhatEntriesComeTo(t *testing.T) {
 	onBothKinds(t, func(t *testing.T, s *Store) {
 		all := variedEntries(700)

@@ -137,7 +137,8 @@ func (f *filter) matches(e packed) (bool, error) {
 
 // namesLater reports whether the query has filters that matchesLater checks.
 func (q *Query) namesLater() bool {
-	return q.Configs != nil || q.Slug != "" || q.UpstreamModel != "" || q.ResponseModel != "" || q.Target != "" || q.Outcome != "" || len(q.Is) > 0 || q.Providers != nil
+	return q.Configs != nil || q.Slug != "" || q.UpstreamModel != "" || q.ResponseModel != "" || q.Target != "" ||
+		q.Outcome != "" || len(q.Is) > 0 || q.Providers != nil
 }
 
 // matchesLater checks the filters by names that the head of an encoded entry does not
@@ -154,7 +155,8 @@ func (q *Query) matchesLater(e *reqlog.Entry) bool {
 			return false
 		}
 	}
-	if q.Providers != nil && !slices.ContainsFunc(q.Providers, func(p Provider) bool { return p.Matches(e.Provider, e.Slug) }) {
+	matches := func(p Provider) bool { return p.Matches(e.Provider, e.Slug) }
+	if q.Providers != nil && !slices.ContainsFunc(q.Providers, matches) {
 		return false
 	}
 	return equalOrEmpty(q.Slug, e.Slug) &&

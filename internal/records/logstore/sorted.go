@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"slices"
 
@@ -81,20 +82,26 @@ const mostSortedPages = 1000
 
 // listSorted returns a page of a sorted list. Each page reads all matching entries and keeps
 // those that follow the cursor, so that entries recorded between two pages neither repeat nor
-// hide others.
+// hide others. Like searches, two run at a time.
 func (s *Store) listSorted(ctx context.Context, q Query) (Page, error) {
 	if q.Text != "" {
-		return Page{}, apierr.New(apierr.Invalid, "order_by cannot be combined with text: a search ends before it has read everything").WithParam("order_by")
+		return Page{}, apierr.New(apierr.Invalid, "order_by cannot be combined with text: a search ends before it has read everything").
+			WithParam("order_by")
 	}
 	limit, order := cmp.Or(q.Limit, defaultLimit), q.Order
 	if limit < 1 || limit > maxLimit {
 		return Page{}, apierr.New(apierr.Invalid, "limit must be 1 to %d, not %d", maxLimit, q.Limit).WithParam("limit")
 	}
-	sum := crc32.Update(q.fingerprint(), crc32.IEEETable, []byte(string(order.By)+map[bool]string{true: " asc", false: " desc"}[order.Ascending]))
+	sum := crc32.Update(q.fingerprint(), crc32.IEEETable, fmt.Appendf(nil, "%s %t", order.By, order.Ascending))
 	after, err := parseRank(q.Cursor, sum)
 	if err != nil {
 		return Page{}, err
 	}
+	done, err := s.searching(ctx)
+	if err != nil {
+		return Page{}, err
+	}
+	defer done()
 	q.Order, q.Cursor, q.Limit = Order{}, "", maxLimit
 	best := make([]ranked, 0, 2*(limit+1))
 	for cost := 0; cost < mostSortedPages; {

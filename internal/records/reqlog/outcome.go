@@ -57,3 +57,6 @@ func OutcomeOf(status int) ExchangeOutcome {
 	}
 	return OutcomeOther
 }
+
+// CacheStatuses are the values of [Origin].CacheStatus.
+var CacheStatuses = []string{"HIT", "SEMANTIC HIT", "MISS", "SEMANTIC MISS", "REFRESH", "DISABLED"}
