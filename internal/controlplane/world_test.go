@@ -274,6 +274,7 @@ var makings = []struct{ word, path, body string }{
 	{"{usage}", "/policies/usage-limits", `{"name":"Money","workspace_id":"default","organisation_id":"default",` + everyKey + `,"type":"cost","credit_limit":10}`},
 	{"{reference}", "/secret-references", `{"name":"Vault","slug":"vault","manager_type":"hashicorp_vault","secret_path":"kv/app","auth_config":{"type":"token","address":"https://vault.example.com","token":"hv-of-the-world"}}`},
 	{"{export}", "/logs/exports", `{"workspace_id":"default","requested_data":["id"],"filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
+	{"{export_schedule}", "/logs/export-schedules", `{"name":"Daily","workspaces":["default"],"every":"day","requested_data":["id"]}`},
 	{"{endpoint}", "/webhook_endpoints", `{"name":"Batches","url":"https://hooks.example.com/batches","event_types":["batch.failed"],"workspace_id":"default"}`},
 	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
 	{"{identity_provider}", "/identity-providers", `{"name":"Main","slug":"login","issuer":"https://login.example.com","client_id":"gateway","client_secret":"of-the-world"}`},
@@ -474,7 +475,9 @@ var samples = map[string][2]string{
 
 	"create-export": {"", `{"workspace_id":"default","requested_data":["id","cost"],"format":"csv","filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
 	"list-exports":  {"?workspace_id=default", ""},
-	"update-export": {"", `{"format":"parquet"}`},
+
+	"create-export-schedule": {"", `{"name":"Weekly","workspaces":["default"],"every":"week","timezone":"Europe/Berlin","requested_data":["id","cost"],"format":"csv","filters":{"status":"5xx"}}`},
+	"update-export":          {"", `{"format":"parquet"}`},
 
 	"create-directory-token":   {"", `{"name":"Other"}`},
 	"create-directory-mapping": {"", `{"workspace_id":"default","role":"manager","scim_group_name":"Others"}`},

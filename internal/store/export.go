@@ -40,6 +40,7 @@ type Export struct {
 	Fields      []string // fields of the file
 	File        string   // name of the file, empty while there is none
 	LinkKey     string   // signs addresses of the file; never shown
+	Schedule    string   // id of the schedule that started it; empty for none
 
 	UserID    string // user who created it; empty for a service key
 	CreatedBy string
@@ -59,6 +60,7 @@ var exportTable = table[Export]{
 			{"visible_keys", nullable(&e.Keys)},
 			{"status", &e.Status}, {"failure", &e.Failure}, {"expected", &e.Expected}, {"row_count", &e.Rows}, {"byte_count", &e.Bytes},
 			{"file", &e.File}, {"link_key", &e.LinkKey}, {"user_id", &e.UserID}, {"created_by", &e.CreatedBy}, {"created_at", &e.CreatedAt},
+			{"schedule_id", &e.Schedule},
 			{"updated_at", &e.UpdatedAt}, {"started_at", &e.StartedAt}, {"ended_at", &e.EndedAt}, {"expires_at", &e.ExpiresAt},
 			{"claimed_by", new(string)}, {"tries", new(int64)}, // written for nodes of earlier versions, which have no jobs
 		}
@@ -71,14 +73,16 @@ type ExportQuery struct {
 	Workspace    string // id
 	UserID       string // user who created them
 	Archived     bool   // include exports of archived workspaces
+	Schedule     string // id
 }
 
 // Exports returns a page of exports, newest first, and the number of all matches.
 func (q Queries) Exports(ctx context.Context, x ExportQuery, p Page) (list []Export, total int, err error) {
 	return exportTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND ($3 = '' OR user_id = $3)
-			AND ($4 OR workspace_id IN (SELECT id FROM workspaces WHERE organisation_id = $1 AND status = 'active'))`,
-		x.Organisation, x.Workspace, x.UserID, x.Archived)
+			AND ($4 OR workspace_id IN (SELECT id FROM workspaces WHERE organisation_id = $1 AND status = 'active'))
+			AND ($5 = '' OR schedule_id = $5)`,
+		x.Organisation, x.Workspace, x.UserID, x.Archived, x.Schedule)
 }
 
 // Export returns the export with this id.

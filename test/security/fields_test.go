@@ -229,6 +229,7 @@ var effects = []effect{
 	{"logs", "*", "TestPostedEntriesAreInTheLog"},
 	{"logs/exports*", "filters", "TestFiltersChooseRows"},
 	{"logs/exports*", "format requested_data workspace_id", "TestAnExportGoesFromDraftToFile"},
+	{"logs/export-schedules*", "*", "TestSchedulesExportEachPeriodOnce"},
 	{"prompts/partials*", "*", "TestPartialsHaveVersionsToo"},
 	{"prompts/*/makeDefault", "version", "TestAVersionIsPublishedByNameAlone"},
 	{"prompts/*/versions/*", "label_id", "TestALabelLeadsToOneVersion"},

@@ -50,6 +50,7 @@ var boundedTables = map[string]string{
 	"oauth_proofs":    "one for each grant",
 
 	"directory_tokens":        "two for each organisation",
+	"export_schedules":        "200 for each organisation",
 	"directory_users":         byAdministration,
 	"directory_emails":        "a hundred for each user of a directory",
 	"directory_groups":        byAdministration,

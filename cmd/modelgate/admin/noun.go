@@ -100,7 +100,7 @@ func (n *noun) verb(name string) *verb {
 var pathNouns = map[string]string{
 	"workspace": "workspaces", "user": "users", "invite": "invites", "key": "keys", "integration": "integrations", "provider": "providers",
 	"config": "configs", "prompt": "prompts", "collection": "collections", "label": "labels", "guardrail": "guardrails",
-	"endpoint": "webhooks", "deployment": "deployments",
+	"endpoint": "webhooks", "deployment": "deployments", "export_schedule": "export-schedules",
 	"tool_server": "mcp-servers", "tool_integration": "mcp-integrations", "mcp_bundle": "mcp-bundles",
 	"reference": "secrets",
 }

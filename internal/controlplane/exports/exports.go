@@ -57,6 +57,7 @@ func (f Routes) Add(a *route.API) {
 	route.Add(a, r.Route(http.MethodPost, "/{export}/start", "start-export", "export", "Start an export"), f.start)
 	route.Add(a, r.Route(http.MethodPost, "/{export}/cancel", "cancel-export", "export", "Stop an export in progress"), cancel)
 	route.Add(a, r.Route(http.MethodGet, "/{export}/download", "download-export", "export", "Get a link to the file of an export"), f.download)
+	f.addSchedules(a)
 }
 
 type createInput struct {

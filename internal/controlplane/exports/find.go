@@ -18,6 +18,7 @@ type Item struct {
 	Status       string     `json:"status" enum:"draft,in_progress,success,failed,stopped,expired"`
 	Format       string     `json:"format" enum:"jsonl,csv,parquet"`
 	Filters      route.JSON `json:"filters"`
+	Schedule     *string    `json:"schedule_id" doc:"Schedule that started it; null for none"`
 	Requested    []string   `json:"requested_data"`
 	Fields       []string   `json:"fields" doc:"Fields of the file: those requested and not denied; empty until there is a file"`
 	Total        *int64     `json:"total" doc:"Approximate number of rows; null if they were not counted"`
@@ -35,7 +36,7 @@ type Item struct {
 
 func toResponse(e store.Export) Item {
 	return Item{
-		ID: e.ID, Organisation: e.Organisation, Workspace: e.Workspace, Status: e.Status, Format: e.Format, Filters: route.JSON(e.Filters),
+		ID: e.ID, Organisation: e.Organisation, Workspace: e.Workspace, Status: e.Status, Format: e.Format, Filters: route.JSON(e.Filters), Schedule: nullIfEmpty(e.Schedule),
 		Requested: e.Requested, Fields: append([]string{}, e.Fields...), Total: e.Expected,
 		Error: route.OrNull(e.Failure), Rows: e.Rows, Bytes: e.Bytes, CreatedBy: e.CreatedBy,
 		CreatedAt: route.Time(e.CreatedAt), UpdatedAt: route.Time(e.UpdatedAt), StartedAt: route.Time(e.StartedAt),
@@ -45,6 +46,7 @@ func toResponse(e store.Export) Item {
 
 type listInput struct {
 	Workspace string `query:"workspace_id" maxLength:"255"`
+	Schedule  string `query:"schedule_id" maxLength:"64" doc:"Only exports that this schedule started"`
 	route.Paging
 }
 
@@ -65,6 +67,11 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	}
 	if err := c.CheckOwnWorkspace(ctx, "workspace_id", in.Workspace); err != nil {
 		return nil, err
+	}
+	if q.Schedule = in.Schedule; q.Schedule != "" {
+		if _, err := findSchedule(ctx, c, q.Schedule); err != nil {
+			return nil, err
+		}
 	}
 	if c.IsPerson() {
 		q.UserID = c.UserID

@@ -36,7 +36,7 @@ var Features = []Feature{Guardrails, APIAccess, DataExports, UsageLimits, AuditL
 var families = map[Feature][]string{
 	Guardrails: {"/guardrails", "/guardrail-modules", "/guardrail-credentials", "/workspace-exclusions",
 		"/admin/organisation/defaults", "/organisation/defaults"},
-	DataExports: {"/logs/exports"},
+	DataExports: {"/logs/exports", "/logs/export-schedules"},
 	AuditLogs:   {"/audit-logs"},
 	SCIM:        {"/scim"},
 	Policies:    {"/policies"},
