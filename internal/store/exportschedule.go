@@ -57,7 +57,8 @@ var exportScheduleTable = table[ExportSchedule]{
 
 // ExportSchedules returns a page of the schedules of an organisation, newest first, and the number
 // of all. A key or user restricts them to those that it made; empty ones do not.
-func (q Queries) ExportSchedules(ctx context.Context, organisation, key, user string, p Page) (list []ExportSchedule, total int, err error) {
+func (q Queries) ExportSchedules(ctx context.Context, organisation, key, user string, p Page) (
+	list []ExportSchedule, total int, err error) {
 	return exportScheduleTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR key_id = $2) AND ($3 = '' OR user_id = $3)`, organisation, key, user)
 }
@@ -68,11 +69,12 @@ func (q Queries) ExportSchedule(ctx context.Context, id string) (ExportSchedule,
 		WHERE id = $1`, id)
 }
 
-// DueExportSchedules returns some active schedules whose next export is due, oldest first.
+// DueExportSchedules returns some active schedules whose next export is due, those due first
+// before others. Organisations take turns, so that none waits for the schedules of another.
 func (q Queries) DueExportSchedules(ctx context.Context, now time.Time) ([]ExportSchedule, error) {
 	return exportScheduleTable.list(ctx, q.Reader, `
 		WHERE status = 'active' AND next_at <= $1
-		ORDER BY next_at, id
+		ORDER BY ROW_NUMBER() OVER (PARTITION BY organisation_id ORDER BY next_at, id), next_at, id
 		LIMIT 20`, now.UnixMilli())
 }
 
@@ -86,14 +88,14 @@ func (tx *Tx) UpdateExportSchedule(ctx context.Context, s ExportSchedule) error 
 	return exportScheduleTable.update(ctx, tx, s)
 }
 
-// TakeExportSchedule returns the schedule with this id if it is still active and its next export
-// due at this time. Otherwise another node has started that export, and it is not found.
-func (tx *Tx) TakeExportSchedule(ctx context.Context, id string, nextAt time.Time) (ExportSchedule, error) {
+// CheckExportScheduleDue returns an error unless the schedule with this id is still active and its
+// next export due at this time. Otherwise another node has started that export, and it is not found.
+func (tx *Tx) CheckExportScheduleDue(ctx context.Context, id string, nextAt time.Time) error {
 	s, err := tx.ExportSchedule(ctx, id)
 	if err == nil && (s.Status != ScheduleActive || !s.NextAt.Equal(nextAt)) {
 		err = apierr.New(apierr.NotFound, "the export is started already")
 	}
-	return s, err
+	return err
 }
 
 // DeleteExportSchedule deletes a schedule. Its exports remain.

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -46,12 +47,12 @@ func TestExportSchedulesAreStored(t *testing.T) {
 		}
 		take := func(at time.Time) error {
 			return change(func(tx *store.Tx) error {
-				row, err := tx.TakeExportSchedule(t.Context(), "s1", at)
-				if err == nil {
-					row.NextAt = at.Add(time.Hour)
-					err = tx.UpdateExportSchedule(t.Context(), row)
+				if err := tx.CheckExportScheduleDue(t.Context(), "s1", at); err != nil {
+					return err
 				}
-				return err
+				taken := s
+				taken.NextAt = at.Add(time.Hour)
+				return tx.UpdateExportSchedule(t.Context(), taken)
 			})
 		}
 		if err := take(s.NextAt); err != nil {
@@ -59,6 +60,27 @@ func TestExportSchedulesAreStored(t *testing.T) {
 		}
 		if err := take(s.NextAt); !apierr.IsNotFound(err) {
 			t.Errorf("taken twice: %v", err)
+		}
+		elsewhere := store.Organisation{ID: "other", Slug: "other", Status: store.Active, CreatedAt: exportTime, UpdatedAt: exportTime}
+		home := store.Workspace{ID: "home", Organisation: "other", Slug: "home", Status: store.Active, CreatedAt: exportTime, UpdatedAt: exportTime}
+		if err := change(func(tx *store.Tx) error {
+			return tx.CreateOrganisation(t.Context(), elsewhere, home, store.PromptCollection{ID: "folder", Slug: "folder", CreatedAt: exportTime})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 30 {
+			one := s
+			one.ID, one.NextAt = fmt.Sprintf("late%02d", i), exportTime.Add(-time.Duration(i)*time.Hour)
+			if i == 0 {
+				one.Organisation = "other"
+			}
+			if err := change(func(tx *store.Tx) error { return tx.CreateExportSchedule(t.Context(), one) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		due, err := db.DueExportSchedules(t.Context(), exportTime)
+		if err != nil || len(due) != 20 || due[0].ID != "late29" || due[1].ID != "late00" || due[2].ID != "late28" {
+			t.Errorf("due are %v, %v, want 20 with the only one of another organisation second", due, err)
 		}
 		if err := change(func(tx *store.Tx) error { return tx.DeleteExportSchedule(t.Context(), "s1") }); err != nil {
 			t.Error(err)

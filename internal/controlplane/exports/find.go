@@ -36,7 +36,8 @@ type Item struct {
 
 func toResponse(e store.Export) Item {
 	return Item{
-		ID: e.ID, Organisation: e.Organisation, Workspace: e.Workspace, Status: e.Status, Format: e.Format, Filters: route.JSON(e.Filters), Schedule: nullIfEmpty(e.Schedule),
+		ID: e.ID, Organisation: e.Organisation, Workspace: e.Workspace, Status: e.Status, Format: e.Format,
+		Filters: route.JSON(e.Filters), Schedule: nullIfEmpty(e.Schedule),
 		Requested: e.Requested, Fields: append([]string{}, e.Fields...), Total: e.Expected,
 		Error: route.OrNull(e.Failure), Rows: e.Rows, Bytes: e.Bytes, CreatedBy: e.CreatedBy,
 		CreatedAt: route.Time(e.CreatedAt), UpdatedAt: route.Time(e.UpdatedAt), StartedAt: route.Time(e.StartedAt),

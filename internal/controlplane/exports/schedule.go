@@ -18,7 +18,9 @@ import (
 const maxSchedules = 200
 
 func (f Routes) addSchedules(a *route.API) {
-	r := route.Family{Path: "/logs/export-schedules", Tag: "Log exports", Scopes: []string{"logs"}, Resource: "export_schedule", Versioned: true}
+	r := route.Family{
+		Path: "/logs/export-schedules", Tag: "Log exports", Scopes: []string{"logs"}, Resource: "export_schedule", Versioned: true,
+	}
 	route.Add(a, r.Route(http.MethodPost, "", "create-export-schedule", "export", "Export the log at intervals"), f.createSchedule)
 	route.Add(a, r.Route(http.MethodGet, "", "list-export-schedules", "export", "List the schedules of exports"), listSchedules)
 	route.Add(a, r.Route(http.MethodGet, "/{export_schedule}", "get-export-schedule", "export", "Read a schedule of exports"), getSchedule)
@@ -126,11 +128,11 @@ func (f Routes) createSchedule(ctx context.Context, c *route.Caller, in *schedul
 	if s.Filters, err = json.Marshal(b.Filters); err != nil {
 		return nil, err
 	}
-	if s.Workspaces, err = scheduledWorkspaces(ctx, c, b.Workspaces); err != nil {
+	names := route.LogNames{DB: c.DB(), Sum: f.GroupEntries}
+	if s.Workspaces, names.Scope, err = scheduledWorkspaces(ctx, c, b.Workspaces); err != nil {
 		return nil, err
 	}
 	filters := b.Filters.filters(s.From, periodAfter(s.Every, s.From))
-	names := route.LogNames{DB: c.DB(), Scope: logstore.Scope{Organisation: c.Organisation}, Sum: f.GroupEntries}
 	if err := filters.resolve(ctx, names); err != nil {
 		return nil, err
 	}
@@ -151,15 +153,15 @@ func (f Routes) createSchedule(ctx context.Context, c *route.Caller, in *schedul
 }
 
 // scheduledWorkspaces returns the ids of the workspaces that a request names, nil for all of the
-// organisation.
-func scheduledWorkspaces(ctx context.Context, c *route.Caller, named []string) (ids []string, err error) {
+// organisation, and which entries show what values filters may have; none for several workspaces.
+func scheduledWorkspaces(ctx context.Context, c *route.Caller, named []string) (ids []string, seen logstore.Scope, err error) {
 	if len(named) == 0 {
 		wide, err := c.Administers(ctx)
 		if err != nil {
-			return nil, err
+			return nil, seen, err
 		}
 		if wide && (c.Workspace == "" || c.Allows("*")) {
-			return nil, nil
+			return nil, logstore.Scope{Organisation: c.Organisation}, nil
 		}
 		named = []string{""}
 	}
@@ -169,14 +171,25 @@ func scheduledWorkspaces(ctx context.Context, c *route.Caller, named []string) (
 			err = c.CheckOwnWorkspace(ctx, "workspaces", ref)
 		}
 		if err != nil {
-			return nil, err
+			return nil, seen, err
 		}
 		if w.Status != store.Active {
-			return nil, route.Invalid("workspaces", "must be active; %s is archived", w.Slug)
+			return nil, seen, route.Invalid("workspaces", "must be active; %s is archived", w.Slug)
+		}
+		maker := store.Export{Organisation: c.Organisation, Workspace: w.ID}
+		if c.IsPerson() {
+			maker.UserID = c.UserID
+		}
+		keys, err := visibleKeys(ctx, c.DB(), &maker)
+		if err != nil {
+			return nil, seen, err
+		}
+		if len(named) == 1 {
+			seen = logstore.Scope{Organisation: c.Organisation, Workspace: w.ID, Keys: keys}
 		}
 		ids = append(ids, w.ID)
 	}
-	return ids, nil
+	return ids, seen, nil
 }
 
 // NamedSchedule identifies a schedule in a request.

@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/limits/quota"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
 )
@@ -25,29 +26,29 @@ const lateEntries = 15 * time.Minute
 
 // periodOf returns the beginning of the period that contains t, in the zone of t.
 func periodOf(every string, t time.Time) time.Time {
-	day := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, t.Location())
-	switch every {
-	case "hour":
-		return t.Truncate(time.Hour)
-	case "week":
-		return day.AddDate(0, 0, -(int(t.Weekday())+6)%7)
-	case "month":
-		return day.AddDate(0, 0, 1-t.Day())
-	}
-	return day
+	return periodAt(every, t, 0)
 }
 
-// periodAfter returns the end of the period that begins at from.
+// periodAfter returns the end of the period that begins at from, in the zone of from.
 func periodAfter(every string, from time.Time) time.Time {
+	return periodAt(every, from, 1)
+}
+
+// periodAt returns the beginning of the n-th period after the one that contains t, in the zone of
+// t. Days begin at the first moment of their date, which is not 00:00 where clocks change then.
+func periodAt(every string, t time.Time, n int) time.Time {
+	year, month, day := t.Date()
 	switch every {
 	case "hour":
-		return from.Add(time.Hour)
+		return t.Truncate(time.Hour).Add(time.Duration(n) * time.Hour)
 	case "week":
-		return from.AddDate(0, 0, 7)
+		day += 7*n - (int(t.Weekday())+6)%7
 	case "month":
-		return from.AddDate(0, 1, 0)
+		month, day = month+time.Month(n), 1
+	default:
+		day += n
 	}
-	return from.AddDate(0, 0, 1)
+	return quota.Midnight(year, month, day, t.Location())
 }
 
 // runSchedules returns a task that starts the exports that are due. Several gateways may run it
@@ -60,53 +61,64 @@ func (f Routes) runSchedules(a *route.API) route.Task {
 		due, err := a.DB.Background().DueExportSchedules(ctx, now)
 		errs := []error{err}
 		for i := range due {
-			errs = append(errs, f.runSchedule(ctx, a, &due[i], now))
+			errs = append(errs, f.runSchedule(ctx, a, due[i], now))
 		}
 		return errors.Join(errs...)
 	}
 }
 
+// maxMissed is the number of ended periods that a schedule makes up for, for instance after the
+// gateway was off.
+const maxMissed = 48
+
 // runSchedule starts the exports of a schedule's next period, or stops the schedule if a right is
 // missing.
-func (f Routes) runSchedule(ctx context.Context, a *route.API, s *store.ExportSchedule, now time.Time) error {
+func (f Routes) runSchedule(ctx context.Context, a *route.API, s store.ExportSchedule, now time.Time) error {
+	zone, err := time.LoadLocation(s.Zone)
+	if err != nil {
+		return err
+	}
+	next, action := s, "start"
+	made, err := scheduledExports(ctx, a, &s, now)
+	oldest := periodAt(s.Every, now.In(zone), -maxMissed)
+	switch reason := reasonToStop(err); {
+	case reason != "":
+		made, action = nil, "stop"
+		next.Status, next.Reason, next.UpdatedAt = store.ScheduleStopped, reason, now
+		a.Logger.Warn("a schedule of exports was stopped", "schedule", s.ID, "reason", reason)
+	case err != nil:
+		return err
+	case s.From.Before(oldest):
+		made, action = nil, "skip"
+		next.From = oldest
+		a.Logger.Warn("a schedule of exports skips periods that ended too long ago", "schedule", s.ID, "from", s.From, "to", oldest)
+	default:
+		next.From, next.LastRunAt = periodAfter(s.Every, s.From.In(zone)), now
+	}
+	next.NextAt = periodAfter(s.Every, next.From.In(zone)).Add(lateEntries)
 	audit := &store.Audit{
 		ID: reqlog.NewID(now).String(), Organisation: s.Organisation, Time: now, UserID: cmp.Or(s.UserID, s.KeyID), UserType: "system",
-		Status: http.StatusOK, ResourceType: "export_schedule", ResourceID: s.ID, Action: "start",
+		Status: http.StatusOK, ResourceType: "export_schedule", ResourceID: s.ID, Action: action,
 	}
-	err := a.DB.Update(ctx, audit, func(tx *store.Tx) error {
-		row, err := tx.TakeExportSchedule(ctx, s.ID, s.NextAt)
-		if err != nil {
-			return err
-		}
-		made, err := scheduledExports(ctx, tx.Queries, a, &row, now)
-		if reason := reasonToStop(err); reason != "" {
-			audit.Action, audit.Status = "stop", http.StatusForbidden
-			row.Status, row.Reason, row.UpdatedAt = store.ScheduleStopped, reason, now
-			a.Logger.Warn("a schedule of exports was stopped", "schedule", row.ID, "reason", reason)
-			return tx.UpdateExportSchedule(ctx, row)
-		}
-		if err != nil {
+	err = a.DB.Update(ctx, audit, func(tx *store.Tx) error {
+		if err := tx.CheckExportScheduleDue(ctx, s.ID, s.NextAt); err != nil {
 			return err
 		}
 		for _, e := range made {
-			job := store.Job{ID: reqlog.NewID(now).String(), Kind: store.JobExport, Subject: e.ID, Organisation: e.Organisation, Workspace: e.Workspace,
-				NextAt: now, CreatedAt: now}
+			job := store.Job{
+				ID: reqlog.NewID(now).String(), Kind: store.JobExport, Subject: e.ID, Organisation: e.Organisation, Workspace: e.Workspace,
+				NextAt: now, CreatedAt: now,
+			}
 			if err := errors.Join(tx.CreateExport(ctx, e), tx.AddJob(ctx, job)); err != nil {
 				return err
 			}
 		}
-		zone, err := time.LoadLocation(row.Zone)
-		if err != nil {
-			return err
-		}
-		row.From = periodAfter(row.Every, row.From.In(zone))
-		row.NextAt, row.LastRunAt = periodAfter(row.Every, row.From).Add(lateEntries), now
-		return tx.UpdateExportSchedule(ctx, row)
+		return tx.UpdateExportSchedule(ctx, next)
 	})
 	if apierr.IsNotFound(err) {
 		return nil // another node was faster, or it is gone
 	}
-	if err == nil && f.Started != nil {
+	if err == nil && len(made) > 0 && f.Started != nil {
 		f.Started()
 	}
 	return err
@@ -122,7 +134,8 @@ func reasonToStop(err error) string {
 
 // scheduledExports returns the exports of a schedule's next period, one for each workspace. A
 // right that the maker of the schedule no longer has is a Forbidden error.
-func scheduledExports(ctx context.Context, q store.Queries, a *route.API, s *store.ExportSchedule, now time.Time) ([]store.Export, error) {
+func scheduledExports(ctx context.Context, a *route.API, s *store.ExportSchedule, now time.Time) ([]store.Export, error) {
+	q := a.DB.Background()
 	if err := checkKey(ctx, q, a, s, now); err != nil {
 		return nil, err
 	}

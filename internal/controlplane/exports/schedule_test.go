@@ -152,8 +152,8 @@ func TestSchedulesExportEachPeriodOnce(t *testing.T) {
 	}
 }
 
-// TestSchedulesEndWithTheRightsOfTheirMaker takes a right away from who made a schedule: the next
-// run stops it with a reason and exports nothing.
+// TestSchedulesEndWithTheRightsOfTheirMaker takes a right away from the maker of a schedule: the
+// next run stops it with a reason and exports nothing.
 func TestSchedulesEndWithTheRightsOfTheirMaker(t *testing.T) {
 	const all = `"every":"day"`
 	one := func(workspace string) string { return all + `,"workspaces":["` + workspace + `"]` }
@@ -212,6 +212,63 @@ func TestSchedulesEndWithTheRightsOfTheirMaker(t *testing.T) {
 	}
 }
 
+// TestSchedulesSkipWhatEndedTooLongAgo runs an hourly schedule after a hundred hours without a run:
+// it makes up for the last 48, and the audit log says what it left out.
+func TestSchedulesSkipWhatEndedTooLongAgo(t *testing.T) {
+	d := newDesk(t)
+	c := d.addServiceKey("k", store.DefaultWorkspace)
+	s := d.mustSchedule(c, `"every":"hour"`)
+	missed := s.NextFrom.Add(100 * time.Hour)
+	d.Clock = missed.Add(20 * time.Minute)
+	for range 60 {
+		d.minute()
+	}
+	n := d.Query(`SELECT COUNT(*) FROM exports`)
+	got := d.Query(`SELECT action FROM audit_logs WHERE resource_type = 'export_schedule' AND user_type = 'system' ORDER BY action`)
+	if n[0] != "48" || len(got) != 49 || got[0] != "skip" || got[1] != "start" {
+		t.Errorf("%s exports, audit events %v, want one skip and 48 exports", n[0], got)
+	}
+	if c.Must("GET", "/logs/export-schedules/"+s.ID, "", &s); !s.NextFrom.Equal(missed) {
+		t.Errorf("the next period begins at %s, want %s", s.NextFrom, missed)
+	}
+}
+
+// TestCodesOfOthersAreNoFilters looks for error codes that only entries of others have: schedules
+// and exports answer as for codes that nothing has.
+func TestCodesOfOthersAreNoFilters(t *testing.T) {
+	d := newDesk(t)
+	d.addWorkspace("second")
+	d.record(&reqlog.Entry{Time: d.Clock.Add(-time.Hour), Sender: reqlog.Sender{Organisation: store.DefaultOrganisation, Workspace: "second"},
+		Result: reqlog.Result{Status: 500, ErrorCode: "rare_code"}})
+	d.record(&reqlog.Entry{Sender: reqlog.Sender{Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: "x"},
+		Result: reqlog.Result{Status: 500, ErrorCode: "own_code"}})
+	key, owner := d.addServiceKey("k", store.DefaultWorkspace), d.join("bo", "owner", "")
+	post := func(c *routetest.Caller, code, more string) routetest.Response {
+		return c.Call("POST", "/logs/export-schedules", `{"name":"n","every":"day","requested_data":["id"],"filters":{"error_code":"`+code+`"}`+more+`}`)
+	}
+	for _, code := range []string{"rare_code", "zzz"} {
+		if a := post(key, code, ""); a.Status != 400 || !strings.Contains(a.Body, "must be an error code") || strings.Contains(strings.ReplaceAll(a.Body, code, ""), "rare") {
+			t.Errorf("%s: %d %s, want 400 without the codes of others", code, a.Status, a.Body)
+		}
+		if a := post(owner, code, `,"workspaces":["default","second"]`); a.Status != 400 {
+			t.Errorf("%s in two workspaces: %d %s, want 400", code, a.Status, a.Body)
+		}
+	}
+	member := d.join("mia", "member", "member")
+	for _, sees := range []bool{true, false} {
+		d.grant(access.RolePermissions{"membersViewAllData": sees})
+		want := map[bool]int{true: 200, false: 400}[sees]
+		if a := post(member, "own_code", `,"workspaces":["default"]`); a.Status != want {
+			t.Errorf("a member who sees all entries, %v: %d %s, want %d", sees, a.Status, a.Body, want)
+		}
+	}
+	for _, more := range []string{"", `,"workspaces":["second"]`} {
+		if a := post(owner, "rare_code", more); a.Status != 200 {
+			t.Errorf("a code of the log: %d %s", a.Status, a.Body)
+		}
+	}
+}
+
 // TestSchedulesExportWhatTheirMakerMaySee runs a schedule of a member who sees only entries of
 // their own keys.
 func TestSchedulesExportWhatTheirMakerMaySee(t *testing.T) {
@@ -260,6 +317,11 @@ func TestSchedulesAreRefused(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d with %s", name, a.Status, a.Body, tt.status, tt.says)
 		}
 	}
+	d.grant(access.RolePermissions{"membersViewLogs": false})
+	if a := member.Call("POST", "/logs/export-schedules", "{"+fields+`"every":"day","workspaces":["default"]}`); a.Status != 403 {
+		t.Errorf("a member who may not read the log: %d %s, want 403", a.Status, a.Body)
+	}
+	d.grant(access.RolePermissions{"membersViewLogs": true})
 	s := d.mustSchedule(owner, `"every":"week"`)
 	own := d.mustSchedule(key, `"every":"month"`)
 	if len(own.Workspaces) != 1 || own.Workspaces[0] != store.DefaultWorkspace {
