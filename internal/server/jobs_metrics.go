@@ -17,12 +17,15 @@ var (
 	jobsByState = prometheus.NewDesc("modelgate_jobs", "Background jobs of all nodes by kind and state.", []string{"kind", "state"}, nil)
 	jobsDue     = prometheus.NewDesc("modelgate_jobs_oldest_due_seconds",
 		"Time since the oldest queued job was due, in seconds; 0 if none is due.", []string{"kind"}, nil)
+	schedulesStopped = prometheus.NewDesc("modelgate_export_schedules_stopped",
+		"Schedules of exports of all organisations that have stopped for lack of a right.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (jobMetrics) Describe(to chan<- *prometheus.Desc) {
 	to <- jobsByState
 	to <- jobsDue
+	to <- schedulesStopped
 }
 
 // Collect implements [prometheus.Collector].
@@ -41,5 +44,8 @@ func (m jobMetrics) Collect(to chan<- prometheus.Metric) {
 		if c.State == store.JobQueued {
 			to <- prometheus.MustNewConstMetric(jobsDue, prometheus.GaugeValue, max(time.Since(c.Due).Seconds(), 0), c.Kind)
 		}
+	}
+	if stopped, err := m.store.CountStoppedExportSchedules(ctx); err == nil {
+		to <- prometheus.MustNewConstMetric(schedulesStopped, prometheus.GaugeValue, float64(stopped))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/storage/journal"
+	"modelgate/internal/storage/sqlrow"
 )
 
 // States of an [ExportSchedule]. A stopped one has lost a right that it needs.
@@ -76,6 +77,15 @@ func (q Queries) DueExportSchedules(ctx context.Context, now time.Time) ([]Expor
 		WHERE status = 'active' AND next_at <= $1
 		ORDER BY ROW_NUMBER() OVER (PARTITION BY organisation_id ORDER BY next_at, id), next_at, id
 		LIMIT 20`, now.UnixMilli())
+}
+
+// CountStoppedExportSchedules counts the stopped schedules of all organisations.
+func (q Queries) CountStoppedExportSchedules(ctx context.Context) (int, error) {
+	const text = `
+		SELECT COUNT(*)
+		FROM export_schedules
+		WHERE status = 'stopped'`
+	return sqlrow.Count(ctx, q.Reader, text)
 }
 
 // CreateExportSchedule stores a schedule.

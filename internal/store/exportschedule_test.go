@@ -58,6 +58,13 @@ func TestExportSchedulesAreStored(t *testing.T) {
 		if err := take(s.NextAt); err != nil {
 			t.Error(err)
 		}
+		other.Status = store.ScheduleStopped
+		if err := change(func(tx *store.Tx) error { return tx.UpdateExportSchedule(t.Context(), other) }); err != nil {
+			t.Error(err)
+		}
+		if n, err := db.CountStoppedExportSchedules(t.Context()); n != 1 || err != nil {
+			t.Errorf("%d schedules are stopped, %v, want 1", n, err)
+		}
 		if err := take(s.NextAt); !apierr.IsNotFound(err) {
 			t.Errorf("taken twice: %v", err)
 		}
