@@ -15,13 +15,14 @@ import (
 // relative is a span before or after now. A query with an unescaped plus sign has a space.
 var relative = regexp.MustCompile(`^(now)?([-+ ]?)([0-9]{1,6})(s|m|h|d|w)$`)
 
-var units = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
+// units are the seconds of units of spans.
+var units = map[string]int64{"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60, "w": 7 * 24 * 60 * 60}
 
 // layouts are the forms of times without an offset, which are in the zone of the caller.
 var layouts = [...]string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly}
 
-// maxYear is the last year of RFC 3339.
-const maxYear = 9999
+// hasYear reports whether the year of a time can be written in RFC 3339.
+func hasYear(t time.Time) bool { return t.UTC().Year() >= 0 && t.UTC().Year() <= 9999 }
 
 // Parse returns the time that text names:
 //
@@ -38,14 +39,15 @@ func Parse(text string, now time.Time, zone *time.Location) (time.Time, error) {
 		return now, nil
 	}
 	if m := relative.FindStringSubmatch(text); m != nil && (m[1] == "" || m[2] != "") {
-		n, _ := strconv.Atoi(m[3]) // six digits
-		span := time.Duration(n) * units[m[4]]
-		if m[2] == "+" || m[2] == " " {
-			return now.Add(span), nil
+		n, _ := strconv.ParseInt(m[3], 10, 64) // six digits: a Duration would overflow
+		if n *= units[m[4]]; m[2] != "+" && m[2] != " " {
+			n = -n
 		}
-		return now.Add(-span), nil
+		if t := time.Unix(now.Unix()+n, int64(now.Nanosecond())).In(now.Location()); hasYear(t) {
+			return t, nil
+		}
 	}
-	if sec, err := strconv.ParseInt(text, 10, 64); err == nil && !strings.HasPrefix(text, "+") && time.Unix(sec, 0).UTC().Year() <= maxYear {
+	if sec, err := strconv.ParseInt(text, 10, 64); err == nil && !strings.HasPrefix(text, "+") && hasYear(time.Unix(sec, 0)) {
 		return time.Unix(sec, 0).UTC(), nil
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
@@ -55,7 +57,7 @@ func Parse(text string, now time.Time, zone *time.Location) (time.Time, error) {
 		}
 		t, err = time.ParseInLocation(layout, text, zone)
 	}
-	if err != nil {
+	if err != nil || !hasYear(t) {
 		return time.Time{}, fmt.Errorf("must be a time such as 2026-11-30T12:00:00Z or 2026-11-30, a span before now such as 24h or 7d, "+
 			"or one after now such as +90d, not %.60q", text)
 	}

@@ -233,9 +233,9 @@ func TestSchedulesSkipWhatEndedTooLongAgo(t *testing.T) {
 	}
 }
 
-// TestCodesOfOthersAreNoFilters looks for error codes that only entries of others have: schedules
+// TestErrorCodesOfOthersStayHidden looks for error codes that only entries of others have: schedules
 // and exports answer as for codes that nothing has.
-func TestCodesOfOthersAreNoFilters(t *testing.T) {
+func TestErrorCodesOfOthersStayHidden(t *testing.T) {
 	d := newDesk(t)
 	d.addWorkspace("second")
 	d.record(&reqlog.Entry{Time: d.Clock.Add(-time.Hour), Sender: reqlog.Sender{Organisation: store.DefaultOrganisation, Workspace: "second"},

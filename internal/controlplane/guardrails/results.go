@@ -88,12 +88,12 @@ func (s results) query(ctx context.Context, c *route.Caller, in Shadowed) (q log
 
 type resultsInput struct {
 	Shadowed
-	From    string `query:"from" maxLength:"64" doc:"RFC 3339"`
-	Verdict string `query:"verdict" enum:"passed,failed,error"`
-	Label   string `query:"label" enum:"right,wrong,none"`
-	Sample  bool   `query:"sample" doc:"Returns results in a stable random order, to label a fair sample; cannot be combined with cursor"`
-	Cursor  string `query:"cursor" maxLength:"64" doc:"next_cursor of the previous page"`
-	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	From    time.Time `query:"from" doc:"A time such as 2026-11-30T12:00:00Z, or a span before now such as 7d"`
+	Verdict string    `query:"verdict" enum:"passed,failed,error"`
+	Label   string    `query:"label" enum:"right,wrong,none"`
+	Sample  bool      `query:"sample" doc:"Returns results in a stable random order, to label a fair sample; cannot be combined with cursor"`
+	Cursor  string    `query:"cursor" maxLength:"64" doc:"next_cursor of the previous page"`
+	Limit   int       `query:"limit" minimum:"1" maximum:"500" default:"100"`
 }
 
 // Result is a result of a guardrail in shadow mode.
@@ -137,10 +137,7 @@ func (s results) results(ctx context.Context, c *route.Caller, in *resultsInput)
 	if err != nil {
 		return nil, err
 	}
-	q.Verdict, q.Label, q.Sample = in.Verdict, in.Label, in.Sample
-	if q.From, err = timeOf("from", in.From); err != nil {
-		return nil, err
-	}
+	q.From, q.Verdict, q.Label, q.Sample = in.From, in.Verdict, in.Label, in.Sample
 	if in.Cursor != "" {
 		if in.Sample {
 			return nil, route.Invalid("cursor", "cannot be combined with sample")
@@ -162,17 +159,6 @@ func (s results) results(ctx context.Context, c *route.Caller, in *resultsInput)
 		out.PageInfo = route.PageInfo{More: true, Next: &out.Before}
 	}
 	return out, nil
-}
-
-func timeOf(field, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return t, route.Invalid(field, "must be a time such as 2026-05-01T12:00:00Z")
-	}
-	return t, nil
 }
 
 type labelInput struct {
@@ -218,7 +204,7 @@ func (s results) label(ctx context.Context, c *route.Caller, in *labelInput) (*R
 
 type summaryInput struct {
 	Shadowed
-	From string `query:"from" maxLength:"64" doc:"RFC 3339"`
+	From time.Time `query:"from" doc:"A time such as 2026-11-30T12:00:00Z, or a span before now such as 7d"`
 }
 
 // Share is a share with its 95 % confidence interval by Wilson.
@@ -254,9 +240,7 @@ func (s results) summary(ctx context.Context, c *route.Caller, in *summaryInput)
 	if err != nil {
 		return nil, err
 	}
-	if q.From, err = timeOf("from", in.From); err != nil {
-		return nil, err
-	}
+	q.From = in.From
 	sums, err := s.log.SumGuardResults(ctx, q)
 	if err != nil {
 		return nil, err

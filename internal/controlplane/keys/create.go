@@ -28,7 +28,7 @@ type createInput struct {
 		UsageLimits  *limits.BudgetInput `json:"usage_limits,omitempty"`
 		Defaults     *DefaultsInput      `json:"defaults,omitempty"`
 		AlertEmails  []string            `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
-		ExpiresAt    *string             `json:"expires_at,omitempty" nullable:"true" maxLength:"40" doc:"A future time in ISO 8601 format"`
+		ExpiresAt    *string             `json:"expires_at,omitempty" nullable:"true" maxLength:"40" doc:"A future time such as 2026-12-31T12:00:00Z, or +90d from now"`
 		Rotation     *RotationInput      `json:"rotation_policy,omitempty"`
 		Egress       *egress.Policy      `json:"egress_policy,omitempty" doc:"Destinations that its requests may use"`
 

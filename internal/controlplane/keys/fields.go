@@ -140,11 +140,10 @@ func userKeyRules(ctx context.Context, q store.Queries, organisation, workspace 
 func expiry(asked *string, rules store.UserKeyPolicy, c *route.Caller) (time.Time, error) {
 	var end time.Time
 	if asked != nil {
-		at, err := time.Parse(time.RFC3339, *asked)
-		if err != nil || !at.After(c.Now) && !c.Restores() || at.Year() > 9999 {
-			return end, route.Invalid("expires_at", "must be a future time in ISO 8601 format")
+		var err error
+		if end, err = c.FutureTime("expires_at", *asked); err != nil {
+			return end, err
 		}
-		end = at.UTC().Truncate(time.Millisecond)
 	}
 	if end.IsZero() && rules.TTL != nil && *rules.TTL > 0 {
 		end = c.Now.Add(time.Duration(*rules.TTL) * time.Second)

@@ -24,7 +24,7 @@ const rotationWeekday = time.Monday
 type RotationInput struct {
 	Period       *string `json:"rotation_period,omitempty" nullable:"true" enum:"weekly,monthly" doc:"On Monday or on the first of the month, 00:00 UTC"`
 	PeriodDays   *int    `json:"rotation_period_days,omitempty" nullable:"true" minimum:"1" maximum:"365"`
-	NextAt       *string `json:"next_rotation_at,omitempty" nullable:"true" maxLength:"40" doc:"A future time in ISO 8601 format"`
+	NextAt       *string `json:"next_rotation_at,omitempty" nullable:"true" maxLength:"40" doc:"A future time such as 2026-12-31T12:00:00Z, or +90d from now"`
 	TransitionMS *int64  `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"0" maximum:"7776000000" doc:"How long the previous secret stays valid; 0 revokes it at once; defaults to 1800000"`
 }
 
@@ -52,11 +52,10 @@ func rotation(in *RotationInput, c *route.Caller) (json.RawMessage, error) {
 		said++
 	}
 	if in.NextAt != nil {
-		at, err := time.Parse(time.RFC3339, *in.NextAt)
-		if err != nil || !at.After(c.Now) && !c.Restores() {
-			return nil, route.Invalid("rotation_policy.next_rotation_at", "must be a future time in ISO 8601 format")
+		var err error
+		if p.NextAt, err = c.FutureTime("rotation_policy.next_rotation_at", *in.NextAt); err != nil {
+			return nil, err
 		}
-		p.NextAt = at.UTC().Truncate(time.Millisecond)
 		said++
 	}
 	if said != 1 {

@@ -28,7 +28,7 @@ type UpdateBody struct {
 	ResetUsage   bool                               `json:"reset_usage,omitempty" doc:"Resets the usage"`
 	Defaults     route.Optional[DefaultsInput]      `json:"defaults,omitempty"`
 	AlertEmails  route.Optional[[]string]           `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
-	ExpiresAt    route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"A future time in ISO 8601 format; null never expires"`
+	ExpiresAt    route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"A future time such as 2026-12-31T12:00:00Z, or +90d from now; null never expires"`
 	Rotation     route.Optional[RotationInput]      `json:"rotation_policy,omitempty"`
 	Egress       route.Optional[egress.Policy]      `json:"egress_policy,omitempty" doc:"Replaces the policy; null if only the policies above the key apply"`
 

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"time"
 
+	"modelgate/internal/base/moment"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/limits/quota"
 	"modelgate/internal/records/reqlog"
@@ -44,7 +45,7 @@ type BudgetInput struct {
 	AlertPercent      *float64 `json:"alert_threshold_percent,omitempty" nullable:"true" minimum:"1" maximum:"99" doc:"alert_threshold in per cent of credit_limit"`
 	PeriodicReset     *string  `json:"periodic_reset,omitempty" nullable:"true" enum:"monthly,weekly" doc:"On the first of the month or on Sunday, 00:00 in time_zone"`
 	PeriodicResetDays *int     `json:"periodic_reset_days,omitempty" nullable:"true" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
-	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"Time of the first reset in ISO 8601 format, in the future; a day means 00:00 in time_zone"`
+	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"Time of the first reset, in the future, such as 2026-12-31T12:00:00Z or +30d; a day means 00:00 in time_zone"`
 	TimeZone          string   `json:"time_zone,omitempty" maxLength:"64" doc:"Time zone of periodic resets, such as Europe/Berlin; defaults to UTC"`
 	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" default:"finish" doc:"finish admits requests while anything is left of the budget and lets their responses finish; stop ends streams when the budget is used up, and rejects other requests whose largest possible use does not fit"`
 }
@@ -75,9 +76,9 @@ func (in *BudgetInput) Apply(field string, old *Budget, now time.Time) (*Budget,
 		u.PeriodicResetDays = *in.PeriodicResetDays
 	}
 	if in.NextUsageResetAt != nil {
-		at, err := ParseReset(*in.NextUsageResetAt, in.TimeZone)
-		if err != nil || !at.After(now) {
-			return nil, route.Invalid(field+".next_usage_reset_at", "must be a future time or day in ISO 8601 format")
+		at, err := FutureReset(field+".next_usage_reset_at", *in.NextUsageResetAt, in.TimeZone, now)
+		if err != nil {
+			return nil, err
 		}
 		u.NextResetAt = at
 	}
@@ -120,6 +121,19 @@ func ParseReset(text, zone string) (time.Time, error) {
 		t = quota.Midnight(t.Year(), t.Month(), t.Day(), quota.Zone(zone))
 	}
 	return t.UTC().Truncate(time.Millisecond), err
+}
+
+// FutureReset is [ParseReset] for a time after now, which may also be relative. Field is its name
+// in the request.
+func FutureReset(field, text, zone string, now time.Time) (time.Time, error) {
+	t, err := ParseReset(text, zone)
+	if err != nil {
+		t, err = moment.Parse(text, now, quota.Zone(zone))
+	}
+	if err != nil || !t.After(now) {
+		return time.Time{}, route.Invalid(field, route.FutureForm)
+	}
+	return t.UTC().Truncate(time.Millisecond), nil
 }
 
 // inherit copies from old what an edit keeps.

@@ -111,7 +111,7 @@ type UsageBody struct {
 	AlertPercent      *float64 `json:"alert_threshold_percent,omitempty" minimum:"1" maximum:"99" doc:"alert_threshold in per cent of credit_limit"`
 	PeriodicReset     string   `json:"periodic_reset,omitempty" enum:"monthly,weekly" doc:"On the first of the month or on Monday, 00:00 in time_zone"`
 	PeriodicResetDays int      `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
-	NextUsageResetAt  string   `json:"next_usage_reset_at,omitempty" maxLength:"40" doc:"Time of the first reset in ISO 8601 format, in the future; a day means 00:00 in time_zone"`
+	NextUsageResetAt  string   `json:"next_usage_reset_at,omitempty" maxLength:"40" doc:"Time of the first reset, in the future, such as 2026-12-31T12:00:00Z or +30d; a day means 00:00 in time_zone"`
 	TimeZone          string   `json:"time_zone,omitempty" maxLength:"64" doc:"Time zone of periodic resets, such as Europe/Berlin; defaults to UTC"`
 	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"When the limit is reached, finish (default) lets responses finish; stop ends streams, and rejects other requests whose largest possible use does not fit"`
 }
@@ -214,11 +214,7 @@ func parseReset(text, zone string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	t, err := limits.ParseReset(text, zone)
-	if err != nil || !t.After(now) {
-		return time.Time{}, route.Invalid("next_usage_reset_at", "must be a future time or day in ISO 8601 format")
-	}
-	return t, nil
+	return limits.FutureReset("next_usage_reset_at", text, zone, now)
 }
 
 const (

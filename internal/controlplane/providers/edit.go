@@ -22,7 +22,7 @@ type updateInput struct {
 		Note        route.Optional[string]             `json:"note,omitempty" maxLength:"1024"`
 		UsageLimits route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
 		RateLimits  route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"7" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
-		ExpiresAt   route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601; null never expires"`
+		ExpiresAt   route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"A future time such as 2026-12-31T12:00:00Z, or +90d from now; null never expires"`
 		Tags        route.Optional[credentials.Tags]   `json:"tags,omitempty"`
 		Reset       *bool                              `json:"reset_usage,omitempty" nullable:"true" doc:"Resets the usage"`
 	}
@@ -58,12 +58,9 @@ func (in *updateInput) expire(row *store.Provider, c *route.Caller) error {
 	}
 	row.ExpiresAt = time.Time{}
 	if v := in.Body.ExpiresAt.Value; v != "" {
-		at, err := time.Parse(time.RFC3339, v)
+		at, err := c.FutureTime("expires_at", v)
 		if err != nil {
-			at, err = time.Parse(time.DateOnly, v)
-		}
-		if err != nil || !at.After(c.Now) && !c.Restores() || at.Year() > 9999 {
-			return route.Invalid("expires_at", "must be a future time in ISO 8601 format")
+			return err
 		}
 		row.ExpiresAt = at
 	}

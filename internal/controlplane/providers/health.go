@@ -64,15 +64,14 @@ type Health struct {
 
 type healthInput struct {
 	Named
-	From string `query:"from" maxLength:"64" doc:"A time such as 2006-01-02T15:04:05Z, an hour ago at most; defaults to 15 minutes ago"`
+	From time.Time `query:"from" doc:"A time such as 2006-01-02T15:04:05Z or 30m, an hour ago at most; defaults to 15 minutes ago"`
 }
 
 func (o Routes) health(ctx context.Context, c *route.Caller, in *healthInput) (*Health, error) {
 	from := c.Now.Add(-defaultPeriod)
-	if in.From != "" {
-		var err error
-		if from, err = time.Parse(time.RFC3339, in.From); err != nil || from.After(c.Now) {
-			return nil, route.Invalid("from", "must be a time in the past, such as 2006-01-02T15:04:05Z")
+	if !in.From.IsZero() {
+		if from = in.From; from.After(c.Now) {
+			return nil, route.Invalid("from", "must not be in the future")
 		}
 	}
 	row, err := find(ctx, c, in.Named)

@@ -64,7 +64,7 @@ type createInput struct {
 		Note        string              `json:"note,omitempty" maxLength:"1024"`
 		UsageLimits *limits.BudgetInput `json:"usage_limits,omitempty"`
 		RateLimits  limits.Rates        `json:"rate_limits,omitempty" maxItems:"7" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
-		ExpiresAt   string              `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601"`
+		ExpiresAt   string              `json:"expires_at,omitempty" maxLength:"40" doc:"A future time such as 2026-12-31T12:00:00Z, or +90d from now"`
 		Tags        credentials.Tags    `json:"tags,omitempty"`
 
 		MadeByGrant bool `json:"-"` // see [store.Provider]; of a file only

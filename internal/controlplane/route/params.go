@@ -76,6 +76,19 @@ func RestoreNames(err error, sent map[string]string) error {
 	return &named
 }
 
+// FutureTime parses a time that must be after now, unless the caller restores a row. Field is its
+// name in the request. Times without an offset are in UTC.
+func (c *Caller) FutureTime(field, text string) (time.Time, error) {
+	t, err := moment.Parse(text, c.Now, time.UTC)
+	if err != nil || !t.After(c.Now) && !c.Restores() {
+		return time.Time{}, Invalid(field, FutureForm)
+	}
+	return t.UTC().Truncate(time.Millisecond), nil
+}
+
+// FutureForm is the message for a time that is not a future one.
+const FutureForm = "must be a future time such as 2026-12-31T12:00:00Z, 2026-12-31 or, from now, +90d"
+
 // params are the query parameters of a route.
 type params struct {
 	names []string

@@ -237,8 +237,8 @@ func (s *Store) sumEntries(ctx context.Context, t *totals, from, before int64) e
 		}
 	}
 	return apierr.New(apierr.Invalid,
-		"too many entries: filters by metadata, trace, span, tokens or cost read each entry of the time; narrow it by time_of_generation_min and time_of_generation_max").
-		WithParam("time_of_generation_min")
+		"too many entries: filters by metadata, trace, span, tokens or cost read each entry of the time; narrow it by from and to").
+		WithParam("from")
 }
 
 // entry adds an entry.

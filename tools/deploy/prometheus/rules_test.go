@@ -141,7 +141,7 @@ var scenarios = map[string][]scenario{
 		{false, `modelgate_jobs{kind="export", state="failed"} 2x60`}, {false, `modelgate_jobs{kind="webhook", state="failed"} 0x30 5x30`},
 	},
 	"ModelgateExportScheduleStopped": {{true, `modelgate_export_schedules_stopped 0x50 1x10`}, {false, `modelgate_export_schedules_stopped 0x60`}},
-	"ModelgateJobsLate": {{true, `modelgate_jobs_oldest_due_seconds{kind="export"} 0+60x60`}, {false, `modelgate_jobs_oldest_due_seconds{kind="export"} 5x60`}},
+	"ModelgateJobsLate":              {{true, `modelgate_jobs_oldest_due_seconds{kind="export"} 0+60x60`}, {false, `modelgate_jobs_oldest_due_seconds{kind="export"} 5x60`}},
 	"ModelgateWebhooksUndelivered": {
 		{true, webhooks("failed", 3) + webhooks("delivered", 1)}, {true, webhooks("gone", 3) + webhooks("delivered", 1)},
 		{false, webhooks("failed", 1) + webhooks("delivered", 3)}, {false, webhooks("failed", 0) + webhooks("delivered", 0)},
