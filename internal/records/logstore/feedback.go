@@ -225,7 +225,7 @@ func (s *Store) rate(ctx context.Context, t *totals, q *Query) (err error) {
 	if !t.q.Feedback && t.q.Weighted == (FloatRange{}) {
 		return nil
 	}
-	t.ratings, err = s.ratings(ctx, q.Scope, q.From, t.q.Weighted, "time_of_generation_min")
+	t.ratings, err = s.ratings(ctx, q.Scope, q.From, t.q.Weighted, "from")
 	if t.q.Weighted != (FloatRange{}) {
 		q.Traces = traces(t.ratings)
 	}

@@ -87,7 +87,7 @@ type Store struct {
 	pruneAfter int64
 	rows       rowGrowth
 
-	searches chan struct{} // one element for each search in progress
+	searches *searches
 	pruning  sync.WaitGroup
 
 	// giveUp ends the writer's retries when Close runs out of time.
@@ -129,7 +129,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		grown:      make(chan struct{}, 1),
 		pruneAfter: max(pruneAfter, o.Retention.Bytes/32),
 
-		searches: make(chan struct{}, searchesAtOnce),
+		searches: newSearches(),
 	}
 	s.queue.init(o.Queue, o.Batch)
 	s.giveUp, s.giveUpNow = context.WithCancel(context.WithoutCancel(ctx))

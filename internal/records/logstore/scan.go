@@ -115,7 +115,7 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 func (s *Store) list(ctx context.Context, p *plan) (Page, error) {
 	sc := scan{plan: p, damaged: s.damaged, limits: s.limits}
 	if p.q.Text != "" {
-		done, err := s.searching(ctx)
+		done, err := s.searches.begin(ctx, p.q.Scope.Organisation)
 		if err != nil {
 			return Page{}, err
 		}

@@ -82,7 +82,7 @@ const mostSortedPages = 1000
 
 // listSorted returns a page of a sorted list. Each page reads all matching entries and keeps
 // those that follow the cursor, so that entries recorded between two pages neither repeat nor
-// hide others. Like searches, two run at a time.
+// hide others. It counts as a search; see [searches].
 func (s *Store) listSorted(ctx context.Context, q Query) (Page, error) {
 	if q.Text != "" {
 		return Page{}, apierr.New(apierr.Invalid, "order_by cannot be combined with text: a search ends before it has read everything").
@@ -97,7 +97,7 @@ func (s *Store) listSorted(ctx context.Context, q Query) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	done, err := s.searching(ctx)
+	done, err := s.searches.begin(ctx, q.Scope.Organisation)
 	if err != nil {
 		return Page{}, err
 	}

@@ -2,7 +2,6 @@ package logstore
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"sync"
 	"unicode"
@@ -162,18 +161,4 @@ func (s *scan) searchBodies(list []*reqlog.Entry, ids []reqlog.ID, hold []bool) 
 		}
 	}
 	return len(list), nil
-}
-
-// searchesAtOnce is the limit of concurrent text searches. Each occupies a processor
-// and takes two connections instead of one.
-const searchesAtOnce = 2
-
-// searching waits until a search may begin, and returns the function that ends it.
-func (s *Store) searching(ctx context.Context) (done func(), err error) {
-	select {
-	case s.searches <- struct{}{}:
-		return func() { <-s.searches }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
