@@ -123,6 +123,7 @@ func (in *inputs) define(c *cobra.Command) {
 	if in.verb.asks != "" {
 		c.Flags().BoolVarP(&in.yes, "yes", "y", false, "do not ask")
 	}
+	acceptOtherNames(c.Flags())
 }
 
 func workspaceRank(i *input) int {

@@ -1,6 +1,10 @@
 package admin
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+)
 
 // noun is a kind of object.
 type noun struct {
@@ -124,6 +128,30 @@ var renamed = map[string]string{
 	"time_of_generation_min": "since", "time_of_generation_max": "until",
 	"start_time": "since", "end_time": "until", "from": "since", "to": "until", "order_by": "by",
 	"ai_provider_id": "ai-provider",
+}
+
+// otherFlags are further names of flags: those that the API has for the same parameter.
+var otherFlags = map[string]string{
+	"from": "since", "to": "until", "time-of-generation-min": "since", "time-of-generation-max": "until",
+	"start-time": "since", "end-time": "until", "order-by": "by", "order-by-type": "order", "status-code": "status",
+	"workspace-id": "workspace", "workspace-slug": "workspace", "api-key-ids": "api-key", "api-key-id": "api-key",
+	"configs": "config", "prompt-slug": "prompt",
+}
+
+// acceptOtherNames lets flags be given by their other names, unless a flag has such a name itself.
+func acceptOtherNames(flags *pflag.FlagSet) {
+	defined := make(map[string]bool)
+	flags.VisitAll(func(f *pflag.Flag) { defined[f.Name] = true })
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		above, last := "", name
+		if i := strings.LastIndexByte(name, '.'); i >= 0 {
+			above, last = name[:i+1], name[i+1:]
+		}
+		if one := above + otherFlags[last]; !defined[name] && defined[one] {
+			name = one
+		}
+		return pflag.NormalizedName(name)
+	})
 }
 
 // flagName returns the name of the flag for a member of a body or a query parameter.

@@ -59,7 +59,7 @@ var recordNouns = []noun{
 			{name: "cancel", op: "cancel-export", example: []string{"EXPORT-ID"}},
 			{name: "download", op: "download-export", example: []string{"EXPORT-ID"}},
 		}},
-	{name: "export-schedules", aliases: []string{"export-schedule"}, one: "schedule of exports", find: "name",
+	{name: "export-schedules", aliases: []string{"export-schedule"}, one: "schedule of exports",
 		about: "Exports of the log that start by themselves",
 		verbs: []verb{
 			{name: "list", op: "list-export-schedules",
