@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/records/logstore"
 )
 
-// Comparison selects a period to compare groups with.
+// Comparison selects a period to compare groups or the summary of a graph with.
 type Comparison struct {
 	Compare     string    `query:"compare" enum:"previous" doc:"previous compares with the period of the same length that ends where the range begins"`
 	CompareFrom time.Time `query:"compare_from" doc:"Beginning of another period to compare with"`
@@ -87,22 +87,34 @@ func (g *grouping) showChange(s *logstore.Group, out group) {
 	if old == nil {
 		old = new(logstore.Totals)
 	}
-	before, change := group{"requests": old.Requests}, group{"requests": s.Requests - old.Requests}
-	percent := group{"requests": percentOf(float64(s.Requests), float64(old.Requests))}
+	before := group{"requests": old.Requests}
 	for _, name := range g.columns {
-		was := g.column(name, old)
-		before[name] = was
-		a, known := number(out[name])
-		b, knownBefore := number(was)
-		if _, isTime := out[name].(route.Time); isTime {
+		before[name] = g.column(name, old)
+	}
+	change, percent := changeOf(out, before)
+	out["previous"], out["change"], out["change_percent"] = before, change, percent
+}
+
+// changeOf returns by how much figures differ from those before, as numbers and in percent. What
+// is unknown in one of them is nil; times and lists are left out.
+func changeOf(now, before map[string]any) (change, percent map[string]any) {
+	change, percent = make(map[string]any, len(before)), make(map[string]any, len(before))
+	for name, was := range before {
+		if !isFigure(now[name]) || !isFigure(was) {
 			continue
 		}
 		change[name], percent[name] = nil, nil
-		if known && knownBefore {
+		a, known := number(now[name])
+		if b, knownBefore := number(was); known && knownBefore {
 			change[name], percent[name] = a-b, percentOf(a, b)
 		}
 	}
-	out["previous"], out["change"], out["change_percent"] = before, change, percent
+	return change, percent
+}
+
+func isFigure(v any) bool {
+	_, ok := number(v)
+	return ok || v == nil
 }
 
 // percentOf returns by how many percent a is more than b, nil if b is zero.

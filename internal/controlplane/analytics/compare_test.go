@@ -82,9 +82,6 @@ func TestDetailsAreGroupedAndFiltered(t *testing.T) {
 			continue
 		}
 		got := getCounts(t, c, "/analytics/groups/"+path)
-		if path == "api_key?cost_nano_usd_min=200" { // in either order
-			continue
-		}
 		if sorted(got) != sorted(want) {
 			t.Errorf("%s returns %s, want %s", path, got, want)
 		}
@@ -108,6 +105,48 @@ func TestDetailsAreGroupedAndFiltered(t *testing.T) {
 	c.Must("GET", "/analytics/graphs/outcomes?from=3h", "", &graph)
 	if s := graph.Summary; s["success"] != 4 || s["error"] != 2 || s["cancelled"] != 0 || s["total"] != 6 {
 		t.Errorf("the graph of outcomes is %v", s)
+	}
+}
+
+func TestGraphsAreCompared(t *testing.T) {
+	b := newBench(t)
+	b.detailed(t)
+	c := b.Root()
+	for path, want := range map[string]string{
+		"cost?from=1h&compare=previous":                        "total_nano_usd 600 1000 -400 -40",
+		"cost?from=1h&compare_from=2h&compare_to=1h":           "total_nano_usd 600 1000 -400 -40",
+		"requests?from=1h&compare=previous":                    "total 4 2 2 100",
+		"outcomes?from=1h&compare=previous":                    "cancelled 0 0 0 <nil>",
+		"first-token?from=45m&to=35m&compare=previous":         "avg 30 <nil> <nil> <nil>",
+		"errors/rate?from=1h&compare=previous&model=m":         "rate 25 50 -25 -50",
+		"requests/rescued?from=1h&compare=previous&status=2xx": "fallback 0 0 0 <nil>",
+	} {
+		var got struct {
+			Summary  map[string]any
+			Previous map[string]any
+			Change   map[string]any
+			Percent  map[string]any `json:"change_percent"`
+			Points   []any          `json:"data_points"`
+		}
+		c.Must("GET", "/analytics/graphs/"+path, "", &got)
+		name, _, _ := strings.Cut(want, " ")
+		if line := fmt.Sprint(name, " ", got.Summary[name], " ", got.Previous[name], " ", got.Change[name], " ", got.Percent[name]); line != want {
+			t.Errorf("%s: %s, want %s", path, line, want)
+		}
+		if _, ok := got.Change["retry"]; ok || len(got.Points) == 0 {
+			t.Errorf("%s: change %v, %d points", path, got.Change, len(got.Points))
+		}
+	}
+	if a := c.Call("GET", "/analytics/graphs/cost?from=1h", ""); strings.Contains(a.Body, "previous") || strings.Contains(a.Body, "change") {
+		t.Errorf("a graph without comparison has one: %s", a.Body)
+	}
+	for path, param := range map[string]string{
+		"cost?compare=last": "compare", "cost?compare=previous&compare_from=1h": "compare", "cost?compare_from=1h": "compare_from",
+		"cost?compare_from=1h&compare_to=2h": "compare_to", "errors/stacks?compare=previous": "compare", "feedbacks?compare=previous": "compare",
+	} {
+		if a := c.Call("GET", "/analytics/graphs/"+path, ""); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, `"param":"`+param+`"`) {
+			t.Errorf("%s: %d %s, want 400 for %s", path, a.Status, a.Body, param)
+		}
 	}
 }
 

@@ -78,41 +78,69 @@ type graphResponse struct {
 	Object  string    `json:"object" doc:"Always analytics-graph"`
 	Summary figures   `json:"summary"`
 	Points  []figures `json:"data_points" doc:"One for each step of time; timestamp is its start"`
+
+	Previous figures `json:"previous,omitempty" doc:"Summary of the period to compare with"`
+	Change   figures `json:"change,omitempty" doc:"Summary minus that of the other period"`
+	Percent  figures `json:"change_percent,omitempty" doc:"Change in percent of the other period"`
 }
 
 func draw(summary figures, points []figures) *graphResponse {
 	if points == nil {
 		points = []figures{}
 	}
-	return &graphResponse{"analytics-graph", summary, points}
+	return &graphResponse{Object: "analytics-graph", Summary: summary, Points: points}
 }
 
-func (f Routes) graph(g *graphOf) func(context.Context, *route.Caller, *Filters) (*graphResponse, error) {
-	return func(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
-		q := logstore.GroupQuery{Percentiles: g.percentiles}
-		if g.hits {
-			addFilter(&q, logstore.ByCache, hits)
-		}
-		sums, err := f.steps(ctx, c, in, &q)
+type graphInput struct {
+	Filters
+	Comparison
+}
+
+func (f Routes) graph(g *graphOf) func(context.Context, *route.Caller, *graphInput) (*graphResponse, error) {
+	return func(ctx context.Context, c *route.Caller, in *graphInput) (*graphResponse, error) {
+		other, err := in.period(&in.Filters, c.Now)
 		if err != nil {
 			return nil, err
 		}
-		var all logstore.Totals
-		byStep := make(map[int64]*logstore.Totals)
-		for i := range sums {
-			all.Merge(&sums[i].Totals)
-			byStep[sums[i].Step.UnixMilli()] = &sums[i].Totals
+		out, err := f.drawGraph(ctx, c, &in.Filters, g)
+		if err != nil || other == nil {
+			return out, err
 		}
-		var points []figures
-		for at := range in.points(q.Step) {
-			s := byStep[at.UnixMilli()]
-			if s == nil {
-				s = new(logstore.Totals)
-			}
-			points = append(points, stamped(at, g.tell(s)))
+		before, err := f.drawGraph(ctx, c, other, g)
+		if err != nil {
+			return nil, err
 		}
-		return draw(g.tell(&all), points), nil
+		out.Previous = before.Summary
+		out.Change, out.Percent = changeOf(out.Summary, before.Summary)
+		return out, nil
 	}
+}
+
+// drawGraph returns a graph of a period.
+func (f Routes) drawGraph(ctx context.Context, c *route.Caller, in *Filters, g *graphOf) (*graphResponse, error) {
+	q := logstore.GroupQuery{Percentiles: g.percentiles}
+	if g.hits {
+		addFilter(&q, logstore.ByCache, hits)
+	}
+	sums, err := f.steps(ctx, c, in, &q)
+	if err != nil {
+		return nil, err
+	}
+	var all logstore.Totals
+	byStep := make(map[int64]*logstore.Totals)
+	for i := range sums {
+		all.Merge(&sums[i].Totals)
+		byStep[sums[i].Step.UnixMilli()] = &sums[i].Totals
+	}
+	var points []figures
+	for at := range in.points(q.Step) {
+		s := byStep[at.UnixMilli()]
+		if s == nil {
+			s = new(logstore.Totals)
+		}
+		points = append(points, stamped(at, g.tell(s)))
+	}
+	return draw(g.tell(&all), points), nil
 }
 
 // steps groups by step of time, sets the length of the step in q, and returns one group
