@@ -74,7 +74,7 @@ func TestFiltersNameWhatExists(t *testing.T) {
 		return filterCase{path, param, known, "", http.StatusBadRequest}
 	}
 	cases := []filterCase{
-		named("/logs?prompt=VALUE", "prompt", "prompt"), named("/logs?config=VALUE@2", "config", "config"), named("/logs?api_key_ids=VALUE", "api_key_ids", "key"),
+		named("/logs?prompt=VALUE", "prompt", "prompt"), named("/logs?prompt=VALUE@1", "prompt", "prompt"), named("/logs?config=VALUE@1", "config", "config"), named("/logs?api_key_ids=VALUE", "api_key_ids", "key"),
 		named("/logs?workspace_id=VALUE", "workspace_id", "workspace"), named("/logs?provider=openai,VALUE", "provider", "provider"),
 		set("/logs?error_code=VALUE", "error_code", "rate_limited"), set("/logs?error_code=status_404,VALUE", "error_code", "timeout"), set("/logs?cache_status=VALUE", "cache_status", "HIT,MISS"),
 		set("/logs?order_by=VALUE", "order_by", "cost"), set("/logs?order=VALUE", "order", "asc"), set("/logs?status=4xx,VALUE", "status", "200,5xx"), set("/logs?from=VALUE", "from", "7d"),
@@ -97,7 +97,7 @@ func TestFiltersNameWhatExists(t *testing.T) {
 		cases = append(cases, named(`{"`+name+`":"VALUE"}`, "filters."+name, kind))
 	}
 	cases = append(cases, set(`{"error_code":"VALUE"}`, "filters.error_code", "timeout"), set(`{"status":"VALUE"}`, "filters.status", "4xx"), set(`{"cache_status":"VALUE"}`, "filters.cache_status", "MISS"),
-		named(`{"prompt":"VALUE"}`, "filters.prompt", "prompt"), named(`{"config":"VALUE@3"}`, "filters.config", "config"), named(`{"api_key":"VALUE"}`, "filters.api_key", "key"))
+		named(`{"prompt":"VALUE"}`, "filters.prompt", "prompt"), named(`{"config":"VALUE@1"}`, "filters.config", "config"), named(`{"api_key":"VALUE"}`, "filters.api_key", "key"))
 	cases = append(cases, set(`{"outcome":"VALUE"}`, "filters.outcome", "error"), set(`{"status_code":"VALUE"}`, "filters.status_code", "200"))
 	for _, tt := range cases {
 		if res := tt.send(g, team, tt.known); res.Status != 200 {
@@ -145,6 +145,16 @@ func TestFiltersNameWhatExists(t *testing.T) {
 		}
 		if res := tt.send(g, gatewaytest.Key, "nothing"); res.Status != tt.status || !strings.Contains(string(res.Body), `"param":"`+tt.param) {
 			t.Errorf("%s of nothing: %d %s, want %d for %s", tt.path, res.Status, res.Body, tt.status, tt.param)
+		}
+	}
+	for path, param := range map[string]string{ // versions that there are not
+		"/logs?config=" + ids["config"][0] + "@2": "config", "/logs?prompt=" + ids["prompt"][0] + "@9999999999": "prompt", "/logs?config=" + ids["config"][0] + "@0": "config",
+		"/analytics/groups/model?configs=" + ids["config"][0] + "@7": "configs", `{"prompt":"` + ids["prompt"][0] + `@2"}`: "filters.prompt",
+	} {
+		res := (filterCase{path: path}).send(g, team, "")
+		if want := map[bool]int{true: http.StatusBadRequest, false: http.StatusNotFound}[strings.HasSuffix(path, "@0")]; res.Status != want ||
+			!strings.Contains(string(res.Body), `"param":"`+param+`"`) || want == http.StatusNotFound && !strings.Contains(string(res.Body), "/versions") {
+			t.Errorf("%s: %d %s, want %d for %s", path, res.Status, res.Body, want, param)
 		}
 	}
 	for _, path := range []string{ // free values

@@ -97,14 +97,15 @@ func (q Queries) ActivePrompts(ctx context.Context) ([]Prompt, error) {
 		ORDER BY id`)
 }
 
-// PromptExists reports whether there is or was a prompt with this slug. An empty
-// organisation means any, and an empty workspace any of the organisation.
-func (q Queries) PromptExists(ctx context.Context, organisation, workspace, slug string) (bool, error) {
+// PromptExists reports whether there is or was a prompt with this slug and, unless it is zero, this
+// version. An empty organisation means any, and an empty workspace any of the organisation.
+func (q Queries) PromptExists(ctx context.Context, organisation, workspace, slug string, version int64) (bool, error) {
 	const text = `
 		SELECT COUNT(*)
 		FROM prompts
-		WHERE ($1 = '' OR organisation_id = $1) AND ($2 = '' OR workspace_id = $2) AND kind = $3 AND slug = $4`
-	n, err := sqlrow.Count(ctx, q.Reader, text, organisation, workspace, KindPrompt, slug)
+		WHERE ($1 = '' OR organisation_id = $1) AND ($2 = '' OR workspace_id = $2) AND kind = $3 AND slug = $4
+			AND (CAST($5 AS BIGINT) = 0 OR id IN (SELECT prompt_id FROM prompt_versions WHERE number = CAST($5 AS BIGINT)))`
+	n, err := sqlrow.Count(ctx, q.Reader, text, organisation, workspace, KindPrompt, slug, version)
 	return n > 0, err
 }
 

@@ -80,6 +80,16 @@ func TestPromptsAreStoredWithTheirVersions(t *testing.T) {
 				t.Errorf("%s: %v\n%s", name, err, diff)
 			}
 		}
+		for ref, want := range map[[2]string]map[int64]bool{
+			{store.DefaultOrganisation, "slug-p1"}: {0: true, 3: true, 4: false, 1 << 40: false}, {"other", "slug-p1"}: {0: false, 1: false},
+			{"", "slug-p2"}: {0: false, 1: false}, // a partial
+		} {
+			for version, want := range want {
+				if got, err := db.PromptExists(ctx, ref[0], "", ref[1], version); got != want || err != nil {
+					t.Errorf("PromptExists(%v, %d) = %v, %v", ref, version, got, err)
+				}
+			}
+		}
 		if _, err := db.PromptVersionByID(ctx, "p2", "p1-v3"); apierr.From(err).Kind != apierr.NotFound {
 			t.Errorf("a version of another prompt: %v", err)
 		}

@@ -132,20 +132,21 @@ func (n LogNames) Slug(ctx context.Context, field, ref string) (string, error) {
 	if len(found) > 0 {
 		return found[0], nil
 	}
-	return name, n.checkLogged(ctx, logstore.ByProvider, name, func() error { return n.Missing(ctx, field, "provider", ref) })
+	return name, n.checkLogged(ctx, logstore.ByProvider, []string{name}, func() error { return n.Missing(ctx, field, "provider", ref) })
 }
 
 // loggedRange is how far back entries are searched to prove that an object existed.
 const loggedRange = 366 * 24 * time.Hour
 
-// checkLogged returns what missing returns, unless the log has entries with a value of a field.
-func (n LogNames) checkLogged(ctx context.Context, field logstore.Field, value string, missing func() error) error {
-	if n.Sum == nil || n.Scope.Organisation == "" || value == "" {
+// checkLogged returns what missing returns, unless the log has entries with one of the values of a
+// field.
+func (n LogNames) checkLogged(ctx context.Context, field logstore.Field, values []string, missing func() error) error {
+	if n.Sum == nil || n.Scope.Organisation == "" || slices.Contains(values, "") {
 		return missing()
 	}
 	now := time.Now()
 	sums, err := n.Sum(ctx, logstore.GroupQuery{
-		Scope: n.Scope, From: now.Add(-loggedRange), To: now.Add(time.Minute), Is: map[logstore.Field][]string{field: {value}},
+		Scope: n.Scope, From: now.Add(-loggedRange), To: now.Add(time.Minute), Is: map[logstore.Field][]string{field: values},
 	})
 	if err == nil && len(sums) == 0 {
 		err = missing()
@@ -168,7 +169,7 @@ func (n LogNames) CheckKeys(ctx context.Context, field string, ids []string) err
 		}
 		known, err := n.DB.KeyExists(ctx, n.Scope.Organisation, n.Scope.Workspace, id)
 		if err == nil && !known {
-			err = n.checkLogged(ctx, logstore.ByKey, id, func() error { return n.Missing(ctx, field, "API key", id) })
+			err = n.checkLogged(ctx, logstore.ByKey, []string{id}, func() error { return n.Missing(ctx, field, "API key", id) })
 		}
 		if err != nil {
 			return err
@@ -208,13 +209,19 @@ func (n LogNames) seesDefault() bool {
 // CheckPrompts returns an error unless all are slugs of prompts, which may be archived.
 func (n LogNames) CheckPrompts(ctx context.Context, field string, slugs []string) error {
 	for _, ref := range slugs {
-		slug, err := checkVersion(field, ref)
+		slug, version, err := cutVersion(field, ref)
 		if err != nil {
 			return err
 		}
-		known, err := n.DB.PromptExists(ctx, n.Scope.Organisation, n.Scope.Workspace, slug)
+		known, err := n.DB.PromptExists(ctx, n.Scope.Organisation, n.Scope.Workspace, slug, 0)
 		if err == nil && !known {
-			err = n.checkLogged(ctx, logstore.ByPrompt, slug, func() error { return n.Missing(ctx, field, "prompt", slug) })
+			err = n.checkLogged(ctx, logstore.ByPrompt, []string{slug}, func() error { return n.Missing(ctx, field, "prompt", slug) })
+		}
+		if err == nil && version > 0 {
+			known, err = n.DB.PromptExists(ctx, n.Scope.Organisation, n.Scope.Workspace, slug, version)
+			if err == nil && !known {
+				err = n.checkLogged(ctx, logstore.ByPromptVersion, []string{ref}, missingVersion(field, "prompt", ref))
+			}
 		}
 		if err != nil {
 			return err
@@ -229,7 +236,7 @@ func (n LogNames) Configs(ctx context.Context, field string, refs []string) (lis
 	place := func(c store.ConfigText) (string, string, string) { return c.ID, c.Workspace, c.Slug }
 	for _, ref := range refs {
 		whole := ref
-		if ref, err = checkVersion(field, whole); err != nil {
+		if ref, _, err = cutVersion(field, whole); err != nil {
 			return nil, err
 		}
 		ids, err := n.DB.ConfigIDs(ctx, n.Scope.Organisation, n.Scope.Workspace, ref)
@@ -246,9 +253,12 @@ func (n LogNames) Configs(ctx context.Context, field string, refs []string) (lis
 		}
 		if len(ids) == 0 {
 			ids = []string{ref}
-			if err := n.checkLogged(ctx, logstore.ByConfig, ref, func() error { return n.Missing(ctx, field, "config", ref) }); err != nil {
+			if err := n.checkLogged(ctx, logstore.ByConfig, []string{ref}, func() error { return n.Missing(ctx, field, "config", ref) }); err != nil {
 				return nil, err
 			}
+		}
+		if err := n.checkConfigVersion(ctx, field, whole, ids); err != nil {
+			return nil, err
 		}
 		for _, id := range ids {
 			list = append(list, id+whole[len(ref):])

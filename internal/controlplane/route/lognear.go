@@ -93,13 +93,41 @@ func slugsOf[T any](list []T, of func(T) string) (slugs []string) {
 	return slugs
 }
 
-// checkVersion returns ref without its version, such as main for main@3.
-func checkVersion(field, ref string) (string, error) {
-	name, version, ok := strings.Cut(ref, "@")
-	if n, err := strconv.ParseInt(version, 10, 64); ok && (err != nil || n < 1 || name == "") {
-		return "", Invalid(field, "must be an id or slug, or one with the number of a version such as main@3, not %.60q", ref)
+// cutVersion returns ref without its version, and the version, zero for none: main and 3 for main@3.
+func cutVersion(field, ref string) (name string, version int64, err error) {
+	name, digits, ok := strings.Cut(ref, "@")
+	if !ok {
+		return name, 0, nil
 	}
-	return name, nil
+	if version, err = strconv.ParseInt(digits, 10, 64); err != nil || version < 1 || name == "" {
+		return "", 0, Invalid(field, "must be an id or slug, or one with the number of a version such as main@3, not %.60q", ref)
+	}
+	return name, version, nil
+}
+
+// missingVersion returns the error for a version that a config or prompt does not have.
+func missingVersion(field, what, ref string) func() error {
+	return func() error {
+		return apierr.New(apierr.NotFound, "version %.60q of the %s not found; GET %s/{%s}/versions lists those that exist", ref, what,
+			listRoutes[what], what).WithParam(field).WithCode("AB02")
+	}
+}
+
+// checkConfigVersion returns an error unless one of the configs with these ids, or an entry, has the
+// version. Ref is what the client sent.
+func (n LogNames) checkConfigVersion(ctx context.Context, field, ref string, ids []string) error {
+	_, version, err := cutVersion(field, ref)
+	if err != nil || version == 0 {
+		return err
+	}
+	versions := make([]string, len(ids))
+	for i, id := range ids {
+		if _, err := n.DB.ConfigVersionNumber(ctx, id, version); !apierr.IsNotFound(err) {
+			return err
+		}
+		versions[i] = id + "@" + strconv.FormatInt(version, 10)
+	}
+	return n.checkLogged(ctx, logstore.ByConfigVersion, versions, missingVersion(field, "config", ref))
 }
 
 // CheckErrorCodes returns an error unless all are codes of the gateway or of entries that the
@@ -109,7 +137,7 @@ func (n LogNames) CheckErrorCodes(ctx context.Context, field string, codes []str
 		if status, ok := strings.CutPrefix(code, "status_"); slices.Contains(apierr.Codes, code) || ok && isStatus(status) {
 			continue
 		}
-		if err := n.checkLogged(ctx, logstore.ByErrorCode, code, func() error { return n.unknownCode(ctx, field, code) }); err != nil {
+		if err := n.checkLogged(ctx, logstore.ByErrorCode, []string{code}, func() error { return n.unknownCode(ctx, field, code) }); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // TestOrganisationsTakeTurnsAtSearching lets an organisation begin many searches before another
-// begins one: the other waits for one search only, and searches that give up leave nothing.
+// begins one: the other waits for one search only, and cancelled searches release their place.
 func TestOrganisationsTakeTurnsAtSearching(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSearches()
