@@ -105,7 +105,7 @@ func TestExamplesOfCommandsParse(t *testing.T) {
 	}
 	keys := all[slices.IndexFunc(all, func(c *cobra.Command) bool { return c.CommandPath() == "modelgate keys create" })]
 	for _, line := range []string{
-		"modelgate keys create --nmae ci", "modelgate keys list", "modelgate keys create ci", "modelgate keys create --expires soon", "ls", "",
+		"modelgate keys create --nmae ci", "modelgate keys list", "modelgate keys create ci", "modelgate keys create --all-organisations=maybe", "ls", "",
 	} {
 		if exampleProblem(keys, line) == "" {
 			t.Errorf("%q passes as an example of keys create", line)
@@ -132,7 +132,8 @@ func TestWrongUsageIsOneLineWithTheCommandAndItsHelp(t *testing.T) {
 		{"a flag without its value", "keys create --name", "--name", "modelgate keys create"},
 		{"a bad number", "audit prune --days ten", `--days must be an integer, not "ten"`, "modelgate audit prune"},
 		{"a bad share", "cache evaluate --threshold x", `--threshold must be a number, not "x"`, "modelgate cache evaluate"},
-		{"a bad duration", "keys create --expires 3", `--expires must be a duration such as 90s or 12h, not "3"`, "modelgate keys create"},
+		{"a bad duration", "doctor --timeout 3", `--timeout must be a duration such as 90s or 12h, not "3"`, "modelgate doctor"},
+		{"a bad time", "keys create --name x --expires 3", `--expires must be a time from now such as 720h or 90d, or a future one such as 2026-12-31, not "3"`, "modelgate keys create"},
 		{"a bad switch", "tail --follow=maybe", `--follow must be true or false, not "maybe"`, "modelgate tail"},
 		{"a missing argument", "keys revoke", "ID is required", "modelgate keys revoke"},
 		{"an argument too many", "keys revoke a b", `unexpected argument "b"`, "modelgate keys revoke"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"modelgate/internal/base/moment"
 	"modelgate/internal/identity/access"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
@@ -42,11 +43,15 @@ func createKey(p *program) *cobra.Command {
 	providers := f.String("providers", "", "comma-separated `list` of provider ids and slugs the key may use; empty allows all")
 	across := f.Bool("all-organisations", false, "let the key read the log of every organisation, without bodies; each read is audited")
 	from := f.String("from", "", "comma-separated `list` of addresses and CIDRs of clients that may use the key; empty allows all")
-	expires := f.Duration("expires", 0, "`time` until the key expires, for example 720h; 0 means never")
+	expires := f.String("expires", "", "`time` at which the key expires: from now such as 720h or 90d, or one such as 2026-12-31; without it never")
 	asJSON := f.Bool("json", false, "print JSON")
 	return f.run(func(ctx context.Context) error {
-		if *name == "" || *expires < 0 {
-			return usage("--name is required, and --expires must not be negative")
+		if *name == "" {
+			return usage("--name is required")
+		}
+		end, err := parseExpiry(*expires, time.Now())
+		if err != nil {
+			return err
 		}
 		if err := os.MkdirAll(*d.data, 0o700); err != nil { // keys may be created before the first start
 			return fmt.Errorf("creating the data folder: %w", err)
@@ -63,9 +68,7 @@ func createKey(p *program) *cobra.Command {
 		if k.Scopes, err = keyScopes(words(*scopes), *across); err != nil {
 			return err
 		}
-		if *expires > 0 {
-			k.ExpiresAt = time.Now().Add(*expires).UTC().Truncate(time.Second)
-		}
+		k.ExpiresAt = end
 		key, made, err := server.CreateKeyAsOperator(ctx, db, k)
 		if err != nil {
 			return err
@@ -80,6 +83,24 @@ func createKey(p *program) *cobra.Command {
 		}
 		return json.NewEncoder(p.out).Encode(out)
 	})
+}
+
+// parseExpiry returns the time of --expires, zero for none.
+func parseExpiry(text string, now time.Time) (time.Time, error) {
+	if text == "" || text == "0" {
+		return time.Time{}, nil
+	}
+	t, err := moment.Parse("+"+text, now, time.Local)
+	if err != nil {
+		t, err = moment.Parse(text, now, time.Local)
+	}
+	if span, bad := time.ParseDuration(text); bad == nil { // such as 1h30m
+		t, err = now.Add(span), nil
+	}
+	if err != nil || !t.After(now) {
+		return t, usage("--expires must be a time from now such as 720h or 90d, or a future one such as 2026-12-31, not %q", text)
+	}
+	return t.UTC().Truncate(time.Second), nil
 }
 
 // addressDefaults returns the defaults of a key that only clients at these addresses may

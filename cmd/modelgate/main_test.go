@@ -211,6 +211,23 @@ func TestShortBootstrapKeysAreRefused(t *testing.T) {
 	}
 }
 
+func TestTimesOfExpiryAreReadInEveryForm(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"720h": "2026-12-30T12:00:00Z", "90d": "2027-02-28T12:00:00Z", "+90d": "2027-02-28T12:00:00Z", "1h30m": "2026-11-30T13:30:00Z", "90m": "2026-11-30T13:30:00Z",
+		"2027-01-01T00:00:00+01:00": "2026-12-31T23:00:00Z", "": "0001-01-01T00:00:00Z", "0": "0001-01-01T00:00:00Z",
+	} {
+		if got, err := parseExpiry(text, now); err != nil || got.Format(time.RFC3339) != want {
+			t.Errorf("%q is %s, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"now-7d", "-1h", "3", "2026-11-30T11:59:59Z", "soon", "now"} {
+		if got, err := parseExpiry(text, now); err == nil {
+			t.Errorf("%q is %s, want it refused", text, got)
+		}
+	}
+}
+
 func TestAKeyMadeWhileServingCounts(t *testing.T) {
 	data := t.TempDir()
 	r := start(t, []string{"MODELGATE_BOOTSTRAP_KEY=boot-of-a-test-0123"}, "--data", data)

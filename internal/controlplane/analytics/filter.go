@@ -135,8 +135,8 @@ func (f *Filters) bound(q *logstore.GroupQuery) error {
 	return nil
 }
 
-// addFilter restricts q to entries whose field has one of the values in list. An empty
-// list restricts nothing.
+// addFilter restricts q to entries whose field has one of the values in list; an empty one
+// has none.
 func addFilter(q *logstore.GroupQuery, field logstore.Field, list []string) {
 	if q.Is == nil {
 		q.Is = make(map[logstore.Field][]string)
