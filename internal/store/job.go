@@ -122,7 +122,8 @@ type DueQuery struct {
 }
 
 // dueQuery has first those that are due first. dueInTurns has first those of organisations of
-// which the fewest jobs run, and no more of each than may run.
+// which the fewest jobs run, then of those of which none was begun for the longest time, and no more
+// of each than may run.
 const (
 	dueQuery = `
 		WHERE state = 'queued' AND kind = $1 AND (next_at <= $2 OR next_at > $3)
@@ -130,18 +131,19 @@ const (
 		LIMIT $4`
 	dueInTurns = `
 		JOIN (
-			SELECT d.id AS due_id, COALESCE(r.running, 0) + ROW_NUMBER() OVER (PARTITION BY d.organisation_id ORDER BY d.next_at, d.id) AS turn
+			SELECT d.id AS due_id, COALESCE(r.running, 0) + ROW_NUMBER() OVER (PARTITION BY d.organisation_id ORDER BY d.next_at, d.id) AS turn,
+				COALESCE(r.begun, 0) AS begun
 			FROM jobs d
 			LEFT JOIN (
-				SELECT organisation_id, COUNT(*) AS running
+				SELECT organisation_id, SUM(CASE WHEN state = 'running' THEN 1 ELSE 0 END) AS running, MAX(started_at) AS begun
 				FROM jobs
-				WHERE state = 'running' AND kind = $1
+				WHERE kind = $1 AND started_at IS NOT NULL
 				GROUP BY organisation_id
 			) r ON r.organisation_id = d.organisation_id
 			WHERE d.state = 'queued' AND d.kind = $1 AND (d.next_at <= $2 OR d.next_at > $3)
 		) due ON due_id = id
 		WHERE turn <= $5
-		ORDER BY turn, next_at, id
+		ORDER BY turn, begun, next_at, id
 		LIMIT $4`
 )
 

@@ -161,6 +161,20 @@ func TestOrganisationsTakeTurns(t *testing.T) {
 		if got := due(10, 2); got != "b1 c1 b2 " {
 			t.Errorf("while as many run as may: %s", got)
 		}
+		for i, id := range []string{"b1", "a1", "a2"} {
+			j, err := db.Job(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := j
+			ended.State, ended.StartedAt, ended.EndedAt = store.JobDone, exportTime.Add(time.Duration(i)*time.Minute), exportTime.Add(time.Hour)
+			if moved, err := db.MoveJob(t.Context(), j, ended, nil); !moved || err != nil {
+				t.Fatalf("ending %s: %t, %v", id, moved, err)
+			}
+		}
+		if got := due(10, 1); got != "c1 b2 a3 " {
+			t.Errorf("after each had others: %s, want first those of which none was begun for the longest time", got)
+		}
 	})
 }
 

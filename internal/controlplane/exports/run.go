@@ -60,9 +60,14 @@ type Runner struct{ Options }
 // New returns a runner, whose jobs a [jobs.Runner] runs.
 func New(o Options) *Runner { return &Runner{o.withDefaults()} }
 
-// Kind returns the kind of jobs that write exports, one at a time. An interrupted export
-// begins again.
-func (r *Runner) Kind() jobs.Kind { return jobs.Kind{Name: store.JobExport, Run: r.export} }
+// anyNumber of exports of an organisation may run on all nodes.
+const anyNumber = 1_000_000
+
+// Kind returns the kind of jobs that write exports, one at a time. Organisations take turns, so
+// that none waits for the many exports of another's schedules. An interrupted export begins again.
+func (r *Runner) Kind() jobs.Kind {
+	return jobs.Kind{Name: store.JobExport, Run: r.export, PerOrganisation: anyNumber}
+}
 
 // Run deletes expired files until ctx ends.
 func (r *Runner) Run(ctx context.Context) {
