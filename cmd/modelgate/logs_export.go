@@ -22,8 +22,9 @@ import (
 	"modelgate/internal/base/moment"
 )
 
-const logsExportHelp = `Exports a part of the request log to a file. A gateway must be running; the key needs the
-scope logs.export. Ctrl-C stops the export.
+const logsExportHelp = `Exports a part of the request log to a file, through a running gateway; the key needs the
+scope logs.export. Ctrl-C stops the export. With --offline it reads the log itself, without a gateway or a
+key: that of all workspaces, unless --workspace names one.
 
 --filters takes an object such as {"status_code": [429]}; see docs/exports.md.`
 
@@ -31,8 +32,10 @@ scope logs.export. Ctrl-C stops the export.
 func logsExport(p *program) *cobra.Command {
 	f := p.flags("export",
 		logsExportHelp,
-		"modelgate logs export --out november.csv --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z\nmodelgate logs export --out week.parquet --since 7d")
+		"modelgate logs export --out november.csv --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z\nmodelgate logs export --out week.parquet --since 7d\n"+
+			"modelgate logs export --out week.csv --since 7d --offline --data data")
 	gate := f.gateway()
+	offline := newOfflineLog(f)
 	out := f.String("out", "", "the `file` to write")
 	format := f.String("format", "", "`format` of the file: jsonl, csv or parquet; defaults to the file's extension, otherwise jsonl")
 	from := f.String("from", "", "`time` such as 2026-11-01T00:00:00Z, or a span before now such as 7d; defaults to a day before the end")
@@ -54,6 +57,12 @@ func logsExport(p *program) *cobra.Command {
 			return err
 		}
 		body["format"], body["requested_data"] = formatOf(*format, *out), strings.Split(*fields, ",")
+		if *offline.chosen {
+			if f.Changed("url") || f.Changed("key") {
+				return usage("--offline asks no gateway: leave out --url and --key")
+			}
+			return offline.export(ctx, p, body, *workspace, *out)
+		}
 		if *workspace != "" {
 			body["workspace_id"] = *workspace
 		}
