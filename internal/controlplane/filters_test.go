@@ -121,6 +121,8 @@ func TestFiltersNameWhatExists(t *testing.T) {
 		{"/audit-logs?start_time=2020-01-01T00:00:00Z&end_time=2099-01-01T00:00:00Z&user_id=VALUE", "user_id", "bootstrap", "", http.StatusNotFound},
 		{"/audit-logs?start_time=2020-01-01T00:00:00Z&end_time=2099-01-01T00:00:00Z&resource_type=VALUE", "resource_type", "guardrail", "", http.StatusBadRequest},
 		{"/audit-logs?start_time=2020-01-01T00:00:00Z&end_time=2099-01-01T00:00:00Z&action=VALUE", "action", "budget_exhausted", "", http.StatusBadRequest},
+		{"/audit-logs?from=7d&to=now&action=VALUE", "action", "skip", "", http.StatusBadRequest},
+		{"/audit-logs?from=7d&to=now&action=VALUE", "action", "stop", "", http.StatusBadRequest},
 		{"/audit-logs?start_time=2020-01-01T00:00:00Z&end_time=2099-01-01T00:00:00Z&method=VALUE", "method", "DELETE", "", http.StatusBadRequest},
 		{"/audit-logs?start_time=2020-01-01T00:00:00Z&end_time=2099-01-01T00:00:00Z&user_type=VALUE", "user_type", "system", "", http.StatusBadRequest},
 		{"/api-keys?created_by=VALUE", "created_by", ids["key"][0], "", http.StatusNotFound},

@@ -20,7 +20,7 @@ var (
 		"passkey_cloned", "password_reset", "prune", "read_across_organisations",
 		"rotate", "rotation_due", "secret_changed", "secret_failed", "secret_test", "secret_use",
 		"recovery_codes_replace", "second_factor_add", "second_factor_remove", "second_factor_rename", "second_factor_reset",
-		"session_confirm", "session_end", "sessions_end", "sign_in", "sign_in_failed", "sign_in_pending", "sign_out",
+		"session_confirm", "session_end", "sessions_end", "sign_in", "sign_in_failed", "sign_in_pending", "sign_out", "skip", "stop",
 	}
 )
 
