@@ -253,7 +253,8 @@ func (n LogNames) Configs(ctx context.Context, field string, refs []string) (lis
 		}
 		if len(ids) == 0 {
 			ids = []string{ref}
-			if err := n.checkLogged(ctx, logstore.ByConfig, []string{ref}, func() error { return n.Missing(ctx, field, "config", ref) }); err != nil {
+			missing := func() error { return n.Missing(ctx, field, "config", ref) }
+			if err := n.checkLogged(ctx, logstore.ByConfig, ids, missing); err != nil {
 				return nil, err
 			}
 		}
