@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/jobs"
 	"modelgate/internal/controlplane/keys"
+	"modelgate/internal/controlplane/manifest"
 	"modelgate/internal/controlplane/members"
 	"modelgate/internal/controlplane/oauth"
 	"modelgate/internal/controlplane/organisations"
@@ -57,6 +58,7 @@ type Families struct {
 	OAuth         oauth.Routes
 	Workloads     workloads.Routes
 	ToolServers   toolservers.Routes
+	State         manifest.Routes
 	Logs          Logs
 	Cache         *respcache.Invalidations // nil if no responses are cached
 }
@@ -83,6 +85,7 @@ func New(d route.Deps, f Families) *route.API {
 // Add adds all routes.
 func (f Families) Add(a *route.API) {
 	f.Organisations.Add(a)
+	f.State.Add(a)
 	workspaces.Add(a)
 	members.Add(a)
 	f.addPeople(a)

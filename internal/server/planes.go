@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/jobs"
+	"modelgate/internal/controlplane/manifest"
 	"modelgate/internal/controlplane/organisations"
 	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/providers"
@@ -89,6 +90,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Bodies: s.engine.Bounds.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime, Off: s.Off, Version: s.Version,
 	}, controlplane.Families{
 		Organisations: organisations.Routes{Retention: s.Retention},
+		State:         manifest.Routes{Box: s.box},
 		Factors:       factors.Routes{Lifetime: s.sessionAbsolute, Count: s.metrics.signIn},
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		SignIn:        s.signIn(),

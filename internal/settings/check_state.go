@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -194,16 +195,9 @@ func (s *Settings) hasConfig(slug string) bool {
 // FileOnlySections returns the sections that only apply to a gateway running with this
 // file, not to modelgate apply.
 func (s *Settings) FileOnlySections() (names []string) {
-	for _, section := range [...]struct {
-		name  string
-		given bool
-	}{
-		{"prices", s.Prices != nil}, {"limits", s.Limits != Limits{}}, {"timeouts", s.Timeouts != Timeouts{}}, {"drain", s.Drain != Drain{}},
-		{"compat", s.Compat.HeaderPrefixes != nil}, {"log", s.Log != Log{}},
-		{"telemetry", s.Telemetry.isSet()},
-	} {
-		if section.given {
-			names = append(names, section.name)
+	for _, name := range s.sections {
+		if name != "upstream" && !slices.Contains(stateSections, name) { // of which apply reads trusted hosts
+			names = append(names, name)
 		}
 	}
 	return names

@@ -128,6 +128,11 @@ func parse(file string, b []byte, o SecretResolver) (*Settings, error) {
 	if err := yaml.NodeToValue(root, s, yaml.Strict()); err != nil {
 		return nil, syntaxError(file, err)
 	}
+	if m, ok := root.(*ast.MappingNode); ok {
+		for _, v := range m.Values {
+			s.sections = append(s.sections, v.Key.GetToken().Value)
+		}
+	}
 	unset := unsetVariables{lookup: o.Env}
 	o.Env = unset.find
 	f := s.check(o)

@@ -85,8 +85,9 @@ type Settings struct {
 
 	References References `json:"secrets,omitzero"`
 
-	file   string // path of the file
-	source []byte // content of the file, for positions of errors
+	file     string   // path of the file
+	source   []byte   // content of the file, for positions of errors
+	sections []string // in the file
 }
 
 // Provider is a managed provider, which clients name by @slug. It has its own

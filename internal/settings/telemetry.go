@@ -31,11 +31,6 @@ type Telemetry struct {
 // Credentials returns the opened headers.
 func (t *Telemetry) Credentials() map[string]secret.String { return t.headers }
 
-// isSet reports whether the section is in the file and not empty.
-func (t *Telemetry) isSet() bool {
-	return t.Endpoint != "" || t.Traces != nil || t.Metrics != nil || t.Sample != nil || t.Interval != 0 || t.Propagate
-}
-
 var headerForm = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 func (t *Telemetry) check(o SecretResolver) *fault {

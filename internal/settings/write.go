@@ -15,12 +15,13 @@ import (
 )
 
 // document is the complete state of the control plane as it is written: every section,
-// even if empty, in the order of their dependencies.
+// even if empty, in the order of their dependencies. Sections that say who may use the gateway
+// are left out if they are nil.
 type document struct {
 	Version              int                   `json:"version"`
 	Organisation         *Organisation         `json:"organisation"`
 	Workspaces           []Workspace           `json:"workspaces"`
-	Members              []Member              `json:"members"`
+	Members              []Member              `json:"members,omitzero"`
 	Guardrails           []Guardrail           `json:"guardrails"`
 	SecretReferences     []SecretReference     `json:"secret_references"`
 	GuardrailCredentials []GuardrailCredential `json:"guardrail_credentials"`
@@ -31,13 +32,13 @@ type document struct {
 	PromptPartials       []Partial             `json:"prompt_partials"`
 	Prompts              []Prompt              `json:"prompts"`
 	Configs              []Config              `json:"configs"`
-	Deployments          []Deployment          `json:"deployments"`
-	Keys                 []Key                 `json:"keys"`
+	Deployments          []Deployment          `json:"deployments,omitzero"`
+	Keys                 []Key                 `json:"keys,omitzero"`
 	Policies             []LimitPolicy         `json:"policies"`
-	IdentityProviders    []IdentityProvider    `json:"identity_providers"`
-	Domains              []Domain              `json:"domains"`
-	DirectoryMappings    []DirectoryMapping    `json:"directory_mappings"`
-	WorkloadIdentities   []WorkloadIdentity    `json:"workload_identities"`
+	IdentityProviders    []IdentityProvider    `json:"identity_providers,omitzero"`
+	Domains              []Domain              `json:"domains,omitzero"`
+	DirectoryMappings    []DirectoryMapping    `json:"directory_mappings,omitzero"`
+	WorkloadIdentities   []WorkloadIdentity    `json:"workload_identities,omitzero"`
 	MCPIntegrations      []MCPIntegration      `json:"mcp_integrations"`
 	MCPServers           []MCPServer           `json:"mcp_servers"`
 	MCPBundles           []MCPBundle           `json:"mcp_bundles"`
@@ -48,16 +49,20 @@ type document struct {
 // WriteState writes the state of s as a file for ParseState. Equal states are written
 // as equal bytes.
 func (s *Settings) WriteState(w io.Writer) error {
-	text, err := json.Marshal(document{
-		1, s.Organisation, s.Workspaces, s.Members, s.Guardrails, s.SecretReferences, s.GuardrailCredentials, s.Integrations,
-		s.Providers, s.PromptLabels, s.PromptCollections, s.PromptPartials, s.Prompts, s.Configs, s.Deployments, s.Keys, s.Policies,
-		s.IdentityProviders, s.Domains, s.DirectoryMappings, s.WorkloadIdentities,
-		s.MCPIntegrations, s.MCPServers, s.MCPBundles, s.AgentIntegrations, s.AgentServers,
-	})
+	text, err := json.Marshal(s.document())
 	if err != nil {
 		return fmt.Errorf("writing the state: %w", err)
 	}
 	return writeYAML(w, text)
+}
+
+func (s *Settings) document() document {
+	return document{
+		1, s.Organisation, s.Workspaces, s.Members, s.Guardrails, s.SecretReferences, s.GuardrailCredentials, s.Integrations,
+		s.Providers, s.PromptLabels, s.PromptCollections, s.PromptPartials, s.Prompts, s.Configs, s.Deployments, s.Keys, s.Policies,
+		s.IdentityProviders, s.Domains, s.DirectoryMappings, s.WorkloadIdentities,
+		s.MCPIntegrations, s.MCPServers, s.MCPBundles, s.AgentIntegrations, s.AgentServers,
+	}
 }
 
 // WriteSections writes the sections that s has as a file for Parse, or for ParseState if

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -26,6 +27,15 @@ type Apply struct {
 	DryRun bool
 	// Opener opens the credentials of the file.
 	Opener settings.SecretResolver
+	// Request is the request that sent the file. Nil is a command of the database's operator.
+	Request *Request
+}
+
+// Request is a request that sent a file. The changes are made by its caller, with the
+// dependencies of the API.
+type Request struct {
+	API    *route.API
+	Caller *route.Caller
 }
 
 // tries is how often a file is applied again after a concurrent change.
@@ -48,12 +58,11 @@ func (m *Manifest) Apply(ctx context.Context, file *settings.Settings, a Apply) 
 		if err != nil || len(p.changes) == 0 {
 			return p.changes, err
 		}
-		change := m.DB.UpdateLong
-		if a.DryRun {
-			change = m.DB.TryChange
-		}
-		if err = p.execute(ctx, change); !errors.Is(err, errMoved) {
-			return p.changes, clientMessage(err)
+		if err = p.execute(ctx, a); !errors.Is(err, errMoved) {
+			if a.Request == nil {
+				err = clientMessage(err)
+			}
+			return p.changes, err
 		}
 	}
 	return nil, fmt.Errorf("%w %d times; nothing was applied", errMoved, tries)
@@ -120,48 +129,72 @@ func (m *Manifest) plan(ctx context.Context, file *settings.Settings, a Apply) (
 		Manifest: m, ctx: ctx, file: file, state: state, have: have, prune: a.Prune, now: time.Now().UTC().Truncate(time.Millisecond),
 		sealer: sealer{ring, a.DryRun && m.Box != nil && state.organisation.DataKey == ""},
 	}
-	d := route.Deps{DB: m.DB, Secrets: p.sealer, CheckHost: m.CheckHost, Guardrails: m.Guardrails, Now: func() time.Time { return p.now }}
+	d := route.Deps{DB: m.DB, CheckHost: m.CheckHost, Guardrails: m.Guardrails}
+	if a.Request != nil {
+		d = a.Request.API.Deps
+	}
+	d.Secrets, d.Now = p.sealer, func() time.Time { return p.now }
 	p.api, p.keeper = route.New(d), credentials.New(d)
 	return p, p.make()
 }
 
-// execute makes all changes or none, in a transaction of change.
-func (p *plan) execute(ctx context.Context, change func(context.Context, *store.Audit, func(*store.Tx) error) error) error {
+// execute makes all changes or none, in one transaction.
+func (p *plan) execute(ctx context.Context, a Apply) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	return change(ctx, p.audit(), func(tx *store.Tx) error {
-		revision, err := tx.Revision(ctx)
-		if err != nil {
-			return err
-		}
-		if revision != p.state.revision+1 { // this transaction itself adds one revision
-			return errMoved
-		}
+	do := func(tx *store.Tx) error {
 		by := p.api.Operator(tx, p.state.organisation.ID)
-		for _, c := range p.changes {
-			err := c.do(ctx, by)
-			if e, ok := errors.AsType[*settings.FileError](err); ok {
-				return e
-			}
-			if err != nil {
-				return fmt.Errorf("%s %s: %w", c.Kind, c.Name, err)
-			}
+		if a.Request != nil {
+			by = p.api.Within(tx, a.Request.Caller)
 		}
-		return route.CheckGuardDefaults(ctx, tx.Queries, p.Guardrails, p.state.organisation.ID)
-	})
+		return p.change(ctx, tx, by)
+	}
+	switch {
+	case a.DryRun:
+		return p.DB.TryChange(ctx, p.audit(), do)
+	case a.Request != nil:
+		a.Request.Caller.AddAuditDetail("changes", strings.Join(lines(p.changes), "\n"))
+		return a.Request.Caller.Change(ctx, do)
+	}
+	return p.DB.UpdateLong(ctx, p.audit(), do)
+}
+
+// change makes all changes in tx.
+func (p *plan) change(ctx context.Context, tx *store.Tx, by *route.Caller) error {
+	revision, err := tx.Revision(ctx)
+	if err != nil {
+		return err
+	}
+	if revision != p.state.revision+1 { // this transaction itself adds one revision
+		return errMoved
+	}
+	for _, c := range p.changes {
+		err := c.do(ctx, by)
+		if e, ok := errors.AsType[*settings.FileError](err); ok {
+			return e
+		}
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", c.Kind, c.Name, err)
+		}
+	}
+	return route.CheckGuardDefaults(ctx, tx.Queries, p.Guardrails, p.state.organisation.ID)
 }
 
 // noted is the number of changes that the audit log names.
 const noted = 1000
 
 func (p *plan) audit() *store.Audit {
-	var list []string
-	for _, c := range p.changes[:min(len(p.changes), noted)] {
-		list = append(list, c.String())
-	}
-	a := store.OperatorAudit(p.state.organisation.ID, "apply", map[string]any{"changes": list, "total": len(p.changes)})
+	a := store.OperatorAudit(p.state.organisation.ID, "apply", map[string]any{"changes": lines(p.changes), "total": len(p.changes)})
 	a.Method, a.ResourceType, a.ResourceID, a.Action = "APPLY", "manifest", p.state.organisation.ID, "update"
 	return a
+}
+
+// lines returns the changes that the audit log names.
+func lines(changes []Change) (list []string) {
+	for _, c := range changes[:min(len(changes), noted)] {
+		list = append(list, c.String())
+	}
+	return list
 }
 
 // Change is a difference between a file and the stored state.

@@ -196,7 +196,9 @@ func (r *reader) open(sealed string) (secret.String, error) {
 		return secret.String{}, nil
 	}
 	if r.box == nil {
-		return secret.String{}, errors.New("its credentials are sealed and no master key is configured; set MODELGATE_MASTER_KEY or --master-key-file, or leave them out with --secrets none")
+		return secret.String{}, errSealed
 	}
 	return r.ring.OpenWith(r.state.organisation.ID, r.state.organisation.DataKey, sealed)
 }
+
+var errSealed = errors.New("its credentials are sealed and no master key is configured; set MODELGATE_MASTER_KEY or --master-key-file, or leave them out with --secrets none")

@@ -174,3 +174,36 @@ func (a *API) ServeOff(w http.ResponseWriter, path string) bool {
 	}
 	return err != nil
 }
+
+// CheckState returns an error if a state of the control plane, an object with sections, uses a
+// disabled feature.
+func (o DisabledFeatures) CheckState(state []byte) error {
+	var sections map[string]json.RawMessage
+	if len(o) == 0 || json.Unmarshal(state, &sections) != nil {
+		return nil // no object, which is reported later
+	}
+	for name := range sections {
+		if err := o.CheckPath(api.BasePath + "/" + strings.ReplaceAll(name, "_", "-")); err != nil {
+			return err
+		}
+	}
+	if o[UsageLimits] && setsLimit(state) {
+		return disabledError(UsageLimits)
+	}
+	return nil
+}
+
+// setsLimit reports whether a value has a field that sets a limit, at any depth.
+func setsLimit(raw json.RawMessage) bool {
+	var fields map[string]json.RawMessage
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil && json.Unmarshal(raw, &list) != nil {
+		return false
+	}
+	for name, value := range fields {
+		if slices.Contains(limitFields, name) && isNotEmpty(value) || setsLimit(value) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(list, setsLimit)
+}
