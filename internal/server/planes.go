@@ -90,7 +90,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Bodies: s.engine.Bounds.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime, Off: s.Off, Version: s.Version,
 	}, controlplane.Families{
 		Organisations: organisations.Routes{Retention: s.Retention},
-		State:         manifest.Routes{Box: s.box},
+		State:         manifest.Routes{Box: s.box, References: s.references},
 		Factors:       factors.Routes{Lifetime: s.sessionAbsolute, Count: s.metrics.signIn},
 		Sessions:      sessions.Routes{Lifetimes: s.sessionLifetimes, Verify: s.token, Count: s.metrics.signIn},
 		SignIn:        s.signIn(),

@@ -32,6 +32,7 @@ type FileError struct {
 	Line, Column int    // 1-based; zero if unknown
 	Path         string // such as providers[2].api_key; empty if unknown
 	Problem      string
+	Cause        error // what found the problem; nil if nothing else did
 }
 
 // Error returns the problem after its place: file, line, column and path.

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,9 +15,13 @@ import (
 	"modelgate/internal/format/jsonedit"
 )
 
-// maxSentDepth is how deep a state of a request may be nested. Parsing takes quadratic time
-// in it.
-const maxSentDepth = 64
+// Limits of a state in a request: how deep it may be nested, because parsing takes quadratic
+// time in it, and how many objects its sections may have together, because other changes wait
+// while it is applied.
+const (
+	maxSentDepth   = 64
+	maxSentObjects = 2000
+)
 
 // accessSections say who may use the gateway. They are not in a state that is sent to or by a
 // gateway: a hash of a key or an address of a user in it would give rights to whoever chose it.
@@ -46,22 +49,45 @@ func ParseSent(state []byte, variables map[string]string) (*Settings, error) {
 	if err != nil || value.Kind() != jsonedit.Object {
 		return nil, &FileError{Problem: "must be a JSON object"}
 	}
+	objects := 0
 	for key, section := range value.Fields() {
-		name := key.String()
-		switch {
-		case slices.Contains(accessSections, name):
-			return nil, &FileError{Path: name, Problem: "says who may use the gateway, which a file cannot change over the API; " +
-				"remove the section and use the routes or commands for it, or apply the file next to the database"}
-		case !slices.Contains(stateSections, name):
-			return nil, &FileError{Path: name, Problem: fmt.Sprintf("is not a section of a state; those are %s", strings.Join(sentSections(), ", "))}
-		case isDeep(section, maxSentDepth):
-			return nil, &FileError{Path: name, Problem: fmt.Sprintf("is nested more than %d levels deep", maxSentDepth)}
+		if err := checkSent(key.String(), section); err != nil {
+			return nil, err
+		}
+		for range section.Elements() {
+			objects++
 		}
 	}
-	return parse("", state, SecretResolver{Env: func(name string) (string, bool) {
+	if objects > maxSentObjects {
+		return nil, &FileError{Problem: fmt.Sprintf("has %d objects; send at most %d in a request, or apply the file next to the database", objects, maxSentObjects)}
+	}
+	s, err := parse("", state, SecretResolver{Env: func(name string) (string, bool) {
 		v, ok := variables[name]
 		return v, ok
 	}})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range s.sections { // as parsed, whatever the check above has read
+		if err := checkSent(name, jsonedit.Value{}); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// checkSent returns an error for a section that a request must not have.
+func checkSent(name string, section jsonedit.Value) error {
+	switch {
+	case slices.Contains(accessSections, name):
+		return &FileError{Path: name, Problem: "says who may use the gateway, which a file cannot change over the API; " +
+			"remove the section and use the routes or commands for it, or apply the file next to the database"}
+	case !slices.Contains(stateSections, name):
+		return &FileError{Path: name, Problem: fmt.Sprintf("is not a section of a state; those are %s", strings.Join(sentSections(), ", "))}
+	case isDeep(section, maxSentDepth):
+		return &FileError{Path: name, Problem: fmt.Sprintf("is nested more than %d levels deep", maxSentDepth)}
+	}
+	return nil
 }
 
 func sentSections() []string {
@@ -83,17 +109,33 @@ func isDeep(v jsonedit.Value, most int) bool {
 	return false
 }
 
-// SentState returns the state of s as [ParseSent] takes it: without the sections that say who
-// may use the gateway, but with all others even if they are empty.
-func (s *Settings) SentState() (json.RawMessage, error) {
-	out := *s
-	out.Members, out.Keys, out.Deployments, out.IdentityProviders = nil, nil, nil, nil
-	out.Domains, out.DirectoryMappings, out.WorkloadIdentities = nil, nil, nil
-	text, err := json.Marshal(out.document())
+// SentState returns the state of s as [ParseSent] takes it: every section, even if empty,
+// except those that say who may use the gateway and those that skip reports.
+func (s *Settings) SentState(skip func(section string) bool) (json.RawMessage, error) {
+	text, err := json.Marshal(s.document())
 	if err != nil {
 		return nil, fmt.Errorf("writing the state: %w", err)
 	}
-	return text, nil
+	return withoutSections(text, func(name string) bool { return slices.Contains(accessSections, name) || skip(name) })
+}
+
+// withoutSections returns an object without the members whose name skip reports.
+func withoutSections(object []byte, skip func(name string) bool) (json.RawMessage, error) {
+	value, err := jsonedit.ParseValue(object)
+	if err != nil {
+		return nil, err
+	}
+	out := []byte{'{'}
+	for key, section := range value.Fields() {
+		if skip(key.String()) {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, key.Raw()...), ':'), section.Raw()...)
+	}
+	return append(out, '}'), nil
 }
 
 // WriteSent writes a state that a gateway sent as a file for [LoadSending].
@@ -123,24 +165,27 @@ func LoadSending(path string, lookup func(name string) (string, bool)) (*Sending
 		return nil, syntaxError(path, err)
 	}
 	out := &Sending{Variables: make(map[string]string), file: &Settings{file: path, source: b}}
-	value, err := jsonedit.ParseValue([]byte(orText(all, "{}")))
+	text := []byte(orText(all, "{}"))
+	value, err := jsonedit.ParseValue(text)
 	if err != nil {
 		return nil, &FileError{File: path, Problem: err.Error()}
 	}
-	var kept bytes.Buffer
 	for key, section := range value.Fields() {
 		name := key.String()
-		if name != "upstream" && !slices.Contains(stateSections, name) && slices.Contains(fileSections, name) {
+		if isOwn(name) {
 			out.Skipped = append(out.Skipped, name)
-			continue
-		}
-		if err := out.collect(section, lookup); err != nil {
+		} else if err := out.collect(section, lookup); err != nil {
 			return nil, out.file.ErrorAt(name, err)
 		}
-		fmt.Fprintf(&kept, ",%s:%s", key.Raw(), section.Raw())
 	}
-	out.State = append(append([]byte{'{'}, bytes.TrimPrefix(kept.Bytes(), []byte{','})...), '}')
-	return out, nil
+	out.State, err = withoutSections(text, isOwn)
+	return out, err
+}
+
+// isOwn reports whether a section is one of a gateway's own settings. With upstream, a file
+// says which hosts it trusts, so it is not left out silently.
+func isOwn(section string) bool {
+	return section != "upstream" && !slices.Contains(stateSections, section) && slices.Contains(fileSections, section)
 }
 
 // ErrorAt returns the problem that a gateway found at a path of the state, with its place in

@@ -15,13 +15,12 @@ import (
 )
 
 // document is the complete state of the control plane as it is written: every section,
-// even if empty, in the order of their dependencies. Sections that say who may use the gateway
-// are left out if they are nil.
+// even if empty, in the order of their dependencies.
 type document struct {
 	Version              int                   `json:"version"`
 	Organisation         *Organisation         `json:"organisation"`
 	Workspaces           []Workspace           `json:"workspaces"`
-	Members              []Member              `json:"members,omitzero"`
+	Members              []Member              `json:"members"`
 	Guardrails           []Guardrail           `json:"guardrails"`
 	SecretReferences     []SecretReference     `json:"secret_references"`
 	GuardrailCredentials []GuardrailCredential `json:"guardrail_credentials"`
@@ -32,13 +31,13 @@ type document struct {
 	PromptPartials       []Partial             `json:"prompt_partials"`
 	Prompts              []Prompt              `json:"prompts"`
 	Configs              []Config              `json:"configs"`
-	Deployments          []Deployment          `json:"deployments,omitzero"`
-	Keys                 []Key                 `json:"keys,omitzero"`
+	Deployments          []Deployment          `json:"deployments"`
+	Keys                 []Key                 `json:"keys"`
 	Policies             []LimitPolicy         `json:"policies"`
-	IdentityProviders    []IdentityProvider    `json:"identity_providers,omitzero"`
-	Domains              []Domain              `json:"domains,omitzero"`
-	DirectoryMappings    []DirectoryMapping    `json:"directory_mappings,omitzero"`
-	WorkloadIdentities   []WorkloadIdentity    `json:"workload_identities,omitzero"`
+	IdentityProviders    []IdentityProvider    `json:"identity_providers"`
+	Domains              []Domain              `json:"domains"`
+	DirectoryMappings    []DirectoryMapping    `json:"directory_mappings"`
+	WorkloadIdentities   []WorkloadIdentity    `json:"workload_identities"`
 	MCPIntegrations      []MCPIntegration      `json:"mcp_integrations"`
 	MCPServers           []MCPServer           `json:"mcp_servers"`
 	MCPBundles           []MCPBundle           `json:"mcp_bundles"`

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -14,6 +13,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/secrets/datakey"
+	"modelgate/internal/secrets/secretref"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 )
@@ -36,6 +36,8 @@ type Apply struct {
 type Request struct {
 	API    *route.API
 	Caller *route.Caller
+	// References check which secrets of the host a file may refer to.
+	References *secretref.Resolver
 }
 
 // tries is how often a file is applied again after a concurrent change.
@@ -100,15 +102,25 @@ var errNoBox = errors.New("credentials are stored sealed, which requires the mas
 // sealer seals with the organisation's data key.
 type sealer struct {
 	*datakey.Keyring
-	pretend bool // dry run: do not create the organisation's first data key
+	// instead seals in its place, in a dry run that must not create the organisation's first
+	// data key. Nil is not used.
+	instead *secret.Box
 }
 
 // Seal implements route.Sealer.
 func (s sealer) Seal(ctx context.Context, organisation string, v secret.String) (string, error) {
-	if s.pretend {
-		return "", nil
+	if s.instead != nil {
+		return s.instead.Seal(v), nil
 	}
 	return s.Keyring.Seal(ctx, organisation, v)
+}
+
+// Open implements route.Sealer.
+func (s sealer) Open(ctx context.Context, organisation, sealed string) (secret.String, error) {
+	if s.instead != nil {
+		return s.instead.Open(sealed)
+	}
+	return s.Keyring.Open(ctx, organisation, sealed)
 }
 
 func (m *Manifest) plan(ctx context.Context, file *settings.Settings, a Apply) (*plan, error) {
@@ -126,14 +138,18 @@ func (m *Manifest) plan(ctx context.Context, file *settings.Settings, a Apply) (
 		return &plan{}, err
 	}
 	p := &plan{
-		Manifest: m, ctx: ctx, file: file, state: state, have: have, prune: a.Prune, now: time.Now().UTC().Truncate(time.Millisecond),
-		sealer: sealer{ring, a.DryRun && m.Box != nil && state.organisation.DataKey == ""},
+		Manifest: m, ctx: ctx, file: file, state: state, have: have, prune: a.Prune, request: a.Request, now: time.Now().UTC().Truncate(time.Millisecond),
 	}
-	d := route.Deps{DB: m.DB, CheckHost: m.CheckHost, Guardrails: m.Guardrails}
+	seals := sealer{Keyring: ring}
+	if a.DryRun && state.organisation.DataKey == "" {
+		seals.instead = m.Box
+	}
+	p.sealer = seals
+	d := route.Deps{DB: m.DB, Guardrails: m.Guardrails}
 	if a.Request != nil {
 		d = a.Request.API.Deps
 	}
-	d.Secrets, d.Now = p.sealer, func() time.Time { return p.now }
+	d.CheckHost, d.Secrets, d.Now = m.CheckHost, p.sealer, func() time.Time { return p.now }
 	p.api, p.keeper = route.New(d), credentials.New(d)
 	return p, p.make()
 }
@@ -153,7 +169,6 @@ func (p *plan) execute(ctx context.Context, a Apply) error {
 	case a.DryRun:
 		return p.DB.TryChange(ctx, p.audit(), do)
 	case a.Request != nil:
-		a.Request.Caller.AddAuditDetail("changes", strings.Join(lines(p.changes), "\n"))
 		return a.Request.Caller.Change(ctx, do)
 	}
 	return p.DB.UpdateLong(ctx, p.audit(), do)
@@ -169,32 +184,32 @@ func (p *plan) change(ctx context.Context, tx *store.Tx, by *route.Caller) error
 		return errMoved
 	}
 	for _, c := range p.changes {
-		err := c.do(ctx, by)
-		if e, ok := errors.AsType[*settings.FileError](err); ok {
-			return e
+		if err := c.do(ctx, by); err != nil {
+			return c.fault(err)
 		}
-		if err != nil {
-			return fmt.Errorf("%s %s: %w", c.Kind, c.Name, err)
+		if p.request != nil {
+			if err := tx.Note(ctx, p.request.Caller.ObjectEvent(c.Kind, c.Name, actions[c.Op], c.Fields)); err != nil {
+				return err
+			}
 		}
 	}
 	return route.CheckGuardDefaults(ctx, tx.Queries, p.Guardrails, p.state.organisation.ID)
 }
 
-// noted is the number of changes that the audit log names.
+// actions are the actions in the audit log, by [Change.Op].
+var actions = map[string]string{"+": "create", "~": "update", "-": "delete"}
+
+// noted is the number of changes that the event of a command names.
 const noted = 1000
 
 func (p *plan) audit() *store.Audit {
-	a := store.OperatorAudit(p.state.organisation.ID, "apply", map[string]any{"changes": lines(p.changes), "total": len(p.changes)})
-	a.Method, a.ResourceType, a.ResourceID, a.Action = "APPLY", "manifest", p.state.organisation.ID, "update"
-	return a
-}
-
-// lines returns the changes that the audit log names.
-func lines(changes []Change) (list []string) {
-	for _, c := range changes[:min(len(changes), noted)] {
+	var list []string
+	for _, c := range p.changes[:min(len(p.changes), noted)] {
 		list = append(list, c.String())
 	}
-	return list
+	a := store.OperatorAudit(p.state.organisation.ID, "apply", map[string]any{"changes": list, "total": len(p.changes)})
+	a.Method, a.ResourceType, a.ResourceID, a.Action = "APPLY", "manifest", p.state.organisation.ID, "update"
+	return a
 }
 
 // Change is a difference between a file and the stored state.
@@ -216,6 +231,20 @@ func (c Change) String() string {
 	return line
 }
 
+// fault returns an error of making the change with the change's name, unless it has a place in
+// the file.
+func (c Change) fault(err error) error {
+	if _, ok := errors.AsType[*settings.FileError](err); ok {
+		return err
+	}
+	if e, ok := errors.AsType[*apierr.Error](err); ok {
+		named := *e
+		named.Message = fmt.Sprintf("%s %s: %s", c.Kind, c.Name, e.Message)
+		return &named
+	}
+	return fmt.Errorf("%s %s: %w", c.Kind, c.Name, err)
+}
+
 // references are the objects that entries of a file may refer to, by slug or address.
 type references struct {
 	workspaces, people, guardrails, references, integrations map[string]string // ids
@@ -235,6 +264,7 @@ type plan struct {
 	state    *state
 	have     *settings.Settings
 	prune    bool
+	request  *Request // nil for a command
 	now      time.Time
 	sealer   route.Sealer
 	api      *route.API // whose handlers make the changes

@@ -159,6 +159,11 @@ func (p *plan) config(path string, want *settings.Config, old *store.ConfigText,
 	if err != nil {
 		return nil, err
 	}
+	if p.isDeclared(func(d route.Declared) bool {
+		return slices.ContainsFunc(d.Configs, func(v store.ConfigText) bool { return v.Workspace == workspace && v.Slug == want.Slug })
+	}) {
+		return nil, errDeclared
+	}
 	stored := rowOr(old, store.ConfigText{Config: store.Config{Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug}})
 	row := stored.Config
 	row.Name, row.IsDefault, row.Status = want.Name, want.Default, store.Active

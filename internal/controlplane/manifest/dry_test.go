@@ -31,7 +31,7 @@ func TestDryRunReturnsTheErrorsOfTheRealRun(t *testing.T) {
 		for _, tt := range []struct{ name, text, want string }{
 			{"the owner", "members: [{email: ann@example.com}]\n",
 				"member owner@example.com: the owner of the organisation cannot be removed; keep them in the file"},
-			{"a secret reference in use", "secret_references: []\n", "secret_reference sr-a: it is used by 1 integrations or credentials of partners; remove those first"},
+			{"a secret reference in use", "secret_references: []\n", "nothing was applied: secret_reference sr-a: it is used by 1 integrations or credentials of partners; remove those first"},
 			{"a key of another organisation", "keys: [{name: ours, sha256: " + taken.String() + "}]\n",
 				"nothing was applied: the object already exists, or another object refers to it"},
 		} {

@@ -12,6 +12,10 @@ import (
 	"modelgate/internal/store"
 )
 
+// maxSentGrants is how often the integrations of a request may be given to workspaces, in all.
+// With global access, few entries give many.
+const maxSentGrants = 50_000
+
 // pair is a workspace and an integration or provider in it, by slug.
 type pair struct{ workspace, slug string }
 
@@ -65,9 +69,13 @@ func (g *granter) run() error {
 		}
 	}
 	g.addGlobalIntegrations()
+	granted := 0
 	for i := range w.Integrations {
 		v := &w.Integrations[i]
 		v.Workspaces = g.grants(v)
+		if granted += len(v.Workspaces); g.request != nil && granted > maxSentGrants {
+			return g.file.ErrorAt(g.paths[i], fmt.Errorf("gives integrations to workspaces more than %d times in all; send fewer of them at a time", maxSentGrants))
+		}
 		for _, to := range v.Workspaces {
 			g.granted[pair{to.Workspace, v.Slug}] = true
 			// The provider of an implicit integration is in the file.

@@ -87,8 +87,11 @@ func (k *kind[W, R]) plan(p *plan) error {
 	}
 	for i := range want {
 		path, key := fmt.Sprintf("%s[%d]", k.section, i), k.key(&want[i])
-		if k.section == "integrations" {
+		switch k.section {
+		case "integrations":
 			path = p.paths[i]
+		case "organisation":
+			path = k.section // there is one
 		}
 		if seen[key] {
 			return p.file.ErrorAt(path, fmt.Errorf("%s is duplicated", k.call(&want[i])))
@@ -187,17 +190,23 @@ func (p *plan) fault(path string, err error) error {
 	if e, ok := errors.AsType[*credentials.MappingError](err); ok {
 		path = fmt.Sprintf("%s.secret_mappings[%d]", path, e.Index)
 	}
-	if e, ok := errors.AsType[*apierr.Error](err); ok {
-		field, known := requestFields[e.Param]
-		if problem, ok := strings.CutPrefix(e.Message, e.Param+" "); ok && (known || strings.Contains(e.Param, "_limits")) {
-			return p.file.ErrorAt(path+"."+cmp.Or(field, e.Param), errors.New(problem))
-		}
-		if known {
-			return p.file.ErrorAt(path+"."+field, errors.New(e.Message))
-		}
-		return p.file.ErrorAt(path, errors.New(e.Message))
+	e, ok := errors.AsType[*apierr.Error](err)
+	if !ok {
+		return p.file.ErrorAt(path, err)
 	}
-	return p.file.ErrorAt(path, err)
+	problem, named := strings.CutPrefix(e.Message, e.Param+" ")
+	field, known := requestFields[e.Param]
+	switch {
+	case named && (known || strings.Contains(e.Param, "_limits")):
+		path += "." + cmp.Or(field, e.Param)
+	case known:
+		path, problem = path+"."+field, e.Message
+	default:
+		problem = e.Message
+	}
+	at := p.file.ErrorAt(path, errors.New(problem))
+	at.Cause = e
+	return at
 }
 
 // requestFields are the fields of entries by their names in requests, if those differ or
@@ -207,6 +216,15 @@ var requestFields = map[string]string{"defaults.metadata": "metadata", "scopes":
 	"metadata_url": "metadata_url",
 	"api_key_id":   "key_sha256", "audience": "audience", "claims": "claims", "jwks": "jwks", "jwks_url": "jwks_url",
 	"trust_domain": "trust_domain"}
+
+// isDeclared reports whether has reports that an object is among those that the settings file
+// of the gateway declares, which outrank stored ones and are changed only there. A command does
+// not know them.
+func (p *plan) isDeclared(has func(route.Declared) bool) bool {
+	return p.request != nil && has(p.request.Caller.Files())
+}
+
+var errDeclared = errors.New("is declared in the settings file of the gateway; change it there, and remove it here")
 
 // missing returns the error for a reference to an object that does not exist.
 func (p *plan) missing(path, what, name string) error {

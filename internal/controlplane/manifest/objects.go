@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/deployments"
 	"modelgate/internal/controlplane/guardrails"
@@ -76,7 +76,7 @@ var referenceKind = kind[settings.SecretReference, store.SecretReference]{
 		return func(ctx context.Context, c *route.Caller) error {
 			n, err := c.DB().SecretReferenceUsers(ctx, row.Organisation, row.ID)
 			if err == nil && n > 0 {
-				err = fmt.Errorf("it is used by %d integrations or credentials of partners; remove those first", n)
+				err = apierr.New(apierr.Conflict, "it is used by %d integrations or credentials of partners; remove those first", n)
 			}
 			if err != nil {
 				return err
@@ -119,6 +119,11 @@ func (p *plan) reference(path string, want *settings.SecretReference, old *store
 			return nil, err
 		}
 		if err := secrets.Apply(p.ctx, p.sealer, &row, fields); err != nil {
+			return nil, err
+		}
+	}
+	if p.request != nil { // the operator may refer to everything that the gateway can read
+		if err := secrets.Check(p.ctx, p.sealer, p.request.References, &row); err != nil {
 			return nil, err
 		}
 	}

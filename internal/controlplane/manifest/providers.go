@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"context"
+	"slices"
 
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/providers"
@@ -30,6 +31,13 @@ var providerKind = kind[settings.Provider, store.Provider]{
 }
 
 func (p *plan) provider(path string, want *settings.Provider, old *store.Provider, _ []string) (step, error) {
+	if p.isDeclared(func(d route.Declared) bool {
+		return slices.ContainsFunc(d.Providers, func(v store.Provider) bool {
+			return v.Workspace == p.names.workspaces[want.Workspace] && v.Slug == want.Slug
+		})
+	}) {
+		return nil, errDeclared
+	}
 	in := new(providers.Input)
 	b := &in.Body
 	b.Slug, b.Name, b.Note, b.Tags, b.ExpiresAt, b.MadeByGrant = want.Slug, want.Name, want.Note, want.Tags, want.ExpiresAt, want.MadeByGrant

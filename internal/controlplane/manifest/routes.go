@@ -6,13 +6,14 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
+	"regexp"
 	"time"
 
 	"modelgate/internal/base/apierr"
 	"modelgate/internal/base/secret"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/identity/access"
+	"modelgate/internal/secrets/secretref"
 	"modelgate/internal/settings"
 	"modelgate/internal/upstream"
 )
@@ -22,22 +23,28 @@ import (
 type Routes struct {
 	// Box is the master key. Nil refuses states with credentials.
 	Box *secret.Box
+	// References are the secrets of the host that a state may refer to. Nil are none.
+	References *secretref.Resolver
 }
 
-// waitTime is after how long a client may try again while another state is read or applied.
-const waitTime = 2 * time.Second
+// Times of a request: how long it waits while another state is read or applied, and how long
+// applying its own may take. Requests of the control plane end after 20 seconds.
+const (
+	waitTime = 5 * time.Second
+	sentTime = 14 * time.Second
+)
 
 // family serves the routes.
 type family struct {
+	Routes
 	api *route.API
-	box *secret.Box
 	// turn is held while a request reads a whole organisation, because that takes much memory.
 	turn chan struct{}
 }
 
 // Add adds the routes.
 func (r Routes) Add(a *route.API) {
-	f := &family{a, r.Box, make(chan struct{}, 1)}
+	f := &family{r, a, make(chan struct{}, 1)}
 	declared := route.Family{Path: "/admin/state", Tag: "Organisation", Scopes: []string{"organisation_settings"}, Resource: "manifest"}
 	route.Add(a, declared.Route(http.MethodGet, "", "export-state", "read",
 		"Export the state of the organisation, except who may use it"), f.export)
@@ -71,23 +78,30 @@ func (f *family) export(ctx context.Context, c *route.Caller, in *exportInput) (
 		return nil, err
 	}
 	out := &exported{Variables: []string{}, Object: "state"}
-	if out.State, err = state.SentState(); err != nil {
+	if out.State, err = state.SentState(func(section string) bool { return f.api.Off.CheckSection(section) != nil }); err != nil {
 		return nil, err
 	}
+	named := make(map[string]bool, len(names))
+	for _, m := range variableForm.FindAllSubmatch(out.State, -1) {
+		named[string(m[1])] = true
+	}
 	for _, name := range names { // without those of sections that are left out
-		if strings.Contains(string(out.State), `"${`+name+`}"`) {
+		if named[name] {
 			out.Variables = append(out.Variables, name)
 		}
 	}
 	return out, nil
 }
 
+// variableForm finds the credentials in an exported state.
+var variableForm = regexp.MustCompile(`"\$\{([A-Z0-9_]+)\}"`)
+
 type applyInput struct {
 	Body struct {
-		State     json.RawMessage          `json:"state" doc:"Object with sections as in the file of modelgate apply. Those that say who may use the gateway are refused: members, keys, deployments, identity_providers, domains, directory_mappings, workload_identities"`
-		Variables map[string]secret.String `json:"variables,omitempty" maxProperties:"1000" doc:"Credentials, by the name that state has for each in the form ${NAME}"`
-		Prune     bool                     `json:"prune,omitempty" doc:"Removes objects that are not in state, from the sections that are"`
-		DryRun    bool                     `json:"dry_run,omitempty" doc:"Returns the changes without making them"`
+		State     json.RawMessage   `json:"state" doc:"Object with sections as in the file of modelgate apply. Those that say who may use the gateway are refused: members, keys, deployments, identity_providers, domains, directory_mappings, workload_identities"`
+		Variables map[string]string `json:"variables,omitempty" maxProperties:"1000" doc:"Credentials, by the name that state has for each in the form ${NAME}"`
+		Prune     bool              `json:"prune,omitempty" doc:"Removes objects that are not in state, from the sections that are"`
+		DryRun    bool              `json:"dry_run,omitempty" doc:"Returns the changes without making them"`
 	}
 }
 
@@ -105,7 +119,7 @@ type appliedChange struct {
 	Fields    []string `json:"fields" doc:"Names of the fields that change"`
 }
 
-// operations are the names of [Change.Op].
+// operations are the names of [Change.Op] in a response.
 var operations = map[string]string{"+": "add", "~": "change", "-": "remove"}
 
 func (f *family) apply(ctx context.Context, c *route.Caller, in *applyInput) (*applied, error) {
@@ -117,11 +131,10 @@ func (f *family) apply(ctx context.Context, c *route.Caller, in *applyInput) (*a
 	b := &in.Body
 	c.SetAuditSubject("", c.Organisation)
 	c.SetAuditAction("update", c.Organisation)
-	variables := make(map[string]string, len(b.Variables))
-	for name, value := range b.Variables {
-		variables[name] = value.Reveal()
+	if b.DryRun {
+		c.AddAuditDetail("dry_run", "true")
 	}
-	file, err := settings.ParseSent(b.State, variables)
+	file, err := settings.ParseSent(b.State, b.Variables)
 	if err != nil {
 		return nil, problem(err)
 	}
@@ -129,11 +142,16 @@ func (f *family) apply(ctx context.Context, c *route.Caller, in *applyInput) (*a
 		return nil, err
 	}
 	lookup := func(name string) (string, bool) {
-		v, ok := variables[name]
+		v, ok := b.Variables[name]
 		return v, ok
 	}
+	ctx, cancel := context.WithTimeout(ctx, sentTime)
+	defer cancel()
 	changes, err := f.manifest(c).Apply(ctx, file, Apply{Prune: b.Prune, DryRun: b.DryRun,
-		Opener: settings.SecretResolver{Env: lookup}, Request: &Request{f.api, c}})
+		Opener: settings.SecretResolver{Env: lookup}, Request: &Request{f.api, c, f.References}})
+	if err != nil && ctx.Err() != nil {
+		return nil, apierr.New(apierr.TooLarge, "applying the state took more than %s, so nothing was changed; send fewer objects at a time", sentTime).WithCause(err)
+	}
 	if err != nil {
 		return nil, problem(err)
 	}
@@ -150,10 +168,12 @@ func (f *family) begin(ctx context.Context, c *route.Caller) (done func(), err e
 	if err := checkCaller(ctx, c); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, waitTime)
+	defer cancel()
 	select {
 	case f.turn <- struct{}{}:
 		return func() { <-f.turn }, nil
-	default:
+	case <-ctx.Done():
 		e := apierr.New(apierr.RateLimited, "another state is being read or applied at this node; try again in %s", waitTime)
 		e.RetryAfter = waitTime
 		return nil, e
@@ -161,14 +181,16 @@ func (f *family) begin(ctx context.Context, c *route.Caller) (done func(), err e
 }
 
 // checkCaller returns an error unless the caller administers the organisation: an owner or
-// admin of it who signed in, or a key with every scope that an organisation key can have.
+// admin of it who signed in, or a key of it with every scope that such a key can have.
 func checkCaller(ctx context.Context, c *route.Caller) error {
-	if c.IsPerson() {
-		m, err := c.DB().Membership(ctx, c.Organisation, c.UserID)
-		if err == nil && (c.Type != access.Session || m.Role != "owner" && m.Role != "admin") {
-			err = apierr.New(apierr.Forbidden, "a state is for owners and admins of the organisation").WithCode("AB03")
-		}
+	rank, err := c.Rank(ctx, c.DB(), "")
+	switch {
+	case err != nil:
 		return err
+	case rank < access.RankOrganisation || c.IsPerson() && c.Type != access.Session:
+		return apierr.New(apierr.Forbidden, "a state is for owners and admins of the organisation, and for its keys").WithCode("AB03")
+	case c.ConfigFixed:
+		return apierr.New(apierr.Forbidden, "the config of this key is fixed, so it cannot read or change a state; use another key or a session").WithCode("AB03")
 	}
 	for _, scope := range access.Scopes(access.OrganisationService) {
 		if !c.Allows(scope) {
@@ -183,7 +205,7 @@ func (f *family) manifest(c *route.Caller) *Manifest {
 	if check == nil {
 		check = upstream.New(upstream.Options{}).CheckHost
 	}
-	return &Manifest{DB: f.api.DB, Organisation: c.Organisation, Box: f.box, CheckHost: func(raw string) (*url.URL, error) { return check(raw) },
+	return &Manifest{DB: f.api.DB, Organisation: c.Organisation, Box: f.Box, CheckHost: func(raw string) (*url.URL, error) { return check(raw) },
 		Guardrails: f.api.Guardrails}
 }
 
@@ -198,7 +220,11 @@ func problem(err error) error {
 		if e.Path != "" {
 			where += "." + e.Path
 		}
-		return route.Invalid(where, "%s", e.Problem)
+		out := apierr.New(apierr.Invalid, "%s: %s", where, e.Problem)
+		if cause, ok := errors.AsType[*apierr.Error](e.Cause); ok && cause.Kind != apierr.NotFound { // the route exists
+			out.Kind, out.Code = cause.Kind, cause.Code
+		}
+		return out.WithParam(where)
 	}
 	if errors.Is(err, errMoved) {
 		return apierr.New(apierr.Conflict, "%s; send the request again", err.Error())

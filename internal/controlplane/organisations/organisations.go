@@ -88,6 +88,9 @@ func Put(ctx context.Context, c *route.Caller, o store.Organisation) error {
 	return c.Change(ctx, func(tx *store.Tx) error {
 		before, err := tx.Organisation(ctx, o.ID)
 		if err == nil {
+			err = checkSignIn(c, before.Settings, o.Settings)
+		}
+		if err == nil {
 			err = setSignIn(ctx, tx, before.Settings, &o)
 		}
 		if err != nil {

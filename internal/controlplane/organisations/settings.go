@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 
 	"modelgate/internal/base/egress"
@@ -100,6 +101,19 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		}
 		return setSignIn(ctx, tx, before, o)
 	})
+}
+
+// checkSignIn returns an error if a complete change of settings changes who may sign in, and
+// how, and c may not do that.
+func checkSignIn(c *route.Caller, before, after store.OrganisationSettings) error {
+	trusts := !reflect.DeepEqual(before.JWT, after.JWT)
+	if !trusts && before.RequireSecondFactor == after.RequireSecondFactor && before.NoPasswords == after.NoPasswords {
+		return nil
+	}
+	if err := c.CheckFresh(); err != nil || !trusts || after.JWT == nil {
+		return err
+	}
+	return checkGrants(c)
 }
 
 // setSignIn checks and applies a change of how members sign in: somebody must be able to, and

@@ -20,13 +20,21 @@ func (in *SettingsInput) trust(c *route.Caller, s *store.OrganisationSettings, c
 	if in.JWT.Null {
 		return nil
 	}
+	if err := checkGrants(c); err != nil {
+		return err
+	}
+	checked, err := in.JWT.Value.Checked("settings.jwt", checkHost)
+	s.JWT = &checked
+	return err
+}
+
+// checkGrants returns an error unless c may grant every scope that tokens can have.
+func checkGrants(c *route.Caller) error {
 	for _, scope := range access.Scopes(access.Token) {
 		if !c.Allows(scope) && (c.Type != access.OrganisationService || scope.CheckHolder(c.Type) == nil) {
 			return apierr.New(apierr.Forbidden, "tokens can have the scope %q, which you cannot grant because you do not have it", string(scope)).
 				WithParam("settings.jwt").WithCode("AB03")
 		}
 	}
-	checked, err := in.JWT.Value.Checked("settings.jwt", checkHost)
-	s.JWT = &checked
-	return err
+	return nil
 }

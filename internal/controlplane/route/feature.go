@@ -3,6 +3,7 @@ package route
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -175,20 +176,38 @@ func (a *API) ServeOff(w http.ResponseWriter, path string) bool {
 	return err != nil
 }
 
-// CheckState returns an error if a state of the control plane, an object with sections, uses a
-// disabled feature.
-func (o DisabledFeatures) CheckState(state []byte) error {
-	var sections map[string]json.RawMessage
-	if len(o) == 0 || json.Unmarshal(state, &sections) != nil {
-		return nil // no object, which is reported later
-	}
-	for name := range sections {
-		if err := o.CheckPath(api.BasePath + "/" + strings.ReplaceAll(name, "_", "-")); err != nil {
-			return err
+// sections are the sections of a state of the control plane that belong to features, in
+// addition to other things: with organisation, a state says which guardrails all requests have.
+var sections = map[Feature][]string{
+	Guardrails:  {"guardrails", "guardrail_credentials", "organisation"},
+	Policies:    {"policies"},
+	UsageLimits: {"policies"},
+}
+
+// CheckSection returns an error if a section of a state belongs to a disabled feature.
+func (o DisabledFeatures) CheckSection(name string) error {
+	for f := range o {
+		if slices.Contains(sections[f], name) {
+			return disabledError(f).WithParam("state." + name)
 		}
 	}
-	if o[UsageLimits] && setsLimit(state) {
-		return disabledError(UsageLimits)
+	return nil
+}
+
+// CheckState returns an error if a state, an object with sections, uses a disabled feature.
+func (o DisabledFeatures) CheckState(state []byte) error {
+	var given map[string]json.RawMessage
+	if len(o) == 0 || json.Unmarshal(state, &given) != nil {
+		return nil // no object, which is reported later
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		err := o.CheckSection(name)
+		if err == nil && o[UsageLimits] && setsLimit(given[name]) {
+			err = disabledError(UsageLimits).WithParam("state." + name)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

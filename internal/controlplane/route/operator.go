@@ -1,6 +1,7 @@
 package route
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 
@@ -31,6 +32,25 @@ func (a *API) Within(tx *store.Tx, by *Caller) *Caller {
 	c := *by
 	c.api, c.tx = a, tx
 	return &c
+}
+
+// ObjectEvent returns an audit event for a change of one object that the request makes among
+// others. Kind is the type of the object, action what happens to it, and fields are the names
+// of those that change.
+func (c *Caller) ObjectEvent(kind, name, action string, fields []string) *store.Audit {
+	row := c.audit
+	row.ID, row.Workspace, row.ResourceType, row.ResourceID, row.Action = c.NewID(), "", kind, name, action
+	row.QueryParams, row.RequestHeaders, row.RequestBody = "{}", "{}", string(fieldNames(fields))
+	return &row
+}
+
+// fieldNames returns the body of an event about fields.
+func fieldNames(fields []string) []byte {
+	text, err := json.Marshal(map[string][]string{"fields": append([]string{}, fields...)})
+	if err != nil {
+		return []byte("{}")
+	}
+	return text
 }
 
 // Restores reports whether the caller restores a state. A state may be what a request

@@ -28,6 +28,15 @@ func (k service) check(ctx context.Context, s *store.SecretReference) error {
 	return k.resolver.Check(ref)
 }
 
+// Check returns an error for a reference that r can never read. A nil resolver reads none of
+// the host.
+func Check(ctx context.Context, sealer route.Sealer, r *secretref.Resolver, s *store.SecretReference) error {
+	if r == nil {
+		r = secretref.New(secretref.Options{})
+	}
+	return service{sealer, r}.check(ctx, s)
+}
+
 // outcome is the result of testing a reference.
 type outcome struct {
 	OK     bool    `json:"ok"`
