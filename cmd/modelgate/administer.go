@@ -18,7 +18,8 @@ func (p *program) administration(args []string) []*cobra.Command {
 	}
 	return admin.Commands(admin.Env{
 		In: p.in, Out: p.out, Err: p.err, Getenv: p.env, Terminal: isTerminal(p.in), Agent: "modelgate/" + version, Usage: usage, Args: meant,
-		Check: func() error { return checkEnvironment(p.environ) },
+		WriteFile: p.writeFile,
+		Check:     func() error { return checkEnvironment(p.environ) },
 	})
 }
 

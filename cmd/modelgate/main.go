@@ -207,14 +207,18 @@ func addVerbs(to *cobra.Command, list []*cobra.Command, replace bool) {
 			addVerbs(noun, c.Commands(), replace)
 			noun.Long += "\n\n" + addressNote
 		case replace:
+			c.GroupID = to.Commands()[i].GroupID
 			to.RemoveCommand(to.Commands()[i])
 			to.AddCommand(c)
+		case !to.HasParent(): // a verb has the note of its noun
+			to.Commands()[i].Long += "\n\n" + addressNote
 		}
 	}
 }
 
-// addressNote is in the help of nouns that have verbs of the API and of the database.
-const addressNote = "With --url or MODELGATE_URL, these commands use the API of the gateway at that address, otherwise the database of this machine."
+// addressNote is in the help of commands that there are for the API and for the database.
+const addressNote = "With --url or MODELGATE_URL, the API of the gateway at that address is used, and --help shows the flags for that; otherwise the\n" +
+	"database of this machine."
 
 func printVersion(p *program) *cobra.Command {
 	f := p.flags("version", "Prints the version.", "modelgate version")

@@ -63,7 +63,11 @@ modelgate export --secrets references`)
 		if err != nil {
 			return err
 		}
-		if err := p.writeState(state, *out); err != nil {
+		var text bytes.Buffer
+		if err := state.WriteState(&text); err != nil {
+			return err
+		}
+		if err := p.writeFile(*out, text.Bytes()); err != nil {
 			return err
 		}
 		if len(names) > 0 {
@@ -81,13 +85,10 @@ func (m manifestFlags) box(ctx context.Context, p *program) (*secret.Box, error)
 	return server.MasterBox(master, previous)
 }
 
-// writeState writes to standard output, or replaces a file atomically.
-func (p *program) writeState(state *settings.Settings, file string) error {
+// writeFile writes to standard output, or replaces a file atomically.
+func (p *program) writeFile(file string, text []byte) error {
 	if file == "" {
-		return state.WriteState(p.out)
-	}
-	var text bytes.Buffer
-	if err := state.WriteState(&text); err != nil {
+		_, err := p.out.Write(text)
 		return err
 	}
 	fresh, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*") // readable only by its owner
@@ -95,7 +96,7 @@ func (p *program) writeState(state *settings.Settings, file string) error {
 		return err
 	}
 	defer os.Remove(fresh.Name()) // no effect after renaming
-	_, err = fresh.Write(text.Bytes())
+	_, err = fresh.Write(text)
 	if closing := fresh.Close(); err == nil {
 		err = closing
 	}

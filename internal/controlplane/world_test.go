@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/controlplane/credentials"
 	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/integrations"
+	"modelgate/internal/controlplane/manifest"
 	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
@@ -84,7 +85,12 @@ func newWorld(t testing.TB) *world {
 	w.log = openLog(t)
 	login := oidctest.New(t)
 	login.URL = "https://login.example.com"
+	box, err := secret.NewBox(secret.New("the master key of a test")) // that of the bench
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.Bench = routetest.New(t, controlplane.Families{
+		State:    manifest.Routes{Box: box},
 		Sessions: sessions.Routes{Verify: func(token string) (*access.Identity, error) { return w.Verify(token) }},
 		SignIn: signin.Routes{Protocols: signin.Protocols{OIDC: oidc.NewCache(login, nil)}, LookupTXT: func(context.Context, string) ([]string, error) {
 			return w.Query(`SELECT 'modelgate-domain=' || challenge FROM domains`), nil
@@ -297,6 +303,7 @@ var makings = []struct{ word, path, body string }{
 var samples = map[string][2]string{
 	"delete-keys":                  {"?created_by=nobody", ""},
 	"update-organisation":          {"", `{"name":"Acme"}`},
+	"apply-state":                  {"", `{"state":{"policies":[]}}`},
 	"update-organisation-defaults": {"", `{"input_guardrails":[]}`},
 
 	"update-input-guardrail-exclusions":  {"", `{"workspaces":[{"workspace_id":"default","excluded":true}]}`},

@@ -174,8 +174,8 @@ func LoadSending(path string, lookup func(name string) (string, bool)) (*Sending
 		name := key.String()
 		if isOwn(name) {
 			out.Skipped = append(out.Skipped, name)
-		} else if err := out.collect(section, lookup); err != nil {
-			return nil, out.file.ErrorAt(name, err)
+		} else if err := out.collect(name, section, lookup); err != nil {
+			return nil, err
 		}
 	}
 	out.State, err = withoutSections(text, isOwn)
@@ -197,11 +197,11 @@ func (s *Sending) ErrorAt(path, problem string) *FileError {
 // fileSections are all sections of a settings file.
 var fileSections = memberNames(reflect.TypeFor[Settings]())
 
-// collect adds the variables that a value names.
-func (s *Sending) collect(v jsonedit.Value, lookup func(name string) (string, bool)) error {
+// collect adds the variables that the value at a path names.
+func (s *Sending) collect(path string, v jsonedit.Value, lookup func(name string) (string, bool)) error {
 	if text, ok := v.Text(); ok {
 		if secret.IsSealed(text) {
-			return errors.New("has a sealed value, which only the gateway's own master key opens; use ${NAME} for an environment variable here")
+			return s.file.ErrorAt(path, errors.New("has a sealed value, which only the gateway's own master key opens; use ${NAME} for an environment variable here"))
 		}
 		if m := envForm.FindStringSubmatch(text); m != nil {
 			if value, set := lookup(m[1]); set {
@@ -209,15 +209,17 @@ func (s *Sending) collect(v jsonedit.Value, lookup func(name string) (string, bo
 			}
 		}
 	}
-	for _, field := range v.Fields() {
-		if err := s.collect(field, lookup); err != nil {
+	for key, field := range v.Fields() {
+		if err := s.collect(path+"."+key.String(), field, lookup); err != nil {
 			return err
 		}
 	}
+	i := 0
 	for element := range v.Elements() {
-		if err := s.collect(element, lookup); err != nil {
+		if err := s.collect(fmt.Sprintf("%s[%d]", path, i), element, lookup); err != nil {
 			return err
 		}
+		i++
 	}
 	return nil
 }

@@ -36,17 +36,20 @@ type Env struct {
 	// Args are the arguments of the call. Only verbs of nouns that are among them get flags and
 	// descriptions, which takes milliseconds for all. Nil makes all complete.
 	Args []string
+	// WriteFile replaces a file by text, or writes text to Out if name is empty.
+	WriteFile func(name string, text []byte) error
 	// Check is called before a command runs. Its error ends the command. Nil is not called.
 	Check func() error
 }
 
-// Commands returns a command for each noun, with its verbs.
+// Commands returns a command for each noun, with its verbs, and those without a noun: top, apply
+// and export.
 func Commands(env Env) []*cobra.Command {
-	list := make([]*cobra.Command, 0, len(nouns)+1)
+	list := make([]*cobra.Command, 0, len(nouns)+3)
 	for i := range nouns {
 		list = append(list, nouns[i].command(&env))
 	}
-	return append(list, topCommand(&env))
+	return append(list, topCommand(&env), applyCommand(&env), exportCommand(&env))
 }
 
 // command returns the command of a noun.

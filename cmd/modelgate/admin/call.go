@@ -141,17 +141,22 @@ func (c *call) confirm() error {
 	if strings.Contains(question, "%s") {
 		question = fmt.Sprintf(question, strings.Join(c.in.args, " "))
 	}
-	if !c.env.Terminal {
+	return c.env.confirm(question)
+}
+
+// confirm asks a question. It returns an error unless the answer is yes.
+func (env *Env) confirm(question string) error {
+	if !env.Terminal {
 		return fmt.Errorf("%s needs a confirmation, and there is no terminal to ask at; add --yes", strings.TrimSuffix(question, "?"))
 	}
-	fmt.Fprintf(c.env.Err, "%s [y/N] ", stripControl(question))
-	line, err := bufio.NewReader(io.LimitReader(c.env.In, 1<<10)).ReadString('\n')
+	fmt.Fprintf(env.Err, "%s [y/N] ", stripControl(question))
+	line, err := bufio.NewReader(io.LimitReader(env.In, 1<<10)).ReadString('\n')
 	answer := strings.ToLower(strings.TrimSpace(line))
 	if answer == "y" || answer == "yes" {
 		return nil
 	}
 	if err != nil {
-		fmt.Fprintln(c.env.Err)
+		fmt.Fprintln(env.Err)
 	}
 	return errors.New("nothing was changed")
 }
