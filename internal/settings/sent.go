@@ -25,7 +25,8 @@ const (
 
 // accessSections say who may use the gateway. They are not in a state that is sent to or by a
 // gateway: a hash of a key or an address of a user in it would give rights to whoever chose it.
-var accessSections = []string{"members", "keys", "deployments", "identity_providers", "domains", "directory_mappings", "workload_identities"}
+var accessSections = []string{"members", "keys", "deployments", "identity_providers", "domains",
+	"directory_mappings", "workload_identities"}
 
 // stateSections are the sections with objects of the control plane, and the version.
 var stateSections = memberNames(reflect.TypeFor[document]())
@@ -172,19 +173,19 @@ func LoadSending(path string, lookup func(name string) (string, bool)) (*Sending
 	}
 	for key, section := range value.Fields() {
 		name := key.String()
-		if isOwn(name) {
+		if isGatewaySection(name) {
 			out.Skipped = append(out.Skipped, name)
 		} else if err := out.collect(name, section, lookup); err != nil {
 			return nil, err
 		}
 	}
-	out.State, err = withoutSections(text, isOwn)
+	out.State, err = withoutSections(text, isGatewaySection)
 	return out, err
 }
 
-// isOwn reports whether a section is one of a gateway's own settings. With upstream, a file
+// isGatewaySection reports whether a section is one of a gateway's own settings. With upstream, a file
 // says which hosts it trusts, so it is not left out silently.
-func isOwn(section string) bool {
+func isGatewaySection(section string) bool {
 	return section != "upstream" && !slices.Contains(stateSections, section) && slices.Contains(fileSections, section)
 }
 

@@ -138,7 +138,8 @@ func (m *Manifest) plan(ctx context.Context, file *settings.Settings, a Apply) (
 		return &plan{}, err
 	}
 	p := &plan{
-		Manifest: m, ctx: ctx, file: file, state: state, have: have, prune: a.Prune, request: a.Request, now: time.Now().UTC().Truncate(time.Millisecond),
+		Manifest: m, ctx: ctx, file: file, state: state, have: have, prune: a.Prune, request: a.Request,
+		now: time.Now().UTC().Truncate(time.Millisecond),
 	}
 	seals := sealer{Keyring: ring}
 	if a.DryRun && state.organisation.DataKey == "" {
@@ -161,7 +162,7 @@ func (p *plan) execute(ctx context.Context, a Apply) error {
 	do := func(tx *store.Tx) error {
 		by := p.api.Operator(tx, p.state.organisation.ID)
 		if a.Request != nil {
-			by = p.api.Within(tx, a.Request.Caller)
+			by = p.api.Delegate(tx, a.Request.Caller)
 		}
 		return p.change(ctx, tx, by)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"regexp"
 	"time"
 
@@ -205,8 +204,7 @@ func (f *family) manifest(c *route.Caller) *Manifest {
 	if check == nil {
 		check = upstream.New(upstream.Options{}).CheckHost
 	}
-	return &Manifest{DB: f.api.DB, Organisation: c.Organisation, Box: f.Box, CheckHost: func(raw string) (*url.URL, error) { return check(raw) },
-		Guardrails: f.api.Guardrails}
+	return &Manifest{DB: f.api.DB, Organisation: c.Organisation, Box: f.Box, CheckHost: check, Guardrails: f.api.Guardrails}
 }
 
 // problem returns an error in a state as one of the request. Its parameter is the path in the

@@ -25,10 +25,10 @@ func (a *API) Operator(tx *store.Tx, organisation string) *Caller {
 	return c
 }
 
-// Within returns the caller of a request as one who calls handlers for changes in tx, as an
+// Delegate returns the caller of a request as one who calls handlers for changes in tx, as an
 // [API.Operator] does: their changes are part of the request's, whose audit event covers all.
 // They have the request's rights and are made with the API's dependencies.
-func (a *API) Within(tx *store.Tx, by *Caller) *Caller {
+func (a *API) Delegate(tx *store.Tx, by *Caller) *Caller {
 	c := *by
 	c.api, c.tx = a, tx
 	return &c
