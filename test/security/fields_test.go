@@ -27,6 +27,8 @@ const (
 
 // effects hold every field. The first row that matches counts.
 var effects = []effect{
+	{"admin/state", "state variables dry_run", "TestASentStateExportsTheSameElsewhere"},
+	{"admin/state", "prune", "TestPruningStaysWithinTheSectionsOfTheState"},
 	{"admin/organisation/defaults", "input_guardrails output_guardrails", "TestDefaultGuardrailBindsEveryRequestOfItsTenant"},
 	{"workspace-exclusions/*", "organisation_id override_existing", "TestExclusionsChangeOnlyWhatIsNamed"},
 	{"workspace-exclusions/*", "workspaces workspaces[].workspace_id workspaces[].excluded", "TestExcludedWorkspacesEscapeTheOrganisationsGuardrailsOnly"},
