@@ -176,3 +176,20 @@ func TestOnlyTheVariablesOfTheFileAreSent(t *testing.T) {
 		t.Errorf("sent %s:\n%s", body, diff)
 	}
 }
+
+func TestAPipelineAppliesWithAKeyOfItsOwn(t *testing.T) {
+	g := newOwn(t)
+	file := filepath.Join(t.TempDir(), "state.yaml")
+	mustWrite(t, file, "configs: [{slug: pc-a, config: {retry: {attempts: 2}}}]\n")
+	for scopes, want := range map[string]int{"all": 0, "configs.create,configs.update,organisation_settings.update": 1} {
+		code, key, errs := invoke(t, g.remote, "", "keys", "create-admin-key", "pipeline", "--scopes", scopes, "--expires-at", "+90d")
+		if code != 0 {
+			t.Fatalf("keys create-admin-key --scopes %s: %d %s", scopes, code, errs)
+		}
+		env := []string{g.remote[1], "MODELGATE_BOOTSTRAP_KEY=" + strings.TrimSpace(key)}
+		code, out, errs := invoke(t, env, "", "apply", file)
+		if code != want || strings.Count(out+errs, "\n") > 2 || want == 1 && !strings.Contains(errs, "requires every scope") {
+			t.Errorf("with the scopes %s: %d %q %q", scopes, code, out, errs)
+		}
+	}
+}

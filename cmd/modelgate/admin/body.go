@@ -13,6 +13,7 @@ import (
 
 	"modelgate/cmd/modelgate/gateway"
 	"modelgate/internal/base/oserr"
+	"modelgate/internal/identity/access"
 )
 
 // buildBody returns the members of the body from the file, the argument and the flags, in
@@ -50,6 +51,12 @@ func (c *call) buildBody() (map[string]any, error) {
 		}
 		if len(texts) == 0 {
 			continue
+		}
+		if i.field.Name == "scopes" && c.verb.grants != "" && slices.Equal(texts, []string{"all"}) {
+			texts = nil
+			for _, s := range access.Scopes(c.verb.grants) {
+				texts = append(texts, string(s))
+			}
 		}
 		v, err := (&input{i.field, texts}).value(c.env)
 		if err != nil {

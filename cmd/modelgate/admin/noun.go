@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"modelgate/internal/identity/access"
 )
 
 // noun is a kind of object.
@@ -37,6 +39,9 @@ type verb struct {
 	since   string   // default of --since, for a list that needs a time
 	example []string // arguments; at least one
 
+	// grants is the type of the keys that are created: --scopes all has every scope that these can
+	// have. Empty has no such form.
+	grants access.KeyType
 	// form is the member of a multipart form with the content of a file.
 	form string
 	// shows is true for requests other than GET whose response is what the user wants to see.

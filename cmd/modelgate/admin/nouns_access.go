@@ -1,5 +1,7 @@
 package admin
 
+import "modelgate/internal/identity/access"
+
 // accessNouns are who may use what.
 var accessNouns = []noun{
 	{name: "workspaces", aliases: []string{"workspace"}, one: "workspace", find: "exact_name",
@@ -68,8 +70,10 @@ var accessNouns = []noun{
 				does:    "create an API key of a user in a workspace",
 				example: []string{"laptop --workspace search --user amina@example.com --scopes completions.write"}},
 			{name: "create-admin-key", op: "create-organisation-service-key", arg: "name", secret: "key",
-				does:    "create an API key of the organisation, for administration",
-				example: []string{"terraform --scopes workspaces.create,workspaces.read,workspaces.list"}},
+				does:   "create an API key of the organisation, for administration; --scopes all has every scope that it can have",
+				grants: access.OrganisationService,
+				example: []string{"terraform --scopes workspaces.create,workspaces.read,workspaces.list",
+					"pipeline --scopes all --expires-at +90d"}},
 			{name: "update", op: "update-key",
 				example: []string{"ci --budget 200/month", "ci --status disabled", "ci --clear expires-at,usage-limits"}},
 			{name: "rotate", op: "rotate-key", secret: "key",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"time"
 
 	"modelgate/internal/base/apierr"
@@ -191,12 +192,12 @@ func checkCaller(ctx context.Context, c *route.Caller) error {
 	case c.ConfigFixed:
 		return apierr.New(apierr.Forbidden, "the config of this key is fixed, so it cannot read or change a state; use another key or a session").WithCode("AB03")
 	}
-	for _, scope := range access.Scopes(access.OrganisationService) {
-		if !c.Allows(scope) {
-			return apierr.New(apierr.Forbidden, "a state requires every scope that an organisation key can have; this key lacks %q", string(scope)).WithCode("AB03")
-		}
+	missing := slices.DeleteFunc(access.Scopes(access.OrganisationService), c.Allows)
+	if len(missing) == 0 {
+		return nil
 	}
-	return nil
+	return apierr.New(apierr.Forbidden, "a state requires every scope that an organisation key can have; this key lacks %d, such as %q",
+		len(missing), string(missing[0])).WithCode("AB03")
 }
 
 func (f *family) manifest(c *route.Caller) *Manifest {
