@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "modelgate" {
 		os.Exit(m.Run())
 	}
-	env := admin.Env{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Agent: "modelgate/test", Args: os.Args[1:], Usage: fmt.Errorf}
+	env := admin.Env{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Agent: "modelgate/test", Args: os.Args[1:], Usage: fmt.Errorf,
+		WriteFile: func(name string, text []byte) error { return os.WriteFile(name, text, 0o600) }}
 	root := &cobra.Command{Use: "modelgate", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(admin.Commands(env)...)
 	if err := root.ExecuteContext(context.Background()); err != nil {
@@ -67,7 +68,7 @@ func TestDocumentWorks(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"ws-search-", "openai-main", `created config "Main"`, "updated API key", "revoked API key"} {
+	for _, want := range []string{"ws-search-", "openai-main", `created config "Main"`, "updated API key", "revoked API key", "nothing to change"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the script does not print %q:\n%s", want, out)
 		}
