@@ -125,6 +125,9 @@ func parse(file string, b []byte, o SecretResolver) (*Settings, error) {
 	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil { // an empty file
 		return s, nil
 	}
+	if err := checkAliases(file, tree); err != nil {
+		return nil, err
+	}
 	root := tree.Docs[0].Body
 	if err := yaml.NodeToValue(root, s, yaml.Strict()); err != nil {
 		return nil, syntaxError(file, err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/parser"
 
 	"modelgate/internal/base/secret"
 	"modelgate/internal/format/jsonedit"
@@ -161,8 +162,15 @@ func LoadSending(path string, lookup func(name string) (string, bool)) (*Sending
 	if len(b) > maxFile {
 		return nil, tooLarge(path, maxFile)
 	}
+	tree, err := parser.ParseBytes(b, 0)
+	if err == nil {
+		err = checkAliases(path, tree)
+	}
 	var all Object
-	if err := yaml.Unmarshal(b, &all); err != nil {
+	if err == nil && len(tree.Docs) > 0 && tree.Docs[0].Body != nil {
+		err = yaml.NodeToValue(tree.Docs[0].Body, &all)
+	}
+	if err != nil {
 		return nil, syntaxError(path, err)
 	}
 	out := &Sending{Variables: make(map[string]string), file: &Settings{file: path, source: b}}
