@@ -328,8 +328,8 @@ func TestAStateReadsNothingOfTheHost(t *testing.T) {
 
 func TestASentCredentialIsStoredSealedAndNotShown(t *testing.T) {
 	g := newGateway(t)
-	state := `{"integrations":[{"slug":"a","provider":"openai","api_key":"${KEY}"}]}`
-	a := g.key.Call("POST", statePath, sending(t, state, map[string]any{"variables": map[string]string{"KEY": "canary-key"}}))
+	state := `{"integrations":[{"slug":"a","provider":"openai","api_key":"${NAMED}"}]}`
+	a := g.key.Call("POST", statePath, sending(t, state, map[string]any{"variables": map[string]string{"NAMED": "canary-key"}}))
 	if a.Status != http.StatusOK || strings.Contains(a.Body, "canary") {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}
@@ -340,10 +340,10 @@ func TestASentCredentialIsStoredSealedAndNotShown(t *testing.T) {
 			}
 		}
 	}
-	if got := g.send(t, state, map[string]any{"variables": map[string]string{"KEY": "canary-key"}}); len(got) != 0 {
+	if got := g.send(t, state, map[string]any{"variables": map[string]string{"NAMED": "canary-key"}}); len(got) != 0 {
 		t.Errorf("sent again it changes %q", got)
 	}
-	if got := g.send(t, state, map[string]any{"variables": map[string]string{"KEY": "canary-other"}, "dry_run": true}); !slices.Equal(got, []string{"change integration a [api_key]"}) {
+	if got := g.send(t, state, map[string]any{"variables": map[string]string{"NAMED": "canary-other"}, "dry_run": true}); !slices.Equal(got, []string{"change integration a [api_key]"}) {
 		t.Errorf("another credential changes %q", got)
 	}
 	// A stored credential is not sent to an address that somebody else chooses.
