@@ -106,6 +106,23 @@ func untrusted(t *testing.T) string {
 	return s.URL
 }
 
+// A provider that takes the request and never responds must not hold the change, nor win by it.
+func TestTestOfAProviderThatHangsEnds(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.New(t, gatewaytest.Options{MasterKey: master, Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("Authorization"), "sk-wrong") {
+			<-r.Context().Done()
+			return
+		}
+		moody{goodKey}.ServeHTTP(w, r)
+	})})
+	mustCall(t, g, "POST", "/integrations?test=true", fmt.Sprintf(`{"name":"n","slug":"tested","ai_provider_id":"openai","key":%q,"configurations":{"custom_host":%q}}`, goodKey, g.Upstream))
+	refusesTest(t, g, "PUT /integrations/tested?test=true", `{"key":"sk-wrong-0123456789"}`, "at the step credential")
+	if !serves(g, "tested") {
+		t.Error("the credential of a provider that hangs replaced a working one")
+	}
+}
+
 func TestCredentialThatNothingProvesIsNotStoredByATest(t *testing.T) {
 	t.Parallel()
 	g := newMoody(t)

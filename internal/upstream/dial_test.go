@@ -2,7 +2,6 @@ package upstream_test
 
 import (
 	"context"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -13,13 +12,11 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
+	"modelgate/internal/testing/proxytest"
 	"modelgate/internal/upstream"
 )
 
@@ -184,70 +181,33 @@ func TestOnlyUnguardedRequestsUseTheProxy(t *testing.T) {
 }
 
 // TestTheEnvironmentChoosesTheProxy sets HTTPS_PROXY, HTTP_PROXY and NO_PROXY as the manual
-// says. net/http reads the environment once in a process, so this test runs itself again
-// in one that has the variables from the start.
+// says.
 func TestTheEnvironmentChoosesTheProxy(t *testing.T) {
-	if os.Getenv(inner) != "" {
+	if proxytest.Server() != "" {
 		askThroughEnvironment(t)
 		return
 	}
 	provider := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "provider") }))
 	defer provider.Close()
-	var mu sync.Mutex
-	var tunnels []string
-	tunnel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		tunnels = append(tunnels, r.Method+" "+r.Host)
-		mu.Unlock()
-		to, err := net.Dial("tcp", provider.Listener.Addr().String())
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { io.Copy(to, conn); to.Close() }()
-		io.Copy(conn, to)
-		conn.Close()
-	}))
-	defer tunnel.Close()
-	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "proxied "+r.Host) }))
-	defer plain.Close()
-	authority := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: provider.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), "HTTPS_PROXY="+tunnel.URL, "HTTP_PROXY="+plain.URL, "NO_PROXY=direct.example.com,.internal", "https_proxy=", "http_proxy=", "no_proxy=",
-		"SSL_CERT_FILE="+authority, "SSL_CERT_DIR="+t.TempDir(), inner+"="+provider.Listener.Addr().String())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if want := []string{"CONNECT example.com:443"}; !slices.Equal(tunnels, want) {
-		t.Errorf("the proxy was asked for %q, want %q", tunnels, want)
+	if got, want := proxytest.Run(t, provider), []string{"CONNECT example.com:443", "GET example.com"}; !slices.Equal(got, want) {
+		t.Errorf("the proxy was asked for %q, want %q", got, want)
 	}
 }
 
 // askThroughEnvironment sends requests in the process with the variables. Connections to
-// other hosts than the proxies are connections to the provider.
+// other hosts than the proxy are connections to the provider.
 func askThroughEnvironment(t *testing.T) {
-	proxies := os.Getenv("HTTPS_PROXY") + os.Getenv("HTTP_PROXY")
 	var direct []string
 	c := upstream.New(upstream.Options{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if !strings.Contains(proxies, addr) {
+		if !strings.Contains(os.Getenv("HTTPS_PROXY"), addr) {
 			direct = append(direct, addr)
-			addr = os.Getenv(inner)
+			addr = proxytest.Server()
 		}
 		return new(net.Dialer).DialContext(ctx, network, addr)
 	}})
 	for _, tt := range []struct{ url, want, direct string }{
 		{"https://example.com/v1", "provider", ""},
 		{"http://example.com/v1", "proxied example.com", ""},
-		{"https://direct.example.com/v1", "", "direct.example.com:443"},
 		{"https://models.internal/v1", "", "models.internal:443"},
 	} {
 		direct = nil
@@ -267,5 +227,3 @@ func askThroughEnvironment(t *testing.T) {
 		}
 	}
 }
-
-const inner = "MODELGATE_TEST_INNER"
