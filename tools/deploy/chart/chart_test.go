@@ -203,9 +203,48 @@ func TestSeveralNodesAreReplacedWithoutGap(t *testing.T) {
 	if len(spread) != 2 || spread[0].LabelSelector.MatchLabels["app.kubernetes.io/instance"] != "modelgate" {
 		t.Errorf("the nodes are spread by %+v", spread)
 	}
-	for _, kind := range []string{"HorizontalPodAutoscaler modelgate", "ScaledObject modelgate", "ServiceMonitor modelgate"} {
+	for _, kind := range []string{"HorizontalPodAutoscaler modelgate", "ScaledObject modelgate", "ServiceMonitor modelgate", "PrometheusRule modelgate"} {
 		if o[kind] != nil {
 			t.Errorf("%s is there without being asked for", kind)
+		}
+	}
+}
+
+// The rules are those of deploy/prometheus, which tools/deploy/prometheus tests.
+func TestAlertRulesAreThoseOfTheFile(t *testing.T) {
+	text, err := os.ReadFile("../../../deploy/prometheus/modelgate.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want prometheusRule
+	if err := yaml.Unmarshal(text, &want.Spec); err != nil {
+		t.Fatal(err)
+	}
+	for runbooks, page := range map[string]string{"": "docs/", "https://wiki.example.com/": "https://wiki.example.com/docs/"} {
+		o := mustRender(t, one+"prometheusRule: {enabled: true, labels: {release: prometheus}, runbooks: '"+runbooks+"'}\n")
+		got := of[prometheusRule](t, o, "PrometheusRule", "modelgate")
+		if got.Labels["release"] != "prometheus" || len(got.Spec.Groups) != len(want.Spec.Groups) {
+			t.Fatalf("%d groups with the labels %v, want %d", len(got.Spec.Groups), got.Labels, len(want.Spec.Groups))
+		}
+		rules := 0
+		for i, g := range got.Spec.Groups {
+			for k, r := range g.Rules {
+				w := want.Spec.Groups[i].Rules[k]
+				if rules++; r.Alert != w.Alert || r.Expr != w.Expr || r.For != w.For || r.Annotations["description"] != w.Annotations["description"] {
+					t.Errorf("the rule is %+v, want %+v", r, w)
+				}
+				if r.Alert == "" || !strings.HasPrefix(r.Annotations["runbook_url"], page) {
+					t.Errorf("the page of %q is %q, want it to begin with %s", r.Alert, r.Annotations["runbook_url"], page)
+				}
+			}
+		}
+		if rules < 20 {
+			t.Errorf("%d rules", rules)
+		}
+	}
+	for _, bad := range []string{"https://wiki.example.com", "ftp://wiki/", "https://wiki/\"\nx: y/"} {
+		if _, err := render("modelgate", one+fmt.Sprintf("prometheusRule: {enabled: true, runbooks: %q}\n", bad)); err == nil {
+			t.Errorf("the address %q is accepted", bad)
 		}
 	}
 }

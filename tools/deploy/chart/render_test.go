@@ -72,6 +72,24 @@ type serviceMonitor struct {
 	} `json:"spec"`
 }
 
+// prometheusRule is that of the Prometheus Operator, as far as the chart uses it.
+type prometheusRule struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Groups []struct {
+			Name  string `json:"name"`
+			Rules []struct {
+				Alert       string            `json:"alert"`
+				Expr        string            `json:"expr"`
+				For         string            `json:"for"`
+				Labels      map[string]string `json:"labels"`
+				Annotations map[string]string `json:"annotations"`
+			} `json:"rules"`
+		} `json:"groups"`
+	} `json:"spec"`
+}
+
 // objects are what the chart renders, by kind and name.
 type objects map[string]any
 
@@ -130,6 +148,8 @@ func (o objects) add(text string) error {
 		v = new(scaledObject)
 	case "monitoring.coreos.com/v1 ServiceMonitor":
 		v = new(serviceMonitor)
+	case "monitoring.coreos.com/v1 PrometheusRule":
+		v = new(prometheusRule)
 	case "networking.k8s.io/v1 NetworkPolicy":
 		v = new(networkingv1.NetworkPolicy)
 	case "policy/v1 PodDisruptionBudget":
@@ -209,6 +229,7 @@ pod: {annotations: {a: b}, labels: {team: x}, nodeSelector: {disk: ssd}, tolerat
 service: {type: LoadBalancer, port: 443, annotations: {a: b}}
 networkPolicy: {clients: [{podSelector: {matchLabels: {app: x}}}], monitoring: [{namespaceSelector: {matchLabels: {n: m}}}], egress: [{ports: [{port: 443}]}]}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
+prometheusRule: {enabled: true, labels: {release: prometheus}, runbooks: "https://wiki.example.com/"}
 drainSeconds: 300
 `,
 	"several":               shared,
