@@ -134,8 +134,8 @@ func (a *Alert) facts() (list []webhook.Fact) {
 	if d.Groups > 0 {
 		add("Groups", strconv.Itoa(d.Groups))
 	}
-	add("Workspace", named(d.WorkspaceName, d.Workspace))
-	add("Organisation", named(d.OrganisationName, d.Organisation))
+	add("Workspace", webhook.NameWithID(d.WorkspaceName, d.Workspace))
+	add("Organisation", webhook.NameWithID(d.OrganisationName, d.Organisation))
 	if d.Measure != "" {
 		add("Used", amount(d.Measure, d.Used)+d.percent(d.Used))
 	}
@@ -157,14 +157,6 @@ func (d *Data) percent(n float64) string {
 		return ""
 	}
 	return " (" + strconv.FormatFloat(math.Round(1000*n / *d.Limit)/10, 'f', -1, 64) + "%)"
-}
-
-// named returns a name and its id.
-func named(name, id string) string {
-	if name == "" || id == "" {
-		return id
-	}
-	return name + " (" + id + ")"
 }
 
 // further is the last line of an alert after which others are not sent.

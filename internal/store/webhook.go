@@ -24,6 +24,7 @@ type WebhookEndpoint struct {
 	Description  string
 	URL          string   // may contain a secret
 	Types        []string // of the events that it receives; see [EventTypes]
+	Format       string   // of a message; empty is the event itself
 	Status       string
 	Reason       string // why the gateway disabled it; empty if a user did
 
@@ -42,7 +43,7 @@ var webhookEndpointTable = table[WebhookEndpoint]{
 	columns: func(e *WebhookEndpoint) []column {
 		return []column{
 			{"id", &e.ID}, {"organisation_id", &e.Organisation}, {"workspace_id", &e.Workspace}, {"name", &e.Name},
-			{"description", &e.Description}, {"url", &e.URL}, {"event_types", array(&e.Types)}, {"status", &e.Status},
+			{"description", &e.Description}, {"url", &e.URL}, {"event_types", array(&e.Types)}, {"format", &e.Format}, {"status", &e.Status},
 			{"disabled_reason", &e.Reason}, {"sealed", &e.Sealed}, {"hint", &e.Hint}, {"previous", &e.Previous},
 			{"previous_until", &e.PreviousUntil}, {"created_by", &e.CreatedBy}, {"created_at", &e.CreatedAt}, {"updated_at", &e.UpdatedAt},
 		}

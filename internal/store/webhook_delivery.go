@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/base/apierr"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/storage/journal"
 	"modelgate/internal/storage/sqlrow"
@@ -31,27 +32,42 @@ type Event struct {
 	Type         string // one of [EventTypes]
 	Object       string // id, as clients know it; a type of event happens to an object once
 
-	Data json.RawMessage // an object; nil has the id only
-	Time time.Time       // when it is emitted; zero is now
+	Time time.Time // when it is emitted; zero is now
+}
+
+// Payload is an event as receivers read it.
+// https://platform.openai.com/docs/api-reference/webhook-events
+type Payload struct {
+	ID      string      `json:"id"`
+	Object  string      `json:"object"`
+	Type    string      `json:"type"`
+	Created int64       `json:"created_at"` // seconds
+	Data    PayloadData `json:"data"`
+}
+
+// PayloadData says what an event is about. Names are those at the time of the event.
+type PayloadData struct {
+	ID               string `json:"id"`
+	Organisation     string `json:"organisation_id,omitempty"`
+	OrganisationName string `json:"organisation_name,omitempty"`
+	Workspace        string `json:"workspace_id,omitempty"`
+	WorkspaceName    string `json:"workspace_name,omitempty"`
 }
 
 // Payload returns what receivers of the event read, with an id for the event.
-// https://platform.openai.com/docs/api-reference/webhook-events
-func (e *Event) Payload(id string) (json.RawMessage, error) {
-	data := e.Data
-	if data == nil {
-		var err error
-		if data, err = json.Marshal(map[string]string{"id": e.Object}); err != nil {
-			return nil, err
-		}
+func (q Queries) Payload(ctx context.Context, e *Event, id string) (json.RawMessage, error) {
+	d := PayloadData{ID: e.Object, Organisation: e.Organisation, Workspace: e.Workspace}
+	o, err := q.Organisation(ctx, e.Organisation)
+	if err == nil {
+		d.OrganisationName = o.Name
+		var w Workspace
+		w, err = q.Workspace(ctx, e.Organisation, e.Workspace)
+		d.WorkspaceName = w.Name
 	}
-	return json.Marshal(struct {
-		ID      string          `json:"id"`
-		Object  string          `json:"object"`
-		Type    string          `json:"type"`
-		Created int64           `json:"created_at"` // seconds
-		Data    json.RawMessage `json:"data"`
-	}{id, "event", e.Type, e.Time.Unix(), data})
+	if err != nil && !apierr.IsNotFound(err) {
+		return nil, err
+	}
+	return json.Marshal(Payload{id, "event", e.Type, e.Time.Unix(), d})
 }
 
 // States of a [WebhookDelivery]. A failed one is not sent again unless somebody asks.
@@ -114,7 +130,7 @@ func (tx *Tx) EmitEvent(ctx context.Context, e Event) error {
 		return err
 	}
 	id := NewWebhookID("evt_", e.Time)
-	payload, err := e.Payload(id)
+	payload, err := tx.Payload(ctx, &e, id)
 	if err != nil {
 		return fmt.Errorf("emitting an event: %w", err)
 	}

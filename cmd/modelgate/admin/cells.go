@@ -105,6 +105,12 @@ func (c *column) cell(object any, now time.Time) string {
 			}
 			return dollars(n)
 		}
+	case "name": // of the object whose id is here; the id, such as of a deleted object, without one
+		last := len(c.path) - 1
+		sibling := append(slices.Clone(c.path[:last]), strings.TrimSuffix(c.path[last], "_id")+"_name")
+		if name, ok := member(object, sibling).(string); ok && name != "" {
+			return name
+		}
 	case "percent":
 		if n, ok := number(); ok {
 			return strconv.FormatFloat(math.Round(n*10)/10, 'f', -1, 64) + "%"

@@ -137,7 +137,7 @@ func (d *document) checkColumns(t *testing.T, n *noun, v *verb, o *operation) {
 				break
 			}
 		}
-		if !slices.Contains([]string{"", "time", "unix", "usd", "cents", "limit", "percent", "ms"}, c.kind) && nounOf(c.kind) == nil {
+		if !slices.Contains([]string{"", "time", "unix", "usd", "cents", "limit", "percent", "ms", "name"}, c.kind) && nounOf(c.kind) == nil {
 			t.Errorf("%s %s: a column cannot be written as %s", n.name, v.name, c.kind)
 		}
 	}

@@ -49,6 +49,14 @@ type Note struct {
 // Fact is a line of a [Note].
 type Fact struct{ Name, Value string }
 
+// NameWithID returns a name and its id in brackets, or the id if the name is empty.
+func NameWithID(name, id string) string {
+	if name == "" || id == "" {
+		return id
+	}
+	return name + " (" + id + ")"
+}
+
 // Encode returns the JSON that a chat program takes. The format must be one of the constants.
 func (n *Note) Encode(f Format) []byte {
 	short := Note{Title: clip(n.Title, maxTitle), Text: clip(n.Text, maxText)}

@@ -30,6 +30,9 @@ import (
 // Timeout limits one attempt to send a message, until the response is read.
 const Timeout = 10 * time.Second
 
+// MaxRetryAfter is the longest pause that a receiver may ask for with Retry-After.
+const MaxRetryAfter = 10 * time.Minute
+
 // secretPrefix begins the secrets of webhooks.
 const secretPrefix = "whsec_"
 

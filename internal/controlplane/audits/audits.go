@@ -49,12 +49,16 @@ type record struct {
 	QueryParams  string     `json:"query_params" doc:"JSON without secrets"`
 	Headers      string     `json:"request_headers" doc:"JSON without secrets"`
 	UserID       string     `json:"user_id"`
+	UserName     *string    `json:"user_name" doc:"Present e-mail address of a user, or name of a key; null if it was deleted"`
 	UserType     string     `json:"user_type"`
 	Organisation string     `json:"organisation_id"`
+	OrgName      *string    `json:"organisation_name"`
 	Workspace    *string    `json:"workspace_id"`
+	WorkName     *string    `json:"workspace_name"`
 	Status       int        `json:"response_status_code"`
 	ResourceType string     `json:"resource_type"`
 	ResourceID   *string    `json:"resource_id"`
+	ResourceName *string    `json:"resource_name" doc:"Present name; null if it was deleted or has none"`
 	Action       string     `json:"action"`
 	ClientIP     string     `json:"client_ip"`
 	Host         *string    `json:"host" doc:"Host on which an operator ran a command; otherwise null"`
@@ -95,19 +99,26 @@ func list(ctx context.Context, a *route.API, c *route.Caller, in *listInput) (*l
 	if err != nil {
 		return nil, err
 	}
+	names, err := c.DB().AuditNames(ctx, c.Organisation, found)
+	if err != nil {
+		return nil, err
+	}
 	out := &listed{Records: make([]record, len(found)), Total: total, Object: "list"}
 	for i := range found {
-		out.Records[i] = toResponse(&found[i])
+		out.Records[i] = toResponse(&found[i], &names[i])
 	}
 	return out, nil
 }
 
-func toResponse(a *store.Audit) record {
+func toResponse(a *store.Audit, n *store.AuditNames) record {
 	return record{
 		Timestamp: route.Time(a.Time), Method: a.Method, URI: a.URI, RequestID: a.RequestID,
 		RequestBody: a.RequestBody, QueryParams: a.QueryParams, Headers: a.RequestHeaders,
-		UserID: a.UserID, UserType: a.UserType, Organisation: a.Organisation, Workspace: route.OrNull(a.Workspace),
-		Status: a.Status, ResourceType: a.ResourceType, ResourceID: route.OrNull(a.ResourceID), Action: a.Action, ClientIP: a.ClientIP,
+		UserID: a.UserID, UserName: route.OrNull(n.User), UserType: a.UserType,
+		Organisation: a.Organisation, OrgName: route.OrNull(n.Organisation),
+		Workspace: route.OrNull(a.Workspace), WorkName: route.OrNull(n.Workspace),
+		Status: a.Status, ResourceType: a.ResourceType, ResourceID: route.OrNull(a.ResourceID), ResourceName: route.OrNull(n.Resource),
+		Action: a.Action, ClientIP: a.ClientIP,
 		Host: route.OrNull(a.Host), Sequence: a.Sequence, Hash: a.Hash,
 	}
 }

@@ -3,6 +3,7 @@ package audits_test
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,10 @@ type auditList struct {
 		ResourceID                             string `json:"resource_id"`
 		WorkspaceID                            string `json:"workspace_id"`
 		UserType                               string `json:"user_type"`
+		UserName                               string `json:"user_name"`
+		Organisation                           string `json:"organisation_name"`
+		Workspace                              string `json:"workspace_name"`
+		Resource                               string `json:"resource_name"`
 		Status                                 int    `json:"response_status_code"`
 	}
 }
@@ -65,6 +70,41 @@ func TestActionsAndRefusalsAreAudited(t *testing.T) {
 	}
 	if !strings.Contains(made.RequestBody, `"api_key":"***"`) || strings.Contains(made.RequestBody+made.RequestHeaders, "canary") {
 		t.Errorf("secrets are shown: %s %s", made.RequestBody, made.RequestHeaders)
+	}
+}
+
+// An id in an address may be another organisation's, whose names nobody here may learn.
+func TestAuditEventsHaveNamesOfTheirOrganisation(t *testing.T) {
+	b := routetest.New(t, configs.Add, audits.Add)
+	root := b.Root()
+	var ours, theirs struct{ Data struct{ ID string } }
+	root.Must("POST", "/configs", `{"name":"first name","config":{"retry":{"attempts":1}}}`, &ours)
+	root.Must("POST", "/configs", `{"name":"canary","config":{"retry":{"attempts":1}}}`, &theirs)
+	root.Must("PUT", "/configs/"+ours.Data.ID, `{"name":"name"}`, nil)
+	b.Exec(`INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at)
+		VALUES ('another', 'another', 'Another', '', '{}', '', 'active', 0, 0)`)
+	b.Exec(`UPDATE configs SET organisation_id = 'another' WHERE id = '` + theirs.Data.ID + `'`)
+	root.Call("DELETE", "/configs/"+theirs.Data.ID, "")
+	b.Exec(`UPDATE audit_logs SET user_type = 'user', user_id = 'u1' WHERE method = 'PUT'`)
+	b.Exec(`INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at)
+		VALUES ('u1', 'amina@example.com', '', '', '', 'active', 0, 0)`)
+	seen := func() (names []string) {
+		for _, r := range read(t, root, "").Records {
+			names = append(names, r.Method+" "+r.Resource+" "+r.Workspace+" "+r.Organisation+" "+r.UserName)
+		}
+		return names
+	}
+	want := []string{"DELETE  Default Default ", "PUT name Default Default ", "POST  Default Default ", "POST name Default Default "}
+	got := seen()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("names %q, want %q", got, want)
+	}
+	b.Exec(`INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at)
+		VALUES ('00000000-0000-7000-8000-000000000001', 'u1', 'member', 0, 0)`)
+	if got := seen(); !slices.Contains(got, "PUT name Default Default amina@example.com") {
+		t.Errorf("names of a member: %q", got)
 	}
 }
 

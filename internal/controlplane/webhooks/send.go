@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/base/secret"
 	"modelgate/internal/base/webhook"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/provider/health"
 	"modelgate/internal/store"
 	"modelgate/internal/store/jobs"
 	"modelgate/internal/upstream"
@@ -128,11 +129,14 @@ func (s *Sender) deliver(ctx context.Context, j *jobs.Job) error {
 		return jobs.Later(wait)
 	}
 	defer leave()
-	status, failed := s.send(ctx, &e, webhook.Message{ID: d.ID, Body: d.Payload})
+	status, pause, failed := s.send(ctx, &e, webhook.Message{ID: d.ID, Body: d.Payload})
 	if ctx.Err() != nil {
 		return ctx.Err() // the node stops: another one, or the next start, sends it again
 	}
-	return s.record(ctx, j, &e, status, failed)
+	if err := s.record(ctx, j, &e, status, failed); pause == 0 || !errors.Is(err, failed) {
+		return err
+	}
+	return jobs.After(failed, pause)
 }
 
 // record stores the result of an attempt and returns the error of the job.
@@ -174,33 +178,38 @@ func publicText(err error) string {
 // finally returns an error after which a delivery is not sent again by itself.
 func finally(reason string) error { return jobs.Fail(reason, errors.New(reason)) }
 
-// send posts a message to an endpoint and returns the status of the response, zero
-// without one. The error says why it was not received, without secrets.
-func (s *Sender) send(ctx context.Context, e *store.WebhookEndpoint, m webhook.Message) (status int, err error) {
+// send posts an event to an endpoint, in the endpoint's format. It returns the status of the
+// response, zero without one, and the pause that the endpoint asks for. The error says why it was
+// not received, without secrets.
+func (s *Sender) send(ctx context.Context, e *store.WebhookEndpoint, m webhook.Message) (status int, pause time.Duration, err error) {
 	u, err := url.Parse(e.URL)
 	if err == nil {
 		err = s.checkDestination(e.Organisation, e.Workspace, u)
 	}
 	if err != nil {
-		return 0, err
+		return 0, 0, err
+	}
+	if m.Body, err = encode(e.Format, m.Body); err != nil {
+		return 0, 0, err
 	}
 	secrets, err := s.open(ctx, e)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	response, err := m.Send(ctx, s.Client, e.URL, s.Now(), secrets...)
 	status = response.Status
 	switch {
 	case err != nil:
-		return 0, connectionError(err)
+		return 0, 0, connectionError(err)
 	case status == http.StatusGone:
 		err = apierr.New(apierr.UpstreamFailed, "the endpoint returned status 410, which says that it wants no more events")
 	case status/100 == 3:
 		err = apierr.New(apierr.UpstreamFailed, "the endpoint returned status %d; redirects are not followed", status)
 	case status/100 != 2:
 		err = apierr.New(apierr.UpstreamFailed, "the endpoint returned status %d", status)
+		pause, _ = health.RetryAfter(response.Header, s.Now())
 	}
-	return status, err
+	return status, min(pause, webhook.MaxRetryAfter), err
 }
 
 // connectionError describes an attempt without a response.

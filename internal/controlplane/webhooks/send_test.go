@@ -34,7 +34,7 @@ func TestAnEventIsSentOnceAndVerified(t *testing.T) {
 	if got[0].id() != d.ID || d.Attempts != 1 || d.Status == nil || *d.Status != 200 || d.Error != "" || !d.Next.IsZero() || b.counts["delivered"] != 1 {
 		t.Errorf("%+v, %v", d, b.counts)
 	}
-	if text := string(got[0].body); !strings.Contains(text, `"type":"batch.completed"`) || !strings.Contains(text, `"data":{"id":"batch_1"}`) {
+	if text := string(got[0].body); !strings.Contains(text, `"type":"batch.completed"`) || !strings.Contains(text, `"data":{"id":"batch_1","organisation_id":"`) {
 		t.Errorf("body %s", text)
 	}
 	var one delivery

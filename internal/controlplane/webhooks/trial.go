@@ -41,12 +41,12 @@ func (f family) test(ctx context.Context, c *route.Caller, in *testInput) (*Test
 	if f.Sender == nil {
 		return nil, apierr.New(apierr.Unavailable, "this gateway does not send webhooks")
 	}
-	sample := store.Event{Type: in.Body.Type, Object: "sample", Time: c.Now}
-	body, err := sample.Payload(store.NewWebhookID("evt_", c.Now))
+	sample := store.Event{Organisation: e.Organisation, Workspace: e.Workspace, Type: in.Body.Type, Object: "sample", Time: c.Now}
+	body, err := c.DB().Payload(ctx, &sample, store.NewWebhookID("evt_", c.Now))
 	if err != nil {
 		return nil, err
 	}
-	status, failed := f.Sender.send(ctx, &e, webhook.Message{ID: store.NewWebhookID("msg_", c.Now), Body: body})
+	status, _, failed := f.Sender.send(ctx, &e, webhook.Message{ID: store.NewWebhookID("msg_", c.Now), Body: body})
 	if failed != nil && apierr.From(failed).Kind == apierr.Internal {
 		return nil, failed
 	}

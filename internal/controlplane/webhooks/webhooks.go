@@ -10,6 +10,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -80,6 +81,7 @@ type Item struct {
 	Description  string     `json:"description"`
 	URL          string     `json:"url"`
 	Types        []string   `json:"event_types"`
+	Format       string     `json:"format" enum:"event,slack,teams"`
 	Status       string     `json:"status" enum:"enabled,disabled"`
 	Reason       *string    `json:"disabled_reason" doc:"Why the gateway disabled it; null if a user did"`
 	Hint         string     `json:"signing_secret_hint" doc:"End of the secret"`
@@ -88,6 +90,16 @@ type Item struct {
 	CreatedAt    int64      `json:"created_at" doc:"Unix time in seconds"`
 	ChangedAt    int64      `json:"updated_at" doc:"Unix time in seconds"`
 	UpdatedAt    route.Time `json:"last_updated_at"`
+}
+
+// formatEvent is the format of an endpoint that receives events as they are.
+const formatEvent = "event"
+
+// setFormat sets the format of an endpoint, which the route has checked; empty changes nothing.
+func setFormat(e *store.WebhookEndpoint, format string) {
+	if format != "" {
+		e.Format = strings.TrimPrefix(format, formatEvent)
+	}
 }
 
 // Created is an endpoint with its secret.
@@ -99,7 +111,7 @@ type Created struct {
 func toResponse(e store.WebhookEndpoint) Item {
 	return Item{
 		ID: e.ID, Object: "webhook_endpoint", Organisation: e.Organisation, Workspace: e.Workspace, Name: e.Name, Description: e.Description,
-		URL: e.URL, Types: append([]string{}, e.Types...), Status: e.Status, Reason: route.OrNull(e.Reason), Hint: e.Hint,
+		URL: e.URL, Types: append([]string{}, e.Types...), Format: cmp.Or(e.Format, formatEvent), Status: e.Status, Reason: route.OrNull(e.Reason), Hint: e.Hint,
 		RotationEnds: route.Time(e.PreviousUntil), CreatedBy: e.CreatedBy, CreatedAt: e.CreatedAt.Unix(), ChangedAt: e.UpdatedAt.Unix(),
 		UpdatedAt: route.Time(e.UpdatedAt),
 	}
@@ -111,6 +123,7 @@ type createInput struct {
 		URL         string   `json:"url" minLength:"1" maxLength:"2048" doc:"Where events are posted; https, unless the host is in upstream.trusted_hosts"`
 		Types       []string `json:"event_types" nullable:"false" minItems:"1" maxItems:"100" doc:"See GET /webhook_event_types"`
 		Description string   `json:"description,omitempty" maxLength:"1024"`
+		Format      string   `json:"format,omitempty" enum:"event,slack,teams" default:"event" doc:"Form of what is posted: the signed event, or a message for a channel of Slack or Teams"`
 		Status      string   `json:"status,omitempty" enum:"enabled,disabled" default:"enabled"`
 		Workspace   string   `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for organisation keys"`
 	}
@@ -129,6 +142,7 @@ func (f family) create(ctx context.Context, c *route.Caller, in *createInput) (*
 	if b.Status != "" {
 		e.Status = b.Status
 	}
+	setFormat(&e, b.Format)
 	if err := f.setURL(&e, b.URL); err != nil {
 		return nil, err
 	}
@@ -259,6 +273,7 @@ type updateInput struct {
 		URL         route.Optional[string]   `json:"url,omitempty"`
 		Types       route.Optional[[]string] `json:"event_types,omitempty"`
 		Description route.Optional[string]   `json:"description,omitempty"`
+		Format      string                   `json:"format,omitempty" enum:"event,slack,teams" doc:"Also of deliveries that are still to be sent"`
 		Status      string                   `json:"status,omitempty" enum:"enabled,disabled" doc:"Enabling an endpoint sends what is emitted from then on"`
 	}
 }
@@ -293,6 +308,7 @@ func (f family) update(ctx context.Context, c *route.Caller, in *updateInput) (*
 			return nil, err
 		}
 	}
+	setFormat(&e, b.Format)
 	if b.Status != "" {
 		e.Status, e.Reason = b.Status, ""
 	}

@@ -15,6 +15,7 @@ import (
 
 	"modelgate/internal/alert"
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/base/webhook"
 	"modelgate/internal/provider/health"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -25,7 +26,6 @@ const (
 	alertLease      = 3 * time.Minute      // of the node that sends an alert; longer than all of its deliveries
 	alertPause      = 5 * time.Second      // before the second attempt, doubled for each further one
 	maxAlertPause   = time.Hour            // between attempts
-	maxAskedPause   = 10 * time.Minute     // that a destination may ask for; others wait as long
 	maxAlertAge     = 3 * 24 * time.Hour   // of an alert that is still tried
 	alertRetention  = 100 * 24 * time.Hour // of a finished alert, so that it is not sent again
 	maxRecipients   = 100                  // of one alert
@@ -92,7 +92,7 @@ func (a *alertQueue) deliver(ctx context.Context, set *settings.Alerts, stored *
 		a.out.CountAlerts("any", "dropped", 1)
 		logger.Error("alert dropped; its destinations failed for three days", "err", t.err.Error())
 	default:
-		next = now.Add(max(backoff(stored.Attempts), min(t.pause, maxAskedPause)))
+		next = now.Add(max(backoff(stored.Attempts), min(t.pause, webhook.MaxRetryAfter)))
 		logger.Warn("alert not sent; retrying", "attempt", stored.Attempts, "next", next.UTC().Format(time.RFC3339), "err", t.err.Error())
 	}
 	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)

@@ -91,9 +91,13 @@ func (a *auditQueue) deliver(ctx context.Context, set *settings.Audit, mark stor
 		if err != nil || len(list) == 0 {
 			return err
 		}
+		names, err := a.out.Store.AuditNames(ctx, mark.Organisation, list)
+		if err != nil {
+			return err
+		}
 		events := make([]auditEvent, len(list))
 		for i := range list {
-			events[i] = eventOf(&list[i])
+			events[i] = eventOf(&list[i], names[i])
 		}
 		sent, err := a.retry(ctx, set, events)
 		if err != nil {

@@ -40,6 +40,19 @@ func (p *postponement) Error() string { return "the job is postponed by " + p.pa
 // at most the kind's MaxDelay. The job has not failed, and has as many tries left as before.
 func Later(pause time.Duration) error { return &postponement{pause} }
 
+// delay is an error with the least pause before the next try.
+type delay struct {
+	error
+	pause time.Duration
+}
+
+// Unwrap returns the error.
+func (d *delay) Unwrap() error { return d.error }
+
+// After returns err with the least pause before the next try, such as one that a server has
+// asked for. It is shortened to the kind's MaxDelay.
+func After(err error, pause time.Duration) error { return &delay{err, pause} }
+
 // reason returns what is shown of the error of a job.
 func reason(err error) string {
 	if f, ok := errors.AsType[*failure](err); ok {

@@ -83,7 +83,7 @@ func (r *Runner) endJob(ctx context.Context, j *Job, isLost bool, err error) {
 		case isFinal:
 			return end(row, store.JobFailed, final.reason, now)
 		}
-		return retry(row, &j.kind.Kind, reason(err), now)
+		return retry(row, &j.kind.Kind, err, now)
 	}, nil)
 	row, _ := j.current()
 	log := r.Logger.With("kind", j.kind.Name, "job", j.ID, "subject", j.Subject)

@@ -50,11 +50,15 @@ func release(j store.Job, at time.Time) store.Job {
 
 // retry returns a job after a try that failed: queued for another one, or dead after the
 // last.
-func retry(j store.Job, k *Kind, failure string, now time.Time) store.Job {
+func retry(j store.Job, k *Kind, err error, now time.Time) store.Job {
 	if j.Tries >= int64(k.Tries) {
-		return end(j, store.JobDead, failure, now)
+		return end(j, store.JobDead, reason(err), now)
 	}
-	j.State, j.Failure, j.NextAt = store.JobQueued, failure, now.Add(pause(k, j.Tries))
+	wait := pause(k, j.Tries)
+	if d, ok := errors.AsType[*delay](err); ok {
+		wait = max(wait, min(d.pause, k.MaxDelay))
+	}
+	j.State, j.Failure, j.NextAt = store.JobQueued, reason(err), now.Add(wait)
 	return j
 }
 

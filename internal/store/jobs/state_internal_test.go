@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func (w *world) act(node, action string) {
 	case "release":
 		next = release(held, w.now)
 	case "retry":
-		next = retry(held, &w.kind, "it failed", w.now)
+		next = retry(held, &w.kind, errors.New("it failed"), w.now)
 	case "done":
 		next = end(held, store.JobDone, "", w.now)
 	}
