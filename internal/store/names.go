@@ -28,7 +28,8 @@ var nameQueries = map[string]string{
 	"mcp_integration": namesFrom("mcp_integrations"), "mcp_server": namesFrom("mcp_servers"), "oauth_client": namesFrom("oauth_clients"),
 	"policy": namesFrom("policies"), "prompt": namesFrom("prompts"), "prompt_collection": namesFrom("prompt_collections"),
 	"prompt_label": namesFrom("prompt_labels"), "prompt_partial": namesFrom("prompts"), "provider": namesFrom("providers"),
-	"secret_reference": namesFrom("secret_references"), "virtual_key": namesFrom("providers"), "webhook_endpoint": namesFrom("webhook_endpoints"),
+	"secret_reference": namesFrom("secret_references"), "virtual_key": namesFrom("providers"),
+	"webhook_endpoint":  namesFrom("webhook_endpoints"),
 	"workload_identity": namesFrom("workload_identities"), "workspace": namesFrom("workspaces"),
 }
 
@@ -46,9 +47,10 @@ func (q Queries) names(ctx context.Context, organisation, kind string, ids []str
 	if !ok {
 		return nil, nil
 	}
+	args := append([]any{organisation}, toArgs(ids)...)
 	list, err := sqlrow.List(ctx, q.Reader, "names", query+placeholders(1, len(ids)), func(r sqlrow.Scanner) (row [2]string, err error) {
 		return row, r.Scan(&row[0], &row[1])
-	}, append([]any{organisation}, toArgs(ids)...)...)
+	}, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the names of objects of the type %s: %w", kind, err)
 	}

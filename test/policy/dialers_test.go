@@ -16,6 +16,7 @@ var dialers = map[string]string{
 	"internal/server/outbox/audits.go":    "uses the server's dialler",
 	"internal/dataplane/socket/relay.go":  "sends what it is given through upstream.Client",
 	"internal/identity/oidc/discovery.go": "sends what it is given through upstream.Client",
+	"internal/testing/proxytest/":         "tests",
 	"internal/testing/oidctest/":          "tests",
 	"internal/testing/quotatest/redis.go": "tests",
 	"internal/testing/storetest/":         "tests",

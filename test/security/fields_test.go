@@ -192,6 +192,7 @@ var effects = []effect{
 	{"api-keys*", "status", "TestAKeyThatUsedUpItsBudgetReadsOn"},
 	{"configs*", "status", "TestAnArchivedConfigIsGone"},
 	{"configs*", "isDefault name workspace_id", "TestAConfigIsReadAsItWasSaved"},
+	{"webhook_endpoints*", "format", "TestChannelsReceiveMessagesWithNames"},
 	{"webhook_endpoints*", "event_types", "TestAnEventIsDeliveredOnceToEachEndpointThatReceivesIt"},
 	{"webhook_endpoints*", "status", "TestDeliveriesToADisabledEndpointFail"},
 	{"webhook_endpoints*", "url", "TestAnEventIsSentOnceAndVerified"},

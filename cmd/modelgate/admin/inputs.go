@@ -60,6 +60,8 @@ func (i *input) Type() string {
 		return objectForm(i.field.Items)
 	case typeAny:
 		return "value|@file"
+	case typeBytes:
+		return "@file"
 	case typeTexts:
 		return "text,..."
 	case typeNumbers:

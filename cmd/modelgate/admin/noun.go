@@ -111,7 +111,8 @@ var pathNouns = map[string]string{
 	"config": "configs", "prompt": "prompts", "collection": "collections", "label": "labels", "guardrail": "guardrails",
 	"endpoint": "webhooks", "deployment": "deployments", "export_schedule": "export-schedules",
 	"tool_server": "mcp-servers", "tool_integration": "mcp-integrations", "mcp_bundle": "mcp-bundles",
-	"reference": "secrets",
+	"reference": "secrets", "identity_provider": "identity-providers", "domain": "domains", "token": "directory-tokens",
+	"workload_identity": "workload-identities", "module": "guardrail-modules", "partial": "partials",
 }
 
 // references name the noun of the objects that members of bodies and query parameters refer

@@ -3,7 +3,7 @@ package admin
 import "slices"
 
 // nouns are all nouns, in the order of the help.
-var nouns = slices.Concat(accessNouns, routingNouns, toolNouns, recordNouns)
+var nouns = slices.Concat(accessNouns, identityNouns, routingNouns, toolNouns, recordNouns)
 
 // Columns that several verbs have.
 const (

@@ -124,5 +124,16 @@ var accessNouns = []noun{
 			{name: "catalogue", op: "list-catalogue-providers",
 				columns: "ID=id NAME=name ENV=env OPERATIONS=operations | ADDRESS=base_url DOCS=docs",
 				example: []string{"--search open"}},
+		}}, {name: "virtual-keys", aliases: []string{"virtual-key"}, one: "virtual key", find: "name",
+		about: "Providers with a credential of their own, as older clients create them",
+		verbs: []verb{
+			{name: "list", op: "list-virtual-keys",
+				columns: "NAME=name SLUG=slug PROVIDER=provider KEY=masked_api_key STATUS=status EXPIRES=expires_at:time | ID=id WORKSPACE=workspace_id RATES=rate_limits",
+				example: []string{"--workspace search"}},
+			{name: "show", op: "get-virtual-key", example: []string{"openai-a1b2c3 --workspace search"}},
+			{name: "create", op: "create-virtual-key", arg: "name", shows: true,
+				example: []string{"OpenAI --workspace search --provider openai --credential @key.txt --budget 100/month"}},
+			{name: "update", op: "update-virtual-key", example: []string{"openai-a1b2c3 --workspace search --credential @key.txt --test"}},
+			{name: "delete", op: "delete-virtual-key", asks: "Delete the virtual key %s?", example: []string{"openai-a1b2c3 --workspace search --yes"}},
 		}},
 }

@@ -88,6 +88,14 @@ var recordNouns = []noun{
 			{name: "cancel", op: "cancel-job", example: []string{"JOB-ID"}},
 			{name: "retry", op: "retry-job", example: []string{"JOB-ID"}},
 		}},
+	{name: "feedback", one: "feedback", about: "Opinions of users about responses, by trace",
+		verbs: []verb{
+			{name: "list", op: "list-feedback",
+				columns: "TRACE=trace_id VALUE=value WEIGHT=weight MODEL=ai_model CREATED=created_at:time | ID=id KEY=api_key_id WORKSPACE=workspace_id",
+				example: []string{"--workspace search", "--trace-id 4bf92f3577b34da6"}},
+			{name: "add", op: "add-feedback", arg: "trace_id", example: []string{"4bf92f3577b34da6 --value 1 --metadata source=support"}},
+			{name: "update", op: "update-feedback", example: []string{"FEEDBACK-ID --value -1"}},
+		}},
 	{name: "webhooks", aliases: []string{"webhook"}, one: "webhook endpoint",
 		about: "Endpoints that get events, and what was delivered to them",
 		verbs: []verb{

@@ -42,6 +42,7 @@ const (
 	typeMap     = "map"     // object with any names and texts
 	typeValues  = "values"  // object with any names and values
 	typeObjects = "objects" // list of objects
+	typeBytes   = "bytes"   // sent in base64
 	typeAny     = "any"
 )
 

@@ -23,6 +23,8 @@ type schema struct {
 	Ref        string             `json:"$ref"`
 	Type       any                `json:"type"`
 	Format     string             `json:"format"`
+	Encoding   string             `json:"contentEncoding"`
+	OneOf      []*schema          `json:"oneOf"`
 	Doc        string             `json:"description"`
 	Enum       []any              `json:"enum"`
 	Properties map[string]*schema `json:"properties"`
@@ -116,6 +118,9 @@ func (d *document) field(name string, s *schema) field {
 	switch kind {
 	case "string":
 		f.Type = typeText
+		if s.Encoding == "base64" {
+			f.Type = typeBytes
+		}
 		last := name[strings.LastIndexByte(name, '.')+1:]
 		if s.Format == "date-time" || strings.HasSuffix(last, "_at") || last == "from" || last == "to" {
 			f.Type = typeTime
@@ -206,6 +211,9 @@ func (d *document) described(o *operation) *description {
 	}
 	if body, ok := o.RequestBody.Content["application/json"]; ok {
 		s := d.follow(body.Schema)
+		if len(s.OneOf) > 0 { // one object, or a list of several
+			s = d.follow(s.OneOf[0])
+		}
 		r.Body = d.members("", s, s.Required)
 	}
 	return r

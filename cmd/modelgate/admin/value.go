@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -61,6 +62,15 @@ func (i *input) value(env *Env) (any, error) {
 			return asJSON(text, name)
 		}
 		return looseValue(last), nil
+	case typeBytes:
+		data := []byte(last)
+		if name, ok := strings.CutPrefix(last, "@"); ok {
+			var err error
+			if data, err = env.readFile(name); err != nil {
+				return nil, err
+			}
+		}
+		return base64.StdEncoding.EncodeToString(data), nil
 	case typeText:
 		if name, ok := strings.CutPrefix(last, "@"); ok && slices.Contains(secretMembers, i.field.Name) {
 			text, err := env.readFile(name)
@@ -72,7 +82,7 @@ func (i *input) value(env *Env) (any, error) {
 
 // secretMembers are members whose values may be read from a file, so that no list of
 // processes shows them: @FILE, and @- for standard input.
-var secretMembers = []string{"key", "configurations.client_secret", "code"}
+var secretMembers = []string{"key", "client_secret", "configurations.client_secret", "code"}
 
 // list returns the values of a list, which commas separate.
 func (i *input) list() ([]any, error) {

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,8 +30,13 @@ func TestEveryVerbCallsTheGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	module, err := base64.StdEncoding.DecodeString("AGFzbQEAAAABBAFgAAADAgEABwoBBl9zdGFydAAACgQBAgAL") // with _start alone
+	if err != nil {
+		t.Fatal(err)
+	}
 	values := map[string]string{"UPSTREAM": g.Upstream, "CREDENTIAL": mustWrite(t, "key.txt", gatewaytest.SimulatorKey+"\n"),
-		"LINES": mustWrite(t, "lines.jsonl", `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"@simulator/sim-1","messages":[{"role":"user","content":"Hello"}]}}`)}
+		"MODULE": mustWrite(t, "module.wasm", string(module)),
+		"LINES":  mustWrite(t, "lines.jsonl", `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"@simulator/sim-1","messages":[{"role":"user","content":"Hello"}]}}`)}
 	called := make(map[string]bool)
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)

@@ -111,7 +111,8 @@ type Created struct {
 func toResponse(e store.WebhookEndpoint) Item {
 	return Item{
 		ID: e.ID, Object: "webhook_endpoint", Organisation: e.Organisation, Workspace: e.Workspace, Name: e.Name, Description: e.Description,
-		URL: e.URL, Types: append([]string{}, e.Types...), Format: cmp.Or(e.Format, formatEvent), Status: e.Status, Reason: route.OrNull(e.Reason), Hint: e.Hint,
+		URL: e.URL, Types: append([]string{}, e.Types...), Format: cmp.Or(e.Format, formatEvent), Status: e.Status,
+		Reason: route.OrNull(e.Reason), Hint: e.Hint,
 		RotationEnds: route.Time(e.PreviousUntil), CreatedBy: e.CreatedBy, CreatedAt: e.CreatedAt.Unix(), ChangedAt: e.UpdatedAt.Unix(),
 		UpdatedAt: route.Time(e.UpdatedAt),
 	}

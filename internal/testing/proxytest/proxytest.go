@@ -32,12 +32,13 @@ func Run(t *testing.T, server *httptest.Server) (requests []string) {
 	s := httptest.NewServer(p)
 	defer s.Close()
 	authority := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(authority, certificate, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), "HTTPS_PROXY="+s.URL, "HTTP_PROXY="+s.URL, "NO_PROXY=.internal", "https_proxy=", "http_proxy=", "no_proxy=",
-		"SSL_CERT_FILE="+authority, "SSL_CERT_DIR="+t.TempDir(), variable+"="+p.to)
+	cmd.Env = append(os.Environ(), "HTTPS_PROXY="+s.URL, "HTTP_PROXY="+s.URL, "NO_PROXY=.internal",
+		"https_proxy=", "http_proxy=", "no_proxy=", "SSL_CERT_FILE="+authority, "SSL_CERT_DIR="+t.TempDir(), variable+"="+p.to)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("behind the proxy: %v\n%s", err, out)
 	}
