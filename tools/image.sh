@@ -1,8 +1,10 @@
 #!/bin/sh
 # Builds container images for the platforms that are named, or for linux/amd64 and
-# linux/arm64. They stay in the local storage of docker or buildah as modelgate:VERSION-ARCH;
-# of one platform also as modelgate:VERSION. Needs Go, and docker with a running daemon or
-# buildah; ENGINE chooses between them. The same commit and version of Go give the same files.
+# linux/arm64. They stay in the local storage of docker or buildah as modelgate:VERSION-ARCH.
+# modelgate:VERSION is the one image or, of several platforms, buildah's manifest of all; docker
+# keeps none without a registry. Needs Go, and docker with a running daemon or buildah; ENGINE
+# chooses between them. BINARIES is a folder with programs that were built before, named
+# modelgate-ARCH. The same commit and version of Go give the same files.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -56,6 +58,16 @@ build() {
 	esac
 }
 
+# program ARCH: puts the program of one platform into the context.
+program() {
+	if [ -n "${BINARIES:-}" ]; then
+		cp "$BINARIES/modelgate-$1" "$context"
+		return
+	fi
+	CGO_ENABLED=0 GOOS=linux GOARCH=$1 go build -trimpath -buildvcs=false \
+		-ldflags "-s -w -buildid= -X main.version=$version -X main.commit=$(git rev-parse HEAD 2>/dev/null || true)" -o "$context/modelgate-$1" ./cmd/modelgate
+}
+
 [ $# -gt 0 ] || set -- linux/amd64 linux/arm64
 for platform in "$@"; do
 	case $platform in
@@ -66,8 +78,7 @@ done
 for platform in "$@"; do
 	arch=${platform#linux/}
 	echo "image: building for linux/$arch with $engine" >&2
-	CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false \
-		-ldflags "-s -w -buildid= -X main.version=$version -X main.commit=$(git rev-parse HEAD 2>/dev/null || true)" -o "$context/modelgate-$arch" ./cmd/modelgate
+	program "$arch"
 	(cd tools/deploy && go run ./rootfs "$context/modelgate-$arch" "$seconds") >"$context/root-$arch.tar"
 	rm "$context/modelgate-$arch"
 	build "$arch"
@@ -75,3 +86,11 @@ for platform in "$@"; do
 	rm "$context/root-$arch.tar"
 	echo "image: modelgate:$tag-$arch" >&2
 done
+if [ $# -gt 1 ] && [ "$engine" = buildah ]; then
+	buildah manifest rm "modelgate:$tag" >/dev/null 2>&1 || buildah rmi "modelgate:$tag" >/dev/null 2>&1 || true # of an earlier build
+	buildah manifest create "modelgate:$tag" >/dev/null
+	for platform in "$@"; do
+		buildah manifest add "modelgate:$tag" "containers-storage:localhost/modelgate:$tag-${platform#linux/}" >/dev/null
+	done
+	echo "image: modelgate:$tag" >&2
+fi

@@ -68,7 +68,7 @@ func (p *program) backup(ctx context.Context, from transfer.Place, path string) 
 	return nil
 }
 
-// smallHeap keeps the memory of a backup of any size below 100 MB, at little cost: most of
+// smallHeap keeps the memory of a backup or a copy of any size at about 100 MB, at little cost: most of
 // what is copied is never on the heap.
 const smallHeap = 25
 

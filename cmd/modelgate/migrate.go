@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -166,6 +167,7 @@ func (d databaseFlags) side(name, logs string) (transfer.Place, error) {
 
 // copyData copies one place to another.
 func (p *program) copyData(ctx context.Context, from, to transfer.Place, box *secret.Box, dry bool) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(smallHeap))
 	for _, data := range []string{from.Data, to.Data} {
 		unlock, err := server.LockFolder(data)
 		if err != nil {

@@ -134,6 +134,7 @@ var accessNouns = []noun{
 			{name: "create", op: "create-virtual-key", arg: "name", shows: true,
 				example: []string{"OpenAI --workspace search --provider openai --credential @key.txt --budget 100/month"}},
 			{name: "update", op: "update-virtual-key", example: []string{"openai-a1b2c3 --workspace search --credential @key.txt --test"}},
-			{name: "delete", op: "delete-virtual-key", asks: "Delete the virtual key %s?", example: []string{"openai-a1b2c3 --workspace search --yes"}},
+			{name: "delete", op: "delete-virtual-key", asks: "Delete the virtual key %s?",
+				example: []string{"openai-a1b2c3 --workspace search --yes"}},
 		}},
 }

@@ -56,6 +56,7 @@ var identityNouns = []noun{
 				example: []string{"Deploy --slug deploy --type github-actions --api-key ci --claims 'repository=[\"acme/shop\"]'"}},
 			{name: "update", op: "update-workload-identity", example: []string{"deploy --ttl 300", "deploy --status disabled"}},
 			{name: "revoke", op: "revoke-workload-keys", asks: "Revoke all short-lived keys of %s?", example: []string{"deploy --yes"}},
-			{name: "delete", op: "delete-workload-identity", asks: "Delete the workload identity %s with its keys?", example: []string{"deploy --yes"}},
+			{name: "delete", op: "delete-workload-identity", asks: "Delete the workload identity %s with its keys?",
+				example: []string{"deploy --yes"}},
 		}},
 }
