@@ -110,7 +110,7 @@ func untrusted(t *testing.T) string {
 func TestTestOfAProviderThatHangsEnds(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{MasterKey: master, Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.Header.Get("Authorization"), "sk-wrong") {
+		if strings.Contains(r.Header.Get("Authorization"), "sk-wrong") && strings.HasSuffix(r.URL.Path, "/models") {
 			<-r.Context().Done()
 			return
 		}

@@ -88,6 +88,8 @@ func TestAuditEventsHaveNamesOfTheirOrganisation(t *testing.T) {
 	b.Exec(`UPDATE audit_logs SET user_type = 'user', user_id = 'u1' WHERE method = 'PUT'`)
 	b.Exec(`INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at)
 		VALUES ('u1', 'amina@example.com', '', '', '', 'active', 0, 0)`)
+	b.Exec(`INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at)
+		VALUES ('another', 'u1', 'owner', 0, 0)`)
 	seen := func() (names []string) {
 		for _, r := range read(t, root, "").Records {
 			names = append(names, r.Method+" "+r.Resource+" "+r.Workspace+" "+r.Organisation+" "+r.UserName)

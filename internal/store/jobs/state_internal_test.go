@@ -150,3 +150,24 @@ func TestPausesGrowUpToTheLongest(t *testing.T) {
 		t.Errorf("after very many tries: %v", d)
 	}
 }
+
+func TestPauseOfAnErrorIsWithinThatOfTheKind(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	k := Kind{Backoff: 2 * time.Minute, MaxDelay: time.Hour}.withDefaults()
+	failed := errors.New("it failed")
+	for _, tt := range []struct {
+		err         error
+		least, most time.Duration
+	}{
+		{failed, time.Minute, 2 * time.Minute},
+		{After(failed, time.Second), time.Minute, 2 * time.Minute},
+		{After(failed, 10*time.Minute), 10 * time.Minute, 10 * time.Minute},
+		{After(failed, 1000*time.Hour), time.Hour, time.Hour},
+		{After(failed, -time.Hour), time.Minute, 2 * time.Minute},
+	} {
+		j := retry(store.Job{State: store.JobRunning, Tries: 1}, &k, tt.err, now)
+		if wait := j.NextAt.Sub(now); j.State != store.JobQueued || wait < tt.least || wait > tt.most {
+			t.Errorf("after %#v: %s in %v, want between %v and %v", tt.err, j.State, wait, tt.least, tt.most)
+		}
+	}
+}
