@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"modelgate/config"
@@ -93,8 +94,11 @@ func isAddress(text string) bool {
 	return ok && scheme != "" && rest != "" && !strings.ContainsAny(text, " \t\r\n{\"")
 }
 
+// channelHosts are ends of hosts whose addresses let anybody who knows their path post to a channel.
+var channelHosts = []string{"hooks.slack.com", "hooks.slack-gov.com", ".webhook.office.com"}
+
 // maskAddress returns an address without what may be a credential: a user and password,
-// the values of a query, and a fragment.
+// the path of a channel, the values of a query, and a fragment.
 func maskAddress(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -102,10 +106,18 @@ func maskAddress(address string) string {
 	}
 	user, query, fragment := u.User, u.RawQuery, u.Fragment
 	u.User, u.RawQuery, u.Fragment, u.RawFragment = nil, "", "", ""
-	if user == nil && query == "" && fragment == "" {
+	host := strings.ToLower(u.Hostname())
+	channel := slices.ContainsFunc(channelHosts, func(end string) bool { return strings.HasSuffix(host, end) })
+	if user == nil && query == "" && fragment == "" && !channel {
 		return address
 	}
+	if channel {
+		u.Path, u.RawPath = "/", ""
+	}
 	out := u.String()
+	if channel {
+		out += masked
+	}
 	if user != nil {
 		out = strings.Replace(out, "://", "://"+masked+"@", 1)
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"modelgate/internal/controlplane/webhooks"
 	"modelgate/internal/testing/waittest"
 )
 
@@ -111,18 +113,25 @@ func TestRetryAfterDelaysTheNextAttempt(t *testing.T) {
 	}
 }
 
+// patient is a client that waits as long as a receiver takes, on a machine however busy.
+type patient struct{ webhooks.Client }
+
+func (p patient) Do(req *http.Request, guarded bool) (*http.Response, error) {
+	return p.Client.Do(req.WithContext(context.WithoutCancel(req.Context())), guarded)
+}
+
 // Of one event, each endpoint has a delivery of its own: those that hang or refuse do not delay
 // the others.
 func TestEndpointsThatMisbehaveDelayNoOther(t *testing.T) {
 	b, quick := newBench(t), newReceiver(t, nil)
+	b.client = patient{b.client}
 	hangs, release := make(chan struct{}, 1), make(chan struct{})
-	slow := newReceiver(t, func(_ http.ResponseWriter, r *http.Request) {
+	slow := newReceiver(t, func(http.ResponseWriter, *http.Request) {
 		hangs <- struct{}{}
-		select {
-		case <-r.Context().Done():
-		case <-release:
-		}
+		<-release
 	})
+	end := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(end) // before the receiver waits for its requests
 	busy := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "600")
 		w.WriteHeader(http.StatusTooManyRequests)
@@ -143,7 +152,7 @@ func TestEndpointsThatMisbehaveDelayNoOther(t *testing.T) {
 	if d := b.deliveries(e.ID, ""); len(d) != 1 || d[0].State != "pending" || d[0].Attempts != 0 {
 		t.Errorf("while it hangs: %+v", d)
 	}
-	close(release)
+	end()
 	waittest.Until(t, "the end of the slow attempt", func() bool { return b.deliveries(e.ID, "")[0].State == "delivered" })
 	stop()
 	waittest.Receive(t, ended, "the end of the runner")
