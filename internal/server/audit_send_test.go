@@ -94,6 +94,7 @@ func TestWebhookReceivesTheAuditLogInOrderAndOverRestarts(t *testing.T) {
 				Events []struct {
 					ID, Hash string
 					Sequence int64
+					Name     string `json:"organisation_name"`
 				}
 			}
 			if err != nil || signature != hex.EncodeToString(mac.Sum(nil)) || json.Unmarshal(body, &sent) != nil {
@@ -105,11 +106,20 @@ func TestWebhookReceivesTheAuditLogInOrderAndOverRestarts(t *testing.T) {
 				return
 			}
 			for _, e := range sent.Events {
-				rows <- fmt.Sprintf("%s %d %t", e.ID, e.Sequence, e.Hash != "")
+				rows <- fmt.Sprintf("%s %d %t %s", e.ID, e.Sequence, e.Hash != "", e.Name)
 			}
 		}))
 		defer hook.Close()
 		db := storetest.Open(t, dsn)
+		now := time.Now()
+		err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
+			return tx.CreateOrganisation(t.Context(), store.Organisation{ID: "a", Slug: "a", Name: "Acme", Status: store.Active, CreatedAt: now, UpdatedAt: now},
+				store.Workspace{ID: "w", Organisation: "a", Slug: "w", Status: store.Active, CreatedAt: now, UpdatedAt: now},
+				store.PromptCollection{ID: "c", Organisation: "a", Workspace: "w", Slug: "c", Status: store.Active, CreatedAt: now, UpdatedAt: now})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		mustNote(t, db, "a", 1, 2)
 		data, given := t.TempDir(), dsn
 		if path, ok := strings.CutPrefix(dsn, "file:"); ok {
@@ -117,14 +127,14 @@ func TestWebhookReceivesTheAuditLogInOrderAndOverRestarts(t *testing.T) {
 		}
 		text := "audit: {webhook: {url: \"" + hook.URL + "\", secret: \"${AUDIT_KEY}\"}}\n"
 		stop := runFor(t, data, given, text)
-		mustGet(t, seen, rows, "a-1 1 true", "a-2 2 true")
+		mustGet(t, seen, rows, "a-1 1 true Acme", "a-2 2 true Acme")
 		mustNote(t, db, "a", 3)
-		mustGet(t, seen, rows, "a-3 3 true")
+		mustGet(t, seen, rows, "a-3 3 true Acme")
 		stop()
 		mustNote(t, db, "a", 4)
 		mustNote(t, db, "b", 1)
 		defer runFor(t, data, given, text)()
-		mustGet(t, seen, rows, "a-4 4 true", "b-1 1 true")
+		mustGet(t, seen, rows, "a-4 4 true Acme", "b-1 1 true ")
 	})
 }
 
