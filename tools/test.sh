@@ -190,10 +190,10 @@ set_up_browser() {
 	say "$(chromium --version 2>/dev/null)"
 }
 
-# set_up_engines sees that there are what builds images without a daemon, and the proxy of the
-# files for Compose.
+# set_up_engines sees that there are what builds images without a daemon, the proxies of the
+# documents, and what reads JSON in their examples.
 set_up_engines() {
-	for name in buildah nginx caddy; do
+	for name in buildah nginx caddy jq; do
 		command -v "$name" >/dev/null 2>&1 && continue
 		remedy="the files in deploy and examples of the documents are tested with it: apt-get install $name"
 		[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || fail "$name is missing; $remedy"

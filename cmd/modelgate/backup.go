@@ -153,6 +153,9 @@ func (p *program) restore(ctx context.Context, path string, to transfer.Place, o
 	done := "restored"
 	if o.DryRun {
 		done = "verified; nothing was changed:"
+		if s.Used != "" && !o.Overwrite {
+			fmt.Fprintf(p.out, "%s; to replace it, add --force.\n", s.Used)
+		}
 	}
 	fmt.Fprintf(p.out, "%s the backup of %s, made by modelgate %s. Start the gateway with the master key of that time.\n",
 		done, s.Time.Format(time.RFC3339), s.Program)

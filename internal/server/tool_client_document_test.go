@@ -44,8 +44,8 @@ func readDocument(t *testing.T, g *gatewaytest.Gateway) (d clientDocument, statu
 // gateway has only at a public address with https.
 func TestTheDocumentOfTheClientIsWhatItSends(t *testing.T) {
 	t.Parallel()
-	const root = "https://gate.example.com/gateway"
-	for setting, has := range map[string]bool{"": false, "http://gate.example.com": false, root: true} {
+	const root = "https://gateway.example.com/gateway"
+	for setting, has := range map[string]bool{"": false, "http://gateway.example.com": false, root: true} {
 		o := gatewaytest.Options{MasterKey: "a master key of a test, long enough"}
 		if setting != "" {
 			o.Settings = "version: 1\npublic_url: " + setting + "\n"

@@ -36,7 +36,10 @@ const (
 // internet are the names that are resolved, with their addresses.
 var internet = map[string]string{
 	"localhost": "127.0.0.1", "db.internal": "127.0.0.1", "gateway.example.com": front,
-	"api.openai.com": providers, "api.anthropic.com": providers,
+	"api.openai.com": providers, "api.anthropic.com": providers, "api.groq.com": providers, "api.fireworks.ai": providers,
+	"models.example.com": providers, "tracker.example.com": providers, "notes.example.com": providers, "pets.example.com": providers,
+	"travel.example.com": providers, "vault.example.com": providers, "hooks.example.com": providers, "checks.example.com": providers,
+	"example.okta.com": providers, "id.example.com": providers,
 }
 
 var (

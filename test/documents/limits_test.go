@@ -1,7 +1,6 @@
 package documents_test
 
 import (
-	"strings"
 	"testing"
 )
 
@@ -21,8 +20,8 @@ modelgate providers create "My OpenAI" --workspace default --integration openai 
 modelgate usage-policies create Team --workspace default --conditions key=api_key,value=x --group-by key=metadata._user --type cost --credit-limit 100
 `)
 	for _, s := range p.sections {
-		if list := s.scripts(); len(list) > 0 && strings.HasPrefix(list[0].text, "go test") {
-			s.ran = len(list) // measurements in the sources, which take minutes
+		if list := s.scripts(); len(list) > 0 && exempted(p.name, list[0]) != nil {
+			s.ran = len(list)
 		} else if len(list) > 0 {
 			m.do(t, p, s.heading)
 		}

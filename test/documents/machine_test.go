@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -34,7 +35,7 @@ type machine struct {
 const boot = `
 set -eu
 mount -t tmpfs -o mode=755 tmpfs "$1/disk"
-for name in etc var; do
+for name in etc usr var; do
 	mkdir "$1/disk/$name" "$1/disk/$name.work"
 	mount -t overlay -o "lowerdir=/$name,upperdir=$1/disk/$name,workdir=$1/disk/$name.work" overlay "/$name"
 done
@@ -118,7 +119,7 @@ func (m *machine) prepare(t *testing.T) {
 		}
 	}
 	link(program, m.bin("modelgate"))
-	for _, name := range []string{"systemctl", "apt", "sudo", "curl"} {
+	for _, name := range []string{"systemctl", "journalctl", "apt", "sudo", "curl"} {
 		link(filepath.Join(files, name+".sh"), m.bin(name))
 	}
 }
@@ -224,12 +225,15 @@ func wants(t *testing.T, what, out string, words ...string) {
 	}
 }
 
+// endless matches commands that run until they are ended.
+var endless = regexp.MustCompile(`^(.*[ /])?modelgate (serve|demo|simulate|tail --status)\b`)
+
 // background adds to a script whose last command runs until it is ended that it runs in the
 // background, as a reader does who continues in another terminal.
 func background(script string) string {
 	lines := strings.Split(strings.TrimRight(script, "\n"), "\n")
 	last := lines[len(lines)-1]
-	if slices.ContainsFunc([]string{"modelgate serve", "modelgate demo", "modelgate simulate"}, func(c string) bool { return strings.HasPrefix(last, c) }) {
+	if endless.MatchString(last) {
 		code, _, _ := strings.Cut(last, "#")
 		if !strings.HasSuffix(strings.TrimSpace(code), "&") {
 			lines[len(lines)-1] = code + " &"

@@ -32,15 +32,35 @@ func trusted(t *testing.T) *storetest.Authority {
 type provider struct {
 	status   atomic.Int64 // of its responses; 0 for those of the simulator
 	requests atomic.Int64 // that it served
+	handler  http.Handler // the simulator, unless the test sets another
 }
 
 // internetOf serves providers by their hosts, until the end of the test.
 func internetOf(t *testing.T, hosts ...string) map[string]*provider {
 	t.Helper()
 	list := map[string]*provider{}
+	for _, host := range hosts {
+		list[host] = &provider{handler: simulator.New(simulator.Options{})}
+	}
+	serveTLS(t, providers, hosts, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := list[r.Host]
+		if status := p.status.Load(); status != 0 {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(int(status))
+			fmt.Fprint(w, `{"error": {"message": "The server is overloaded", "type": "server_error"}}`)
+			return
+		}
+		p.requests.Add(1)
+		p.handler.ServeHTTP(w, r)
+	}))
+	return list
+}
+
+// serveTLS serves hosts at the port 443 of an address, until the end of the test.
+func serveTLS(t *testing.T, address string, hosts []string, handler http.Handler) {
+	t.Helper()
 	certificates := map[string]*tls.Certificate{}
 	for _, host := range hosts {
-		list[host] = &provider{}
 		public, private := trusted(t).Issue(t, host)
 		c, err := tls.X509KeyPair([]byte(public), []byte(private))
 		if err != nil {
@@ -48,30 +68,21 @@ func internetOf(t *testing.T, hosts ...string) map[string]*provider {
 		}
 		certificates[host] = &c
 	}
-	sim := simulator.New(simulator.Options{})
-	l, err := net.Listen("tcp", providers+":443")
+	l, err := net.Listen("tcp", address+":443")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			p := list[r.Host]
-			if status := p.status.Load(); status != 0 {
-				w.Header().Set("Content-Type", "application/json")
-				w.WriteHeader(int(status))
-				fmt.Fprint(w, `{"error": {"message": "The server is overloaded", "type": "server_error"}}`)
-				return
-			}
-			p.requests.Add(1)
-			sim.ServeHTTP(w, r)
-		}),
+		Handler: handler,
 		TLSConfig: &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return certificates[h.ServerName], nil
+			if c := certificates[h.ServerName]; c != nil {
+				return c, nil
+			}
+			return nil, fmt.Errorf("%s is not served", h.ServerName)
 		}},
 	}
 	go server.ServeTLS(l, "", "")
 	t.Cleanup(func() { server.Close() })
-	return list
 }
 
 // write writes a file of the machine. Files below /etc and /var are written there.

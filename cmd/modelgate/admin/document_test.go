@@ -60,7 +60,7 @@ func TestDocumentWorks(t *testing.T) {
 	for _, b := range blocks {
 		script += b[1]
 	}
-	script = strings.ReplaceAll(script, "https://gate.example.com", g.Root) + "test -n \"$KEY\"\n"
+	script = strings.ReplaceAll(script, "https://gateway.example.com", g.Root) + "test -n \"$KEY\"\n"
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 	cmd.Dir = folder
 	cmd.Env = append(programtest.Env("MODELGATE_BOOTSTRAP_KEY="+gatewaytest.Key), "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))

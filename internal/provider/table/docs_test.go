@@ -69,6 +69,10 @@ Find the id, address and credential of each of the %d built-in providers; %d of 
 unified route. For any other provider with a compatible API, use ` + "`openai-compatible`" + ` and a custom host.
 
 ` + "```" + `sh
+BASE=http://127.0.0.1:8787/v1
+KEY=mg-...                        # a gateway key
+GROQ_API_KEY=gsk_...
+
 curl -s $BASE/chat/completions -H "x-gateway-api-key: $KEY" -H "x-gateway-provider: groq" \
   -H "authorization: Bearer $GROQ_API_KEY" -H "content-type: application/json" \
   -d '{"model": "llama-3.3-70b-versatile", "messages": [{"role": "user", "content": "Hello!"}]}'

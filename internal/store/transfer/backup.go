@@ -59,8 +59,9 @@ type Summary struct {
 	Program string
 	Time    time.Time
 	Tables  []Total
-	Files   int   // segments and stored files
-	Bytes   int64 // before compression
+	Files   int    // segments and stored files
+	Bytes   int64  // before compression
+	Used    string // what a dry run of a restore found in the target, empty if nothing
 }
 
 // summary describes the members.

@@ -71,7 +71,11 @@ func TestRestoresNeedOverwrite(t *testing.T) {
 			t.Run(kind+"/"+tt.name, func(t *testing.T) {
 				target := mustPlace(t, kind)
 				tt.fill(t, target)
-				_, err := restore(t, content, target, transfer.RestoreOptions{})
+				s, err := restore(t, content, target, transfer.RestoreOptions{DryRun: true})
+				if found, _, _ := strings.Cut(tt.says, ";"); err != nil || (s.Used == "") != (found == "") || !strings.Contains(s.Used, strings.TrimPrefix(found, "has ")) {
+					t.Errorf("a dry run of Restore() = %+v, %v, want %q", s, err, found)
+				}
+				_, err = restore(t, content, target, transfer.RestoreOptions{})
 				if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 					t.Errorf("Restore() = %v, want %q", err, tt.says)
 				}

@@ -154,11 +154,13 @@ func Restore(ctx context.Context, r io.ReaderAt, size int64, to Place, o Restore
 	if err != nil {
 		return s, err
 	}
-	if used != "" && !o.Overwrite {
+	if used != "" && !o.Overwrite && !o.DryRun {
 		return s, fmt.Errorf("%s; to replace it, add --force", used)
 	}
 	if err := b.checkSegments(filepath.Join(to.Data, "ledger")); err != nil || o.DryRun {
-		return b.summary(), err
+		s = b.summary()
+		s.Used = used
+		return s, err
 	}
 	if err := emptyLog(ctx, to.Log); err != nil {
 		return s, err
