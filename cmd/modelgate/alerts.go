@@ -53,7 +53,7 @@ func testAlerts(p *program) *cobra.Command {
 			fmt.Fprintf(p.out, "%s: %s\n", d.Name, result)
 		}
 		if failed > 0 {
-			return fmt.Errorf("%d of %d destinations cannot be used", failed, len(list))
+			return fmt.Errorf("%d of %s cannot be used", failed, counted(len(list), "destination"))
 		}
 		return nil
 	})

@@ -60,7 +60,7 @@ modelgate audit verify --json --since heads.json`)
 		}
 		for _, c := range chains {
 			if c.Broken == "" {
-				fmt.Fprintf(p.out, "%s: %d rows, %s\n", c.Organisation, c.Sequence, c.Hash)
+				fmt.Fprintf(p.out, "%s: %s, %s\n", c.Organisation, counted(c.Sequence, "row"), c.Hash)
 				if c.Removed != nil {
 					fmt.Fprintf(p.out, "  %s\n", c.Removed)
 				}
@@ -124,7 +124,7 @@ modelgate audit prune --bytes 1GB --master-key-file master.key`)
 			done = "would remove"
 		}
 		sum, err := db.PruneAudits(ctx, pruning)
-		fmt.Fprintf(p.out, "%s %d rows, about %d bytes\n", done, sum.Rows, sum.Bytes)
+		fmt.Fprintf(p.out, "%s %s, about %s\n", done, counted(sum.Rows, "row"), counted(sum.Bytes, "byte"))
 		return err
 	})
 }

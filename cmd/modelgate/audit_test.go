@@ -125,7 +125,7 @@ func TestNewOrganisationHasAnAuditRow(t *testing.T) {
 		if rows := list(store.DefaultOrganisation); len(rows) != 0 {
 			t.Errorf("the audit log of another organisation has %+v", rows)
 		}
-		if code, out, errs := invoke(t, env, "", "audit", "verify", "--data", data); code != 0 || !strings.Contains(out, made.ID+": 1 rows, ") {
+		if code, out, errs := invoke(t, env, "", "audit", "verify", "--data", data); code != 0 || !strings.Contains(out, made.ID+": 1 row, ") {
 			t.Errorf("verify: exit %d: %s%s", code, out, errs)
 		}
 	})

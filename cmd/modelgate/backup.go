@@ -62,8 +62,8 @@ func (p *program) backup(ctx context.Context, from transfer.Place, path string) 
 	if err != nil {
 		return fmt.Errorf("no backup was made: %w", err)
 	}
-	fmt.Fprintf(p.out, "%s: %d tables, %d files, %.1f MB (%.1f MB compressed) in %.1f s\n",
-		path, len(s.Tables), s.Files, float64(s.Bytes)/1e6, float64(size)/1e6, time.Since(began).Seconds())
+	fmt.Fprintf(p.out, "%s: %s, %s, %.1f MB (%.1f MB compressed) in %.1f s\n",
+		path, counted(len(s.Tables), "table"), counted(s.Files, "file"), float64(s.Bytes)/1e6, float64(size)/1e6, time.Since(began).Seconds())
 	fmt.Fprintln(p.out, "The master key is not in it: keep that elsewhere.")
 	return nil
 }
@@ -98,7 +98,7 @@ func (p *program) progress() transfer.Progress {
 	next := time.Now().Add(time.Second)
 	return func(table string, rows int64) {
 		if now := time.Now(); now.After(next) {
-			fmt.Fprintf(p.err, "%s: %d rows\n", table, rows)
+			fmt.Fprintf(p.err, "%s: %s\n", table, counted(rows, "row"))
 			next = now.Add(time.Second)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -122,6 +123,59 @@ func TestEveryCommandSaysThatAKeyIsWrong(t *testing.T) {
 		line := complain(t, nil, 1, append(args, "--url", g.URL, "--key", "mg-of-another-gateway")...)
 		if !strings.Contains(line, "--key") || strings.Contains(line, "mg-of-another") {
 			t.Errorf("modelgate %s: %q does not say which flag to change", strings.Join(args, " "), line)
+		}
+	}
+}
+
+// TestNamesOfSeveralObjectsAreListed asks a gateway that has two of everything, with one name.
+func TestNamesOfSeveralObjectsAreListed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ids := []string{"01a218ea-0e12-7569-a664-000000000001", "01a218ea-0e12-7569-a664-000000000002"}
+	g := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.Contains(r.URL.Path, "Twins") || r.Method != http.MethodGet {
+			w.WriteHeader(http.StatusNotFound)
+			w.Write([]byte(`{"status":"failure","message":"Twins not found","code":"AB08"}`))
+			return
+		}
+		fmt.Fprintf(w, `{"object":"list","total":2,"has_more":false,"next_cursor":null,"data":[
+			{"id":%q,"name":"Twins","email":"Twins","slug":"twins-1","workspace_id":"w1"},{"id":%q,"name":"Twins","email":"Twins","slug":"twins-2","workspace_id":"w2"}]}`, ids[0], ids[1])
+	}))
+	t.Cleanup(g.Close)
+	calls := [][]string{
+		{"keys", "create", "app", "--workspace", "default", "--scopes", "completions.write", "--config", "Twins"},
+		{"keys", "create", "app", "--workspace", "Twins", "--scopes", "completions.write"},
+		{"logs", "list", "--api-key", "Twins"},
+		{"analytics", "cost", "--configs", "Twins"},
+		{"limits", "list", "--owner", "key", "--id", "Twins"},
+		{"top", "keys", "--workspace", "Twins"},
+	}
+	for _, c := range leaves(t) {
+		// Objects of these have no name, or none that lists have.
+		if c.Name() == "show" && !slices.Contains([]string{"batches", "exports", "files", "jobs", "logs", "organisations"}, c.Parent().Name()) {
+			calls = append(calls, append(pathOf(c), "Twins"))
+		}
+	}
+	if len(calls) < 20 {
+		t.Errorf("%d calls are checked", len(calls))
+	}
+	for _, args := range calls {
+		line := complain(t, nil, 1, append(args, "--url", g.URL, "--key", "mg-x")...)
+		if !strings.Contains(line, ids[0]) || !strings.Contains(line, ids[1]) || !strings.Contains(line, "use an id") {
+			t.Errorf("modelgate %s: %q does not list the objects with the name", strings.Join(args, " "), line)
+		}
+	}
+}
+
+func TestFlagsOfGatewaysNeedAnAddress(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const advice = "set MODELGATE_URL or --url"
+	if line := complain(t, nil, 2, "keys", "create", "app", "--workspace", "default"); !strings.Contains(line, advice) {
+		t.Errorf("a flag of the API without an address: %q", line)
+	}
+	for _, args := range [][]string{{"keys", "create", "--no-such-flag"}, {"keys", "create", "app", "--no-such-flag", "--url", "http://127.0.0.1:1"}} {
+		if line := complain(t, nil, 2, args...); strings.Contains(line, advice) {
+			t.Errorf("modelgate %s: %q", strings.Join(args, " "), line)
 		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"text/tabwriter"
@@ -55,7 +57,10 @@ modelgate cache evaluate --embedding-url https://api.openai.com/v1/embeddings --
 			return err
 		}
 		p.printEvaluation(r)
-		if got := r.All().Precision(); !(got >= *least) {
+		switch got := r.All().Precision(); {
+		case math.IsNaN(got):
+			return errors.New("no pair was found, so that there is no precision; lower --threshold, or use another model")
+		case got < *least:
 			return fmt.Errorf("the precision is %.3f, less than %v", got, *least)
 		}
 		return nil
@@ -129,7 +134,7 @@ func (e *endpoint) Embed(ctx context.Context, text string) ([]float32, error) {
 		return nil, fmt.Errorf("reading the vector: %w", err)
 	}
 	if len(out.Data) != 1 {
-		return nil, fmt.Errorf("the response has %d vectors instead of one", len(out.Data))
+		return nil, fmt.Errorf("the response has %s, and must have one", counted(len(out.Data), "vector"))
 	}
 	return out.Data[0].Embedding, nil
 }

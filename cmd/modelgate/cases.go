@@ -71,9 +71,9 @@ func checkConfig(ctx context.Context, p *program, file string) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%s: %d of %d cases failed", file, failed, len(cases))
+		return fmt.Errorf("%s: %d of %s failed", file, failed, counted(len(cases), "case"))
 	}
-	fmt.Fprintf(p.out, "%s is valid, %d cases passed\n", file, len(cases))
+	fmt.Fprintf(p.out, "%s is valid, %s passed\n", file, counted(len(cases), "case"))
 	return nil
 }
 

@@ -94,7 +94,7 @@ func diagnose(ctx context.Context, p *program, d doctorFlags, asJSON bool) error
 		}
 	}
 	if n := diagnosis.CountFailures(findings); n > 0 {
-		return fmt.Errorf("%d of %d checks failed; each line above says what to change", n, len(findings))
+		return fmt.Errorf("%d of %s failed; each line above says what to change", n, counted(len(findings), "check"))
 	}
 	return nil
 }

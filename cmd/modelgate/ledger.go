@@ -74,11 +74,11 @@ func state(s ledger.SegmentReport) string {
 	case s.Problem != "":
 		return s.Problem
 	case s.Damaged > 0:
-		return fmt.Sprintf("damaged in %d places", s.Damaged)
+		return fmt.Sprintf("damaged in %s", counted(s.Damaged, "place"))
 	case s.InUse:
 		return "in use"
 	case s.Torn > 0:
-		return fmt.Sprintf("%d bytes at its end are incomplete", s.Torn)
+		return fmt.Sprintf("incomplete at its end, by %s", counted(s.Torn, "byte"))
 	}
 	return "ok"
 }

@@ -64,12 +64,12 @@ modelgate logs prune --bytes 20GB --bodies-days 7`)
 			work, done = s.Prunable, "would remove"
 		}
 		sum, err := work(ctx, keep, time.Now())
-		fmt.Fprintf(p.out, "%s %d entries, %d bytes\n", done, sum.Entries, sum.Bytes)
+		fmt.Fprintf(p.out, "%s %s, %s\n", done, counted(sum.Entries, "entry"), counted(sum.Bytes, "byte"))
 		if *bodies > 0 {
-			fmt.Fprintf(p.out, "%s the bodies of %d entries\n", done, sum.Bodies)
+			fmt.Fprintf(p.out, "%s the bodies of %s\n", done, counted(sum.Bodies, "entry"))
 		}
 		if *sums > 0 {
-			fmt.Fprintf(p.out, "%s %d rollups\n", done, sum.Sums)
+			fmt.Fprintf(p.out, "%s %s\n", done, counted(sum.Sums, "rollup"))
 		}
 		return explainFull(errors.Join(err, s.Close(ctx)))
 	})

@@ -95,7 +95,7 @@ func (e *exporter) run(ctx context.Context, p *program, body map[string]any, fil
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "%d rows, %d bytes in %s\n", rows, size, file)
+	fmt.Fprintf(p.out, "%s, %s in %s\n", counted(rows, "row"), counted(size, "byte"), file)
 	return e.reportOmissions(ctx, p, body, rows)
 }
 

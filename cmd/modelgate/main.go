@@ -12,6 +12,7 @@ import (
 	"io"
 	"log"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -121,11 +122,30 @@ func (p *program) main(ctx context.Context, args []string) int {
 	case errors.Is(err, errHelp):
 		return 2
 	case errors.Is(err, errUsage):
-		fmt.Fprintf(p.err, "%s: %s (see `%[1]s --help`)\n", c.CommandPath(), stripControl(strings.TrimPrefix(err.Error(), "usage: ")))
+		text := stripControl(strings.TrimPrefix(err.Error(), "usage: ")) + p.adviseAddress(c, args, err)
+		fmt.Fprintf(p.err, "%s: %s (see `%[1]s --help`)\n", c.CommandPath(), text)
 		return 2
 	}
 	fmt.Fprintf(p.err, "%s: %s\n", c.CommandPath(), stripLines(err.Error()))
 	return 1
+}
+
+// unknownFlag matches the error for a flag that a command lacks.
+var unknownFlag = regexp.MustCompile(`unknown flag --([a-z.-]+)`)
+
+// adviseAddress returns advice for a call without an address whose flag only the command of the
+// API has, empty for other errors.
+func (p *program) adviseAddress(c *cobra.Command, args []string, err error) string {
+	m := unknownFlag.FindStringSubmatch(err.Error())
+	if m == nil || p.hasAddress(args) {
+		return ""
+	}
+	path := append(strings.Fields(c.CommandPath())[1:], "--url=")
+	other, _, err := p.tree(path, p.administration).Find(path)
+	if err != nil || other.Flags().Lookup(m[1]) == nil {
+		return ""
+	}
+	return "; to use a running gateway, set MODELGATE_URL or --url"
 }
 
 // errHelp ends a call without a command, for which help was printed.

@@ -68,10 +68,10 @@ func (p *program) readPrices(name string, data []byte) ([]catalog.Price, error) 
 		return nil, err
 	}
 	for _, field := range slices.Sorted(maps.Keys(file.Ignored)) {
-		fmt.Fprintf(p.out, "%s: %s has no effect (%d models)\n", name, field, file.Ignored[field])
+		fmt.Fprintf(p.out, "%s: %s has no effect (%s)\n", name, field, counted(file.Ignored[field], "model"))
 	}
 	if file.Unknown > 0 {
-		fmt.Fprintf(p.out, "%s: %d models have no price\n", name, file.Unknown)
+		fmt.Fprintf(p.out, "%s: %s without a price\n", name, counted(file.Unknown, "model"))
 	}
 	return file.Rows, nil
 }
@@ -94,13 +94,13 @@ func (p *program) checkRows(name string, rows []catalog.Price, age int) error {
 			oldest = row.Read
 		}
 	}
-	fmt.Fprintf(p.out, "%s: %d prices of %d providers", name, len(rows), len(providers))
+	fmt.Fprintf(p.out, "%s: %s of %s", name, counted(len(rows), "price"), counted(len(providers), "provider"))
 	if oldest != "" {
-		fmt.Fprintf(p.out, ", the oldest read on %s, %d more than %d days ago", oldest, old, age)
+		fmt.Fprintf(p.out, ", the oldest read on %s, %d more than %s ago", oldest, old, counted(age, "day"))
 	}
 	fmt.Fprintln(p.out)
 	if implausible > 0 {
-		return fmt.Errorf("%s: %d prices are implausible", name, implausible)
+		return fmt.Errorf("%s: implausible: %s", name, counted(implausible, "price"))
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func importPrices(p *program) *cobra.Command {
 		if err := os.WriteFile(*into, catalog.Format(comments, rows), 0o644); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.out, "wrote %d prices to %s, %d of them new or changed\n", len(rows), *into, changed)
+		fmt.Fprintf(p.out, "wrote %s to %s, %d of them new or changed\n", counted(len(rows), "price"), *into, changed)
 		return nil
 	})
 }
@@ -256,7 +256,8 @@ func (p *program) printChanges(t *tableFlags, table *priceimport.Table, changes 
 			fmt.Fprintf(p.out, "- %s: %s\n", s.Entry, s.Reason)
 		}
 	}
-	fmt.Fprintf(p.out, "%d new (+), %d replaced (~), %d differ and stay (=), %d confirmed, %d entries of the table skipped (-)\n",
-		counts[priceimport.Added], counts[priceimport.Replaced], counts[priceimport.Differs], counts[priceimport.Confirmed], len(table.Skipped))
+	fmt.Fprintf(p.out, "%d new (+), %d replaced (~), %d differ and stay (=), %d confirmed, %s of the table skipped (-)\n",
+		counts[priceimport.Added], counts[priceimport.Replaced], counts[priceimport.Differs], counts[priceimport.Confirmed],
+		counted(len(table.Skipped), "entry"))
 	return counts[priceimport.Added] + counts[priceimport.Replaced]
 }

@@ -44,9 +44,9 @@ func TestPricesAreCheckedAndCompared(t *testing.T) {
 		out, errs string // parts
 	}{
 		"the built-in book":                {"prices check", 0, "built-in price book: ", ""},
-		"a pricing file":                   {"prices check openai.json", 0, "openai.json: pay_as_you_go.web_search has no effect (1 models)\nopenai.json: 1 models have no price\nopenai.json: 1 prices of 1 providers\n", ""},
+		"a pricing file":                   {"prices check openai.json", 0, "openai.json: pay_as_you_go.web_search has no effect (1 model)\nopenai.json: 1 model without a price\nopenai.json: 1 price of 1 provider\n", ""},
 		"a wrong price":                    {"prices check groq.json", 1, "", `model "m": pricing_config: pay_as_you_go.request_token.price must be`},
-		"an implausible price":             {"prices check mistral.json", 1, "are more than any model costs", "1 prices are implausible"},
+		"an implausible price":             {"prices check mistral.json", 1, "are more than any model costs", "implausible: 1 price"},
 		"a broken book":                    {"prices check broken.csv", 1, "", "broken.csv"},
 		"a file that does not exist":       {"prices check nowhere.csv", 1, "", "nowhere.csv"},
 		"a public table":                   {"prices diff litellm table.json", 0, "+ openai/gpt-new: ", ""},

@@ -40,3 +40,14 @@ func printable(r rune) rune {
 	}
 	return '\uFFFD'
 }
+
+// counted returns a number with its noun, such as 1 file or 2 entries. Nouns in y end in ry.
+func counted[N int | int64 | uint64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if stem, ok := strings.CutSuffix(noun, "ry"); ok {
+		noun = stem + "rie"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,6 +42,37 @@ func TestNobodysTextControlsTheTerminal(t *testing.T) {
 		_, out, errs := invoke(t, nil, "", args...)
 		if got := out + errs; strings.ContainsAny(got, "\x1b\u009b\u202e") || strings.Contains(got, "\nrevoked") || !strings.Contains(got, "a\uFFFD[2J\uFFFD2J\uFFFDb") {
 			t.Errorf("%s prints %q", args[0], got)
+		}
+	}
+}
+
+func TestNumbersAgreeWithTheirNouns(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 file": counted(1, "file"), "0 files": counted(0, "file"), "2 entries": counted(int64(2), "entry"), "1 entry": counted(1, "entry"), "3 days": counted(3, "day"),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) < 40 {
+		t.Fatal(files, err)
+	}
+	// Numbers that are never one.
+	limits := []string{"to %d addresses", "newest %d entries", "about %d tokens", "for %d minutes"}
+	number := regexp.MustCompile(`\w+ %d [a-z]+s\b|"%d [a-z]+s\b`)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range number.FindAllString(string(text), -1) {
+			if !slices.Contains(limits, m) {
+				t.Errorf("%s: %q is wrong for one; use counted", file, m)
+			}
 		}
 	}
 }

@@ -260,11 +260,11 @@ func (p *program) reportRun(ctx context.Context, ask *gateway.Client, trace stri
 		line("modelgate run: no requests were recorded with the trace %s", trace)
 		return
 	}
-	line("modelgate run: %d requests, trace %s", t.requests, trace)
+	line("modelgate run: %s, trace %s", counted(t.requests, "request"), trace)
 	line("  tokens: %d input (%d from caches, %d written to caches), %d output (%d reasoning)", t.input, t.cached, t.written, t.output, t.reasoning)
 	cost := fmt.Sprintf("  cost: %.4f US dollars", t.cost/100)
 	if t.unpriced > 0 {
-		cost += fmt.Sprintf(", without %d requests whose cost is unknown", t.unpriced)
+		cost += fmt.Sprintf(", without %s of unknown cost", counted(t.unpriced, "request"))
 	}
 	line("%s", cost)
 	line("  saved by caches: %.4f US dollars", t.saved/100)

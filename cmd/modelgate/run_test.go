@@ -38,7 +38,7 @@ func TestRunStartsAgentsThroughTheGateway(t *testing.T) {
 			if code != 7 {
 				t.Errorf("exit %d, want the agent's 7: %s%s", code, out, errs)
 			}
-			for _, want := range []string{"modelgate run: 1 requests", "tokens: ", "cost: ", "saved by caches: "} {
+			for _, want := range []string{"modelgate run: 1 request,", "tokens: ", "cost: ", "saved by caches: "} {
 				if !strings.Contains(errs, want) {
 					t.Errorf("the report %q lacks %q; the agent printed %s", errs, want, out)
 				}

@@ -152,7 +152,7 @@ func (t *tailer) follow(stream io.Reader) error {
 		}
 		switch {
 		case e.Dropped > 0:
-			fmt.Fprintf(t.p.out, "… %d requests skipped: output too slow\n", e.Dropped)
+			fmt.Fprintf(t.p.out, "… %s skipped: output too slow\n", counted(e.Dropped, "request"))
 		case !t.shown[e.ID]:
 			t.print(&e.tailEntry)
 		}

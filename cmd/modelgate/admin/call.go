@@ -108,7 +108,7 @@ func (c *call) addToQuery(f *field, texts []string) error {
 		return c.env.Usage("--%s %w", flagName(f.Name), err)
 	}
 	if text, ok := v.(string); ok && c.verb.idOf != "" && f.Name == "id" {
-		v, err = c.resolve(c.query.Get(c.verb.idOf)+"s", text)
+		v, err = c.resolveOwner(c.query.Get(c.verb.idOf), text)
 	} else {
 		v, err = c.resolveValue(f, v)
 	}

@@ -62,6 +62,9 @@ func TestFirstDayOfAPlatform(t *testing.T) {
 	s.refuse([]string{"keys", "revoke", "ci"}, "--yes")
 	s.run("keys", "revoke", "ci", "--yes")
 	waittest.Until(t, "the key is refused", func() bool { return ask().Status == http.StatusUnauthorized })
+	if out := s.run("top", "keys", "--since", "1h"); !regexp.MustCompile(`(?m)^deleted \([0-9a-f-]{36}\) `).MatchString(out) {
+		t.Errorf("top has the key that was revoked as:\n%s", out)
+	}
 	if out := s.run("audit", "list", "--since", "1h", "--resource-type", "api_key"); !strings.Contains(out, "delete") {
 		t.Errorf("the audit log is:\n%s", out)
 	}
@@ -97,6 +100,20 @@ func TestNamesOfSeveralObjectsAreListed(t *testing.T) {
 	if _, warnings, err := s.try("keys", "list"); err != nil || warnings != "no keys\n" {
 		t.Errorf("an empty list says %q, %v", warnings, err)
 	}
+}
+
+// TestLimitsOfPoliciesAreFoundByName names policies of both kinds.
+func TestLimitsOfPoliciesAreFoundByName(t *testing.T) {
+	t.Parallel()
+	s := newShell(t, gatewaytest.New(t, gatewaytest.Options{}))
+	rate := []string{"rate-policies", "create", "Team", "--rate", "60rpm", "--conditions", "workspace_id=*", "--group-by", "api_key", "-o", "name", "--workspace"}
+	one := s.run(append(rate, "default")...)
+	s.run("limits", "list", "--owner", "policy", "--id", "Team")
+	s.run("workspaces", "create", "Search")
+	other := s.run("usage-policies", "create", "Team", "--budget", "5/month", "--conditions", "workspace_id=*", "--group-by", "api_key", "-o", "name",
+		"--workspace", "Search")
+	s.refuse([]string{"limits", "list", "--owner", "policy", "--id", "Team"}, `2 policies have the name "Team"`, one+" (in Default)", other+" (in Search)")
+	s.refuse([]string{"limits", "list", "--owner", "policy", "--id", "Nobody"}, "404", `"Nobody"`)
 }
 
 // TestNamesStayInTheirSegment takes names as the object that they are, whatever path they

@@ -48,6 +48,8 @@ type verb struct {
 	shows bool
 	// raw responses are the content of a file, and are printed as they are.
 	raw bool
+	// deleted is true if ids of a table that no object has are shown as those of deleted ones.
+	deleted bool
 }
 
 // column is a column of tables.

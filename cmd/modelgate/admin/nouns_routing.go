@@ -143,7 +143,7 @@ var routingNouns = []noun{
 		verbs: []verb{
 			{name: "list", op: "list-limits", idOf: "owner",
 				columns: "OWNER=owner TYPE=type UNIT=unit LIMIT=limit USED=used RESERVED=reserved LEFT=remaining RESETS=reset_at:time | ID=id VALUE=value_key",
-				example: []string{"--owner key --id ci", "--owner workspace --id search"}},
+				example: []string{"--owner key --id ci", "--owner workspace --id search", "--owner policy --id Team-budget"}},
 		}},
 	{name: "secrets", aliases: []string{"secret", "secret-references"}, one: "secret reference", find: "name",
 		about: "References to credentials that another store keeps",

@@ -13,6 +13,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
+
+	"modelgate/cmd/modelgate/gateway"
 )
 
 // outputOptions say how a response is printed.
@@ -272,7 +274,11 @@ func (c *call) printTable(rows []json.RawMessage) error {
 		for _, object := range objects {
 			members, _ := object.(map[string]any)
 			id, _ := member(members, column.path).(string)
-			if name := names[id]; name != "" && len(column.path) == 1 {
+			name := names[id]
+			if name == "" && c.verb.deleted && c.isDeleted(n, id) {
+				name = "deleted (" + id + ")"
+			}
+			if name != "" && len(column.path) == 1 {
 				members[column.path[0]] = name
 			}
 		}
@@ -300,6 +306,17 @@ func (c *call) names(n *noun) map[string]string {
 		}
 	}
 	return names
+}
+
+// isDeleted reports whether the gateway has no object of a noun with an id that it once gave.
+func (c *call) isDeleted(n *noun, text string) bool {
+	show := n.verb("show")
+	if show == nil || len(show.route().params()) != 1 || !id.MatchString(text) {
+		return false
+	}
+	path := strings.Replace(show.route().Path, "{"+show.route().params()[0]+"}", text, 1)
+	_, err := c.to.Do(c.ctx, gateway.Request{Method: show.route().Method, Path: path})
+	return err != nil && isNotFound(err)
 }
 
 // graphRows is the member of a graph with its points.

@@ -21,6 +21,8 @@ type candidate struct {
 	Slug  string `json:"slug"`
 	Name  string `json:"name"`
 	Email string `json:"email"`
+
+	Workspace string `json:"workspace_id"`
 }
 
 func (c candidate) isNamed(text string) bool {
@@ -41,7 +43,7 @@ func (c *call) resolveArgs() (args []string, changed bool, err error) {
 		}
 		switch {
 		case len(list) > 1:
-			return nil, false, describeAmbiguity(n, args[i], list)
+			return nil, false, c.describeAmbiguity(n.name, args[i], list)
 		case len(list) == 1 && list[0].ID != args[i]:
 			args[i], changed = list[0].ID, true
 		}
@@ -104,22 +106,57 @@ func (c *call) candidates(n *noun, text string, archived bool) ([]candidate, err
 	return found, nil
 }
 
-// describeAmbiguity returns the error for a name of several objects.
-func describeAmbiguity(n *noun, text string, list []candidate) error {
+// describeAmbiguity returns the error for a name of several objects of a kind. If they are in
+// several workspaces, it names those.
+func (c *call) describeAmbiguity(kind, text string, list []candidate) error {
 	const most = 10
+	var workspaces map[string]string
+	if slices.ContainsFunc(list, func(one candidate) bool { return one.Workspace != list[0].Workspace }) {
+		workspaces = c.names(nounOf("workspaces"))
+	}
 	var names []string
-	for i, c := range list {
+	for i, one := range list {
 		if i == most {
 			names = append(names, "...")
 			break
 		}
-		name := c.ID
-		if c.Slug != "" {
-			name += " (" + c.Slug + ")"
+		var more []string
+		if one.Slug != "" {
+			more = append(more, one.Slug)
+		}
+		if workspace := workspaces[one.Workspace]; workspace != "" {
+			more = append(more, "in "+workspace)
+		}
+		name := one.ID
+		if len(more) > 0 {
+			name += " (" + strings.Join(more, ", ") + ")"
 		}
 		names = append(names, name)
 	}
-	return fmt.Errorf("%d %s have the name %q; use an id: %s", len(list), n.name, text, strings.Join(names, ", "))
+	return fmt.Errorf("%d %s have the name %q; use an id: %s", len(list), strings.ReplaceAll(kind, "-", " "), text, strings.Join(names, ", "))
+}
+
+// resolveOwner returns the id of the owner of limits that text names: an object of a kind, which is
+// a noun without its s, or a policy of either kind.
+func (c *call) resolveOwner(kind, text string) (string, error) {
+	if kind != "policy" || id.MatchString(text) {
+		return c.resolve(kind+"s", text)
+	}
+	var found []candidate
+	for _, name := range []string{"usage-policies", "rate-policies"} {
+		list, err := c.candidates(nounOf(name), text, false)
+		if err != nil {
+			return "", err
+		}
+		found = append(found, list...)
+	}
+	switch len(found) {
+	case 0:
+		return text, nil
+	case 1:
+		return found[0].ID, nil
+	}
+	return "", c.describeAmbiguity("policies", text, found)
 }
 
 // resolveValue replaces names by ids in the value of a field that refers to objects.
@@ -180,7 +217,7 @@ func (c *call) resolve(name, text string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(list) > 1:
-		return "", describeAmbiguity(n, text, list)
+		return "", c.describeAmbiguity(n.name, text, list)
 	case len(list) == 1:
 		return list[0].ID, nil
 	}

@@ -74,7 +74,7 @@ func topCommand(env *Env) *cobra.Command {
 			return env.Usage("--until must be later than --since")
 		}
 		return env.call(c, func(ctx context.Context, client *gateway.Client, o *outputOptions) error {
-			v := &verb{name: "top", op: "group-analytics", columns: "NAME=" + topGroups[kind] + ":" + kind + topColumns}
+			v := &verb{name: "top", op: "group-analytics", deleted: true, columns: "NAME=" + topGroups[kind] + ":" + kind + topColumns}
 			one := &call{env: env, ctx: ctx, to: client, output: o, noun: &noun{name: kind, one: kind}, verb: v, route: v.route()}
 			one.in = &inputs{env: env, verb: v, route: one.route, args: []string{topGroups[kind]}}
 			if err := o.check(env, v); err != nil {

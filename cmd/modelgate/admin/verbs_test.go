@@ -15,6 +15,7 @@ import (
 
 	"modelgate/cmd/modelgate/admin"
 	"modelgate/internal/testing/gatewaytest"
+	"modelgate/internal/testing/waittest"
 )
 
 // masterKey is a key for the credentials of integrations.
@@ -69,6 +70,12 @@ func (s *shell) check(call, name string, values map[string]string) string {
 	call, may, open := strings.Cut(call, " ? ")
 	args := splitWords(call)
 	out, warnings, err := s.try(args...)
+	if name != "" && err == nil && out == "" { // such as a request that has not ended
+		waittest.Until(s.t, "modelgate "+call+" prints something", func() bool {
+			out, warnings, err = s.try(args...)
+			return err != nil || out != ""
+		})
+	}
 	switch {
 	case refused && (err == nil || !strings.Contains(err.Error(), must)):
 		s.t.Errorf("modelgate %s: %v, want an error with %q\n%s", call, err, must, out)
