@@ -20,7 +20,7 @@ var exemptions = []exemption{
 	{"install.md", "make release                              # builds all files below in dist/", "minutes; test/release runs both"},
 	{"install.md", "make release ARGS=\"-address https://downloads.example.com/modelgate/1.2.3\"", "minutes; test/release runs it"},
 	{"install.md", "git checkout v1.2.3", "changes the sources; test/release builds twice and compares"},
-	{"kubernetes.md", "kubectl create namespace gateways", "needs a cluster; tools/deploy renders the chart with the values of the page"},
+	{"kubernetes.md", "kubectl create namespace gateways", "needs a cluster; tools/deploy renders the chart as the commands and the values of the page say"},
 	{"limits.md", "go test -run - -bench 'Memory|Leased' ./internal/limits/quota", "measurements"},
 	{"mutants.md", "make mutants ARGS=\"-package internal/format/sse\"", "changes the sources, for minutes"},
 	{"mutants.md", "make mutants ARGS=\"-package internal/pipeline/attempt -tests internal/dataplane -per-file 3 -skip TestEventsAfterTheNameAreNotRead\"", "changes the sources, for minutes"},

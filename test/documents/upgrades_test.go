@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"sync/atomic"
 	"testing"
 
@@ -75,7 +76,10 @@ KEY=$(modelgate keys create app --workspace default --scopes completions.write,m
 	chats("a node is back")
 	load(t)
 	n.wantLog(t, m)
-	wants(t, "the ledger of a node that was killed", n.a.run(t, "modelgate ledger verify --data /var/lib/modelgate"), "of them estimates 0")
+	// The read that the kill interrupted may be an estimate: there was one at a time.
+	if out := n.a.run(t, "modelgate ledger verify --data /var/lib/modelgate"); !regexp.MustCompile(`of them estimates [01]\n`).MatchString(out) {
+		t.Errorf("the ledger of a node that was killed has\n%s", out)
+	}
 }
 
 // wantLog waits until the log has every request that was served, each once.
