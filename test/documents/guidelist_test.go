@@ -71,7 +71,8 @@ curl -s $BASE/auth/invites/accept --json '{"token": "'$(grep -o 'token=[A-Za-z0-
 		"MAKER=mg-...", `MAKER=$(curl -s $BASE/api-keys/workspace/service -H "authorization: Bearer $TOKEN" --json '{"name": "maker", "workspace_id": "default",
 			"scopes": ["completions.write", "workspace_service_api_keys.create"], "usage_limits": {"credit_limit": 100}}' | jq -r .key)`,
 	}},
-	"agents.md": {before: workspaces, fill: []string{"KEY=mg-...", "KEY=$(MODELGATE_URL=http://127.0.0.1:8787 MODELGATE_BOOTSTRAP_KEY=" + adminKey + " modelgate keys create app --workspace support --scopes agents.invoke)"}},
+	"agents.md": {before: workspaces, fill: []string{
+		"KEY=mg-...                        # of the workspace support", "KEY=$(MODELGATE_URL=http://127.0.0.1:8787 MODELGATE_BOOTSTRAP_KEY=" + adminKey + " modelgate keys create app --workspace support --scopes agents.invoke)"}},
 	"alerts.md": {before: "export ALERT_SECRET=whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n" +
 		"echo 'alerts: {webhooks: [{url: https://hooks.example.com/modelgate, secret: \"${ALERT_SECRET}\"}]}' >>modelgate.yaml"},
 	"backup.md": {postgres: true, before: "kill %1; wait; true", fill: []string{
