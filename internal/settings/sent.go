@@ -34,8 +34,8 @@ var stateSections = memberNames(reflect.TypeFor[document]())
 
 // memberNames returns the names of the members of a struct in JSON.
 func memberNames(of reflect.Type) (names []string) {
-	for i := range of.NumField() {
-		if name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); name != "" {
+	for field := range of.Fields() {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
 			names = append(names, name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -91,9 +92,7 @@ func (g gateway) export(t *testing.T) (out exported) {
 func sending(t *testing.T, state string, more map[string]any) string {
 	t.Helper()
 	body := map[string]any{"state": json.RawMessage(state)}
-	for name, v := range more {
-		body[name] = v
-	}
+	maps.Copy(body, more)
 	text, err := json.Marshal(body)
 	if err != nil {
 		t.Fatal(err)
@@ -281,15 +280,16 @@ func TestAStateIsBounded(t *testing.T) {
 	g.refuse(t, http.StatusBadRequest, many(2001), nil, "has 2001 objects")
 	g.refuse(t, http.StatusBadRequest, many(2000), nil, "duplicate slug")
 	g.refuse(t, http.StatusRequestEntityTooLarge, `{"configs":"`+strings.Repeat("a", 4<<20)+`"}`, nil, "larger than")
-	given := `{"workspaces":[{"slug":"default"}`
+	var given strings.Builder
+	given.WriteString(`{"workspaces":[{"slug":"default"}`)
 	for i := range 400 {
-		given += fmt.Sprintf(`,{"slug":"w%d"}`, i)
+		given.WriteString(fmt.Sprintf(`,{"slug":"w%d"}`, i))
 	}
-	given += `],"integrations":[{"slug":"i","provider":"openai"}`
+	given.WriteString(`],"integrations":[{"slug":"i","provider":"openai"}`)
 	for i := range 200 {
-		given += fmt.Sprintf(`,{"slug":"i%d","provider":"openai","global":{"enabled":true}}`, i)
+		given.WriteString(fmt.Sprintf(`,{"slug":"i%d","provider":"openai","global":{"enabled":true}}`, i))
 	}
-	g.refuse(t, http.StatusBadRequest, given+`]}`, nil, "more than 50000 times")
+	g.refuse(t, http.StatusBadRequest, given.String()+`]}`, nil, "more than 50000 times")
 	values := make(map[string]string)
 	for i := range 1001 {
 		values[fmt.Sprint("V", i)] = "v"
