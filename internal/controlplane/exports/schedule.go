@@ -59,10 +59,14 @@ type scheduleFilters struct {
 	Metadata  Metadata   `json:"metadata,omitzero"`
 }
 
+// scheduledRows is the limit of the rows of an export that a schedule makes: its file is limited
+// by exports.max_size, which fails the export and is noticed, whereas missing rows are not.
+const scheduledRows = 100_000_000
+
 // filters returns the filters of an export of a period.
 func (f *scheduleFilters) filters(from, to time.Time) Filters {
 	return Filters{
-		From: from, To: to, Statuses: f.Statuses, Outcomes: f.Outcomes, Codes: f.Codes, Caches: f.Caches, Models: f.Models,
+		From: from, To: to, Size: scheduledRows, Statuses: f.Statuses, Outcomes: f.Outcomes, Codes: f.Codes, Caches: f.Caches, Models: f.Models,
 		Requested: f.Requested, Upstream: f.Upstream, Response: f.Response, Targets: f.Targets, Metadata: f.Metadata,
 	}
 }

@@ -358,3 +358,31 @@ func TestSchedulesAreRefused(t *testing.T) {
 		t.Error("schedules run while exports are disabled")
 	}
 }
+
+// TestSchedulesLeaveNoRowOut exports a period with more rows than an export that somebody drafts
+// may have.
+func TestSchedulesLeaveNoRowOut(t *testing.T) {
+	d := newDesk(t)
+	c := d.addServiceKey("key", store.DefaultWorkspace)
+	s := d.mustSchedule(c, `"every":"hour"`)
+	const rows = 50_010
+	entries := make([]*reqlog.Entry, rows)
+	for i := range entries {
+		entries[i] = &reqlog.Entry{
+			Time:   s.NextFrom.Add(time.Duration(i) * 50 * time.Millisecond),
+			Sender: reqlog.Sender{Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace}, Result: reqlog.Result{Status: 200},
+		}
+	}
+	d.record(entries...)
+	d.Clock = s.NextAt
+	d.minute()
+	for d.runner.Next(t.Context()) { // the export
+	}
+	list := d.exportsOf(c, s.ID)
+	if len(list) != 1 {
+		t.Fatalf("exports are %+v", list)
+	}
+	if n := strings.Count(d.file(c, list[0].ID), "\n"); n != rows {
+		t.Errorf("the file has %d rows, want %d", n, rows)
+	}
+}
