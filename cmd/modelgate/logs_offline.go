@@ -80,7 +80,7 @@ func (l offlineLog) export(ctx context.Context, p *program, body map[string]any,
 	if err := os.Rename(part.Name(), file); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "%d rows, %d bytes in %s\n", rows, info.Size(), file)
+	fmt.Fprintf(p.out, "%s, %d bytes in %s\n", counted(rows, "row"), info.Size(), file)
 	if rows >= mostExportedRows {
 		fmt.Fprintf(p.err, "the file has the newest %d entries of the range; export older ones with an earlier --to\n", rows)
 	}

@@ -42,9 +42,9 @@ func TestLogsAreExportedWithoutAGateway(t *testing.T) {
 		file string // in the file; "-" means that there must be none
 	}{
 		{nil, 0, "3 rows", `"response_status_code":202`},
-		{[]string{"--since", "90m"}, 0, "1 rows", `"response_status_code":200`},
+		{[]string{"--since", "90m"}, 0, "1 row,", `"response_status_code":200`},
 		{[]string{"--workspace", "default"}, 0, "2 rows", ""},
-		{[]string{"--filters", `{"status_code":[201]}`, "--fields", "request,response_status_code"}, 0, "1 rows", "question"},
+		{[]string{"--filters", `{"status_code":[201]}`, "--fields", "request,response_status_code"}, 0, "1 row,", "question"},
 		{[]string{"--format", "csv"}, 0, "3 rows", "created_at"},
 		{[]string{"--workspace", "nowhere"}, 1, "nowhere", "-"},
 		{[]string{"--filters", `{"sttus":[201]}`}, 1, "sttus", "-"},
