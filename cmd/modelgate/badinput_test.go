@@ -181,3 +181,23 @@ func TestFlagsOfGatewaysNeedAnAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestFlagsOfDatabasesOutrankTheAddressInTheEnvironment runs commands that there are for the API and
+// for the database of this machine in a shell that names a gateway.
+func TestFlagsOfDatabasesOutrankTheAddressInTheEnvironment(t *testing.T) {
+	data, env := t.TempDir(), []string{"MODELGATE_URL=http://127.0.0.1:1", "MODELGATE_BOOTSTRAP_KEY=mg-of-a-gateway"}
+	if code, _, errs := invoke(t, nil, "", "migrate", "--data", data); code != 0 {
+		t.Fatal(errs)
+	}
+	if code, out, errs := invoke(t, env, "", "export", "--data", data, "--secrets", "none"); code != 0 || !strings.Contains(out, "workspaces:") {
+		t.Errorf("export --data = %d, %q, %q", code, out, errs)
+	}
+	if code, out, errs := invoke(t, env, "", "keys", "list", "--data="+data); code != 0 {
+		t.Errorf("keys list --data = %d, %q, %q", code, out, errs)
+	}
+	for _, args := range [][]string{{"keys", "list"}, {"keys", "list", "--url", "http://127.0.0.1:1"}} {
+		if code, _, errs := invoke(t, env, "", args...); code != 1 || !strings.Contains(errs, "cannot reach the gateway at 127.0.0.1:1") {
+			t.Errorf("%q = %d, %q", args, code, errs)
+		}
+	}
+}

@@ -42,6 +42,9 @@ func (p *program) flags(use, about, examples string) *flags {
 // environmentOf is the annotation of a flag with its environment variable.
 const environmentOf = "environment"
 
+// fromEnvironment is the annotation of a flag whose value comes from that variable.
+const fromEnvironment = "from environment"
+
 // text adds a flag that defaults to an environment variable.
 func (f *flags) text(name, env, def, about string) *string {
 	value := f.String(name, def, about+environmentNote(env))
@@ -87,9 +90,15 @@ func (f *flags) readEnvironment() (err error) {
 			if set := f.Set(fl.Name, v); set != nil {
 				err = fmt.Errorf("%w (environment %s)", flagError(f.command, set), env)
 			}
+			fl.Annotations[fromEnvironment] = []string{env}
 		}
 	})
 	return err
+}
+
+// isGiven reports whether the call has a flag, rather than the environment.
+func (f *flags) isGiven(name string) bool {
+	return f.Changed(name) && f.Lookup(name).Annotations[fromEnvironment] == nil
 }
 
 // positional returns the names of a command's positional arguments.

@@ -58,7 +58,7 @@ func TestLogsAreExportedWithoutAGateway(t *testing.T) {
 	} {
 		os.Remove(out)
 		args := append([]string{"logs", "export", "--offline", "--data", data, "--out", out, "--since", "1d"}, tt.args...)
-		code, printed, errs := invoke(t, nil, "", args...)
+		code, printed, errs := invoke(t, []string{"MODELGATE_URL=http://127.0.0.1:1", "MODELGATE_BOOTSTRAP_KEY=mg-of-a-gateway"}, "", args...)
 		if code != tt.code || !strings.Contains(printed+errs, tt.want) {
 			t.Errorf("%q = %d, %q, %q; want %d and %q", tt.args, code, printed, errs, tt.code, tt.want)
 		}

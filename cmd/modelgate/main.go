@@ -200,14 +200,16 @@ func (p *program) root() *cobra.Command {
 	return root
 }
 
-// hasAddress reports whether a call names the address of a gateway.
+// hasAddress reports whether a call names the address of a gateway: with --url, or else in the
+// environment, unless a flag names a database.
 func (p *program) hasAddress(args []string) bool {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
 	}
-	return p.env("MODELGATE_URL") != "" || slices.ContainsFunc(args, func(a string) bool {
-		return a == "--url" || strings.HasPrefix(a, "--url=")
-	})
+	given := func(flag string) bool {
+		return slices.ContainsFunc(args, func(a string) bool { return a == flag || strings.HasPrefix(a, flag+"=") })
+	}
+	return given("--url") || p.env("MODELGATE_URL") != "" && !given("--data") && !given("--database-url")
 }
 
 // addVerbs adds commands with their subcommands to a command. If it has one of the same
@@ -237,8 +239,8 @@ func addVerbs(to *cobra.Command, list []*cobra.Command, replace bool) {
 }
 
 // addressNote is in the help of commands that there are for the API and for the database.
-const addressNote = "With --url or MODELGATE_URL, the API of the gateway at that address is used, and --help shows the flags for that; otherwise the\n" +
-	"database of this machine."
+const addressNote = "With --url or MODELGATE_URL, the API of the gateway at that address is used, and --help shows the flags for that; otherwise, and\n" +
+	"with --data or --database-url in place of --url, the database of this machine."
 
 func printVersion(p *program) *cobra.Command {
 	f := p.flags("version", "Prints the version.", "modelgate version")

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,27 +131,39 @@ var scenarioLine = regexp.MustCompile(`(?m)^([✓✗]) ([a-z0-9-]+): (\d+) passe
 
 // scenarios runs the conformance suite for a revision against an address, and returns which
 // of its scenarios failed, by name.
-func scenarios(t *testing.T, node, address, revision string) map[string]bool {
+func scenarios(t *testing.T, node, address, revision string) (failed map[string]bool, printed []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, filepath.Join("node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js"),
 		"server", "--url", address, "--requirements", revision)
 	cmd.Env = programtest.Env()
-	out, _ := cmd.CombinedOutput() // its exit code is that of scenarios which the SDK itself fails
-	failed := make(map[string]bool)
-	for _, m := range scenarioLine.FindAllStringSubmatch(string(out), -1) {
+	printed, _ = cmd.CombinedOutput() // its exit code is that of scenarios which the SDK itself fails
+	failed = make(map[string]bool)
+	for _, m := range scenarioLine.FindAllStringSubmatch(string(printed), -1) {
 		failed[m[2]] = m[1] == "✗"
 	}
 	if len(failed) < 20 {
-		t.Fatalf("%d scenarios:\n%s", len(failed), out)
+		t.Fatalf("%d scenarios:\n%s", len(failed), printed)
 	}
-	return failed
+	return failed, printed
+}
+
+// lost returns the scenarios that pass directly and not through the gateway.
+func lost(direct, through map[string]bool) (names []string) {
+	for name, failed := range direct {
+		if failedThere, ran := through[name]; !failed && (failedThere || !ran) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // TestToolServersConformThroughTheGateway runs the official conformance suite of both eras
 // against the server of the official SDK, directly and through the gateway. No scenario may
-// be lost.
+// be lost: not twice, since some of the suite's own are lost on a busy machine when one of the two runs
+// is slow.
 func TestToolServersConformThroughTheGateway(t *testing.T) {
 	node := mustNode(t)
 	g := newToolGateway(t, node)
@@ -167,16 +180,18 @@ func TestToolServersConformThroughTheGateway(t *testing.T) {
 	} {
 		address := startEverything(t, program, tt.args...)
 		g.add(tt.slug, fmt.Sprintf(`"transport":"http","url":%q`, address))
-		direct, through := scenarios(t, node, address, tt.revision), scenarios(t, node, g.keyed+"/mcp/"+tt.slug, tt.revision)
-		passed := 0
-		for name, failed := range direct {
-			if lost, ran := through[name]; !failed && (lost || !ran) {
-				t.Errorf("%s: the scenario %s passes directly and not through the gateway", tt.revision, name)
-			} else if !failed {
-				passed++
-			}
+		direct, _ := scenarios(t, node, address, tt.revision)
+		through, printed := scenarios(t, node, g.keyed+"/mcp/"+tt.slug, tt.revision)
+		missing := lost(direct, through)
+		if len(missing) > 0 {
+			t.Logf("%s: lost %q at first:\n%s", tt.revision, missing, printed)
+			again, _ := scenarios(t, node, g.keyed+"/mcp/"+tt.slug, tt.revision)
+			missing = slices.DeleteFunc(missing, func(name string) bool { return !slices.Contains(lost(direct, again), name) })
 		}
-		t.Logf("%s: %d scenarios pass through the gateway", tt.revision, passed)
+		if len(missing) > 0 {
+			t.Errorf("%s: the scenarios %q pass directly and not through the gateway", tt.revision, missing)
+		}
+		t.Logf("%s: %d of %d scenarios run through the gateway", tt.revision, len(through), len(direct))
 	}
 }
 
