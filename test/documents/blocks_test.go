@@ -120,6 +120,7 @@ var own = map[string]string{
 	"LINK": "administration.md", "MAKER": "administration.md",
 	"LAKERA_KEY": "guardrails.md", "NEW_KEY": "guardrails.md", "RESULT": "guardrails.md", "SECRET": "guardrails.md",
 	"BODY": "headers.md", "MODELS_KEY": "headers.md",
+	"SCHEDULE":     "exports.md",
 	"LEAKED":       "incidents.md",
 	"NEXT":         "logs.md",
 	"CODE":         "second-factors.md",

@@ -84,8 +84,12 @@ curl -s $BASE/auth/invites/accept --json '{"token": "'$(grep -o 'token=[A-Za-z0-
 	"directory.md":     {before: workspaces},
 	"coding-agents.md": {bare: true, before: "KEY=mg-1"},
 	"errors.md":        {errors: map[string]string{"curl ends with": "curl ends with 18"}},
-	"files.md":         {before: openai + "echo '{}' >lines.jsonl; echo %PDF >report.pdf"},
-	"fine-tuning.md":   {before: team + `for I in $(seq 20); do echo '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'; done >examples.jsonl`},
+	"exports.md": {before: "EXPORTER=$(modelgate keys create exporter --workspace default --scopes logs.export)", fill: []string{
+		"MODELGATE_BOOTSTRAP_KEY=mg-...", "MODELGATE_BOOTSTRAP_KEY=$EXPORTER",
+		"SCHEDULE=01a2...", "SCHEDULE=$(modelgate export-schedules list -o name | head -n 1)",
+	}},
+	"files.md":       {before: openai + "echo '{}' >lines.jsonl; echo %PDF >report.pdf"},
+	"fine-tuning.md": {before: team + `for I in $(seq 20); do echo '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'; done >examples.jsonl`},
 	"guardrails.md": {before: openai + workspaces + guardrails + application + request + check, fill: []string{
 		"RESULT=01a2...", "RESULT=$(curl -s $BASE/guardrails/pg-heron/results -H \"x-gateway-api-key: $KEY\" | jq -r '.data[0].id')",
 	}},
