@@ -96,8 +96,8 @@ func (f *flags) readEnvironment() (err error) {
 	return err
 }
 
-// isGiven reports whether the call has a flag, rather than the environment.
-func (f *flags) isGiven(name string) bool {
+// hasFlag reports whether the call has a flag, rather than the environment.
+func (f *flags) hasFlag(name string) bool {
 	return f.Changed(name) && f.Lookup(name).Annotations[fromEnvironment] == nil
 }
 

@@ -58,7 +58,7 @@ func logsExport(p *program) *cobra.Command {
 		}
 		body["format"], body["requested_data"] = formatOf(*format, *out), strings.Split(*fields, ",")
 		if *offline.chosen {
-			if f.isGiven("url") || f.isGiven("key") {
+			if f.hasFlag("url") || f.hasFlag("key") {
 				return usage("--offline asks no gateway: leave out --url and --key")
 			}
 			return offline.export(ctx, p, body, *workspace, *out)

@@ -114,7 +114,7 @@ func TestErrorsOfASentFileHaveItsLine(t *testing.T) {
 		{"an absent file", g.remote, []string{file + ".absent"}, 1, "does not exist"},
 		{"a wrong variable", g.remote, []string{file, "--var", "a-b=c"}, 2, "NAME=VALUE"},
 		{"a wrong format", g.remote, []string{file, "-o", "name"}, 2, "--output must be table, json or yaml"},
-		{"a flag of the database", g.remote, []string{file, "--data", "x"}, 2, "--data"},
+		{"a flag of the database", g.remote, []string{file, "--data", "x", "--url", "http://127.0.0.1:1"}, 2, "--data"},
 		{"no key", g.remote[1:], []string{file, "--prune"}, 1, "401"},
 	} {
 		code, _, errs := invoke(t, tt.env, "", append([]string{"apply"}, tt.args...)...)
