@@ -83,7 +83,7 @@ func (s *shell) check(call, name string, values map[string]string) string {
 		s.t.Errorf("modelgate %s: %v, want success or an error with %q", call, err, may)
 	case !refused && !open && err != nil:
 		s.t.Errorf("modelgate %s: %v", call, err)
-	case err == nil && out+warnings == "":
+	case err == nil && !open && out+warnings == "": // a batch that was cancelled may have written nothing
 		s.t.Errorf("modelgate %s prints nothing", call)
 	}
 	if name != "" {
