@@ -243,7 +243,7 @@ func operation(v string) (api.Operation, error) {
 // resolve replaces names in q by the ids and slugs of entries. A workspace, provider, key
 // or config outside the caller's view is not found.
 func (l *LogHandler) resolve(ctx context.Context, who *access.Identity, q *logstore.Query) (err error) {
-	names := route.LogNames{DB: l.DB.Queries, Scope: q.Scope, Files: filesOf(who, l.Files)}
+	names := route.LogNames{DB: l.DB.Queries, Caller: who, Scope: q.Scope, Files: filesOf(who, l.Files)}
 	if l.Store != nil {
 		names.Sum = l.Store.Groups
 	}

@@ -88,7 +88,7 @@ func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *log
 		}
 		w, err := c.DB().Workspace(ctx, c.Organisation, named)
 		if apierr.IsNotFound(err) {
-			return route.LogNames{DB: c.DB(), Scope: q.Scope}.Missing(ctx, "workspace", "workspace", named)
+			return route.LogNames{DB: c.DB(), Caller: c.Identity, Scope: q.Scope}.Missing(ctx, "workspace", "workspace", named)
 		}
 		q.Scope.Workspace = w.ID
 		return err
@@ -113,7 +113,7 @@ func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *log
 // resolve adds the filters by provider and config, given by id or slug, to q, and checks
 // those by key and prompt.
 func (f Routes) resolve(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) error {
-	names := route.LogNames{DB: c.DB(), Scope: q.Scope, Files: c.Files(), Sum: f.GroupEntries}
+	names := route.LogNames{DB: c.DB(), Caller: c.Identity, Scope: q.Scope, Files: c.Files(), Sum: f.GroupEntries}
 	if len(in.Configs) > 0 {
 		list, err := names.Configs(ctx, "config", in.Configs)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"modelgate/internal/identity/access"
 	"modelgate/internal/model/catalog"
 	"modelgate/internal/records/reqlog"
 	"modelgate/internal/store"
@@ -246,6 +247,37 @@ func TestUnknownNamesAreRefusedWithThoseThatExist(t *testing.T) {
 		a := c.Call("GET", "/analytics/groups/model?"+strings.ReplaceAll(query, " ", url.QueryEscape(" ")), "")
 		if a.Status != tt.status || !strings.Contains(a.Body, tt.near) {
 			t.Errorf("%s: %d %s, want %d with %q", query, a.Status, a.Body, tt.status, tt.near)
+		}
+	}
+}
+
+// TestErrorsNameOnlyWhatTheCallerMayList sends names that nothing has as callers with and without the
+// right to list configs.
+func TestErrorsNameOnlyWhatTheCallerMayList(t *testing.T) {
+	b := newBench(t)
+	b.Exec(`INSERT INTO configs (id, organisation_id, workspace_id, slug, name, is_default, version_id, status, owner_id, updated_by, created_at, updated_at)
+		VALUES ('c1', $1, $2, 'pc-hidden-plan', 'Plan', FALSE, 'v', 'active', '', '', 0, 0)`, store.DefaultOrganisation, store.DefaultWorkspace)
+	b.Exec(`INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at) VALUES ('u', 'u', '', '', '', 'active', 0, 0)`)
+	b.Exec(`INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at) VALUES ($1, 'u', 'member', 0, 0)`, store.DefaultOrganisation)
+	b.Exec(`INSERT INTO workspace_members (workspace_id, user_id, role, created_at, updated_at) VALUES ($1, 'u', 'manager', 0, 0)`, store.DefaultWorkspace)
+	key := func(scopes ...access.Scope) access.Identity {
+		return access.Identity{Type: access.WorkspaceService, KeyID: "k", Workspace: store.DefaultWorkspace, Scopes: scopes}
+	}
+	person := access.Identity{Type: access.Session, UserID: "u", Workspace: "-", Scopes: access.Scopes(access.Session)}
+	for name, tt := range map[string]struct {
+		caller   access.Identity
+		settings string
+		shown    bool
+	}{
+		"a key that lists configs":       {key("analytics.view", "configs.list"), `{}`, true},
+		"a key that does not":            {key("analytics.view"), `{}`, false},
+		"a person whose role views them": {person, `{}`, true},
+		"a person whose role does not":   {person, `{"security_settings":{"managersViewConfigs":false}}`, false},
+	} {
+		b.Exec(`UPDATE organisations SET settings = $1 WHERE id = $2`, tt.settings, store.DefaultOrganisation)
+		a := b.As(tt.caller).Call("GET", "/analytics/groups/model?workspace=default&config=pc-hiden-plan", "")
+		if a.Status != http.StatusNotFound || strings.Contains(a.Body, "pc-hidden-plan") != tt.shown {
+			t.Errorf("%s: %d %s, want the name shown: %t", name, a.Status, a.Body, tt.shown)
 		}
 	}
 }

@@ -27,7 +27,7 @@ var (
 // resolve replaces the workspace by its id, and returns an error for a filter whose value
 // no event can have.
 func (in *listInput) resolve(ctx context.Context, a *route.API, c *route.Caller) (err error) {
-	names := route.LogNames{DB: c.DB(), Scope: logstore.Scope{Organisation: c.Organisation}}
+	names := route.LogNames{DB: c.DB(), Caller: c.Identity, Scope: logstore.Scope{Organisation: c.Organisation}}
 	if in.Workspace != "" {
 		if in.Workspace, err = names.Workspace(ctx, "workspace_id", in.Workspace); err != nil {
 			return err

@@ -114,7 +114,7 @@ func (f Routes) ask(ctx context.Context, c *route.Caller, w store.Workspace, row
 	if row.Keys, err = visibleKeys(ctx, c.DB(), row); err != nil {
 		return err
 	}
-	names := route.LogNames{DB: c.DB(), Files: c.Files(), Sum: f.GroupEntries,
+	names := route.LogNames{DB: c.DB(), Caller: c.Identity, Files: c.Files(), Sum: f.GroupEntries,
 		Scope: logstore.Scope{Organisation: w.Organisation, Workspace: w.ID, Keys: row.Keys}}
 	if err := filters.resolve(ctx, names); err != nil {
 		return err

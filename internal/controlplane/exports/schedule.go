@@ -132,7 +132,7 @@ func (f Routes) createSchedule(ctx context.Context, c *route.Caller, in *schedul
 	if s.Filters, err = json.Marshal(b.Filters); err != nil {
 		return nil, err
 	}
-	names := route.LogNames{DB: c.DB(), Sum: f.GroupEntries}
+	names := route.LogNames{DB: c.DB(), Caller: c.Identity, Sum: f.GroupEntries}
 	if s.Workspaces, names.Scope, err = scheduledWorkspaces(ctx, c, b.Workspaces); err != nil {
 		return nil, err
 	}

@@ -21,6 +21,10 @@ type LogNames struct {
 	Files Declared
 	Scope logstore.Scope
 
+	// Caller is the sender of the names. Errors list only objects that it may list; for nil, only
+	// those of the provider table.
+	Caller *access.Identity
+
 	// Sum groups log entries. Nil finds none.
 	Sum func(ctx context.Context, q logstore.GroupQuery) ([]logstore.Group, error)
 }
@@ -109,7 +113,7 @@ func (c *Caller) CheckOwnWorkspace(ctx context.Context, field, named string) err
 	if named == "" || c.Workspace == "" || c.Allows(access.ScopeAll) {
 		return nil
 	}
-	n := LogNames{DB: c.DB(), Scope: logstore.Scope{Organisation: c.Organisation, Workspace: c.Workspace}}
+	n := LogNames{DB: c.DB(), Caller: c.Identity, Scope: logstore.Scope{Organisation: c.Organisation, Workspace: c.Workspace}}
 	_, err := n.Workspace(ctx, field, named)
 	return err
 }
@@ -181,7 +185,7 @@ func (n LogNames) CheckKeys(ctx context.Context, field string, ids []string) err
 // KnowsActor reports whether the caller's organisation has or had a member or a key with
 // this id, or its audit log has an event of it.
 func (c *Caller) KnowsActor(ctx context.Context, id string) (bool, error) {
-	n := LogNames{DB: c.DB(), Files: c.Files(), Scope: logstore.Scope{Organisation: c.Organisation}}
+	n := LogNames{DB: c.DB(), Caller: c.Identity, Files: c.Files(), Scope: logstore.Scope{Organisation: c.Organisation}}
 	if err := n.CheckKeys(ctx, "", []string{id}); !apierr.IsNotFound(err) {
 		return err == nil, err
 	}

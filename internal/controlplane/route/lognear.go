@@ -9,6 +9,7 @@ import (
 
 	"modelgate/config"
 	"modelgate/internal/base/apierr"
+	"modelgate/internal/identity/access"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/records/logstore"
@@ -45,20 +46,40 @@ func suggest(name string, known []string) string {
 	return ""
 }
 
-// Missing returns the error for a name that nothing has, with names that the caller sees. A
+// Missing returns the error for a name that nothing has, with names that the caller may list. A
 // caller who sees only entries of some keys gets none.
 func (n LogNames) Missing(ctx context.Context, field, what, ref string) error {
 	if n.Scope.Keys != nil || n.Scope.Organisation == "" {
 		return missingName(field, what, ref)
 	}
-	known, err := n.listNames(ctx, what)
-	if err != nil {
+	var known []string
+	if lists, err := n.mayList(ctx, what); err != nil {
 		return err
+	} else if lists {
+		if known, err = n.listNames(ctx, what); err != nil {
+			return err
+		}
+	}
+	if what == "provider" { // the table is public
+		known = append(known, slugsOf(table.All(), func(s *provider.Spec) string { return s.ID })...)
 	}
 	return missingAmong(field, what, ref, known)
 }
 
-// listNames returns the slugs of objects of a kind, newest first, and ids of providers.
+// mayList reports whether the caller may list the objects of a kind.
+func (n LogNames) mayList(ctx context.Context, what string) (bool, error) {
+	scope := access.Scope(what + "s.list")
+	if n.Caller == nil || !n.Caller.Allows(scope) {
+		return false, nil
+	}
+	err := CheckPermission(ctx, n.DB, n.Caller, n.Scope.Workspace, scope.Permission())
+	if err != nil && apierr.From(err).Kind == apierr.Forbidden {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// listNames returns the slugs of objects of a kind, newest first.
 func (n LogNames) listNames(ctx context.Context, what string) (slugs []string, err error) {
 	page := store.Page{Size: 1000}
 	switch what {
@@ -74,7 +95,7 @@ func (n LogNames) listNames(ctx context.Context, what string) (slugs []string, e
 				slugs = append(slugs, p.Slug)
 			}
 		}
-		return append(slugs, slugsOf(table.All(), func(s *provider.Spec) string { return s.ID })...), err
+		return slugs, err
 	case "config":
 		list, _, err := n.DB.Configs(ctx, n.Scope.Organisation, n.Scope.Workspace, page)
 		return slugsOf(list, func(c store.Config) string { return c.Slug }), err
